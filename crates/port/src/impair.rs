@@ -1,9 +1,10 @@
 //! `impair(loss=1%,delay=10ms):PORT`: a worse link, the same in every run of the same seed.
 //!
 //! Each frame meets, in this order: loss, duplication, damage, the rate's queue, delay. The order of frames is kept
-//! unless `reorder` lets one skip its delay. Time is what the caller says it is. Nothing is lost silently: frames in =
-//! out + held + impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]). A large segment is cut
-//! up first: what a link does to frames it does to each frame of the link.
+//! unless `reorder` lets one skip its delay, as netem does. No frame waits for another one: each leaves when its own time
+//! has come, `delay` and `jitter` after the rate let it go. Time is what the caller says it is. Nothing is lost silently:
+//! frames in = out + held + impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]). A large
+//! segment is cut up first: what a link does to frames it does to each frame of the link. Damage comes after checksums.
 
 mod link;
 

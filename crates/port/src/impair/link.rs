@@ -1,7 +1,8 @@
 //! One direction of an impaired link: frames enter, and leave when their time has come, or not at all.
 
+use crate::offload;
 use crate::spec::Percent;
-use buf::Frame;
+use buf::{Flags, Frame};
 use clock::{Duration, Instant};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,9 +14,9 @@ pub struct Impairment {
     pub loss: Percent,
     /// Frames that come twice.
     pub dup: Percent,
-    /// Frames with one bit flipped.
+    /// Frames with one bit flipped, after their checksums were made.
     pub corrupt: Percent,
-    /// Frames that skip the delay and so overtake others.
+    /// Frames that skip the delay and so overtake others, by the delay at most. Without a delay nothing overtakes.
     pub reorder: Percent,
     /// Only every `gap`-th frame may overtake.
     pub gap: u64,
@@ -152,16 +153,30 @@ impl Link {
             noted.duplicated += 1;
             self.hold(twin, now, noted);
         }
-        if self.happens(self.how.corrupt) {
-            let at = self.below(frame.len() as u64 * 8);
-            if frame.make_own()
-                && let Some(byte) = frame.bytes_mut().get_mut((at / 8) as usize)
-            {
-                *byte ^= 1 << (at % 8);
-                noted.corrupted += 1;
-            }
+        if self.happens(self.how.corrupt) && !self.damage(&mut frame, noted) {
+            noted.lost += 1;
+            return;
         }
         self.hold(frame, now, noted);
+    }
+
+    /// Flips one bit of a frame whose checksums are complete: those left to the port are made first, as netem makes them, or the
+    /// damage would be summed too and be seen by nobody. What a port verified is not verified any more. `false`: the frame
+    /// has checksums that cannot be made, and is lost. Without a buffer for a copy of its own it stays as it is.
+    fn damage(&mut self, frame: &mut Frame, noted: &mut Noted) -> bool {
+        let at = self.below(frame.len() as u64 * 8);
+        if !frame.make_own() {
+            return true;
+        }
+        if frame.flags().has(Flags::GSO) || offload::complete(frame).is_none() {
+            return false;
+        }
+        frame.set_flags(frame.flags().without(Flags::RX_IP_OK).without(Flags::RX_L4_OK));
+        if let Some(byte) = frame.bytes_mut().get_mut((at / 8) as usize) {
+            *byte ^= 1 << (at % 8);
+            noted.corrupted += 1;
+        }
+        true
     }
 
     fn hold(&mut self, frame: Frame, now: Instant, noted: &mut Noted) {

@@ -108,6 +108,53 @@ fn a_corrupted_frame_has_one_bit_flipped() {
     assert_eq!(seen.len(), 160, "every bit, in time");
 }
 
+/// The damage is the last thing that happens: checksums that were left to the port are made before it (as netem does), and what
+/// a port verified is not verified any more.
+#[test]
+fn damage_comes_after_checksums() {
+    use crate::offload::{complete, tests::udp4};
+    use buf::Flags;
+    let how = Impairment { corrupt: Percent::ALL, ..Default::default() };
+    let (pool, mut link) = (pool(), Link::new(&how));
+    let macs = (wire::Mac([2, 0, 0, 0, 0, 1]), wire::Mac([2, 0, 0, 0, 0, 2]));
+    let bytes = udp4(macs, ([10, 0, 0, 1].into(), 7), ([10, 0, 0, 2].into(), 9), &[0x5a; 200], true);
+    let frame = || {
+        let mut frame = pool.get().unwrap();
+        frame.extend(&bytes).unwrap();
+        frame.set_flags(Flags::TX_L4_CSUM.with(Flags::TX_IP_CSUM).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
+        frame
+    };
+    let mut whole = frame();
+    complete(&mut whole).unwrap();
+    for _ in 0..1000 {
+        let mut noted = Noted::default();
+        link.enter(frame(), Instant::ZERO, &mut noted);
+        let damaged = link.leave(Instant::ZERO).unwrap();
+        let bits = damaged.bytes().iter().zip(whole.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+        assert_eq!((bits, damaged.flags(), noted.corrupted), (1, Flags::default(), 1));
+    }
+    // Headers by which no checksum can be found: such a frame cannot be damaged as a link would, and is lost.
+    let mut odd = pool.get().unwrap();
+    odd.append(60).unwrap().fill(0);
+    odd.set_flags(Flags::TX_L4_CSUM);
+    let mut noted = Noted::default();
+    link.enter(odd, Instant::ZERO, &mut noted);
+    assert_eq!((noted.lost, noted.corrupted, link.held()), (1, 0, 0));
+}
+
+/// No frame waits for another: the last of a burst leaves by time, however many were to overtake it.
+#[test]
+fn reordering_holds_nothing_beyond_delay_and_jitter() {
+    for (reorder, gap, delay, jitter) in [(5000, 1, 0, 0), (5000, 1, 10, 0), (9900, 3, 10, 4), (100, 1000, 5, 5)] {
+        let how =
+            Impairment { reorder: percent(reorder), gap, delay: delay * MS, jitter: jitter * MS, ..Default::default() };
+        let (arrived, counts) = run(&how, 500, MS);
+        let late = arrived.iter().map(|(i, at)| at - u64::from(*i) * 1_000_000).max().unwrap();
+        assert!(late <= u64::from(delay + jitter) * 1_000_000, "{how:?}: {late} ns");
+        assert_eq!((arrived.len(), counts.tx.held.get()), (500, 0));
+    }
+}
+
 #[test]
 fn a_delay_is_exact() {
     let (arrived, _) = run(&Impairment { delay: 10 * MS, ..Default::default() }, 100, MS);

@@ -353,8 +353,13 @@ static IMPAIR: Info = Info {
     options: &[
         option("loss", Form::Percent, Is("0%"), "Frames lost."),
         option("dup", Form::Percent, Is("0%"), "Frames that come twice."),
-        option("corrupt", Form::Percent, Is("0%"), "Frames with one bit flipped."),
-        option("reorder", Form::Percent, Is("0%"), "Frames that skip the delay and so overtake others."),
+        option("corrupt", Form::Percent, Is("0%"), "Frames with one bit flipped, after checksums."),
+        option(
+            "reorder",
+            Form::Percent,
+            Is("0%"),
+            "Frames that skip delay=, and so overtake others by that time at most.",
+        ),
         option("gap", Form::Count { min: 1, max: 1 << 20 }, Is("1"), "Only every gap-th frame may overtake."),
         option("delay", Form::Duration, Is("0ns"), "Time every frame is held."),
         option("jitter", Form::Duration, Is("0ns"), "Delay varies by up to this, either way; order is kept."),

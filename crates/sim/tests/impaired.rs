@@ -1,11 +1,11 @@
-//! Streams through links that reorder, duplicate and lose, with fixed seeds: what is sent again stays near what was lost, and
-//! no reduction is undone where the loss was real (RFC 3522, RFC 3708, RFC 4015, RFC 8985 6.2).
+//! Streams through links that reorder, duplicate, lose and damage, with fixed seeds: what is sent again stays near what was lost,
+//! no reduction is undone where the loss was real (RFC 3522, RFC 3708, RFC 4015, RFC 8985 6.2), and damage is seen.
 
 use clock::Duration;
 use linerate_sim::World;
 use linerate_sim::shape::from_toml;
 use socket::{Errno, Opt};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 const BYTES: usize = 1_000_000;
 
@@ -47,6 +47,7 @@ fn stream(faults: &str, timestamps: bool, seed: u64) -> Seen {
     }
 }
 
+/// Sends [`BYTES`] from `a` to `b`, and checks that they arrive as they were sent.
 fn transfer(world: &mut World) {
     let (from, to) = (world.host_named("a").unwrap(), world.host_named("b").unwrap());
     let at: SocketAddr = "10.0.0.2:8000".parse().unwrap();
@@ -107,5 +108,35 @@ fn a_real_loss_is_not_undone() {
             assert_eq!(seen.undone, 0, "{faults} timestamps {timestamps} seed {seed}: {seen:?}");
             assert!(seen.again <= seen.lost + seen.lost / 2 + 2, "{faults} seed {seed}: {seen:?}");
         }
+    }
+}
+
+/// A frame is damaged after its checksum was made, so that the receiver drops it, whoever was to make the checksum: before, a
+/// port that leaves checksums out summed the damage too, and the reader had wrong bytes.
+#[test]
+fn damage_is_seen_where_checksums_are_left_to_the_port() {
+    for (options, seed) in [("", 1), ("(csum=on)", 2), ("(tso=on)", 3), ("(csum=on,tso=on)", 4)] {
+        let host = |name: &str, address: &str| {
+            format!(
+                "[[host]]\nname = '{name}'\n[[host.iface]]\nport = 'impair(corrupt=3%,delay=1ms):pair{options}:x'\n\
+                 addresses = ['{address}/24']\n"
+            )
+        };
+        let text = host("a", "10.0.0.1") + &host("b", "10.0.0.2");
+        let mut world = from_toml(&text, "damage.toml", seed).unwrap();
+        let [a, b] = ["a", "b"].map(|name| world.host_named(name).unwrap());
+        for (near, far, last) in [(a, b, 2), (b, a, 1)] {
+            // By hand: ARP has no checksum.
+            let mac = world.host(far).stack.iface(world.host(far).ports()[0].iface).unwrap().mac;
+            let near = world.host(near);
+            near.stack.set_neighbor(near.cx(), near.ports()[0].iface, Ipv4Addr::new(10, 0, 0, last), mac);
+        }
+        transfer(&mut world);
+        let corrupted = world.host(a).ports()[0].counts.tx.corrupted.get();
+        let audit = world.host(b).stack.audit(world.host(b).cx());
+        let dropped = world.host(b).stack.counter("inet.tcp.in.bad_checksum");
+        println!("{options}: {corrupted} damaged, {dropped} dropped by TCP's checksum, {audit:?}");
+        assert!(corrupted >= 10 && dropped * 2 >= corrupted, "{options}: {dropped} of {corrupted}");
+        assert_eq!(world.imbalances(), [], "{options}");
     }
 }
