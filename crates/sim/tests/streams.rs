@@ -267,6 +267,12 @@ fn what_arrives_is_what_was_sent() {
     assert!(failed.is_empty(), "seeds that fail: {failed:?}; traces: {}; again: {again}", trace_of(0).display());
 }
 
+/// Seeds that stalled: in 851461 lost ACKs were measured as round trips, and the timeout grew to two minutes (RFC 6298 3).
+#[test]
+fn seeds_that_stalled() {
+    stream(851_461, "");
+}
+
 /// A seed that fails leaves a trace that can be read, and the same one each time.
 #[test]
 fn a_seed_is_replayed_frame_by_frame() {

@@ -30,7 +30,8 @@ impl Tcb {
         }
         self.wishes.more = false;
         let advanced = seg.ack.after(una);
-        let mut shown = Shown { advanced, prior_in_flight: self.in_flight(), ..Shown::default() };
+        let backoff = self.recovery.backoff;
+        let mut shown = Shown { advanced, backoff, prior_in_flight: self.in_flight(), ..Shown::default() };
         if advanced {
             self.advance(seg.ack, &mut shown.got, reply);
         }
@@ -142,7 +143,8 @@ impl Tcb {
     /// Round trips, recovery, the congestion window, timers. Says whether a round trip was measured.
     #[inline(always)]
     fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
-        let rtt_us = self.measure(shown, seg, now);
+        let backed_off = self.answers_lost_ack(shown, seg).then_some(shown.backoff);
+        let rtt_us = if backed_off.is_none() { self.measure(shown, seg, now) } else { None };
         let delivered = shown.got.segments;
         self.counts.delivered = self.counts.delivered.wrapping_add(delivered);
         if shown.ece {
@@ -182,6 +184,7 @@ impl Tcb {
                 false if self.sack => shown.got.bytes,
                 false => self.reno_delivered(shown, duplicates),
             };
+            self.recovery.backoff = backed_off.unwrap_or(self.recovery.backoff);
             self.grow(bytes, (shown.prior_in_flight, self.in_flight()), rtt_us, reducing && !undone, now);
         }
         self.rearm(shown, now);
@@ -224,11 +227,20 @@ impl Tcb {
         }
     }
 
+    /// After a timeout the ACK passes a copy and echoes what left before it: perhaps an ACK was lost, and the copy made the
+    /// peer repeat it. The time since then has our own timeout in it, so it is no round trip, and the back-off stays until
+    /// there is one (RFC 6298 3, Karn). Measured, such times double the timeout with each lost ACK, up to its limit.
+    fn answers_lost_ack(&self, shown: &Shown, seg: &Segment) -> bool {
+        let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return false };
+        let copied = shown.backoff > 0 && shown.advanced && self.ts.is_some();
+        copied && echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(self.ts_now(at)))
+    }
+
     /// RFC 6298 3 (Karn), RFC 7323 4: from what was sent once only; else from the timestamp echoed.
     #[inline]
     fn measure(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Option<u32> {
         let sent = match shown.got.first_sent {
-            Some(at) if !shown.got.retransmitted => Some(at),
+            Some(at) if shown.got.copied_at.is_none() => Some(at),
             _ => shown.got.sack_sent,
         };
         let us = match sent {

@@ -116,6 +116,8 @@ pub(crate) struct Shown {
     /// ECN-Echo.
     pub ece: bool,
     pub prior_in_flight: u32,
+    /// Doublings of the timeout before it.
+    pub backoff: u8,
 }
 
 /// What an ACK in Recovery says of the reduction.

@@ -74,8 +74,8 @@ pub(crate) struct Delivered {
     pub sacked: u32,
     /// A record never sent again arrived, of those sent before the last reduction's recovery point.
     pub original: bool,
-    /// One that was sent again was passed by SND.UNA.
-    pub retransmitted: bool,
+    /// When the latest copy left of what was sent again and SND.UNA passed.
+    pub copied_at: Option<Instant>,
     /// When the earliest never-retransmitted of those passed by SND.UNA left.
     pub first_sent: Option<Instant>,
     /// When the latest newly SACKed, never-retransmitted one left.
@@ -263,7 +263,7 @@ impl Scoreboard {
     /// The rarer half of [`Scoreboard::acknowledge`]: a record with a history leaves.
     fn forget(&mut self, record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
         if record.has(mark::EVER) {
-            out.retransmitted = true;
+            out.copied_at = out.copied_at.max(Some(record.at));
         }
         let marked = self.marked.get_or_insert_default();
         if record.has(mark::SACKED) {

@@ -11,7 +11,7 @@ impl Tcb {
     /// The ACK passes a copy and echoes it: it filled the hole, so the original was lost, and the reduction stays whatever is
     /// reported as a duplicate later (RFC 3522 3.2). An original whose ACK was delayed is reported with the copy at once.
     pub(super) fn note_real_loss(&mut self, shown: &Shown, seg: &Segment) {
-        let copied = shown.advanced && shown.got.retransmitted && shown.dsack.is_none();
+        let copied = shown.advanced && shown.got.copied_at.is_some() && shown.dsack.is_none();
         if copied && self.recovery.undo().is_some() && self.echoes(seg) && !self.answers_original(seg) {
             self.recovery.clear_undo();
         }
