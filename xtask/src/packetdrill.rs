@@ -34,7 +34,7 @@ pub struct Wanted {
 impl Wanted {
     pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
         let (mut tree, mut bin) = (None, PathBuf::from("packetdrill"));
-        let (mut flags, mut seconds, mut only) = (String::new(), SECONDS, String::new());
+        let (mut flags, mut seconds, mut only) = ("profile=linux".to_owned(), SECONDS, String::new());
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if word == "--" {

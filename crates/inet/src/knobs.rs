@@ -66,8 +66,6 @@ stats::knobs! {
         /// New text leaves in runs, as Linux hands it to a port that cuts segments up, and a run of several ends with PSH: this many
         /// segments at least, if there are so many (Linux's tcp_min_tso_segs). 0: no runs.
         tcp_push_runs = "net.inet.tcp.push_runs", 0..=64, 0;
-        /// Answer ACKs of what was never sent (RFC 9293 3.10.7.4); 0: drop them in silence, as Linux.
-        tcp_answer_unsent = "net.inet.tcp.answer_unsent", 0..=1, 1;
         /// An ACK of the peer's FIN may be delayed as one of text is, and carries no D-SACK (as Linux).
         tcp_delay_fin_ack = "net.inet.tcp.delay_fin_ack", 0..=1, 0;
         /// Milliseconds that a retransmission timeout grows to at most (RFC 6298 2.5: 60000 or more).

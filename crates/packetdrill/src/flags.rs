@@ -28,7 +28,7 @@ pub(crate) struct Settings {
 }
 
 /// What scripts for Linux take for granted: its production settings as their authors keep them, and its habits where
-/// the RFCs leave the choice. `profile=rfc` leaves our own.
+/// the RFCs leave the choice (`profile=linux`).
 const LINUX: &[(&str, &str)] = &[
     ("tcp_rmem", "4096:540000:15728640"),
     ("tcp_wmem", "4096:262144:4194304"),
@@ -38,7 +38,6 @@ const LINUX: &[(&str, &str)] = &[
     ("net.inet.tcp.rfc3465", "0"),
     ("net.inet.tcp.reduce_cwnd", "1"),
     ("net.inet.tcp.push_runs", "2"),
-    ("net.inet.tcp.answer_unsent", "0"),
     ("net.inet.tcp.delay_fin_ack", "1"),
     ("tcp_syn_retries", "5"),
     ("tcp_synack_retries", "5"),
@@ -59,7 +58,7 @@ impl Settings {
             follow: true,
             knobs: Vec::new(),
         };
-        let mut profile = LINUX;
+        let mut profile: &[_] = &[];
         for flag in text.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
             let (name, value) = flag.split_once('=').ok_or_else(|| format!("{flag}: expected name=value"))?;
             let bad = |expected: &str| format!("{name}={value}: expected {expected}");
@@ -112,7 +111,8 @@ mod tests {
         assert_eq!((settings.mtu, settings.time), (1400, Time::Live));
         let knobs: Vec<_> = settings.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(knobs, ["tcp_ecn=1", "tcp_timestamps=0", "tcp_congestion_control=reno"]);
-        assert_eq!(Settings::parse("").unwrap().knobs.len(), LINUX.len());
+        assert!(Settings::parse("").unwrap().knobs.is_empty(), "the product's own settings, unless told otherwise");
+        assert_eq!(Settings::parse("profile=linux").unwrap().knobs.len(), LINUX.len());
     }
 
     #[test]

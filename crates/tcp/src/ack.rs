@@ -20,10 +20,7 @@ impl Tcb {
     pub(crate) fn process_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let (una, nxt) = (self.snd.una, self.snd.nxt);
         if seg.ack.after(nxt) {
-            return match self.config.answer_unsent {
-                true => self.challenge(reply, Dropped::AckUnsent, now),
-                false => Err(Dropped::AckUnsent),
-            };
+            return self.challenge(reply, Dropped::AckUnsent, now);
         }
         if seg.ack.before(una.minus(self.snd.max_wnd)) {
             return self.challenge(reply, Dropped::AckTooOld, now);

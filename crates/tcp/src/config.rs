@@ -52,8 +52,6 @@ pub struct Config {
     pub push_runs: u8,
     /// The ACK of a FIN may wait as that of text does, and tells of no duplicates.
     pub delay_fin_ack: bool,
-    /// An ACK of what was never sent is answered (RFC 9293 3.10.7.4, fifth); else dropped in silence.
-    pub answer_unsent: bool,
     /// The window starts anew after silence (RFC 5681 4.1).
     pub idle_restart: bool,
     /// RTO without a measurement (RFC 6298 2.1).
@@ -123,7 +121,6 @@ impl Default for Config {
             reduce_cwnd: false,
             push_runs: 0,
             delay_fin_ack: false,
-            answer_unsent: true,
             idle_restart: true,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_millis(200),

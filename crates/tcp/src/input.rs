@@ -468,12 +468,14 @@ impl Tcb {
             if self.state.may_receive() && due && !self.rcv.fin_came {
                 (self.rcv.fin, self.rcv.fin_came) = (at, true);
             }
-            let delays = self.config.delay_fin_ack && due && self.state == State::Established && at == self.rcv.nxt;
+            let in_turn = due && at == self.rcv.nxt && !reply.fills_gap();
+            let delays = self.config.delay_fin_ack && in_turn && self.state == State::Established;
             // Early, due, or again because our ACK was lost.
             self.rcv.ack_now |= !delays;
         }
         if self.rcv.fin_came && self.rcv.fin == self.rcv.nxt && self.state.may_receive() {
-            let delays = self.config.delay_fin_ack && self.state == State::Established;
+            // That a gap is filled is told at once, FIN or not (RFC 5681 4.2).
+            let delays = self.config.delay_fin_ack && self.state == State::Established && !reply.fills_gap();
             self.take_fin(now, &mut reply.events);
             if delays {
                 self.delay_ack_of_fin(now);

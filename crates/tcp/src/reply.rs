@@ -173,3 +173,10 @@ pub struct Reply {
     /// A round trip was measured.
     pub measured: bool,
 }
+
+impl Reply {
+    /// Returns whether the segment's text joined text that was stored behind it.
+    pub(crate) fn fills_gap(&self) -> bool {
+        matches!(self.text, Text::Accept { len, .. } if self.in_order > len)
+    }
+}

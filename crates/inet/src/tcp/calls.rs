@@ -666,7 +666,6 @@ impl<L: Locks> Stack<L> {
             reduce_cwnd: knobs.tcp_reduce_cwnd.on(),
             delay_fin_ack: knobs.tcp_delay_fin_ack.on(),
             rto_max: ms(&knobs.tcp_rto_max),
-            answer_unsent: knobs.tcp_answer_unsent.on(),
             syn_retries: knobs.tcp_syn_retries.get() as u8,
             synack_retries: knobs.tcp_synack_retries.get() as u8,
             push_runs: knobs.tcp_push_runs.get() as u8,
