@@ -383,3 +383,63 @@ pub(crate) fn plateau(total_len: u16) -> usize {
     const PLATEAUS: [usize; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
     PLATEAUS.into_iter().find(|&mtu| mtu < usize::from(total_len)).unwrap_or(68)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const RATE: u64 = 1000;
+
+    fn limiter(seed: u64) -> Limiter {
+        Limiter::new(Key::seeded(seed))
+    }
+
+    /// Errors that one destination gets at once.
+    fn share(seed: u64, dst: u32) -> u64 {
+        let mut limiter = limiter(seed);
+        (0..RATE).filter(|_| limiter.error_allowed(Ipv4Addr::from_bits(dst), RATE, Instant::ZERO)).count() as u64
+    }
+
+    /// Errors that all destinations together get at once in a second of the clock.
+    fn all(seed: u64, second: u64) -> u64 {
+        let (mut limiter, now) = (limiter(seed), Instant::from_millis(second * 1000 + 5));
+        let asked = (0..20 * RATE as u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n * 7919));
+        asked.filter(|dst| limiter.error_allowed(*dst, RATE, now)).count() as u64
+    }
+
+    /// What a destination gets is a quarter, and up to a quarter of that more, by a secret of the host: the limit cannot be known from
+    /// outside (CVE-2020-25705).
+    #[test]
+    fn the_share_of_a_destination_is_a_secret() {
+        let by_key: BTreeSet<u64> = (0..500).map(|seed| share(seed, 0x0a00_0001)).collect();
+        assert!(by_key.iter().all(|share| (RATE / 4..=RATE / 4 + RATE / 16).contains(share)), "{by_key:?}");
+        assert!(by_key.len() >= 55, "of 63 shares {} occur", by_key.len());
+        let by_destination: BTreeSet<u64> = (0..500).map(|n| share(1, 0x0a00_0001 + n)).collect();
+        assert!(by_destination.len() >= 55, "of 63 shares {} occur", by_destination.len());
+    }
+
+    /// What all get together is up to an eighth less, another number each second and on each host.
+    #[test]
+    fn the_limit_of_all_is_a_secret_and_changes_each_second() {
+        let spread = |numbers: BTreeSet<u64>| {
+            assert!(numbers.iter().all(|all| (RATE - RATE / 8 - 1..=RATE).contains(all)), "{numbers:?}");
+            assert!(numbers.len() >= 60, "of 126 limits {} occur in 100", numbers.len());
+        };
+        spread((0..100).map(|seed| all(seed, 3)).collect());
+        spread((0..100).map(|second| all(1, second)).collect());
+    }
+
+    /// IPv6 has the same limits, a /64 in the place of an address.
+    #[test]
+    fn the_share_of_a_prefix_is_a_secret() {
+        let share = |seed: u64, prefix: u128| {
+            let (mut limiter, now) = (limiter(seed), Instant::ZERO);
+            let dst = |n: u64| Ipv6Addr::from_bits(prefix << 64 | u128::from(n));
+            (0..RATE).filter(|n| limiter.error_allowed6(dst(*n), RATE, now)).count() as u64
+        };
+        let by_key: BTreeSet<u64> = (0..300).map(|seed| share(seed, 0x2001_0db8)).collect();
+        let by_prefix: BTreeSet<u64> = (0..300).map(|n| share(1, 0x2001_0db8 + n)).collect();
+        assert!(by_key.len() >= 50 && by_prefix.len() >= 50, "{} and {}", by_key.len(), by_prefix.len());
+    }
+}

@@ -113,3 +113,33 @@ impl Tcb {
         Out { options, ..bare(self.snd.nxt, self.rcv.nxt, Flags::RST | Flags::ACK) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// CVE-2016-5696: the budget of a connection and its end are drawn from its secret, and anew each time.
+    #[test]
+    fn challenges_are_drawn_from_the_secret() {
+        let secret = |n: u32| SeqNum(crate::siphash::Key(n.into(), 9).sip13(&[n.into()]) as u32);
+        for draw in [0u64, 3] {
+            let mut budgets: BTreeMap<usize, u32> = BTreeMap::new();
+            let mut ends: BTreeMap<u64, u32> = BTreeMap::new();
+            for n in 0..2_000 {
+                let mut answers = Answers::new(secret(n));
+                let begin = Instant::from_millis(5_000 * draw);
+                for earlier in 0..draw {
+                    answers.challenge(10, Instant::from_millis(5_000 * earlier));
+                }
+                *budgets.entry((0..30).filter(|_| answers.challenge(10, begin)).count()).or_default() += 1;
+                let end = (1..160).find(|tick| answers.challenge(10, begin.after(Duration::from_millis(tick * 10))));
+                *ends.entry(end.unwrap() / 10).or_default() += 1;
+            }
+            assert_eq!(budgets.keys().copied().collect::<Vec<_>>(), (5..=15).collect::<Vec<_>>());
+            assert!(budgets.values().all(|times| (110..=260).contains(times)), "draw {draw}: {budgets:?}");
+            let tenths = ends.range(5..15).filter(|(_, times)| **times >= 100).count();
+            assert_eq!(tenths, 10, "draw {draw}: {ends:?}");
+        }
+    }
+}

@@ -68,6 +68,37 @@ mod tests {
         assert!(budgets.len() >= 50 && budgets.iter().all(|n| (50..=150).contains(n)), "{budgets:?}");
     }
 
+    /// Milliseconds from the first challenge ACK, all of whose budget is used at once, to the next.
+    fn window(chance: u64) -> u32 {
+        let mut limit = ChallengeLimit::default();
+        while limit.take(10, Instant::ZERO, chance) {}
+        (1..2_000).find(|ms| limit.take(10, Instant::from_millis(u64::from(*ms)), chance)).unwrap()
+    }
+
+    /// RFC 5961 7, CVE-2016-5696: neither when the budget is renewed can be foretold, nor how large it is. Of a thousand each tenth of
+    /// the range has its share.
+    #[test]
+    fn when_there_are_more_cannot_be_foretold() {
+        let windows: Vec<u32> = (0..1_000).map(|n| window(chance(n))).collect();
+        assert!(windows.iter().all(|ms| (500..=1_500).contains(ms)));
+        for tenth in 0..10 {
+            let share = windows.iter().filter(|ms| (**ms - 500).min(999) / 100 == tenth).count();
+            assert!((50..=150).contains(&share), "{share} between {} and {} ms", 500 + tenth * 100, 600 + tenth * 100);
+        }
+        assert!(windows.iter().collect::<BTreeSet<_>>().len() > 500);
+        // One says nothing of the other: windows of the least budgets are as long as those of the greatest.
+        let budget = |n: u64| {
+            let mut limit = ChallengeLimit::default();
+            (0..100).filter(|_| limit.take(10, Instant::ZERO, chance(n))).count()
+        };
+        for budgets in [5..=7, 13..=15] {
+            let some: Vec<u32> =
+                (0..1_000).filter(|n| budgets.contains(&budget(*n))).map(|n| windows[n as usize]).collect();
+            let mean = some.iter().sum::<u32>() / some.len() as u32;
+            assert!((900..=1_100).contains(&mean), "{mean} ms with {budgets:?}");
+        }
+    }
+
     #[test]
     fn one_connection_says_nothing_of_another() {
         let now = Instant::from_millis(5);

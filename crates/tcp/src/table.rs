@@ -233,6 +233,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
+    use wire::L4Port;
 
     fn hash_of(value: u32) -> u32 {
         value / 3 // many share one
@@ -274,6 +275,45 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn place(key: Key, ends: &Ends) -> u32 {
+        Table::<u8, 1>::new(key, 1).hash(ends)
+    }
+
+    fn stranger(n: u64) -> Ends {
+        Ends { local: 1, remote: (n >> 16).into(), local_port: L4Port(80), remote_port: L4Port(n as u16) }
+    }
+
+    /// Where a stranger's entry lies depends on each half of the key: each bit is as often set as not, give or take five
+    /// standard deviations.
+    #[test]
+    fn places_depend_on_all_of_the_key() {
+        let word = |n: u64| Key(n, 3).sip13(&[n]);
+        let keys: [&dyn Fn(u64) -> Key; 2] = [&|n| Key(word(n), 77), &|n| Key(77, word(n))];
+        for (half, key) in keys.iter().enumerate() {
+            for ends in [stranger(0), stranger(12_345_678)] {
+                let places: Vec<u32> = (0..4096).map(|n| place(key(n), &ends)).collect();
+                for bit in 0..32 {
+                    let ones: u32 = places.iter().map(|place| place >> bit & 1).sum();
+                    assert!((1888..=2208).contains(&ones), "half {half}, bit {bit}: {ones} of 4096");
+                }
+            }
+        }
+    }
+
+    /// Ends that collide under one key do not under another: whoever found some has found nothing (a flood of one chain).
+    #[test]
+    fn collisions_do_not_outlive_the_key() {
+        const CHAINS: u32 = 1024;
+        let (one, other) = (Key(11, 22).derive(1), Key(11, 22).derive(2));
+        let target = place(one, &stranger(0)) % CHAINS;
+        let colliding: Vec<Ends> =
+            (0..1 << 20).map(stranger).filter(|ends| place(one, ends) % CHAINS == target).take(500).collect();
+        assert_eq!(colliding.len(), 500);
+        let mut chains = vec![0; CHAINS as usize];
+        colliding.iter().for_each(|ends| chains[(place(other, ends) % CHAINS) as usize] += 1);
+        assert!(*chains.iter().max().unwrap() <= 8, "{:?}", chains.iter().max());
     }
 
     #[test]

@@ -81,3 +81,40 @@ impl Hasher for KeyedHasher {
         fold(self.state, 0x9e37_79b9_7f4a_7c15 ^ self.key.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often each bit is set under 4096 keys.
+    fn ones(hash: impl Fn(u64) -> u64) -> Vec<u64> {
+        let hashes: Vec<u64> = (0..4096).map(hash).collect();
+        (0..64).map(|bit| hashes.iter().map(|hash| hash >> bit & 1).sum()).collect()
+    }
+
+    /// Each bit of a table's hash is a secret: half of the keys set it, give or take six standard deviations (32 each).
+    #[test]
+    fn every_bit_depends_on_the_key() {
+        let even = |what: &str, ones: Vec<u64>| {
+            assert!(ones.iter().all(|ones| (1856..=2240).contains(ones)), "{what}: {ones:?}");
+        };
+        for (a, b) in [(0, 0), (0x0a00_0001, 0x0a00_0002), (u64::MAX, 7)] {
+            even("hash2", ones(|n| Key::seeded(n).hash2(a, b)));
+            even("hash4", ones(|n| Key::seeded(n).hash4(a, b, 80, 40_000)));
+            even("Keyed", ones(|n| Keyed(Key::seeded(n)).hash_one((a, b))));
+            even("first half", ones(|n| Key(Key::seeded(n).0, 0x1234_5678_9abc_def1).hash2(a, b)));
+            even("second half", ones(|n| Key(0x1234_5678_9abc_def1, Key::seeded(n).1).hash2(a, b)));
+        }
+    }
+
+    /// Numbers that share a bucket under one key are spread under another.
+    #[test]
+    fn collisions_do_not_outlive_the_key() {
+        let bucket = |key: u64, n: u64| Key::seeded(key).hash2(n, 0) % 1024;
+        let colliding: Vec<u64> = (0..1 << 20).filter(|n| bucket(1, *n) == 5).take(500).collect();
+        assert_eq!(colliding.len(), 500);
+        let mut buckets = [0u32; 1024];
+        colliding.iter().for_each(|n| buckets[bucket(2, *n) as usize] += 1);
+        assert!(*buckets.iter().max().unwrap() <= 8, "{:?}", buckets.iter().max());
+    }
+}

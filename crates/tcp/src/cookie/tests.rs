@@ -104,3 +104,52 @@ fn small_and_absent_mss_are_raised_to_the_floor() {
         [48, 48, 216, 216, 536, 1440, 1460, 8940, 8940]
     );
 }
+
+/// How often each of the low `bits` bits is set in 4096 numbers.
+fn ones(bits: u32, number: impl Fn(u64) -> u32) -> Vec<u32> {
+    let numbers: Vec<u32> = (0..4096).map(number).collect();
+    (0..bits).map(|bit| numbers.iter().map(|number| number >> bit & 1).sum()).collect()
+}
+
+/// Half of the time, give or take five standard deviations (32 each).
+fn is_even(ones: &[u32]) -> bool {
+    ones.iter().all(|ones| (1888..=2208).contains(ones))
+}
+
+/// RFC 4987 3.6: each bit of the MAC has to be guessed. A bit that is the same under every key is one that an attacker need not guess.
+#[test]
+fn every_bit_of_the_mac_is_a_secret() {
+    let key = |n: u64| Key(n, 7).derive(n);
+    let mac = |key: Key, ends: &Ends, irs, slot, mss, bits| {
+        let cookie = bake(key, ends, irs, slot, mss, bits);
+        cookie.since(SeqNum(hash(key, ends, BLIND, 0))) & MAC_MASK
+    };
+    let by_key = ones(MAC_BITS, |n| mac(key(n), &ENDS, IRS, 3, 5, None));
+    assert!(is_even(&by_key), "{by_key:?}");
+    assert_eq!(MAC_BITS, 28, "a forged cookie is taken once in 2^28");
+    // Under one key each bit depends on each thing that the cookie is about.
+    let of = |n: u64, what: usize| match what {
+        0 => mac(KEY, &Ends { remote: n.into(), ..ENDS }, IRS, 3, 5, None),
+        1 => mac(KEY, &Ends { local: n.into(), ..ENDS }, IRS, 3, 5, None),
+        2 => mac(KEY, &Ends { remote_port: L4Port(n as u16), ..ENDS }, IRS, 3, 5, None),
+        3 => mac(KEY, &Ends { local_port: L4Port(n as u16), ..ENDS }, IRS, 3, 5, None),
+        4 => mac(KEY, &ENDS, SeqNum(n as u32), 3, 5, None),
+        5 => mac(KEY, &ENDS, IRS, n, 5, None),
+        6 => mac(KEY, &ENDS, SeqNum((n / 8) as u32), 3, (n % 8) as u32, None),
+        _ => mac(KEY, &ENDS, SeqNum((n / 64) as u32), 3, 5, Some((n % 64) as u32)),
+    };
+    for what in 0..8 {
+        let by_input = ones(MAC_BITS, |n| of(n, what));
+        assert!(is_even(&by_input), "{what}: {by_input:?}");
+    }
+}
+
+/// A cookie cannot be told from another ISN: each of its 32 bits is as often set as not.
+#[test]
+fn every_bit_of_a_cookie_is_even() {
+    let by_key = ones(32, |n| Cookies::new(Key(n, 1).derive(n)).make(&ENDS, IRS, &PLAIN, None, at(5)).0.0);
+    assert!(is_even(&by_key), "{by_key:?}");
+    let cookies = Cookies::new(KEY);
+    let by_peer = ones(32, |n| cookies.make(&Ends { remote: n.into(), ..ENDS }, IRS, &PLAIN, None, at(5)).0.0);
+    assert!(is_even(&by_peer), "{by_peer:?}");
+}
