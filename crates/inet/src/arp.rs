@@ -48,7 +48,9 @@ impl<L: Locks> Stack<L> {
             let mut neighbors = self.neighbors.lock(cx);
             let learned = neighbors.learn(iface.id, packet.spa, packet.sha, create, cx.now, rules);
             self.count(cx).neigh.evicted.add(neighbors.take_evicted());
+            let ended = neighbors.take_ended();
             drop(neighbors);
+            self.end_all(cx, ended);
             match learned {
                 Learned::Changed { pending, moved, created } => {
                     self.changed();
@@ -137,6 +139,7 @@ impl<L: Locks> Stack<L> {
         neigh::Rules {
             limit: self.knobs.neigh_limit.get() as usize,
             hold: self.knobs.neigh_queue.get() as usize,
+            hold_all: self.knobs.neigh_queue_all.get() as usize,
             tries: self.knobs.neigh_tries.get() as u32,
             max_age: Duration::from_secs(self.knobs.neigh_max_age.get() as u64),
         }

@@ -117,6 +117,8 @@ stats::knobs! {
         tx_queue = "net.link.tx_queue", 1..=256, 256;
         /// Packets that may wait for one neighbor's answer.
         neigh_queue = "net.link.ether.inet.maxhold", 1..=256, 16;
+        /// Packets that may wait for all neighbors' answers together; 0: an eighth of the pool.
+        neigh_queue_all = "net.link.ether.inet.maxhold_all", 0..=1048576, 0;
         /// Neighbors remembered.
         neigh_limit = "net.link.ether.inet.max_entries", 8..=1048576, 4096;
         /// Seconds that a neighbor's answer is good for.
@@ -147,6 +149,8 @@ stats::knobs! {
         neigh6_limit = "net.inet6.ip6.neighborgcthresh", 8..=1048576, 2048;
         /// Packets that may wait for one IPv6 neighbor's answer.
         neigh6_queue = "net.inet6.icmp6.nd6_maxqueuelen", 1..=256, 16;
+        /// Packets that may wait for all IPv6 neighbors' answers together; 0: an eighth of the pool.
+        neigh6_queue_all = "net.inet6.icmp6.nd6_maxqueue_all", 0..=1048576, 0;
         /// Solicitations before an IPv6 neighbor is given up.
         neigh6_tries = "net.inet6.icmp6.nd6_mmaxtries", 1..=32, 3;
         /// Seconds that an IPv6 neighbor's answer is good for.

@@ -75,7 +75,9 @@ impl<L: Locks> Stack<L> {
             let mut neighbors = self.six.neighbors.lock(cx);
             let learned = neighbors.solicited_by(iface.id, header.src, mac, true, cx.now, rules);
             self.count(cx).neigh.evicted.add(neighbors.take_evicted());
+            let ended = neighbors.take_ended();
             drop(neighbors);
+            self.end_all(cx, ended);
             if !self.learned6(cx, iface, mac, learned) {
                 why = DropReason::NdStatic;
             }
@@ -212,6 +214,7 @@ impl<L: Locks> Stack<L> {
         neigh::Rules {
             limit: self.knobs.neigh6_limit.get() as usize,
             hold: self.knobs.neigh6_queue.get() as usize,
+            hold_all: self.knobs.neigh6_queue_all.get() as usize,
             tries: self.knobs.neigh6_tries.get() as u32,
             max_age: Duration::from_secs(self.knobs.neigh6_reachable.get() as u64),
         }

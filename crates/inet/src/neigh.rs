@@ -9,14 +9,23 @@
 //! entries are set by hand. The table is bounded: of those that are Stale or that nobody here has ever sent to, the idle
 //! ones, the one unused longest goes for a new one. They stand in a queue of their own, so that a flood which keeps the
 //! table full costs a few comparisons a packet and not a walk through the table. Neighbors in use and permanent ones are
-//! not in it: a flood of strangers neither pushes them out nor, as it makes room for the next itself, keeps new ones out;
-//! and Incomplete ones have at most half of the table, so that a scan cannot either (RFC 6583).
+//! not in it: a flood of strangers neither pushes them out nor, as it makes room for the next itself, keeps new ones out.
+//!
+//! A scan of an attached subnet asks for addresses that nobody has (RFC 6583). Its cost is bounded three times:
+//!
+//! - Incomplete entries fill at most half of the table; beyond that the oldest is removed for a new one.
+//! - In a full table an Incomplete entry that has gone a second without an answer is removed before an idle one is, and
+//!   any Incomplete entry is removed for a host that has sent us something (RFC 6583 7).
+//! - All waiting packets together occupy at most [`SHARE`] of the buffer pool, and less when fewer than [`RESERVE`] of its
+//!   buffers are free: these are for ARP, neighbor discovery and other frames. Beyond that the packet of the oldest
+//!   Incomplete entry is dropped for a new packet. The entry stays, so that a late answer still resolves it.
 //!
 //! ARP and neighbor discovery have a table each, of the same making: what advertisements do to an entry is in `advert`.
 
 use crate::iface::IfaceId;
-use buf::Frame;
+use buf::{Frame, Pool};
 use clock::{Duration, Instant};
+use stats::DropReason;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -60,6 +69,7 @@ pub struct Entry {
     pub used: Instant,
     pending: VecDeque<Frame>,
     place: Option<Place>, // in the queue of the idle
+    serial: u64,          // in the queues of the Incomplete
 }
 
 /// Where an entry stands among the idle: when it was last used, and in the order in which they came.
@@ -67,10 +77,10 @@ type Place = (Instant, u64);
 
 impl Entry {
     fn new(mac: Mac, state: State, now: Instant, used: Instant) -> Entry {
-        Entry { mac, state, since: now, tries: 0, used, pending: VecDeque::new(), place: None }
+        Entry { mac, state, since: now, tries: 0, used, pending: VecDeque::new(), place: None, serial: 0 }
     }
 
-    /// May it go to make room? An Incomplete one holds packets, and ends by itself within `maxtries` seconds.
+    /// May it go to make room? Incomplete entries have a queue of their own.
     fn is_idle(&self) -> bool {
         self.state == State::Stale || self.state == State::Reachable && self.used == Instant::ZERO
     }
@@ -98,12 +108,10 @@ pub struct Neighbor<A = Ipv4Addr> {
 pub enum Resolved {
     /// Send it there.
     To(Frame, Mac),
-    /// It waits; the first of a kind also asks.
+    /// It waits; the first for an address also asks. Packets dropped for it are in [`Table::take_ended`].
     Waits {
         /// Send an ARP request.
         ask: bool,
-        /// The oldest packet had to go.
-        overflow: Option<Frame>,
     },
     /// No room for another entry.
     Full(Frame),
@@ -147,6 +155,8 @@ pub struct Rules {
     pub limit: usize,
     /// Packets that may wait in one entry.
     pub hold: usize,
+    /// Packets that may wait in all entries; 0: [`SHARE`] of the pool.
+    pub hold_all: usize,
     /// Requests before giving up.
     pub tries: u32,
     /// How long an answer is good for.
@@ -154,6 +164,12 @@ pub struct Rules {
 }
 
 const RETRY: Duration = Duration::from_secs(1);
+/// Least time between two walks through the table, which a scan would otherwise cause for every packet.
+const WALK: Duration = Duration::from_millis(10);
+/// One part in this many of the pool is the most that waiting packets occupy.
+pub const SHARE: usize = 8;
+/// One part in this many of the pool is kept free of waiting packets.
+pub const RESERVE: usize = 16;
 
 /// The idle entries' keys, unused longest first.
 struct Idle<A> {
@@ -184,21 +200,48 @@ impl<A: Address> Idle<A> {
     }
 }
 
+/// The Incomplete entries' keys by serial number, that is, asked for longest first.
+struct Asked<A> {
+    all: BTreeMap<u64, (Instant, (IfaceId, A))>,
+    /// Those with packets.
+    holding: BTreeMap<u64, (IfaceId, A)>,
+    serial: u64,
+}
+
+impl<A: Address> Asked<A> {
+    fn new() -> Asked<A> {
+        Asked { all: BTreeMap::new(), holding: BTreeMap::new(), serial: 0 }
+    }
+
+    fn add(&mut self, key: (IfaceId, A), now: Instant) -> u64 {
+        self.serial += 1;
+        self.all.insert(self.serial, (now, key));
+        self.serial
+    }
+
+    fn take_out(&mut self, entry: &Entry) {
+        self.all.remove(&entry.serial);
+        self.holding.remove(&entry.serial);
+    }
+}
+
 /// The neighbors of one stack.
 pub struct Table<A = Ipv4Addr> {
     entries: HashMap<(IfaceId, A), Entry, Keyed>,
     idle: Idle<A>,
+    asked: Asked<A>,
     next: Instant,
     held: usize,
-    incomplete: usize,
     evicted: u64,
+    ended: Vec<(Frame, DropReason)>,
 }
 
 impl<A: Address> Table<A> {
     /// An empty table with its hash key.
     pub fn new(key: Key) -> Table<A> {
         let entries = HashMap::with_hasher(Keyed(key));
-        Table { entries, idle: Idle::new(), next: Instant::NEVER, held: 0, incomplete: 0, evicted: 0 }
+        let (idle, asked) = (Idle::new(), Asked::new());
+        Table { entries, idle, asked, next: Instant::NEVER, held: 0, evicted: 0, ended: Vec::new() }
     }
 
     /// The MAC address of a neighbor good for sending now.
@@ -215,44 +258,113 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Finds the MAC address for a packet, or keeps the packet until there is one.
-    pub fn resolve(&mut self, iface: IfaceId, addr: A, frame: Frame, now: Instant, rules: Rules) -> Resolved {
-        if let Some(entry) = self.entries.get_mut(&(iface, addr)) {
+    /// Finds the MAC address for a packet, or keeps the packet until there is one. `pool` is where packets come from.
+    pub fn resolve(
+        &mut self,
+        iface: IfaceId,
+        addr: A,
+        frame: Frame,
+        now: Instant,
+        rules: Rules,
+        pool: &Pool,
+    ) -> Resolved {
+        let key = (iface, addr);
+        if let Some(entry) = self.entries.get_mut(&key) {
             entry.used = now;
             self.idle.take_out(entry); // whatever it was, it is in use now
-            return match entry.state {
-                State::Reachable | State::Permanent | State::Probe => Resolved::To(frame, entry.mac),
+            match entry.state {
+                State::Reachable | State::Permanent | State::Probe => return Resolved::To(frame, entry.mac),
                 State::Stale => {
                     (entry.state, entry.tries, entry.since) = (State::Probe, 0, now);
                     self.next = self.next.min(now);
-                    Resolved::To(frame, entry.mac)
+                    return Resolved::To(frame, entry.mac);
                 }
-                State::Incomplete => {
-                    let overflow = if entry.pending.len() >= rules.hold { entry.pending.pop_front() } else { None };
-                    self.held += usize::from(overflow.is_none());
-                    entry.pending.push_back(frame);
-                    Resolved::Waits { ask: false, overflow }
-                }
-            };
+                State::Incomplete => {}
+            }
+            self.hold(key, frame, rules, pool);
+            return Resolved::Waits { ask: false };
         }
-        if self.incomplete >= rules.limit / 2 || self.entries.len() >= rules.limit && !self.make_room() {
+        let most = (rules.limit / 2).max(1);
+        let room = if self.asked.all.len() >= most { self.displace() } else { true };
+        if !room || self.entries.len() >= rules.limit && !self.make_room(now) {
             return Resolved::Full(frame);
         }
-        self.held += 1;
-        self.incomplete += 1;
         let mut entry = Entry { tries: 1, ..Entry::new(Mac::ZERO, State::Incomplete, now, now) };
-        entry.pending.push_back(frame);
-        self.entries.insert((iface, addr), entry);
+        entry.serial = self.asked.add(key, now);
+        self.entries.insert(key, entry);
+        self.hold(key, frame, rules, pool);
         self.next = self.next.min(now.after(RETRY));
-        Resolved::Waits { ask: true, overflow: None }
+        Resolved::Waits { ask: true }
     }
 
-    /// Makes room for one entry: the idle one that is unused longest goes.
-    fn make_room(&mut self) -> bool {
+    /// Adds a packet to those that wait in an Incomplete entry, within the bounds of the entry and of the table.
+    fn hold(&mut self, key: (IfaceId, A), frame: Frame, rules: Rules, pool: &Pool) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return self.ended.push((frame, DropReason::NeighTimeout));
+        };
+        let overflow = if entry.pending.len() >= rules.hold { entry.pending.pop_front() } else { None };
+        entry.pending.push_back(frame);
+        self.asked.holding.insert(entry.serial, key);
+        match overflow {
+            Some(oldest) => self.ended.push((oldest, DropReason::NeighQueueFull)),
+            None => self.held += 1,
+        }
+        let most = self.hold_most(rules, pool);
+        while self.held > most && self.drop_oldest() {}
+    }
+
+    /// Packets that may wait now: the share of the pool, less what its reserve lacks.
+    fn hold_most(&self, rules: Rules, pool: &Pool) -> usize {
+        let stats = pool.stats();
+        let share = if rules.hold_all == 0 { stats.buffers / SHARE } else { rules.hold_all };
+        let live = usize::try_from(stats.live()).unwrap_or(usize::MAX);
+        let lacking = (live + stats.buffers / RESERVE).saturating_sub(stats.buffers);
+        share.min(self.held.saturating_sub(lacking)).max(1)
+    }
+
+    /// Drops the first packet of the entry that was asked for longest; `false` if none waits.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(first) = self.asked.holding.first_entry() else { return false };
+        let Some(entry) = self.entries.get_mut(first.get()) else {
+            first.remove();
+            return true;
+        };
+        if let Some(frame) = entry.pending.pop_front() {
+            self.held -= 1;
+            self.ended.push((frame, DropReason::NeighShareFull));
+        }
+        if entry.pending.is_empty() {
+            first.remove();
+        }
+        true
+    }
+
+    /// Makes room for one entry: an Incomplete one that has gone a second without an answer, else the idle one that is
+    /// unused longest, else any Incomplete one.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let silent = self.asked.all.first_key_value().is_some_and(|(_, (asked, _))| now >= asked.after(RETRY));
+        if silent && self.displace() {
+            return true;
+        }
         let oldest = self.idle.queue.pop_first();
         let removed = oldest.is_some_and(|(_, key)| self.entries.remove(&key).is_some());
         self.evicted += u64::from(removed);
-        removed
+        removed || self.displace()
+    }
+
+    /// Removes the Incomplete entry that was asked for longest, with its packets.
+    fn displace(&mut self) -> bool {
+        let Some((_, &(_, (iface, addr)))) = self.asked.all.first_key_value() else { return false };
+        let Some(pending) = self.remove(iface, addr) else { return false };
+        self.evicted += 1;
+        self.ended.extend(pending.into_iter().map(|frame| (frame, DropReason::NeighDisplaced)));
+        true
+    }
+
+    /// Packets that [`Table::resolve`] and [`Table::learn`] gave up, with the reasons; the caller drops and counts them.
+    #[inline]
+    pub fn take_ended(&mut self) -> Vec<(Frame, DropReason)> {
+        std::mem::take(&mut self.ended)
     }
 
     /// How many entries have gone to make room since last asked.
@@ -267,18 +379,18 @@ impl<A: Address> Table<A> {
                 return if entry.mac == mac { Learned::Same } else { Learned::Permanent };
             }
             let (was, had) = (entry.state, entry.mac);
+            self.asked.take_out(entry);
             (entry.mac, entry.state, entry.since, entry.tries) = (mac, State::Reachable, now, 0);
             self.idle.place((iface, addr), entry);
             self.next = self.next.min(now.after(rules.max_age));
             let pending = std::mem::take(&mut entry.pending);
             self.held -= pending.len();
-            self.incomplete -= usize::from(was == State::Incomplete);
             if had == mac && matches!(was, State::Reachable | State::Probe) {
                 return Learned::Same;
             }
             return Learned::Changed { pending, moved: had != mac && was != State::Incomplete, created: false };
         }
-        if !create || (self.entries.len() >= rules.limit && !self.make_room()) {
+        if !create || (self.entries.len() >= rules.limit && !self.make_room(now)) {
             return Learned::Ignored;
         }
         let mut entry = Entry::new(mac, State::Reachable, now, Instant::ZERO);
@@ -302,8 +414,8 @@ impl<A: Address> Table<A> {
 
     fn ended(&mut self, mut entry: Entry) -> VecDeque<Frame> {
         self.idle.take_out(&mut entry);
+        self.asked.take_out(&entry);
         self.held -= entry.pending.len();
-        self.incomplete -= usize::from(entry.state == State::Incomplete);
         entry.pending
     }
 
@@ -346,7 +458,7 @@ impl<A: Address> Table<A> {
             };
             next = next.min(due);
         }
-        self.next = next;
+        self.next = if next == Instant::NEVER { next } else { next.max(now.after(WALK)) };
         for (iface, addr) in dead {
             if let Some(pending) = self.remove(iface, addr) {
                 each(Expired::Dead(iface, addr, pending));
@@ -359,9 +471,9 @@ impl<A: Address> Table<A> {
         self.next
     }
 
-    /// Packets waiting.
+    /// Packets waiting, and those given up that the caller has not taken yet.
     pub fn held(&self) -> usize {
-        self.held
+        self.held + self.ended.len()
     }
 
     /// Ends every wait on `iface`: it went down.

@@ -131,6 +131,10 @@ drop_reasons! {
     NeighTimeout = "inet.neigh" . timeout,
     /// More packets were waiting for this neighbor than the pending queue holds: the oldest went.
     NeighQueueFull = "inet.neigh" . queue_full,
+    /// Packets waiting for neighbors occupy their share of the pool: one for the neighbor asked for longest was dropped.
+    NeighShareFull = "inet.neigh" . share_full,
+    /// Waiting for a neighbor that had not answered when its entry was removed for another's (RFC 6583 7).
+    NeighDisplaced = "inet.neigh" . displaced,
     /// The neighbor table is full of entries in use.
     NeighTableFull = "inet.neigh" . table_full,
     /// IPv4 header shorter than 20 bytes or than it says, or longer than the frame.

@@ -272,7 +272,11 @@ impl<L: Locks> Stack<L> {
             return self.tunnel_output(cx, iface, packet, at_once); // its far end is the only neighbor
         }
         let epoch = self.links_epoch(); // before the answer: a change meanwhile makes what is remembered stale, not wrong
-        let resolved = self.neighbors.lock(cx).resolve(out, next, packet, cx.now, self.neigh_rules());
+        let mut neighbors = self.neighbors.lock(cx);
+        let resolved = neighbors.resolve(out, next, packet, cx.now, self.neigh_rules(), &self.pool);
+        let ended = neighbors.take_ended();
+        drop(neighbors);
+        self.end_all(cx, ended);
         match resolved {
             Resolved::To(packet, mac) => {
                 if let Some(hop) = hop.filter(|hop| matches!(hop.via, Via::Gateway(..))) {
@@ -280,10 +284,7 @@ impl<L: Locks> Stack<L> {
                 }
                 self.ether_output(cx, iface, mac, packet, at_once);
             }
-            Resolved::Waits { ask, overflow } => {
-                if let Some(oldest) = overflow {
-                    self.drop_frame(cx, oldest, DropReason::NeighQueueFull);
-                }
+            Resolved::Waits { ask } => {
                 if ask {
                     self.count(cx).neigh.created.bump();
                     self.arp_ask(cx, iface, next, None);

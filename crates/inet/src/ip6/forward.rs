@@ -81,13 +81,14 @@ impl<L: Locks> Stack<L> {
             IfaceKind::Loopback => return self.drop_frame(cx, packet, DropReason::Ip6NoRoute),
             IfaceKind::Ethernet => {}
         }
-        let resolved = self.six.neighbors.lock(cx).resolve(out, next, packet, cx.now, self.neigh_rules6());
+        let mut neighbors = self.six.neighbors.lock(cx);
+        let resolved = neighbors.resolve(out, next, packet, cx.now, self.neigh_rules6(), &self.pool);
+        let ended = neighbors.take_ended();
+        drop(neighbors);
+        self.end_all(cx, ended);
         match resolved {
             Resolved::To(packet, mac) => self.ether_output6(cx, iface, mac, packet, at_once),
-            Resolved::Waits { ask, overflow } => {
-                if let Some(oldest) = overflow {
-                    self.drop_frame(cx, oldest, DropReason::NeighQueueFull);
-                }
+            Resolved::Waits { ask } => {
                 if ask {
                     self.count(cx).neigh.created.bump();
                     self.nd_ask(cx, iface, next, false);

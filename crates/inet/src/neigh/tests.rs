@@ -13,7 +13,7 @@ fn mac(n: u32) -> Mac {
 }
 
 fn rules(limit: usize) -> Rules {
-    Rules { limit, hold: 2, tries: 3, max_age: Duration::from_secs(100) }
+    Rules { limit, hold: 2, hold_all: 0, tries: 3, max_age: Duration::from_secs(100) }
 }
 
 fn at(secs: u64) -> Instant {
@@ -24,7 +24,15 @@ fn table() -> Table {
     Table::new(Key::seeded(1))
 }
 
+fn pool(buffers: usize) -> Pool {
+    Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
+}
+
 impl Table {
+    fn asks(&mut self, n: u32, pool: &Pool, now: Instant, rules: Rules) -> Resolved {
+        self.resolve(EM0, addr(n), pool.get().unwrap(), now, rules, pool)
+    }
+
     fn has(&self, n: u32) -> bool {
         self.entries.contains_key(&(EM0, addr(n)))
     }
@@ -42,6 +50,15 @@ impl Table {
             }
         }
         assert_eq!(self.idle(), self.entries.values().filter(|entry| entry.is_idle()).count());
+        let incomplete = self.entries.values().filter(|entry| entry.state == State::Incomplete);
+        let (mut asked, mut holding, mut held) = (0, 0, 0);
+        for entry in incomplete {
+            asked += usize::from(self.asked.all.contains_key(&entry.serial));
+            holding += usize::from(self.asked.holding.contains_key(&entry.serial));
+            held += entry.pending.len();
+        }
+        assert_eq!((asked, holding), (self.asked.all.len(), self.asked.holding.len()));
+        assert_eq!(held, self.held);
     }
 }
 
@@ -71,19 +88,24 @@ fn strangers_go_before_old_acquaintances_and_the_oldest_of_each_first() {
 }
 
 #[test]
-fn neighbors_in_use_permanent_ones_and_open_questions_stay() {
-    let pool = Pool::new(&PoolConfig { buffers: 4, ..PoolConfig::default() }).unwrap();
+fn neighbors_in_use_and_permanent_ones_stay_and_open_questions_go_last() {
+    let pool = pool(4);
     let mut table = table();
     assert!(table.meets(0, at(0), 4));
     table.lookup(EM0, addr(0), at(1));
     table.set(EM0, addr(1), mac(1), at(1));
-    let asked = table.resolve(EM0, addr(2), pool.get().unwrap(), at(1), rules(4));
-    assert!(matches!(asked, Resolved::Waits { ask: true, .. }));
-    assert!(table.meets(3, at(1), 4) && table.meets(4, at(2), 4), "one place is for strangers");
-    assert!(!table.has(3));
-    table.lookup(EM0, addr(4), at(3));
-    assert!(!table.meets(5, at(4), 4), "there is no room now");
-    assert!((0..=4).filter(|n| table.has(*n)).eq([0, 1, 2, 4]));
+    let asked = table.resolve(EM0, addr(2), pool.get().unwrap(), at(1), rules(4), &pool);
+    assert!(matches!(asked, Resolved::Waits { ask: true }));
+    assert!(table.meets(3, at(1), 4) && table.meets(4, at(1), 4), "one place is for strangers");
+    assert!(!table.has(3) && table.has(2));
+    table.lookup(EM0, addr(4), at(1));
+    assert!(table.meets(5, at(1), 4), "the open question goes for a host that has spoken");
+    assert!((0..=5).filter(|n| table.has(*n)).eq([0, 1, 4, 5]));
+    let ended = table.take_ended();
+    assert!(matches!(&ended[..], [(_, DropReason::NeighDisplaced)]), "{ended:?}");
+    drop(ended);
+    table.lookup(EM0, addr(5), at(4));
+    assert!(!table.meets(6, at(4), 4), "all are in use now");
     table.assert_sound();
     table.flush(EM0, drop);
     assert_eq!((table.idle(), table.held()), (0, 0));
@@ -104,7 +126,7 @@ fn making_room_does_not_walk_through_the_table() {
 /// Whatever happens, the queue agrees with the table.
 #[test]
 fn any_conversation_leaves_the_queue_sound() {
-    let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
+    let pool = pool(256);
     let key = Key::seeded(3);
     let (mut table, mut now) = (table(), at(1));
     for step in 0..20_000u64 {
@@ -115,7 +137,7 @@ fn any_conversation_leaves_the_queue_sound() {
             24..36 => drop(table.lookup(EM0, addr(n), now)),
             36..50 => {
                 if let Some(frame) = pool.get() {
-                    drop(table.resolve(EM0, addr(n), frame, now, rules(24)));
+                    drop(table.resolve(EM0, addr(n), frame, now, rules(24), &pool));
                 }
             }
             50..52 => drop(table.set(EM0, addr(n), mac(n), now)),
@@ -127,9 +149,99 @@ fn any_conversation_leaves_the_queue_sound() {
             _ if random >> 60 == 0 => table.flush(EM0, drop),
             _ => {}
         }
+        drop(table.take_ended());
         if step % 16 == 0 {
             table.assert_sound();
         }
     }
     assert!(table.take_evicted() > 100, "the table was never full");
+}
+
+/// RFC 6583 7: waiting packets have a share of the pool; the oldest goes, its entry stays and is resolved by an answer.
+#[test]
+fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_goes() {
+    let (pool, mut table) = (pool(256), table());
+    for n in 0..100 {
+        assert!(matches!(table.asks(n, &pool, at(1), rules(4096)), Resolved::Waits { ask: true }));
+        let ended = table.take_ended();
+        assert_eq!(ended.len(), usize::from(n >= 32), "{n}");
+        assert!(ended.iter().all(|(_, why)| *why == DropReason::NeighShareFull));
+        assert!(table.held() <= 256 / SHARE);
+    }
+    table.assert_sound();
+    assert_eq!(pool.stats().live(), 32);
+    let Learned::Changed { pending, .. } = table.learn(EM0, addr(0), mac(0), false, at(1), rules(4096)) else {
+        panic!("the entry stays without its packet");
+    };
+    assert!(pending.is_empty());
+    let Learned::Changed { pending, .. } = table.learn(EM0, addr(99), mac(99), false, at(1), rules(4096)) else {
+        panic!("the newest is resolved");
+    };
+    assert_eq!((pending.len(), table.held()), (1, 31));
+}
+
+/// What others hold of the pool comes out of the share, so that a reserve stays free for ARP and neighbor discovery.
+#[test]
+fn a_short_pool_leaves_its_reserve() {
+    let (pool, mut table) = (pool(256), table());
+    let others: Vec<Frame> = (0..230).map(|_| pool.get().unwrap()).collect();
+    for n in 0..100 {
+        table.asks(n, &pool, at(1), rules(4096));
+        drop(table.take_ended());
+        assert!(pool.stats().live() <= 256 - 256 / RESERVE as u64, "{n}");
+    }
+    assert_eq!(table.held(), 256 - 256 / RESERVE - others.len());
+    drop(others);
+    table.asks(100, &pool, at(1), rules(4096));
+    assert_eq!(table.held(), 11, "it grows again with the pool");
+    assert!(table.take_ended().is_empty());
+    table.assert_sound();
+}
+
+/// The knob sets the share, and one packet may always wait.
+#[test]
+fn the_share_is_as_set_and_never_nothing() {
+    let (pool, mut table) = (pool(16), table());
+    let others: Vec<Frame> = (0..15).map(|_| pool.get().unwrap()).collect();
+    table.asks(1, &pool, at(1), rules(4096));
+    assert_eq!((table.held(), table.take_ended().len()), (1, 0), "an exhausted pool");
+    drop(others);
+    for n in 2..10 {
+        table.asks(n, &pool, at(1), Rules { hold_all: 3, ..rules(4096) });
+        drop(table.take_ended());
+    }
+    assert_eq!(table.held(), 3);
+}
+
+/// The oldest open question is removed for a new one, and a silent one before a neighbor that has spoken.
+#[test]
+fn open_questions_give_way() {
+    let (pool, mut table) = (pool(256), table());
+    for n in 0..10 {
+        table.asks(n, &pool, at(1), rules(8));
+        drop(table.take_ended());
+    }
+    assert!((0..10).filter(|n| table.has(*n)).eq([6, 7, 8, 9]), "half of the table");
+    for n in 20..24 {
+        assert!(table.meets(n, at(1), 8));
+    }
+    assert!(table.meets(24, at(1), 8) && !table.has(20) && table.has(6), "asked for less than a second ago");
+    assert!(table.meets(25, at(2), 8) && table.has(21) && !table.has(6), "a second without an answer");
+    assert_eq!(table.take_evicted(), 6 + 2);
+    table.assert_sound();
+}
+
+/// A scan makes an entry due at every moment: the table is walked a hundred times a second, not for each packet.
+#[test]
+fn a_scan_does_not_make_every_moment_due() {
+    let (pool, mut table) = (pool(256), table());
+    let mut walks = 0;
+    for n in 0..3_000u32 {
+        let now = Instant::from_millis(1_000 + u64::from(n));
+        table.asks(n, &pool, now, rules(4096));
+        drop(table.take_ended());
+        walks += u32::from(table.next_deadline() <= now);
+        table.expire(now, rules(4096), drop);
+    }
+    assert!((180..=210).contains(&walks), "{walks}");
 }

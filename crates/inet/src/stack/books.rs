@@ -84,6 +84,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Ends frames that a table gave up.
+    #[inline]
+    pub(crate) fn end_all(&self, cx: Cx, ended: Vec<(Frame, DropReason)>) {
+        for (frame, why) in ended {
+            self.drop_frame(cx, frame, why);
+        }
+    }
+
     /// The calling thread's counters.
     #[inline(always)]
     pub(crate) fn count(&self, cx: Cx) -> &Counters {

@@ -21,6 +21,7 @@ mod random;
 mod relay6;
 mod rfc6;
 mod router;
+mod scan;
 mod segments;
 mod tcp;
 mod threads;

@@ -615,3 +615,40 @@ fn single_bytes_do_not_use_up_the_pool() {
     }
     pair.end();
 }
+
+/// RFC 6583: a connection goes on while its host sends to thousands of addresses of its subnet that nobody has, and a new
+/// one is made.
+#[test]
+fn data_goes_on_during_a_scan() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let silent = |n: u32| SocketAddr::from((Ipv4Addr::from_bits(0x0a09_0000 + n), 9));
+    pair.stack(0).add_route(pair.cx(), "10.9.0.0/16".parse().unwrap(), linerate_inet::route::Via::Link(EM0)).unwrap();
+    let (client, listener, server) = pair.connect();
+    pair.stack(0).tcp_set_options(pair.cx(), client, |o| o.nodelay = true).unwrap();
+    let scanner = pair.stack(0).udp_open(pair.cx()).unwrap();
+    let mut got = vec![0; 100];
+    for n in 0..6_000 {
+        let _ = pair.stack(0).udp_send(pair.cx(), scanner, b"?", Some(&silent(n)));
+        if n % 20 == 0 {
+            pair.stack(0).tcp_send(pair.cx(), client, b"text", true).unwrap();
+            pair.settle(Duration::from_millis(1));
+            assert_eq!(pair.stack(1).tcp_recv(pair.cx(), server, &mut got), Ok(4), "{n}");
+        }
+        if n % 1_000 == 0 {
+            pair.stack(0).remove_neighbor(pair.cx(), EM0, Ipv4Addr::new(10, 0, 0, 2));
+            let second = pair.stack(0).tcp_open(pair.cx()).unwrap();
+            pair.stack(0).tcp_connect(pair.cx(), second, addr(2, 80)).unwrap();
+            let _ = pair.stack(0).udp_send(pair.cx(), scanner, b"?", Some(&silent(n)));
+            pair.settle(Duration::from_millis(5));
+            assert!(pair.stack(0).with_sock(pair.cx(), second, |sock| sock.is_connected()).unwrap(), "{n}");
+            pair.stack(0).tcp_close(pair.cx(), second, true);
+        }
+    }
+    assert_eq!(pair.stack(0).counter("inet.tcp.out.retransmitted"), 0);
+    assert!(pair.stack(0).counter("inet.neigh.share_full") > 1_000);
+    pair.stack(0).udp_close(pair.cx(), scanner);
+    for (at, id) in [(0, client), (1, server), (1, listener)] {
+        pair.stack(at).tcp_close(pair.cx(), id, true);
+    }
+    pair.end();
+}

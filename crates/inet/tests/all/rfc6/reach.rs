@@ -306,8 +306,8 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
             h.advance(Duration::from_millis(20));
         }
     }
-    assert!(asked <= 1_000, "solicitations do not follow the scan: {asked}");
-    assert!(h.counter("inet.neigh.table_full") > 10_000);
+    assert!(asked <= 21_000, "one solicitation for an address, and few repeated: {asked}");
+    assert!(h.counter("inet.neigh.displaced") + h.counter("inet.neigh.share_full") > 10_000);
     h.sent(EM0);
     // The errors about it are within their limit, and the scan over, all is as before.
     h.pass(Duration::from_secs(5));
