@@ -26,7 +26,7 @@ pub use rules::{Action, Direction, MAX_RULES, Rule, RuleCounts, Rules};
 pub use snoop::{
     Leave, Listener, MOST_VLANS, MdbPage, Querier, Query, RouterPort, SnoopConfig, SnoopCounts, SnoopPort, Unknown,
 };
-pub use state::{PortState, Running};
+pub use state::{Carrier, PortState, Running};
 pub use storm::{Buckets, Rate, Storm};
 pub use vlan::{Admit, BadVlans, PortVlan, Stacked, VlanSet};
 
@@ -67,6 +67,8 @@ pub struct Member {
     pub span: bool,
     /// Frames go from port to port within a cluster only (bridge_cfg of FreeBSD 4).
     pub cluster: u16,
+    /// Its device carries frames ([`Bridge::set_carrier`]): here too, since every frame's way reads it.
+    pub carrier: bool,
 }
 
 impl Default for Member {
@@ -80,6 +82,7 @@ impl Default for Member {
             private: false,
             span: false,
             cluster: 0,
+            carrier: true,
         }
     }
 }

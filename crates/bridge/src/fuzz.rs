@@ -140,7 +140,8 @@ fn set(bridge: &mut Bridge, op: u8, bytes: &mut Bytes<'_>, now: Instant) -> Opti
             let (span, private, sticky) = (bit(0), bit(1), bit(2));
             let (multicast, broadcast, discover, learn) = (bit(3), bit(4), bit(5), bit(6));
             let cluster = u16::from(bit(7));
-            let member = Member { learn, discover, multicast, broadcast, sticky, private, span, cluster };
+            let member =
+                Member { learn, discover, multicast, broadcast, sticky, private, span, cluster, carrier: true };
             bridge.set_member(port, member);
         }
         _ => {

@@ -307,6 +307,8 @@ impl Switch {
         if let Some(mut lane) = self.lane(lane) {
             lane.add(number, port, arrivals);
         }
+        drop(members);
+        self.forget_link(number);
         Ok(number)
     }
 
@@ -316,6 +318,7 @@ impl Switch {
         let Some(info) = members.leave(number) else { return };
         drop(members);
         self.remove_tree_port(number);
+        self.forget_link(number);
         // Those who send to it first: nothing arrives there after it is gone.
         let others = (0..self.lanes()).filter(|lane| !info.is_polled_by(*lane));
         for lane in others.chain(info.queues.iter().map(|queue| queue.lane)) {
@@ -352,7 +355,11 @@ pub struct Audit {
     pub bridge: bridge::Audit,
     /// Of what was given to ports, sent.
     pub sent: u64,
-    /// Dropped behind the bridges.
+    /// Dropped in a port: its device did not take it.
+    pub failed: u64,
+    /// Dropped: the queue to a port was full, with workers.
+    pub full: u64,
+    /// Dropped: a port was removed, or full at the end.
     pub late: u64,
     /// Not sent yet.
     pub held: u64,
@@ -361,7 +368,7 @@ pub struct Audit {
 impl Audit {
     /// Does what was given to ports add up?
     pub fn is_sent(&self) -> bool {
-        self.bridge.given == self.sent + self.late + self.held
+        self.bridge.given == self.sent + self.failed + self.full + self.late + self.held
     }
 
     /// Did the bridges get what was posted?
@@ -397,6 +404,8 @@ impl Switch {
             all.bridge.dropped += bridge.dropped;
             all.bridge.local += bridge.local;
             all.sent += counts.sent;
+            all.failed += counts.failed;
+            all.full += counts.full;
             all.late += counts.late;
             all.held += counts.held;
         }

@@ -104,8 +104,22 @@ impl RingTx {
     }
 }
 
+impl RingTx {
+    /// Drops what nobody will take any more.
+    #[cold]
+    fn lose(&mut self, from: &mut Burst) -> usize {
+        let lost = from.len();
+        from.clear();
+        self.counts.tx.errors.add(lost as u64);
+        lost
+    }
+}
+
 impl TxHalf for RingTx {
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
+        if self.ring.is_closed() {
+            return self.lose(from);
+        }
         if from.len() != 1 {
             return self.tx_many(from);
         }
@@ -121,11 +135,19 @@ impl TxHalf for RingTx {
 
     fn tx_one(&mut self, frame: Frame, _now: Instant) -> Result<(), Frame> {
         let bytes = frame.len() as u64;
+        if self.ring.is_closed() {
+            self.counts.tx.errors.bump();
+            return Ok(()); // dropped
+        }
         self.ring.push(frame)?;
         self.counts.tx.frames.bump();
         self.counts.tx.bytes.add(bytes);
         self.counts.tx.bursts.bump();
         Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.ring.is_closed()
     }
 }
 

@@ -83,6 +83,12 @@ drop_reasons! {
     BridgeApart = "bridge.in" . apart,
     /// Bridge: its destination is at a port that does not forward, or is muted.
     BridgeNotForwarding = "bridge.in" . not_forwarding,
+    /// Bridge: its destination is at a port without carrier.
+    BridgeNoCarrier = "bridge.in" . no_carrier,
+    /// Bridge: its destination is at a port that is administratively down.
+    BridgePortDown = "bridge.in" . port_down,
+    /// Bridge: its destination is at a port whose device is gone, or that nobody reads.
+    BridgePortGone = "bridge.in" . port_gone,
     /// Bridge: its destination is at a port that is not in its VLAN (IEEE 802.1Q 8.6.4).
     BridgeVlanOut = "bridge.in" . vlan_out,
     /// Bridge: more broadcasts came through its port than may.
@@ -103,6 +109,12 @@ drop_reasons! {
     BridgeRuleOut = "bridge.out" . rule,
     /// Bridge: the port to which it goes has no room.
     BridgeOutFull = "bridge.out" . full,
+    /// Bridge: given to a port whose device did not take it: down, without carrier, gone, or the frame is too long or malformed.
+    BridgePortFailed = "bridge.out" . port_failed,
+    /// Bridge: the workers' queue to its port was full.
+    BridgeQueueFull = "bridge.out" . queue_full,
+    /// Bridge: its port was removed, or took no more when the switch ended.
+    BridgePortRemoved = "bridge.out" . port_removed,
     /// Netisr: as many frames of its protocol wait for its workstream as may (net.isr).
     NetisrQueueFull = "dispatch.netisr" . queue_full,
     /// Shorter than an Ethernet header.

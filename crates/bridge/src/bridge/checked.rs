@@ -144,7 +144,7 @@ impl Bridge {
             None => Ok(FLOOD),
             Some(LOCAL) => Ok(OWN),
             Some(to) if to == way.from => Err(DropReason::BridgeSamePort),
-            Some(to) if !self.may_go(&member, to) => Err(DropReason::BridgeApart),
+            Some(to) if !self.may_go(&member, to) => Err(self.apart(to)),
             Some(to) if !self.extra(to).is_some_and(Extra::is_open) => Err(DropReason::BridgeNotForwarding),
             Some(to) if !self.is_in(to, way.vid) => Err(DropReason::BridgeVlanOut),
             Some(to) => Ok(Verdict::to(to)),

@@ -119,7 +119,7 @@ impl Bridge {
         let Some(other) = self.member(to) else { return false };
         let together = match self.member(way.from) {
             Some(member) => to != way.from && self.may_go(member, to),
-            None => !other.span, // the bridge's own
+            None => !other.span && other.carrier, // the bridge's own
         };
         let takes = chosen.map_or(class.is_taken_by(other), |chosen| chosen.contains(to));
         together && takes && (!self.checked || self.is_open(way, to))
@@ -164,7 +164,7 @@ impl Bridge {
             return;
         }
         for to in 0..self.members.len() as PortNo {
-            if self.member(to).is_some_and(|to| to.span) {
+            if self.member(to).is_some_and(|to| to.span && to.carrier) {
                 for frame in burst.as_slice() {
                     self.copied += 1;
                     match frame.try_clone() {

@@ -182,7 +182,7 @@ impl Bridge {
             Some(to) if to == from => Verdict::drop(DropReason::BridgeSamePort),
             Some(to) if self.may_go(&member, to) => Verdict::to(to),
             Some(LOCAL) => OWN,
-            Some(_) => Verdict::drop(DropReason::BridgeApart),
+            Some(to) => Verdict::drop(self.apart(to)),
             None => FLOOD,
         }
     }
@@ -218,6 +218,8 @@ impl Bridge {
     #[inline(always)]
     pub(super) fn may_go(&self, member: &Member, to: PortNo) -> bool {
         let other = self.members.get(usize::from(to));
-        other.is_some_and(|(to, _)| to.cluster == member.cluster && !(to.private && member.private) && !to.span)
+        other.is_some_and(|(to, _)| {
+            to.cluster == member.cluster && !(to.private && member.private) && !to.span && to.carrier
+        })
     }
 }

@@ -15,6 +15,7 @@ const NOBODY: Member = Member {
     private: true,
     span: false,
     cluster: u16::MAX,
+    carrier: true,
 };
 
 impl Bridge {

@@ -7,6 +7,7 @@ use super::storm::Buckets;
 use super::vlan::PortVlan;
 use crate::PortNo;
 use clock::Instant;
+use stats::DropReason;
 
 /// What a spanning tree lets a port do (IEEE 802.1Q 8.4). Frames for reserved groups are read in all states but the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,9 +35,36 @@ pub enum Running {
     Down,
 }
 
+/// Whether a port's device carries frames, as far as anybody can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Carrier {
+    /// It does.
+    #[default]
+    Up,
+    /// It has no link.
+    None,
+    /// It is administratively down.
+    Down,
+    /// It is gone, or nobody reads what it sends.
+    Gone,
+}
+
+impl Carrier {
+    /// Why a frame for such a port is dropped.
+    fn reason(self) -> Option<DropReason> {
+        match self {
+            Carrier::Up => None,
+            Carrier::None => Some(DropReason::BridgeNoCarrier),
+            Carrier::Down => Some(DropReason::BridgePortDown),
+            Carrier::Gone => Some(DropReason::BridgePortGone),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     pub state: PortState,
+    pub carrier: Carrier,
     /// Until then.
     pub muted: Option<Instant>,
     /// A spanning tree keeps loops away: not to be muted.
@@ -70,6 +98,28 @@ impl Bridge {
     /// What it does as a whole.
     pub fn running(&self) -> Running {
         self.running
+    }
+
+    /// Sets whether a port's device carries frames; [`Carrier::Up`] at first. A port that does not gets no frames but those of
+    /// [`Bridge::send`]. What was learned there stays ([`Bridge::forget`]).
+    pub fn set_carrier(&mut self, port: PortNo, carrier: Carrier) {
+        if let Some(extra) = self.extra_mut(port) {
+            extra.carrier = carrier;
+        }
+        if let Some((member, _)) = self.members.get_mut(usize::from(port)) {
+            member.carrier = carrier == Carrier::Up;
+        }
+    }
+
+    /// Whether a port's device carries frames.
+    pub fn carrier(&self, port: PortNo) -> Option<Carrier> {
+        self.extra(port).map(|extra| extra.carrier)
+    }
+
+    /// Why a frame may not go to a port that is no partner of the port it came through.
+    #[cold]
+    pub(super) fn apart(&self, to: PortNo) -> DropReason {
+        self.carrier(to).and_then(Carrier::reason).unwrap_or(DropReason::BridgeApart)
     }
 
     /// A port's state.

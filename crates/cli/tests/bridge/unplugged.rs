@@ -3,7 +3,7 @@
 
 use crate::common::{has, isolated, run};
 use crate::lan::Kind::{Packet, Tap, Xdp};
-use crate::lan::{Host, Kind, Lan, ok, prepare, until};
+use crate::lan::{Host, Kind, Lan, dropped, ok, prepare, until};
 use crate::traffic::Iperf;
 use std::process::Output;
 use std::time::Duration;
@@ -135,4 +135,42 @@ fn what_was_behind_a_link_that_went_down_is_forgotten() {
         lan.all_known();
         lan.end();
     });
+}
+
+/// A host's link goes down while another sends to it: what its device did not take has a reason and is not counted as sent, and
+/// broadcasts do not go there. It comes up again, and is spoken to.
+fn goes_down(kind: Kind) {
+    let lan = Lan::new(&[kind; 3], &[]);
+    lan.ping_all(2);
+    let (one, two) = (&lan.hosts[0], &lan.hosts[1]);
+    one.ok(&format!("ip neigh replace {} lladdr {} nud permanent dev eth0", two.addr(), two.mac()));
+    lan.bridge.ok(&format!("bridge fdb replace {} dev p2 static", two.mac()));
+    two.ok("ip link set eth0 down");
+    let flood = format!("ping -n -q -c 500 -i 0.002 -W 1 {}; true", two.addr());
+    std::thread::scope(|scope| _ = scope.spawn(|| one.ok(&flood)));
+    let why = ["bridge.in.no_carrier", "bridge.in.port_down", "bridge.out.port_failed"];
+    let dropped: u64 = why.iter().map(|why| dropped(&lan.bridge, why)).sum();
+    let ports = lan.bridge.json("show ports");
+    // The kernel takes frames of an XDP socket for a link that is down, and does not say so: until that is seen, in a tenth of a second.
+    let least = if kind == Xdp { 300 } else { 500 };
+    assert!(dropped >= least, "{dropped}: {} {ports}", lan.bridge.json("show drops"));
+    assert_eq!(lan.bridge.json("audit")["holds"], true, "{}", lan.bridge.json("audit"));
+    two.ok("ip link set eth0 up");
+    until("it is spoken to again", 10, || one.ping(two, 1) == 1);
+    lan.end();
+}
+
+#[test]
+fn a_tap_goes_down() {
+    isolated("unplugged::a_tap_goes_down", || goes_down(Tap));
+}
+
+#[test]
+fn the_other_end_of_a_veth_goes_down() {
+    isolated("unplugged::the_other_end_of_a_veth_goes_down", || goes_down(Packet));
+}
+
+#[test]
+fn the_other_end_of_a_veth_with_a_program_goes_down() {
+    isolated("unplugged::the_other_end_of_a_veth_with_a_program_goes_down", || goes_down(Xdp));
 }

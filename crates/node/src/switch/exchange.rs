@@ -89,19 +89,19 @@ pub struct Away {
     way: Way,
     to: usize,
     /// Dropped: the workers' queue was full.
-    pub late: u64,
+    pub full: u64,
 }
 
 impl Away {
     /// Both ends of a ring.
     pub fn ring(to: usize) -> (Away, Arrivals<Frame>) {
         let (ring, arrivals) = ring(FRAMES);
-        (Away { way: Way::Ring(ring), to, late: 0 }, Arrivals::Ring(arrivals))
+        (Away { way: Way::Ring(ring), to, full: 0 }, Arrivals::Ring(arrivals))
     }
 
     /// A worker's end of a queue.
     pub fn queue(to: usize, queue: &Arc<Outbox<Frame>>) -> Away {
-        Away { way: Way::Queue(queue.clone()), to, late: 0 }
+        Away { way: Way::Queue(queue.clone()), to, full: 0 }
     }
 
     /// Sends the frames of `out` as far as there is room. What does not go into a ring stays in `out`; what does not go into the workers' queue
@@ -111,7 +111,7 @@ impl Away {
             Way::Ring(ring) => ring.push_from(|| out.pop()),
             Way::Queue(queue) => {
                 let sent = queue.push(out.len(), || out.pop());
-                self.late += out.len() as u64;
+                self.full += out.len() as u64;
                 out.clear();
                 sent
             }

@@ -12,7 +12,7 @@ use dispatch::dataflow::{self, Worker};
 use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
 use port::nic::Nic;
 use port::offload::soft::Soft;
-use port::{Port, RxHalf, TxHalf};
+use port::{Port, PortCounts, RxHalf, TxHalf};
 use stats::{Lap, Ledger, Stage};
 use std::io;
 use std::sync::Arc;
@@ -27,9 +27,13 @@ const NAP: Duration = Duration::from_millis(50);
 pub struct Counts {
     /// What came through it, and what was given to it.
     pub bridge: bridge::Counts,
-    /// Of what was given to it, taken by the port.
+    /// Of what was given to it, taken by the port, and not dropped there since.
     pub sent: u64,
-    /// Dropped: the port was removed, or over, or full at the end; or the queue to it was full, with workers.
+    /// Dropped in the port: its device did not take it.
+    pub failed: u64,
+    /// Dropped: the queue to it was full, with workers.
+    pub full: u64,
+    /// Dropped: the port was removed, or full at the end.
     pub late: u64,
     /// Given to it and not sent yet.
     pub held: u64,
@@ -46,6 +50,8 @@ impl Counts {
         all.local += more.local;
         all.given += more.given;
         self.sent += other.sent;
+        self.failed += other.failed;
+        self.full += other.full;
         self.late += other.late;
         self.held += other.held;
     }
@@ -60,8 +66,9 @@ struct Own {
     nic: Option<Arc<Nic>>,
     /// From the other lanes.
     arrivals: Vec<Arrivals<Frame>>,
-    sent: u64,
-    late: u64,
+    counts: Arc<PortCounts>,
+    /// Frames that it took.
+    taken: u64,
 }
 
 impl Own {
@@ -72,7 +79,7 @@ impl Own {
     /// Sends of `out` what the port takes.
     #[inline]
     fn send(&mut self, out: &mut Burst, now: Instant) {
-        self.sent += if self.soft.has_work(out.as_slice()) {
+        self.taken += if self.soft.has_work(out.as_slice()) {
             self.soft.tx_burst(self.tx.as_mut(), out, now)
         } else {
             self.tx.tx_burst(out, now)
@@ -93,6 +100,13 @@ impl Own {
             ring.pop_into(out.room(), |frame| drop(out.push(frame)));
             self.send(out, now);
         }
+    }
+
+    /// Of the frames that it took, those that its device did not.
+    fn failed(&self) -> u64 {
+        let tx = &self.counts.tx;
+        // Not what an impairment lost on purpose. Of a large segment that is cut up each piece may be among them.
+        (tx.errors.get() + tx.too_large.get() + tx.malformed.get()).min(self.taken)
     }
 
     fn waits(&self) -> usize {
@@ -196,7 +210,7 @@ impl Lane {
 
     /// Gives it a queue of its own of a port that it knows as another lane's: from now on it sends there itself.
     pub(super) fn add_queue(&mut self, number: PortNo, port: Port) {
-        self.gone.late += self.counts(number).late;
+        self.gone.full += self.counts(number).full;
         let own = self.own_of(port, Vec::new());
         if let Some(place) = self.ports.places.get_mut(usize::from(number)) {
             *place = own;
@@ -206,7 +220,8 @@ impl Lane {
 
     fn own_of(&self, port: Port, arrivals: Vec<Arrivals<Frame>>) -> Place {
         let soft = Soft::new(&port.caps, self.pool.clone(), port.counts.clone());
-        Place::Own(Box::new(Own { rx: port.rx, tx: port.tx, soft, nic: port.nic, arrivals, sent: 0, late: 0 }))
+        let Port { rx, tx, nic, counts, .. } = port;
+        Place::Own(Box::new(Own { rx, tx, soft, nic, arrivals, counts, taken: 0 }))
     }
 
     /// Says where what it sends to that port arrives.
@@ -241,6 +256,8 @@ impl Lane {
     pub(super) fn remove(&mut self, number: PortNo) {
         let counts = self.counts(number);
         self.gone.sent += counts.sent;
+        self.gone.failed += counts.failed;
+        self.gone.full += counts.full;
         self.gone.late += counts.late + counts.held;
         self.ports.own.retain(|own| *own != number);
         if let Role::Posts(poster) = &mut self.role {
@@ -268,9 +285,10 @@ impl Lane {
         let out = self.ports.out.get(at).map_or(0, Burst::len);
         match self.ports.places.get(at) {
             Some(Place::Own(own)) => {
-                Counts { bridge, sent: own.sent, late: own.late, held: (out + own.waits()) as u64 }
+                let (failed, held) = (own.failed(), (out + own.waits()) as u64);
+                Counts { bridge, sent: own.taken - failed, failed, held, ..Counts::default() }
             }
-            Some(Place::Other(away)) => Counts { bridge, late: away.late, held: out as u64, ..Counts::default() },
+            Some(Place::Other(away)) => Counts { bridge, full: away.full, held: out as u64, ..Counts::default() },
             _ => Counts { bridge, held: out as u64, ..Counts::default() },
         }
     }
@@ -301,6 +319,11 @@ impl Lane {
             }
             _ => (Vec::new(), None),
         }
+    }
+
+    /// Will a port of this lane never send a frame again?
+    pub fn is_gone(&self, number: PortNo) -> bool {
+        matches!(self.ports.places.get(usize::from(number)), Some(Place::Own(own)) if own.tx.is_gone())
     }
 
     /// Can nothing come any more?

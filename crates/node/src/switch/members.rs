@@ -4,7 +4,7 @@
 //! device; `xdp(queue=0):x0` and `xdp(queue=1):x0` two queues of it, which share the member's number, addresses and settings.
 
 use super::AddError;
-use bridge::{Duplex, Link, PortNo};
+use bridge::{Carrier, Duplex, Link, PortNo};
 use dispatch::polling::{Loops, Taken};
 use port::os::link;
 use port::spec::Kind;
@@ -63,20 +63,22 @@ impl Info {
     }
 
     /// How its link is, as far as anybody can tell: what no driver speaks of is up.
-    pub fn link(&self) -> Link {
-        let (up, speed_kbps, duplex) = match (&self.nic, &self.interface) {
-            (Some(nic), _) => (nic.is_up(), nic.knobs.bits_a_second().unwrap_or(0) / 1000, Duplex::Full),
+    pub fn link(&self) -> (Link, Carrier) {
+        let carrier = |up: bool| if up { Carrier::Up } else { Carrier::None };
+        let (carrier, speed_kbps, duplex) = match (&self.nic, &self.interface) {
+            (Some(nic), _) => (carrier(nic.is_up()), nic.knobs.bits_a_second().unwrap_or(0) / 1000, Duplex::Full),
             (None, Some((name, has_speed))) => match link::status(name) {
                 Ok(status) => {
                     let kbps = status.speed_mbps.filter(|_| *has_speed).map_or(0, |mbps| u64::from(mbps) * 1000);
-                    (status.up, kbps, if status.half_duplex { Duplex::Half } else { Duplex::Full })
+                    let carrier = if status.admin_up { carrier(status.up) } else { Carrier::Down };
+                    (carrier, kbps, if status.half_duplex { Duplex::Half } else { Duplex::Full })
                 }
                 // A TAP's other side may be in another namespace, where its name is not ours to ask for. Who reads it sees it end.
-                Err(_) => (true, 0, Duplex::Full),
+                Err(_) => (Carrier::Up, 0, Duplex::Full),
             },
-            (None, None) => (true, 0, Duplex::Full),
+            (None, None) => (Carrier::Up, 0, Duplex::Full),
         };
-        if up { Link::Up { duplex, speed_kbps } } else { Link::Down }
+        (if carrier == Carrier::Up { Link::Up { duplex, speed_kbps } } else { Link::Down }, carrier)
     }
 }
 

@@ -128,7 +128,7 @@ impl Audit {
         let less = |a: u64, b: u64| a as i64 - b as i64;
         [
             less(bridge.received + bridge.made + bridge.copied, bridge.given + bridge.dropped + bridge.local),
-            less(bridge.given, self.sent + self.late + self.held),
+            less(bridge.given, self.sent + self.failed + self.full + self.late + self.held),
             self.held as i64,
         ]
     }

@@ -1,3 +1,4 @@
+mod dead;
 mod devices;
 mod hostile;
 mod ledger;
@@ -398,7 +399,7 @@ proptest! {
             let counts = lan.switch.counts(number as PortNo);
             let b = counts.bridge;
             prop_assert_eq!(b.received, b.forwarded + b.flooded + b.dropped);
-            prop_assert_eq!((b.given, counts.sent), (counts.sent + counts.late + counts.held, *got));
+            prop_assert_eq!((b.given, counts.sent), (counts.sent + counts.failed + counts.full + counts.late + counts.held, *got));
         }
         let audit = lan.switch.audit();
         prop_assert!(audit.holds() && audit.bridge.received == frames.len() as u64, "{audit:?}");

@@ -4,7 +4,7 @@
 //! tends the tree between its turns ([`Switch::tend`]).
 
 use super::{Switch, lock};
-use bridge::{Effect, Kind, Link, PortNo, PortState, Reserved, Running, Stp, StpConfig, StpError, StpPort};
+use bridge::{Carrier, Effect, Kind, Link, PortNo, PortState, Reserved, Running, Stp, StpConfig, StpError, StpPort};
 use clock::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,9 @@ use wire::bpdu::BRIDGE_GROUP;
 
 /// BPDUs that wait at most; what is beyond is not heard, and counted.
 const MOST: usize = 1024;
-/// How often links are looked at; without a tree nobody waits for what is seen.
+/// How often links are looked at, and how often while one is down: nothing goes there until it is seen to be up.
 const LINKS: Duration = Duration::from_millis(100);
-const LINKS_WITHOUT_TREE: Duration = Duration::from_millis(500);
+const LINKS_DOWN: Duration = Duration::from_millis(5);
 
 stats::counters! {
     /// What became of frames for the bridge itself.
@@ -82,6 +82,8 @@ pub struct Tree {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     down: BTreeSet<PortNo>,
+    /// Ports that do not carry frames.
+    carriers: BTreeMap<PortNo, Carrier>,
     next: Instant,
 }
 
@@ -213,12 +215,21 @@ impl Switch {
         if now < links.next {
             return links.next;
         }
-        links.next = now.after(if tree.is_some() { LINKS } else { LINKS_WITHOUT_TREE });
         for (number, info) in self.members() {
-            let is_over = self
-                .lane(info.lane())
-                .is_none_or(|lane| lane.remarks(number).1.is_some() || lane.bridge.running() == Running::Down);
-            let link = if is_over { Link::Down } else { info.link() };
+            let (mut link, mut carrier) = info.link();
+            if let Some(lane) = self.lane(info.lane()) {
+                if lane.remarks(number).1.is_some() || lane.bridge.running() == Running::Down {
+                    link = Link::Down;
+                }
+                if lane.is_gone(number) {
+                    (link, carrier) = (Link::Down, Carrier::Gone);
+                }
+            }
+            let before = links.carriers.get(&number).copied().unwrap_or_default();
+            if carrier != before {
+                links.carriers.insert(number, carrier);
+                self.each_lane(|lane| lane.bridge.set_carrier(number, carrier));
+            }
             if link != Link::Down {
                 links.down.remove(&number);
             } else if links.down.insert(number) {
@@ -228,7 +239,17 @@ impl Switch {
                 tree.stp.set_link(number, link, now);
             }
         }
+        let waits = links.carriers.values().any(|carrier| matches!(carrier, Carrier::None | Carrier::Down));
+        links.next = now.after(if waits { LINKS_DOWN } else { LINKS });
         links.next
+    }
+
+    /// The number of a port is free, or another port's: its link is looked at anew.
+    pub(super) fn forget_link(&self, number: PortNo) {
+        let mut links = lock(&self.links);
+        links.down.remove(&number);
+        links.carriers.remove(&number);
+        links.next = Instant::ZERO;
     }
 
     /// Does what the protocol says: states in every replica before BPDUs leave.

@@ -8,6 +8,8 @@ use std::io;
 pub struct LinkStatus {
     /// The interface is up, and its driver says that it carries frames (IFF_UP, IFF_RUNNING).
     pub up: bool,
+    /// The interface is administratively up (IFF_UP), whatever its driver says.
+    pub admin_up: bool,
     /// In megabits per second; `None`: the driver does not say.
     pub speed_mbps: Option<u32>,
     /// One direction at a time.
@@ -26,7 +28,8 @@ pub fn status(name: &str) -> io::Result<LinkStatus> {
     let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
     let carries = libc::IFF_UP | libc::IFF_RUNNING;
     let (speed_mbps, half_duplex) = settings(&control, name).unwrap_or((None, false));
-    Ok(LinkStatus { up: flags & carries == carries, speed_mbps, half_duplex })
+    let (up, admin_up) = (flags & carries == carries, flags & libc::IFF_UP != 0);
+    Ok(LinkStatus { up, admin_up, speed_mbps, half_duplex })
 }
 
 /// Speed and duplex by ETHTOOL_GSET: enough for 4 Tb/s, and the one that all drivers answer.

@@ -16,6 +16,8 @@ pub(super) struct TapTx {
     /// The longest large segment; 0: none.
     largest: usize,
     csum: bool,
+    /// The device has been deleted.
+    gone: bool,
 }
 
 /// What became of one frame.
@@ -25,8 +27,10 @@ enum Sent {
     TooLarge,
     /// Dropped: asks for work that its headers do not allow.
     Malformed,
-    /// Dropped: the device failed.
+    /// Dropped: the device is down.
     Error,
+    /// Dropped: the device is gone.
+    Gone,
     /// The device takes no more now.
     Full,
 }
@@ -34,7 +38,7 @@ enum Sent {
 impl TapTx {
     pub(super) fn new(file: Arc<File>, counts: Arc<PortCounts>, vnet_hdr: usize, longest: usize, caps: &Caps) -> TapTx {
         let largest = if caps.tso_max > 0 { caps.tso_max as usize + super::AROUND } else { 0 };
-        TapTx { file, counts, vnet_hdr, longest, largest, csum: caps.tx_l4_csum }
+        TapTx { file, counts, vnet_hdr, longest, largest, csum: caps.tx_l4_csum, gone: false }
     }
 
     fn write(&self, frame: &mut Frame) -> Sent {
@@ -50,6 +54,7 @@ impl TapTx {
                 Ok(_) => Sent::Yes(frame.len()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Sent::Full,
+                Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Sent::Gone,
                 Err(_) => Sent::Error,
             };
         }
@@ -66,6 +71,10 @@ impl TxHalf for TapTx {
                 Sent::TooLarge => tx.too_large.bump(),
                 Sent::Malformed => tx.malformed.bump(),
                 Sent::Error => tx.errors.bump(),
+                Sent::Gone => {
+                    tx.errors.bump();
+                    self.gone = true;
+                }
                 Sent::Full => break,
             }
             drop(from.pop());
@@ -75,5 +84,9 @@ impl TxHalf for TapTx {
         tx.bytes.add(bytes);
         tx.bursts.add(u64::from(taken > 0));
         taken
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone
     }
 }

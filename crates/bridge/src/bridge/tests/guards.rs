@@ -234,3 +234,34 @@ fn rules_are_asked_in_their_order() {
     assert_eq!(lan.one(0, station(5), station(1)), [0, 0, 1]);
     assert!(Rules::new(vec![rule("ip", Action::Drop); MAX_RULES + 1], Action::Pass).is_none());
 }
+
+/// bridge(4), br_port_carrier_check: a port without carrier gets neither floods nor copies nor unicasts, with VLANs and without.
+#[test]
+fn nothing_goes_to_a_port_that_does_not_carry() {
+    for checked in [false, true] {
+        let mut lan = Lan::new(&[Member::default(); 4], 64);
+        if checked {
+            lan.bridge.set_state(3, PortState::Discarding);
+        }
+        let others = usize::from(!checked);
+        lan.one(1, ALL, station(2));
+        for (carrier, why) in [
+            (Carrier::None, DropReason::BridgeNoCarrier),
+            (Carrier::Down, DropReason::BridgePortDown),
+            (Carrier::Gone, DropReason::BridgePortGone),
+        ] {
+            lan.bridge.set_carrier(1, carrier);
+            assert_eq!(lan.bridge.carrier(1), Some(carrier));
+            assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 0, 0]);
+            assert_eq!(lan.bridge.drops().get(why), 1, "{why:?}");
+            assert_eq!(lan.one(0, ALL, station(1)), [0, 0, 1, others]);
+        }
+        lan.bridge.set_carrier(1, Carrier::Up);
+        assert_eq!(lan.one(0, station(2), station(1)), [0, 1, 0, 0]);
+        assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1, others]);
+        lan.bridge.set_carrier(1, Carrier::None);
+        lan.bridge.remove(1, Instant::ZERO);
+        lan.bridge.join(1, Member::default());
+        assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1, others], "another port");
+    }
+}

@@ -237,7 +237,7 @@ fn a_port_whose_peer_dies_in_the_middle_of_a_burst_keeps_no_buffer() {
             case.lan.receive(2);
         }
         let held = case.lan.switch.audit();
-        assert!(held.holds() && held.held + held.late + held.bridge.dropped > 0, "{kind:?}: {held:?}");
+        assert!(held.holds() && held.held + held.late + held.failed + held.bridge.dropped > 0, "{kind:?}: {held:?}");
         (0..100).for_each(|_| case.lan.send(0, &everybody));
         let dead = case.lan.ends.remove(1);
         drop(dead);

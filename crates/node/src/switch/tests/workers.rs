@@ -84,7 +84,7 @@ fn a_flow_keeps_its_order_from_worker_to_worker_and_nothing_is_lost_unseen() {
 
 fn dropped(switch: &Switch) -> u64 {
     let audit = switch.audit();
-    audit.posted.dropped + audit.late
+    audit.posted.dropped + audit.late + audit.full + audit.failed
 }
 
 #[test]

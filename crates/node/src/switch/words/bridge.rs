@@ -66,7 +66,7 @@ fn link(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Wor
     let only = if words.peek().is_some() { Some(dev(switch, &mut words)?.0) } else { None };
     words.end()?;
     let (members, ports) = (switch.members(), tree::ports(switch));
-    let links: Vec<Link> = members.iter().map(|(_, info)| info.link()).collect();
+    let links: Vec<Link> = members.iter().map(|(_, info)| info.link().0).collect();
     let Some(lane) = switch.lane(0) else { return Ok(String::new()) };
     let state = |number: PortNo| tree::state_of_linux(lane.bridge.state(number).unwrap_or_default());
     let shown = || members.iter().zip(&links).filter(|((number, _), _)| only.is_none_or(|only| only == *number));

@@ -233,7 +233,7 @@ fn running(running: Running) -> &'static str {
 
 fn describe(switch: &Switch) -> String {
     let (members, ports) = (switch.members(), tree::ports(switch));
-    let links: Vec<Link> = members.iter().map(|(_, info)| info.link()).collect();
+    let links: Vec<Link> = members.iter().map(|(_, info)| info.link().0).collect();
     let table = switch.lane(0).map(|lane| (lane.bridge.fdb().most(), lane.bridge.fdb().timeout().as_secs()));
     let (most, timeout) = table.unwrap_or_default();
     let tree = tree::describe(switch, &format!("maxaddr {most} timeout {timeout}"));

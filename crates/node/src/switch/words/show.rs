@@ -264,6 +264,18 @@ fn dropped(switch: &Switch) -> Vec<Entry> {
             all.push(Entry { name: reason.name().to_string(), sentence: reason.sentence(), value });
         }
     }
+    let audit = switch.audit();
+    let behind = [
+        (DropReason::BridgePortFailed, audit.failed),
+        (DropReason::BridgeQueueFull, audit.full),
+        (DropReason::BridgePortRemoved, audit.late),
+    ];
+    let entry = |(reason, value): (DropReason, u64)| Entry {
+        name: reason.name().to_string(),
+        sentence: reason.sentence(),
+        value,
+    };
+    all.extend(behind.into_iter().filter(|(_, value)| *value > 0).map(entry));
     if let Some(flow) = switch.dataflow() {
         let counted = counters(&flow.posted).into_iter().chain(flow.worked());
         all.extend(counted.filter(|entry| entry.value > 0 && LOST.contains(&entry.name.as_str())));
@@ -296,7 +308,7 @@ pub(super) fn audit(switch: &Switch, json: bool) -> String {
         dataflow.unwrap_or_default()
             + &format!(
                 "{name}: {} received + {} made + {} copied = {} given + {} dropped + {} local{}\n\
-             {name}: {} given = {} sent + {} late + {} held{}\n",
+             {name}: {} given = {} sent + {} failed + {} full + {} late + {} held{}\n",
                 b.received,
                 b.made,
                 b.copied,
@@ -306,6 +318,8 @@ pub(super) fn audit(switch: &Switch, json: bool) -> String {
                 verdict(b.holds()),
                 b.given,
                 audit.sent,
+                audit.failed,
+                audit.full,
                 audit.late,
                 audit.held,
                 verdict(audit.is_sent())
@@ -314,7 +328,8 @@ pub(super) fn audit(switch: &Switch, json: bool) -> String {
     let row = || {
         json!({ "name": name, "posted": { "offered": posted.offered, "done": posted.done, "dropped": posted.dropped, "held": posted.held },
                 "received": b.received, "made": b.made, "copied": b.copied, "given": b.given,
-                "dropped": b.dropped, "local": b.local, "sent": audit.sent, "late": audit.late, "held": audit.held,
+                "dropped": b.dropped, "local": b.local, "sent": audit.sent, "failed": audit.failed,
+                "full": audit.full, "late": audit.late, "held": audit.held,
                 "holds": audit.holds() })
     };
     listing(json, row, text)
@@ -323,20 +338,21 @@ pub(super) fn audit(switch: &Switch, json: bool) -> String {
 /// What each member did, what was dropped and why: a table for people.
 pub fn report(switch: &Switch) -> String {
     let mut out = format!(
-        "{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  port",
-        "received", "forwarded", "flooded", "dropped", "given", "sent", "late"
+        "{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8}  port",
+        "received", "forwarded", "flooded", "dropped", "given", "sent", "failed", "late"
     );
     for (number, info) in switch.members() {
-        let Counts { bridge: b, sent, late, .. } = switch.counts(number);
+        let Counts { bridge: b, sent, failed, full, late, .. } = switch.counts(number);
         out += &format!(
-            "\n{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  {}",
+            "\n{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8}  {}",
             b.received,
             b.forwarded,
             b.flooded,
             b.dropped,
             b.given,
             sent,
-            late,
+            failed,
+            full + late,
             info.spec()
         );
     }

@@ -1,0 +1,132 @@
+//! Ports that die, are down or are full: what they did not take is not counted as sent, and each frame has its reason.
+
+use super::*;
+
+impl Lan {
+    fn dropped(&self, name: &str) -> u64 {
+        let all = self.json("show drops");
+        let row = all.as_array().unwrap().iter().find(|row| row["name"] == name);
+        row.map_or(0, |row| row["value"].as_u64().unwrap())
+    }
+
+    fn assert_balanced(&self) {
+        let audit = self.switch.audit();
+        assert!(audit.holds(), "{audit:?}");
+    }
+
+    /// Time for links to be looked at.
+    fn tend(&self, sim: &SimClock) {
+        sim.advance(Duration::from_millis(200));
+        self.switch.tend();
+    }
+}
+
+fn lan(n: usize, loops: usize, workers: usize) -> (Lan, SimClock) {
+    let sim = SimClock::new();
+    (Lan::with(n, loops, workers, Clock::sim(&sim)), sim)
+}
+
+/// A peer that goes: until that is seen the port's device refuses frames, then none are given to it. Its addresses are forgotten.
+#[test]
+fn what_a_dead_port_does_not_take_is_not_sent() {
+    for (loops, workers) in [(1, 0), (2, 0), (1, 2)] {
+        let (mut lan, sim) = lan(3, loops, workers);
+        lan.tend(&sim);
+        lan.send(1, &frame(1, 2));
+        lan.turn();
+        lan.received();
+        drop(lan.ends.remove(1));
+        (0..10).for_each(|_| lan.send(0, &frame(2, 1)));
+        lan.turn();
+        let counts = lan.switch.counts(1);
+        assert_eq!((counts.bridge.given, counts.sent, counts.failed), (10, 0, 10), "{loops} {workers}");
+        assert_eq!(lan.dropped("bridge.out.port_failed"), 10);
+        lan.assert_balanced();
+        lan.tend(&sim);
+        assert_eq!(lan.json("ifconfig bridge0 addr").as_array().unwrap().len(), 1, "its address is forgotten");
+        (0..10).for_each(|_| lan.send(0, &frame(2, 1)));
+        lan.turn();
+        assert_eq!(lan.switch.counts(1).bridge.given, 10, "none is flooded there");
+        assert_eq!(lan.received(), [0, 10]);
+        // A static entry leads there still.
+        lan.say("bridge fdb add 02:00:00:00:00:07 dev p1 static").unwrap();
+        let mut to_static = frame(7, 1);
+        to_static[0] = 2;
+        lan.send(0, &to_static);
+        lan.turn();
+        assert_eq!(lan.dropped("bridge.in.port_gone"), 1);
+        lan.assert_balanced();
+    }
+}
+
+/// A card without a wire has no carrier. The card that has its number next is another.
+#[test]
+fn a_port_without_carrier_gets_nothing() {
+    let (mut lan, sim) = lan(2, 1, 0);
+    lan.say("ifconfig bridge0 addm nic:em0").unwrap();
+    lan.say("bridge fdb add 02:00:00:00:00:07 dev em0 static").unwrap();
+    lan.tend(&sim);
+    let mut to_card = frame(7, 1);
+    to_card[0] = 2;
+    lan.send(0, &to_card);
+    lan.send(0, &frame(9, 1));
+    lan.turn();
+    assert_eq!((lan.switch.counts(2).bridge.given, lan.dropped("bridge.in.no_carrier")), (0, 1));
+    assert_eq!(lan.received(), [0, 1]);
+    lan.assert_balanced();
+    lan.say("ifconfig bridge0 deletem em0").unwrap();
+    lan.plug("p2");
+    lan.tend(&sim);
+    lan.send(0, &frame(9, 1));
+    lan.turn();
+    assert_eq!(lan.received(), [0, 1, 1]);
+    lan.assert_balanced();
+}
+
+/// A peer that does not read: its queue and the port's burst are full, and the rest is dropped by name.
+#[test]
+fn a_full_port_counts_what_it_took_and_nothing_else() {
+    let (mut lan, sim) = lan(2, 1, 0);
+    lan.tend(&sim);
+    for _ in 0..40 {
+        (0..50).for_each(|_| lan.send(0, &frame(9, 1)));
+        (0..4).for_each(|_| lan.turn());
+    }
+    let counts = lan.switch.counts(1);
+    assert_eq!((counts.sent, counts.held, counts.failed), (256, 256, 0));
+    assert_eq!(lan.dropped("bridge.out.full"), 2_000 - 512);
+    lan.assert_balanced();
+    lan.switch.remove(1);
+    assert_eq!(lan.dropped("bridge.out.port_removed"), 256);
+    lan.assert_balanced();
+}
+
+/// A file that cannot be written to, and lines that nobody reads.
+#[test]
+fn a_file_or_pipe_that_fails_is_no_place_to_send_to() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
+    for spec in ["pcap(read=off):/dev/full".to_string(), format!("text(read=off):/proc/self/fd/{fd}")] {
+        let (mut lan, sim) = lan(2, 1, 0);
+        if let Err(why) = lan.say(&format!("ifconfig bridge0 addm {spec}")) {
+            println!("skipped: {spec}: {why}");
+            continue;
+        }
+        for _ in 0..300 {
+            (0..20).for_each(|_| lan.send(0, &[frame(9, 1), vec![7; 1000]].concat()));
+            lan.turn();
+            lan.received();
+        }
+        lan.assert_balanced();
+        let counts = lan.switch.counts(2);
+        assert!(counts.failed > 0, "{spec}: {counts:?}");
+        assert_eq!(counts.bridge.given, counts.sent + counts.failed + counts.held, "{spec}");
+        lan.tend(&sim);
+        let given = lan.switch.counts(2).bridge.given;
+        lan.send(0, &frame(9, 1));
+        lan.turn();
+        println!("{spec}: {:?} {}", lan.switch.counts(2), lan.switch.counts(2).bridge.given - given);
+        lan.assert_balanced();
+    }
+}
