@@ -85,11 +85,11 @@ fn address(host: &node::config::HostConfig) -> Ipv4Addr {
 fn datagrams_cross(up: &Up<'_>, first: &str, last: &node::config::HostConfig) {
     let to = address(last);
     up.ctl(first, "sysctl net.inet.ip.forwarding=1");
-    let before = up.json(&last.name, "audit")["consumed"].as_u64().unwrap();
+    let before = up.json(&last.name, "audit")["read"].as_u64().unwrap();
     let port = format!("pktgen(rate=1k,count=200,src=192.0.2.2,dst={to},dst_port=9):pg0");
     up.ctl(first, &format!("ifconfig pg0 create port {port} inet 192.0.2.1/24"));
     let deadline = Instant::now() + Duration::from_secs(60);
-    while up.json(&last.name, "audit")["consumed"].as_u64().unwrap() < before + 150 {
+    while up.json(&last.name, "audit")["read"].as_u64().unwrap() < before + 150 {
         assert!(Instant::now() < deadline, "{}", up.ctl(&last.name, "audit"));
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -299,12 +299,12 @@ fn switches_of_a_file_run_live_and_on_virtual_time() {
     assert_eq!(map.as_array().unwrap().len(), hosts.len() + switches.len());
     assert_eq!(map[0]["ifaces"][0]["far"]["host"], "s1", "{map}");
     // As many that the first ones may be lost while the tree grows.
-    let before = up.json("c", "audit")["consumed"].as_u64().unwrap();
+    let before = up.json("c", "audit")["read"].as_u64().unwrap();
     let port = "pktgen(rate=100,count=3000,src=192.0.2.2,dst=10.4.0.3,dst_port=9):pg0";
     up.ctl("a", "sysctl net.inet.ip.forwarding=1");
     up.ctl("a", &format!("ifconfig pg0 create port {port} inet 192.0.2.1/24"));
     let deadline = Instant::now() + Duration::from_secs(60);
-    while up.json("c", "audit")["consumed"].as_u64().unwrap() < before + 150 {
+    while up.json("c", "audit")["read"].as_u64().unwrap() < before + 150 {
         assert!(Instant::now() < deadline, "{}", up.ctl("s3", "ifconfig"));
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,6 +1,6 @@
 //! What the stack counts, one shard per thread; drop reasons and the cost ledger ride along.
 
-use stats::{Described, Drops, Entry, Ledger, Shards, counters};
+use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
 use std::sync::atomic::AtomicU32;
 
 counters! {
@@ -342,14 +342,18 @@ pub struct AuditReport {
     pub made: u64,
     /// Frames that went to ports.
     pub sent: u64,
-    /// Frames whose datagram was read.
+    /// Frames used up here: those whose datagram was read, and those of [`AuditReport::uses`].
     pub consumed: u64,
-    /// Frames dropped, all reasons.
+    /// Of these, frames whose datagram was read.
+    pub read: u64,
+    /// Frames lost, all reasons.
     pub dropped: u64,
     /// Frames queued somewhere inside.
     pub held: u64,
-    /// The drops by reason.
+    /// The losses by reason.
     pub reasons: Vec<Entry>,
+    /// Frames that were used up and not read, by reason: answered, merged, cut up.
+    pub uses: Vec<Entry>,
 }
 
 impl AuditReport {
@@ -362,19 +366,24 @@ impl AuditReport {
 
     /// Sums the shards; `held` is what queues hold now.
     pub fn of(shards: &Shards<Counters>, held: u64) -> AuditReport {
-        let sum = |pick: fn(&Counters) -> u64| shards.iter().map(pick).sum();
+        let sum = |pick: fn(&Counters) -> u64| shards.iter().map(pick).sum::<u64>();
+        let ended = |end: End| {
+            let is_it = |entry: &Entry| {
+                entry.value > 0 && stats::DropReason::ALL.iter().any(|why| why.end() == end && why.name() == entry.name)
+            };
+            shards.snapshot().into_iter().filter(is_it).collect()
+        };
+        let read = sum(|c| c.audit.consumed.get());
         AuditReport {
             received: sum(|c| c.audit.received.get()),
             made: sum(|c| c.audit.made.get()),
             sent: sum(|c| c.audit.sent.get()),
-            consumed: sum(|c| c.audit.consumed.get()),
-            dropped: sum(|c| c.drops.total()),
+            consumed: read + sum(|c| c.drops.total_of(End::Consumed)),
+            read,
+            dropped: sum(|c| c.drops.total_of(End::Lost)),
             held,
-            reasons: shards.snapshot().into_iter().filter(|e| e.value > 0 && is_drop(&e.name)).collect(),
+            reasons: ended(End::Lost),
+            uses: ended(End::Consumed),
         }
     }
-}
-
-fn is_drop(name: &str) -> bool {
-    stats::DropReason::ALL.iter().any(|why| why.name() == name)
 }

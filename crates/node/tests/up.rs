@@ -72,7 +72,7 @@ fn hosts_run_answer_and_end_balanced() {
     assert!(ask("b", "show sockets").text.contains("0.0.0.0:9"));
     // All hundred arrive and are discarded: read, so consumed.
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while !ask("b", "audit").text.contains("consumed 100") {
+    while !ask("b", "audit").text.contains("(read 100)") {
         assert!(std::time::Instant::now() < deadline, "{}", ask("b", "audit").text);
         std::thread::sleep(Duration::from_millis(20));
     }

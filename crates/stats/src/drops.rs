@@ -2,11 +2,30 @@
 //!
 //! Each line gives the enum's variant, the counter's dotted name (module path first), and the sentence. The last word
 //! of the name is the word in traces. `linerate audit` adds them up: in = out + held + dropped-by-reason, exactly.
+//! A reason of [`End::Consumed`] is no loss: it is part of `out`, so that an alert can watch `dropped`.
 
 use crate::{Counter, Described, Entry};
 
+/// What a frame's end means to whoever sent it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It is lost, or was refused.
+    Lost,
+    /// It did what it was sent for: read and used, merged into another frame, or sent on as others.
+    Consumed,
+}
+
+macro_rules! end {
+    () => {
+        End::Lost
+    };
+    ($end:ident) => {
+        End::$end
+    };
+}
+
 macro_rules! drop_reasons {
-    ($( $(#[doc = $sentence:literal])+ $variant:ident = $prefix:literal . $word:ident ),+ $(,)?) => {
+    ($( $(#[doc = $sentence:literal])+ $variant:ident = $prefix:literal . $word:ident $(=> $end:ident)? ),+ $(,)?) => {
         /// Why a frame was dropped.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
@@ -23,6 +42,11 @@ macro_rules! drop_reasons {
 
             /// The word in a trace line.
             pub fn word(self) -> &'static str { match self { $( DropReason::$variant => stringify!($word) ),+ } }
+
+            /// Whether such a frame is lost, or was used up.
+            pub fn end(self) -> End {
+                match self { $( DropReason::$variant => end!($($end)?) ),+ }
+            }
 
             /// The sentence.
             pub fn sentence(self) -> &'static str {
@@ -132,9 +156,9 @@ drop_reasons! {
     /// ARP packet malformed (RFC 826: types, lengths).
     ArpMalformed = "inet.arp.in" . malformed,
     /// ARP not for us, consumed without an answer.
-    ArpIgnored = "inet.arp.in" . ignored,
+    ArpIgnored = "inet.arp.in" . ignored => Consumed,
     /// ARP read and used: its information is in the neighbor table, its answer (if any) is a frame of its own.
-    ArpConsumed = "inet.arp.in" . consumed,
+    ArpConsumed = "inet.arp.in" . consumed => Consumed,
     /// ARP sender claims an address of ours (RFC 5227 2.4).
     ArpConflict = "inet.arp.in" . conflict,
     /// ARP sender would overwrite a static (permanent) entry.
@@ -188,7 +212,7 @@ drop_reasons! {
     /// Broadcast or multicast is not forwarded.
     Ip4NotForwardable = "inet.ip4.forward" . not_forwardable,
     /// The original of a packet that left as fragments: its bytes went out, its frame ended here.
-    Ip4Fragmented = "inet.ip4.forward" . fragmented,
+    Ip4Fragmented = "inet.ip4.forward" . fragmented => Consumed,
     /// Fragment with a length, offset or flag that cannot be (Ping of Death, jolt2, RFC 1858).
     FragMalformed = "inet.ip4.reass" . malformed,
     /// Fragment overlaps bytes already held: the whole datagram is dropped (RFC 5722's rule, applied to IPv4).
@@ -200,7 +224,7 @@ drop_reasons! {
     /// Reassembly did not complete in time (RFC 1122 3.3.2).
     FragTimeout = "inet.ip4.reass" . timeout,
     /// Fragment merged: its bytes live on in the reassembled datagram, its frame ended here.
-    FragMerged = "inet.ip4.reass" . merged,
+    FragMerged = "inet.ip4.reass" . merged => Consumed,
     /// No buffer for the reassembled datagram.
     FragNoBuffer = "inet.ip4.reass" . no_buffer,
     /// ICMP message shorter than its kind, or its quoted packet is cut short.
@@ -208,7 +232,7 @@ drop_reasons! {
     /// ICMP checksum did not verify.
     IcmpBadChecksum = "inet.icmp4.in" . bad_checksum,
     /// ICMP message consumed here: an error handed to its socket, a redirect noted, an echo answered with a new frame.
-    IcmpConsumed = "inet.icmp4.in" . consumed,
+    IcmpConsumed = "inet.icmp4.in" . consumed => Consumed,
     /// ICMP message that nobody here asked for.
     IcmpIgnored = "inet.icmp4.in" . ignored,
     /// Echo to a broadcast or multicast address is not answered (RFC 1122 3.2.2.6; Smurf).
@@ -218,7 +242,7 @@ drop_reasons! {
     /// Echo above the answer rate.
     IcmpRateLimited = "inet.icmp4.in" . rate_limited,
     /// IGMP message consumed or ignored.
-    IgmpConsumed = "inet.igmp.in" . consumed,
+    IgmpConsumed = "inet.igmp.in" . consumed => Consumed,
     /// IGMP message malformed.
     IgmpMalformed = "inet.igmp.in" . malformed,
     /// IPv6 header cut short, or its payload length or an extension header longer than the packet.
@@ -266,13 +290,13 @@ drop_reasons! {
     /// Larger than the next link's MTU (answered with packet too big where allowed).
     Ip6TooBig = "inet.ip6.forward" . too_big,
     /// The original of an IPv6 packet that left as fragments: its bytes went out, its frame ended here.
-    Ip6Fragmented = "inet.ip6.out" . fragmented,
+    Ip6Fragmented = "inet.ip6.out" . fragmented => Consumed,
     /// ICMPv6 message shorter than its kind, or its quoted packet is cut short.
     Icmp6Malformed = "inet.icmp6.in" . malformed,
     /// ICMPv6 checksum did not verify.
     Icmp6BadChecksum = "inet.icmp6.in" . bad_checksum,
     /// ICMPv6 error consumed here.
-    Icmp6Consumed = "inet.icmp6.in" . consumed,
+    Icmp6Consumed = "inet.icmp6.in" . consumed => Consumed,
     /// ICMPv6 message that nobody here asked for.
     Icmp6Ignored = "inet.icmp6.in" . ignored,
     /// ICMPv6 echo above the answer rate.
@@ -282,15 +306,15 @@ drop_reasons! {
     /// Neighbor discovery with a hop limit that is not 255: from beyond the link.
     NdHopLimit = "inet.nd.in" . hop_limit,
     /// Neighbor discovery read and used.
-    NdConsumed = "inet.nd.in" . consumed,
+    NdConsumed = "inet.nd.in" . consumed => Consumed,
     /// Neighbor discovery not for us, from whom we did not ask, or from a router, which is not believed.
-    NdIgnored = "inet.nd.in" . ignored,
+    NdIgnored = "inet.nd.in" . ignored => Consumed,
     /// Neighbor discovery: somebody else has, or wants, an address of ours.
     NdConflict = "inet.nd.in" . conflict,
     /// Neighbor discovery would overwrite a static (permanent) entry.
     NdStatic = "inet.nd.in" . would_overwrite_static,
     /// MLD message consumed or ignored.
-    MldConsumed = "inet.mld.in" . consumed,
+    MldConsumed = "inet.mld.in" . consumed => Consumed,
     /// MLD message malformed, or from beyond the link.
     MldMalformed = "inet.mld.in" . malformed,
     /// UDP length field shorter than its header or longer than the packet.
@@ -388,9 +412,9 @@ drop_reasons! {
     /// Longer than the tunnel's path carries, and may not be fragmented (its sender was told).
     TunnelTooBig = "inet.tunnel.out" . too_big,
     /// No room in front of the packet for the tunnel's headers: its bytes went on in another buffer, its frame ended here.
-    TunnelMoved = "inet.tunnel.out" . moved,
+    TunnelMoved = "inet.tunnel.out" . moved => Consumed,
     /// A large segment: its pieces went in, each by itself, and its frame ended here.
-    TunnelCut = "inet.tunnel.out" . cut,
+    TunnelCut = "inet.tunnel.out" . cut => Consumed,
     /// No buffer with room for the tunnel's headers.
     TunnelNoBuffer = "inet.tunnel.out" . no_buffer,
     /// The iface's transmit queue is full.
@@ -426,9 +450,14 @@ impl Drops {
         self.0[why as usize].get()
     }
 
-    /// Frames dropped, all reasons together.
+    /// Frames that ended here, all reasons together.
     pub fn total(&self) -> u64 {
         self.0.iter().map(Counter::get).sum()
+    }
+
+    /// Frames that ended so, all reasons together.
+    pub fn total_of(&self, end: End) -> u64 {
+        DropReason::ALL.iter().filter(|why| why.end() == end).map(|why| self.get(*why)).sum()
     }
 
     /// Only the reasons that happened.

@@ -14,6 +14,6 @@ mod tests;
 pub mod trace;
 
 pub use counter::{Counter, Described, Entry, Shards};
-pub use drops::{DropReason, Drops};
+pub use drops::{DropReason, Drops, End};
 pub use knob::{Knob, KnobInfo, KnobSet, OutOfRange};
 pub use ledger::{Costs, Lap, Ledger, Outer, Probe, Row, Stage, StageCost, Statement};

@@ -63,3 +63,18 @@ fn a_knob_is_set_by_its_name_within_its_range() {
     assert!(set.write("b", 0).is_none());
     assert_eq!(set.infos()[1].sentence, "The second, in two lines.");
 }
+
+/// Losses and frames that were used up make up all that ended.
+#[test]
+fn losses_and_uses_are_apart_and_add_up() {
+    let drops = Drops::default();
+    DropReason::ALL.iter().for_each(|why| drops.bump(*why));
+    let (lost, consumed) = (drops.total_of(End::Lost), drops.total_of(End::Consumed));
+    assert_eq!((lost + consumed, drops.total()), (drops.total(), DropReason::ALL.len() as u64));
+    for why in DropReason::ALL {
+        let used = ["consumed", "merged", "fragmented", "moved", "cut", "ignored"].contains(&why.word());
+        // An unwanted ICMP message is refused; ARP and neighbor discovery for others are not.
+        let refused = [DropReason::IcmpIgnored, DropReason::Icmp6Ignored].contains(why);
+        assert_eq!(why.end() == End::Consumed, used && !refused, "{}", why.name());
+    }
+}

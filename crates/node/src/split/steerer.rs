@@ -292,9 +292,11 @@ impl Steerer {
             made: steered.copied.get(),
             sent: queues.handled + steered.sent.get(),
             consumed: 0,
+            read: 0,
             dropped: steered.queue_full.get() + steered.shutdown.get() + queues.lost,
             held: queues.held + out as u64,
             reasons: reasons.into_iter().filter(|entry| entry.value > 0).collect(),
+            uses: Vec::new(),
         }
     }
 

@@ -1,10 +1,12 @@
-//! `audit`: in = out + held + dropped, by reason, exactly; and the same seen from the ports.
+//! `audit`: in = out + held + dropped, by reason, exactly; and the same seen from the ports. `dropped` counts losses alone: what was
+//! read, answered, merged or cut up is `consumed`, a part of `out`.
 
 use super::Ctl;
 use crate::Host;
 use inet::counters::AuditReport;
 use lock::Locks;
 use serde_json::{Map, Value, json};
+use stats::Entry;
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let report = ctl.host.audit();
@@ -23,11 +25,13 @@ pub(crate) fn port_imbalance<L: Locks>(host: &Host<L>, report: &AuditReport) -> 
 
 fn to_json<L: Locks>(host: &Host<L>, report: &AuditReport) -> Value {
     let (rx, tx) = port_imbalance(host, report);
-    let reasons: Map<_, _> = report.reasons.iter().map(|e| (e.name.clone(), e.value.into())).collect();
+    let by_reason = |of: &[Entry]| of.iter().map(|e| (e.name.clone(), e.value.into())).collect::<Map<_, _>>();
+    let (reasons, uses) = (by_reason(&report.reasons), by_reason(&report.uses));
     json!({
         "host": host.stack.name,
         "in": report.received + report.made, "received": report.received, "made": report.made,
         "out": report.sent + report.consumed, "sent": report.sent, "consumed": report.consumed,
+        "read": report.read, "uses": uses,
         "held": report.held, "dropped": report.dropped, "drops": reasons,
         "imbalance": report.imbalance(), "ports": { "rx_imbalance": rx, "tx_imbalance": tx },
     })
@@ -39,10 +43,13 @@ pub(crate) fn to_text<L: Locks>(host: &Host<L>, report: &AuditReport) -> String 
 
 /// The balance of whoever is called `name`, and what his ports say less what he says.
 pub(crate) fn of(name: &str, report: &AuditReport, (rx, tx): (i64, i64)) -> String {
-    let AuditReport { received, made, sent, consumed, held, dropped, .. } = report;
+    let AuditReport { received, made, sent, consumed, read, held, dropped, .. } = report;
     let mut out = format!("{name}:\n");
     out += &format!("\tin       {:>12}  received {received}, made {made}\n", received + made);
-    out += &format!("\tout      {:>12}  sent {sent}, consumed {consumed}\n", sent + consumed);
+    out += &format!("\tout      {:>12}  sent {sent}, consumed {consumed} (read {read})\n", sent + consumed);
+    for entry in &report.uses {
+        out += &format!("\t         {:>12}  {}: {}\n", entry.value, entry.name, entry.sentence);
+    }
     out += &format!("\theld     {held:>12}\n\tdropped  {dropped:>12}\n");
     for entry in &report.reasons {
         out += &format!("\t         {:>12}  {}: {}\n", entry.value, entry.name, entry.sentence);

@@ -46,7 +46,7 @@ const PLACES: &[Place] = &[
     },
     Place { name: "ip", about: "IP, fragments, tunnels", reasons: &["inet.ip4.", "inet.ip6.", "inet.tunnel."] },
     // Whatever is left is of protocols above.
-    Place { name: "transport", about: "ICMP, IGMP, UDP and TCP: refused, or read and used", reasons: &[""] },
+    Place { name: "transport", about: "ICMP, IGMP, UDP and TCP: refused", reasons: &[""] },
 ];
 
 struct Row {
@@ -79,7 +79,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
                 out += &format!("{:>23}  {}: {}\n", entry.value, entry.name, entry.sentence);
             }
         }
-        out + &line("dropped", report.dropped, "of those received or made: all but ring and port")
+        out + &line("dropped", report.dropped, "lost of those received or made: all but ring and port")
     };
     ctl.listing(json, text)
 }
