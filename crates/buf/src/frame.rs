@@ -266,6 +266,19 @@ impl Frame {
         payload.saturating_sub(self.meta.off()).min(self.len())
     }
 
+    /// Whether `n` bytes in front may be written: there is as much headroom and, in a buffer that is on loan, none of it is payload that was
+    /// pulled, which the holder still reads.
+    #[inline(always)]
+    fn may_push(&self, n: usize) -> bool {
+        self.meta.off() >= n && (!self.is_lent() || self.is_before_payload())
+    }
+
+    #[cold]
+    fn is_before_payload(&self) -> bool {
+        // SAFETY: called for lent frames only.
+        self.meta.off() <= unsafe { held::payload_start(self.buf) }
+    }
+
     /// Moves a frame that is on loan into a buffer of its own, to be written as it likes; false if there is none.
     pub fn make_own(&mut self) -> bool {
         if self.is_lent() {
@@ -331,14 +344,15 @@ impl Frame {
         self.meta.0 = (self.meta.0 & !(BACK << BACK_SHIFT) | back << BACK_SHIFT) - (n << OFF_SHIFT) + n;
     }
 
-    /// Grows by `N` bytes in front and gives them to be written; `None` if the headroom is too small.
+    /// Grows by `N` bytes in front and gives them to be written; `None` if the headroom is too small, or holds payload of a buffer on loan that was
+    /// pulled.
     #[inline(always)]
     pub fn push<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
-        if self.meta.off() < N {
+        if !self.may_push(N) {
             return None;
         }
         self.grow_front(N);
-        // SAFETY: off..off+N lies inside the buffer and is ours alone.
+        // SAFETY: off..off+N lies inside the buffer and is ours alone, as `may_push` has checked.
         Some(unsafe { &mut *self.at(self.meta.off()).cast::<[u8; N]>() })
     }
 
@@ -351,7 +365,7 @@ impl Frame {
     ) -> bool {
         let off = self.meta.off();
         let len = if self.is_lent() { self.headers_len() } else { self.len() };
-        if off < N || len < M {
+        if !self.may_push(N) || len < M {
             return false;
         }
         // SAFETY: off-N..off+M lies inside the buffer and is ours alone (what others read of a lent one is behind `len`), and the two
@@ -390,9 +404,9 @@ impl Frame {
         is_pushed
     }
 
-    /// Grows by `n` bytes in front; `None` if the headroom is too small.
+    /// Grows by `n` bytes in front; `None` as with [`Frame::push`].
     pub fn push_n(&mut self, n: usize) -> Option<&mut [u8]> {
-        if self.meta.off() < n {
+        if !self.may_push(n) {
             return None;
         }
         self.grow_front(n);
@@ -460,10 +474,11 @@ impl Frame {
         Some(unsafe { &*self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
-    /// Grows by `n` bytes behind and gives them to be written; `None` if the tailroom is too small.
+    /// Grows by `n` bytes behind and gives them to be written; `None` if the tailroom is too small, or the buffer is on loan: what lies behind a
+    /// frame that was cut short is the holder's payload.
     #[inline(always)]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
-        if n > self.tailroom() {
+        if n > self.tailroom() || self.is_lent() {
             return None;
         }
         let start = self.meta.off() + self.len();
@@ -472,7 +487,7 @@ impl Frame {
         Some(unsafe { std::slice::from_raw_parts_mut(self.at(start), n) })
     }
 
-    /// Copies `bytes` behind; `None` if the tailroom is too small.
+    /// Copies `bytes` behind; `None` as with [`Frame::append`].
     #[inline(always)]
     pub fn extend(&mut self, bytes: &[u8]) -> Option<()> {
         self.append(bytes.len())?.copy_from_slice(bytes);

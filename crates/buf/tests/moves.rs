@@ -1,7 +1,7 @@
 //! Frames on every way between pool, burst and hand, in sizes small enough for Miri (`cargo xtask miri`), which looks at each
 //! access: what is moved is moved once, what is dropped goes home once, and nothing else is read.
 
-use linerate_buf::{BURST_MAX, Burst, Frame, Kind, Pool, PoolConfig, PoolLocks};
+use linerate_buf::{BURST_MAX, Burst, Frame, Held, Kind, Pool, PoolConfig, PoolLocks};
 
 const KINDS: [Kind; 4] = [Kind::Stack, Kind::Freelist, Kind::Zone, Kind::Malloc];
 
@@ -22,6 +22,50 @@ fn numbered(pool: &Pool, from: u8, n: u8) -> Burst {
 
 fn numbers(burst: &Burst) -> Vec<u8> {
     burst.as_slice().iter().map(|frame| frame.bytes()[0]).collect()
+}
+
+/// What a holder keeps to be sent again is not changed by whoever has it on loan, whatever that pulls, cuts and writes.
+#[test]
+fn a_borrower_changes_no_byte_that_the_holder_shows() {
+    const KEPT: &[u8; 16] = b"kept until acked";
+    for kind in KINDS {
+        let pool = pool(kind, 4);
+        let mut frame = pool.get().unwrap();
+        frame.extend(KEPT).unwrap();
+        let mut held = Held::new(frame).unwrap();
+        for pulled in 0..=KEPT.len() {
+            for cut in 0..=KEPT.len() {
+                let mut lent = held.lend().unwrap();
+                assert!(lent.pull(pulled));
+                lent.truncate(cut);
+                if let Some(front) = lent.push::<4>() {
+                    *front = [0xee; 4];
+                    assert_eq!(pulled, 0);
+                    assert!(lent.pull(4));
+                }
+                assert_eq!(lent.push_n(5).map(|front| front.fill(0xee)).is_some(), pulled == 0);
+                if pulled == 0 {
+                    assert!(lent.pull(5));
+                }
+                let len = lent.len();
+                let pushed = lent.push_if(|front: &mut [u8; 3], _: &mut [u8; 0]| {
+                    *front = [0xee; 3];
+                    true
+                });
+                assert_eq!((pushed, lent.len()), (pulled == 0, len + if pushed { 3 } else { 0 }));
+                assert!(lent.append(1).is_none() && lent.extend(b"!").is_none());
+                lent.bytes_mut().fill(0xee);
+                assert_eq!(held.bytes(), KEPT, "{kind}: {pulled} pulled, cut to {cut}");
+                // A copy of its own may be written as it likes.
+                assert!(lent.make_own());
+                lent.push::<4>().unwrap().fill(0xee);
+                lent.append(1).unwrap().fill(0xee);
+                assert_eq!(held.bytes(), KEPT);
+            }
+        }
+        drop(held);
+        assert_eq!(pool.stats().live(), 0);
+    }
 }
 
 #[test]
