@@ -290,12 +290,12 @@ impl<L: Locks> Ifaces<L> {
         self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface).filter(|iface| !iface.is_gone())
     }
 
-    /// The tunnel that was removed and is wanted again: numbers are not used up by making and removing the same one.
-    pub(crate) fn bring_back(&self, name: &str, kind: tunnel::Kind, mac: Mac) -> Option<IfaceId> {
-        let mut all = self.0.iter().map_while(|slot| slot.get());
-        let gone = all.find(|i| i.is_gone() && i.name == name && i.tunnel == Some(kind) && i.mac == mac)?;
+    /// An iface that was removed and is made again, `like` it was: numbers are not used up by making and removing the same one.
+    pub(crate) fn bring_back(&self, name: &str, mac: Mac, like: impl Fn(&Iface<L>) -> bool) -> Option<&Iface<L>> {
+        let mut all = self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface);
+        let gone = all.find(|iface| iface.is_gone() && iface.name == name && iface.mac == mac && like(iface))?;
         gone.set_gone(false);
         gone.set_up(true);
-        Some(gone.id)
+        Some(gone)
     }
 }

@@ -380,7 +380,13 @@ impl<L: Locks> Stack<L> {
     }
 
     fn add_iface_kind(&self, name: &str, kind: IfaceKind, mac: Mac, mtu: u16, capable: Offload) -> Option<IfaceId> {
-        let id = self.ifaces.add(|id| Iface::new(id, name, kind, mac, mtu, capable));
+        let like = |iface: &Iface<L>| iface.kind == kind && iface.tunnel.is_none() && iface.capable == capable;
+        let back = self.ifaces.bring_back(name, mac, like).inspect(|iface| {
+            iface.set_mtu(mtu);
+            iface.set_offload(Offload::default());
+        });
+        let new = || self.ifaces.add(|id| Iface::new(id, name, kind, mac, mtu, capable));
+        let id = back.map(|iface| iface.id).or_else(new);
         self.changed();
         id
     }

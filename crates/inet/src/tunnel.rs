@@ -214,8 +214,8 @@ impl<L: Locks> Stack<L> {
         let link = if kind.is_ethernet() { IfaceKind::Ethernet } else { IfaceKind::Tunnel };
         let mac = if kind.is_ethernet() { mac } else { Mac::ZERO };
         let mtu = (USUAL_PATH - Config::new(kind).overhead()) as u16;
-        let id = match self.ifaces.bring_back(name, kind, mac) {
-            Some(id) => id,
+        let id = match self.ifaces.bring_back(name, mac, |iface| iface.tunnel == Some(kind)) {
+            Some(iface) => iface.id,
             None => self.ifaces.add(|id| {
                 let iface = crate::iface::Iface::new(id, name, link, mac, mtu, Offload::default());
                 iface.tunnelling(kind)
@@ -374,9 +374,12 @@ impl<L: Locks> Stack<L> {
 
     /// Ends a tunnel: its addresses, the routes through it and what waits for it go. `false`: there is no such tunnel.
     pub fn remove_tunnel(&self, cx: Cx, id: IfaceId) -> bool {
-        let Some(iface) = self.ifaces.get(id).filter(|iface| iface.tunnel.is_some() && !iface.is_gone()) else {
-            return false;
-        };
+        self.iface(id).is_some_and(|iface| iface.tunnel.is_some()) && self.remove_iface(cx, id)
+    }
+
+    /// Removes an iface with its addresses and routes; what waits there is dropped. `false`: there is none, or it is `lo0`.
+    pub fn remove_iface(&self, cx: Cx, id: IfaceId) -> bool {
+        let Some(iface) = self.iface(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return false };
         self.set_up(cx, id, false);
         for addr in iface.addrs(cx) {
             self.remove_addr(cx, id, addr.addr);
@@ -387,6 +390,7 @@ impl<L: Locks> Stack<L> {
         self.routes.lock(cx).forget_iface(id);
         self.six.routes.lock(cx).forget_iface(id);
         self.tunnels.lock(cx).remove(id);
+        self.set_output(cx, id, None);
         iface.set_gone(true);
         self.changed();
         true

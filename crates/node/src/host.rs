@@ -183,6 +183,8 @@ pub struct Host<L: Locks> {
     pub(crate) inputs: Guarded<L, Inputs>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
+    /// What ports that were removed had given to the stack, and been given by it.
+    removed: [AtomicU64; 2],
     captures: Arc<Captures>,
     /// Who it was joined to when it was made.
     pub(crate) topology: Arc<Topology>,
@@ -218,8 +220,22 @@ impl<L: Locks> Host<L> {
         let inputs = Guarded::default();
         let (how, burst) = (config.context, config.burst);
         let key = config.seed.map_or_else(Key::random, Key::seeded);
-        let (polled, quiet_until) = Default::default();
-        Ok(Host { stack, clock, key, how, burst, polled, quiet_until, inputs, isr: None, ports, captures, topology })
+        let (polled, quiet_until, removed) = Default::default();
+        Ok(Host {
+            stack,
+            clock,
+            key,
+            how,
+            burst,
+            polled,
+            quiet_until,
+            inputs,
+            isr: None,
+            ports,
+            removed,
+            captures,
+            topology,
+        })
     }
 
     /// The calling thread's context, now.
@@ -344,6 +360,26 @@ impl<L: Locks> Host<L> {
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         Ok(id)
+    }
+
+    /// Removes the iface of a port, with its addresses and routes, and closes the port; `false` if it has no port of this host's.
+    pub fn remove_port(&self, id: IfaceId) -> bool {
+        let cx = self.cx();
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = ports.iter().position(|port| port.iface == id) else { return false };
+        self.stack.flush(cx);
+        self.stack.remove_iface(cx, id);
+        self.inputs.lock(cx).receivers.retain(|receiver| receiver.iface != id);
+        let counts = ports.remove(at).counts; // of a port whose halves are gone: they change no more
+        for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
+            sum.fetch_add(of, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Frames that ports which were removed had given to the stack, and been given by it.
+    pub(crate) fn removed_ports(&self) -> [u64; 2] {
+        [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
     /// One round: a burst from each port, then what time has made due.

@@ -16,10 +16,12 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>) -> String {
 /// Frames that ports say they gave and were given, less what the stack says: 0 at a quiet moment.
 pub(crate) fn port_imbalance<L: Locks>(host: &Host<L>, report: &AuditReport) -> (i64, i64) {
     let ports = host.ports();
-    let sum =
-        |pick: fn(&port::PortCounts) -> u64| ports.iter().map(|port| pick(&port.counts)).fold(0u64, u64::wrapping_add);
-    let rx = sum(|counts| counts.rx.to_host()).wrapping_sub(report.received) as i64;
-    let tx = sum(|counts| counts.tx.from_host()).wrapping_sub(report.sent) as i64;
+    let sum = |pick: fn(&port::PortCounts) -> u64, removed: u64| {
+        ports.iter().map(|port| pick(&port.counts)).fold(removed, u64::wrapping_add)
+    };
+    let [removed_rx, removed_tx] = host.removed_ports();
+    let rx = sum(|counts| counts.rx.to_host(), removed_rx).wrapping_sub(report.received) as i64;
+    let tx = sum(|counts| counts.tx.from_host(), removed_tx).wrapping_sub(report.sent) as i64;
     (rx, tx)
 }
 

@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 
 const SWITCHES: &[&str] = &[
     "create",
+    "destroy",
     "inet",
     "inet6",
     "mtu",
@@ -47,6 +48,17 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         }
     }
     Ok(if only_show { list(ctl, Some(iface.id)) } else { String::new() })
+}
+
+/// Removes an iface: a tunnel, or one with a port, which is closed.
+pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Result<(), WordError> {
+    if iface.tunnel.is_some() {
+        return tunnel::destroy(ctl, iface.id);
+    }
+    match ctl.host.remove_port(iface.id) {
+        true => Ok(()),
+        false => Err(WordError::failed(format!("{}: has no port that could be closed here", iface.name))),
+    }
 }
 
 /// `create [port SPEC]`; `pgN` and `tapN` know their ports.
@@ -99,6 +111,7 @@ fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut 
             switch(ctl, iface, name, on, Offload { tso: on, tx_l4: now.tx_l4 || on, ..now })
         }
         ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
+        ("destroy", true) => destroy(ctl, iface),
         ("create", true) => Err(WordError::failed(format!("{}: create comes first, and only once", iface.name))),
         _ => Err(WordError::unknown("word", word, SWITCHES.iter().chain(tunnel::SWITCHES).copied())),
     }
@@ -138,7 +151,7 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
 /// `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` it takes the first one's place.
 fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), WordError> {
     let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;
-    let (mut alias, mut delete) = (false, false);
+    let (mut alias, mut delete, mut broadcast) = (false, false, None);
     let mut peer = None;
     if ctl.host.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Tunnel) {
         peer = words.peek().and_then(|word| word.parse().ok());
@@ -156,9 +169,15 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Resul
         words.take();
         match word {
             "netmask" => addr.len = parse::mask(words.next("a netmask")?)?,
-            "broadcast" => drop(parse::ip4("broadcast", words.next("an address")?)?), // it follows from the address
+            "broadcast" => broadcast = Some(parse::ip4("broadcast", words.next("an address")?)?),
             _ => {}
         }
+    }
+    if let Some(wanted) = broadcast.filter(|wanted| addr.broadcast() != Some(*wanted)) {
+        let own = addr.broadcast().map_or_else(|| "none".to_string(), |own| own.to_string());
+        return Err(WordError::failed(format!(
+            "broadcast {wanted}: not supported: it follows from the address: {own}"
+        )));
     }
     let stack = &ctl.host.stack;
     if delete {

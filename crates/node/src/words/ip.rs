@@ -78,16 +78,33 @@ fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family) -> Res
         return six::addr(ctl, verb, words);
     }
     let mut addr = parse::addr(words.next("an address such as 10.0.0.1/24")?, parse::host_len)?;
-    let (mut dev, mut peer) = (None, None);
+    let (mut dev, mut peer, mut label) = (None, None, None);
     while let Some(word) = words.take() {
         match word {
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
-            "brd" | "broadcast" | "scope" | "label" => drop(words.next("a value")?), // follow from the address here
-            "peer" => peer = Some(parse::addr(words.next("the far end's address")?, parse::host_len)?.addr),
+            "brd" | "broadcast" => {
+                let own = addr.broadcast().map(|own| own.to_string()).unwrap_or_default();
+                parse::only(&mut words, word, &["+", &own], "it follows from the address")?;
+            }
+            "scope" => {
+                let own = if addr.addr.is_loopback() { "host" } else { "global" };
+                parse::only(&mut words, word, &[own], "it follows from the address")?;
+            }
+            "label" => label = Some(words.next("the iface's name")?),
+            "peer" => {
+                let far = parse::addr(words.next("the far end's address")?, parse::host_len)?;
+                if far.len != 32 {
+                    return Err(WordError::failed(format!("peer {}/{}: one address only, /32", far.addr, far.len)));
+                }
+                peer = Some(far.addr);
+            }
             other => return Err(WordError::unknown("word", other, ["dev"].into_iter())),
         }
     }
     let dev = dev.ok_or_else(|| WordError::missing("dev IF"))?;
+    if let Some(label) = label.filter(|label| *label != dev.name) {
+        return Err(WordError::failed(format!("label {label}: not supported: addresses have no names of their own")));
+    }
     let had = dev.addrs(ctl.cx).into_iter().find(|own| own.addr == addr.addr);
     match (verb, had) {
         ("del", Some(_)) => drop(ctl.host.stack.remove_addr(ctl.cx, dev.id, addr.addr)),
@@ -118,7 +135,7 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
         "add" => return tunnel::add(ctl, &mut words).map(|()| String::new()),
         "del" => {
             let dev = only_dev(ctl, &mut words)?.ok_or_else(|| WordError::missing("an iface"))?;
-            return tunnel::destroy(ctl, dev.id).map(|()| String::new());
+            return ifconfig::destroy(ctl, dev).map(|()| String::new());
         }
         _ => words.skip("dev"),
     };

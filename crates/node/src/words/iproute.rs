@@ -16,9 +16,13 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         "get" => get(ctl, words),
         "flush" => flush(ctl, words),
         "del" => {
-            let (prefix, _) = describe(ctl, words, Wanted::Prefix)?;
-            let gone = ctl.route_at(prefix).is_some() && ctl.host.stack.remove_route(ctl.cx, prefix).is_some();
-            if gone { Ok(String::new()) } else { Err(no_route(prefix)) }
+            let (prefix, ways) = describe(ctl, words, Wanted::Prefix)?;
+            let is_it = |there| ways.first().is_none_or(|way| way.via == there) || is_by(ctl, there, &ways);
+            if !ctl.route_at(prefix).is_some_and(is_it) {
+                return Err(no_route(prefix));
+            }
+            ctl.host.stack.remove_route(ctl.cx, prefix);
+            Ok(String::new())
         }
         verb => {
             let (prefix, ways) = describe(ctl, words, Wanted::Whole)?;
@@ -30,6 +34,15 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
                 _ => ctl.add_route(prefix, &ways).map(|()| String::new()),
             }
         }
+    }
+}
+
+/// Does a route with several paths have these, or one with a gateway leave by this iface?
+fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, ways: &[Path]) -> bool {
+    match (there, ways) {
+        (Via::Paths(_), ways) => ctl.host.stack.paths(ctl.cx, there) == ways,
+        (Via::Gateway(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev, // `dev` alone
+        _ => false,
     }
 }
 
@@ -63,6 +76,7 @@ fn describe<L: Locks>(
     }
     let prefix = parse::prefix(word, parse::host_len)?;
     let (mut gateway, mut dev) = (None, None);
+    let (mut scope, mut src, mut onlink) = (None, None, false);
     while let Some(word) = words.take() {
         match word {
             "via" => {
@@ -70,9 +84,14 @@ fn describe<L: Locks>(
                 gateway = Some(parse::ip4("gateway", words.next("a gateway's address")?)?);
             }
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
-            "nexthop" => return Ok((prefix, nexthops(ctl, words)?)),
-            "proto" | "protocol" | "scope" | "metric" | "src" | "table" => drop(words.next("a value")?),
-            "onlink" => {}
+            "nexthop" => {
+                refuse(scope.map(|_| "scope").or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
+                return Ok((prefix, nexthops(ctl, words)?));
+            }
+            "scope" => scope = Some(words.next("global, link or host")?),
+            "src" => src = Some(parse::ip4("src", words.next("an address")?)?),
+            "onlink" => onlink = true,
+            word if parse::no_choice(&mut words, word)? => {}
             other => return Err(WordError::unknown("word", other, ["via", "dev"].into_iter())),
         }
     }
@@ -84,17 +103,46 @@ fn describe<L: Locks>(
         (None, Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
         (None, Some(gateway), None) => Via::Gateway(ctl.link_of(gateway)?, gateway),
         (None, None, Some(dev)) => Via::Link(dev),
-        (None, None, None) if wanted == Wanted::Prefix => Via::Reject, // not looked at
+        (None, None, None) if wanted == Wanted::Prefix => {
+            refuse(scope.map(|_| "scope").or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
+            return Ok((prefix, Vec::new()));
+        }
         (None, None, None) => return Err(WordError::missing("via GATEWAY or dev IF")),
     };
+    if onlink && (gateway.is_none() || dev.is_none()) {
+        return Err(WordError::failed("onlink: needs via GATEWAY and dev IF"));
+    }
+    if let Some(scope) = scope {
+        let (own, name) = match via {
+            Via::Local(_) => (["host", "254"], "host"),
+            Via::Link(_) => (["link", "253"], "link"),
+            _ => (["global", "universe"], "global"),
+        };
+        if !own.contains(&scope) {
+            return Err(WordError::failed(format!("scope {scope}: not supported: that of this route is {name}")));
+        }
+    }
+    if let Some(src) = src {
+        let own = ctl.source_of(via, prefix.addr());
+        if own != Some(src) {
+            let own = own.map_or_else(String::new, |own| format!(", here {own}"));
+            let why = format!("src {src}: not supported: the source is the iface's address on that link{own}");
+            return Err(WordError::failed(why));
+        }
+    }
     Ok((prefix, vec![Path { via, weight: 1 }]))
+}
+
+/// Refuses a word that says nothing where it stands.
+fn refuse(word: Option<&str>) -> Result<(), WordError> {
+    word.map_or(Ok(()), |word| Err(WordError::failed(format!("{word}: not supported here"))))
 }
 
 /// What stands behind the first `nexthop`.
 fn nexthops<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<Vec<Path>, WordError> {
     let mut paths = Vec::new();
     loop {
-        let (mut gateway, mut dev, mut weight, mut more) = (None, None, 1, false);
+        let (mut gateway, mut dev, mut weight, mut more, mut onlink) = (None, None, 1, false, false);
         while let Some(word) = words.take() {
             match word {
                 "via" => {
@@ -103,7 +151,7 @@ fn nexthops<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<Vec<Path
                 }
                 "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
                 "weight" => weight = parse::number("weight", words.next("a number")?, 1, 256)? as u16,
-                "onlink" => {}
+                "onlink" => onlink = true,
                 "nexthop" => {
                     more = true;
                     break;
@@ -112,6 +160,9 @@ fn nexthops<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<Vec<Path
                     return Err(WordError::unknown("word", other, ["via", "dev", "weight", "nexthop"].into_iter()));
                 }
             }
+        }
+        if onlink && (gateway.is_none() || dev.is_none()) {
+            return Err(WordError::failed("onlink: needs via GATEWAY and dev IF"));
         }
         let via = match (gateway, dev) {
             (Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),

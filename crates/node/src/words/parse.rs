@@ -52,6 +52,24 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Takes the value of `word`, which leaves no choice here: a value but those of `only` is refused, so that none is accepted and ignored.
+pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) -> Result<(), WordError> {
+    let value = words.next("a value")?;
+    if only.contains(&value) { Ok(()) } else { Err(WordError::failed(format!("{word} {value}: not supported: {why}"))) }
+}
+
+/// A word of `ip route` that says nothing new here, with its value; `false`: another word.
+pub(crate) fn no_choice(words: &mut Words<'_>, word: &str) -> Result<bool, WordError> {
+    match word {
+        "table" => only(words, word, &["main", "254"], "there is one table, main")?,
+        "metric" | "preference" => only(words, word, &["0"], "a destination has one route, without a metric")?,
+        "proto" | "protocol" => only(words, word, &["static", "boot"], "routes do not record who made them")?,
+        "pref" => only(words, word, &["medium"], "routes have no preference")?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 pub(crate) fn ip4(what: &str, word: &str) -> Result<Ipv4Addr, WordError> {
     word.parse().map_err(|_| WordError::bad(what, word, "an IPv4 address such as 10.0.0.1"))
 }

@@ -105,17 +105,21 @@ fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<S
 }
 
 fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let mut target = target(&mut words)?;
+    let (mut target, mut gateway) = (target(&mut words)?, None);
     while let Some(word) = words.take() {
         match word {
             "-netmask" => {
                 let len = parse::mask(words.next("a netmask")?)?;
                 target.prefix = Prefix::new(target.prefix.addr(), len).unwrap_or(target.prefix);
             }
-            word => drop(parse::ip4("gateway", word)?), // the prefix says which
+            word => gateway = Some(parse::ip4("gateway", word)?),
         }
     }
-    if ctl.route_at(target.prefix).is_none() {
+    let is_by = |via: Via| match via {
+        Via::Gateway(_, by) => gateway.is_none_or(|gateway| gateway == by),
+        _ => gateway.is_none(),
+    };
+    if !ctl.route_at(target.prefix).is_some_and(is_by) {
         return Err(WordError::failed(format!("{}: not in table", target.shown)));
     }
     ctl.host.stack.remove_route(ctl.cx, target.prefix);

@@ -251,3 +251,82 @@ fn routes_of_type_local() {
     let text = b.ok("ip route show table local");
     assert!(!text.contains("198.51.100") && text.contains("local 1.0.0.1"), "{text}");
 }
+
+/// What is not done is refused, and a value that is what happens anyway is taken.
+#[test]
+fn no_word_is_accepted_and_ignored() {
+    let b = Bench::new();
+    b.ok("ip addr add 10.1.0.1/24 dev pg0");
+    b.ok("ip -6 addr add fd09::1/64 dev pg0");
+    b.ok("ip route add 10.2.0.0/16 via 10.1.0.9");
+    b.ok("ip -6 route add 2001:db8::/32 via fd09::9");
+    for (line, says) in [
+        ("ip route add 10.3.0.0/16 via 10.1.0.9 table 100", "table 100: not supported"),
+        ("ip route add 10.3.0.0/16 via 10.1.0.9 metric 10", "metric 10: not supported"),
+        ("ip route add 10.3.0.0/16 via 10.1.0.9 proto bgp", "proto bgp: not supported"),
+        ("ip route add 10.3.0.0/16 via 10.1.0.9 scope link", "scope link: not supported"),
+        ("ip route add 10.3.0.0/16 via 10.1.0.9 src 10.1.0.2", "src 10.1.0.2: not supported"),
+        ("ip route add 10.3.0.0/16 via 10.1.0.9 onlink", "onlink: needs via GATEWAY and dev IF"),
+        ("ip route add 10.3.0.0/16 src 10.1.0.1 nexthop via 10.1.0.9", "src: not supported here"),
+        ("ip route del 10.2.0.0/16 via 10.1.0.8", "there is no route to 10.2.0.0/16"),
+        ("ip route del 10.2.0.0/16 table 7", "table 7: not supported"),
+        ("ip -6 route add 2001:db9::/32 via fd09::9 metric 1024", "metric 1024: not supported"),
+        ("ip -6 route add 2001:db9::/32 via fd09::9 src fd09::1", "src: not supported"),
+        ("ip -6 route add 2001:db9::/32 via fd09::9 pref high", "pref high: not supported"),
+        ("ip -6 route del 2001:db8::/32 via fd09::8", "there is no route to 2001:db8::/32"),
+        ("ip -6 route del 2001:db8::/32 banana", "unknown word 'banana'"),
+        ("ip addr add 10.4.0.1/24 brd 10.4.0.254 dev pg0", "broadcast"),
+        ("ip addr add 10.4.0.1/24 scope link dev pg0", "scope link: not supported"),
+        ("ip addr add 10.4.0.1/24 label pg0:1 dev pg0", "label pg0:1: not supported"),
+        ("ip -6 addr add fd08::1/64 label x dev pg0", "unknown word 'label'"),
+        ("ifconfig pg0 inet 10.4.0.1/24 broadcast 10.4.0.254 alias", "broadcast 10.4.0.254: not supported"),
+        ("route delete 10.2.0.0/16 10.1.0.8", "not in table"),
+        ("route -6 delete 2001:db8::/32 fd09::8", "not in table"),
+        ("ip link add t9 type ipip local 10.1.0.1 remote 10.1.0.2 dev pg0", "dev: not supported"),
+        ("ip link add t9 type ipip local 10.1.0.1 remote 10.1.0.2 tos 16", "tos 16: not supported"),
+    ] {
+        let said = b.no(line);
+        let says = if says == "broadcast" { "brd 10.4.0.254: not supported" } else { says };
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    for line in [
+        "ip route add 10.3.0.0/16 via 10.1.0.9 dev pg0 table main metric 0 proto static scope global src 10.1.0.1 onlink",
+        "ip route add 10.5.0.0/16 dev pg0 proto boot scope link",
+        "ip route del 10.3.0.0/16 via 10.1.0.9",
+        "ip route del 10.2.0.0/16 dev pg0",
+        "ip route del 10.5.0.0/16 table main",
+        "ip -6 route add 2001:db9::/32 via fd09::9 table main metric 0 pref medium",
+        "ip -6 route del 2001:db9::/32 via fd09::9",
+        "ip -6 route del 2001:db8::/32 dev pg0",
+        "ip addr add 10.4.0.1/24 brd + scope global label pg0 dev pg0",
+        "ifconfig pg0 inet 10.6.0.1/24 broadcast 10.6.0.255 alias",
+    ] {
+        b.ok(line);
+    }
+}
+
+/// Every iface that can be made while the host runs can be removed, with its addresses and routes, and made again; the balance holds.
+#[test]
+fn ifaces_with_ports_are_destroyed() {
+    let b = Bench::new();
+    for round in 0..300 {
+        b.ok("ifconfig null7 create inet 10.7.0.1/24 mtu 1400");
+        b.ok("ip route add 10.8.0.0/16 via 10.7.0.9");
+        if round == 0 {
+            b.0.stack.poll(b.0.cx());
+        }
+        b.ok(if round % 2 == 0 { "ifconfig null7 destroy" } else { "ip link del null7" });
+        assert!(!b.ok("ip route").contains("10.8.0.0") && !b.ok("ifconfig").contains("null7"), "{round}");
+    }
+    assert!(b.no("ifconfig null7").contains("null7"));
+    b.ok("ifconfig null7 create");
+    assert!(b.ok("ifconfig null7").contains("mtu 1500"), "as new");
+    let audit = b.json("audit");
+    assert_eq!(
+        (&audit["imbalance"], &audit["ports"]["rx_imbalance"], &audit["ports"]["tx_imbalance"]),
+        (&0.into(), &0.into(), &0.into()),
+        "{audit}"
+    );
+    b.ok("ifconfig pg0 destroy");
+    assert!(b.no("ifconfig pg0").contains("pg0"));
+}

@@ -156,8 +156,14 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
                 other => return Err(WordError::unknown("df", other, ["set", "unset", "inherit"].into_iter())),
             }
         }
-        "dev" | "tos" | "mode" | "encaplimit" => drop(words.next("a value")?), // the way out is the routes' to say; TOS is inherited (RFC 6040)
-        "nolearning" | "noudpcsum" => {}                                       // there is one remote, and no checksum
+        "dev" => {
+            words.next("an iface")?;
+            return Err(WordError::failed("dev: not supported: the routes to the far end say by which iface"));
+        }
+        "tos" | "dsfield" => super::parse::only(words, word, &["inherit"], "it is inherited (RFC 6040)")?,
+        "mode" => super::parse::only(words, word, &["any"], "what is inside may be of either family")?,
+        "encaplimit" => super::parse::only(words, word, &["none"], "no such option is sent")?,
+        "nolearning" | "noudpcsum" => {} // there is one remote, and no checksum
         other => return Err(WordError::unknown("word", other, WORDS.iter().copied())),
     }
     Ok(())
@@ -238,7 +244,7 @@ pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
 pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Result<(), WordError> {
     match ctl.host.stack.remove_tunnel(ctl.cx, id) {
         true => Ok(()),
-        false => Err(WordError::failed(format!("{}: only tunnels can be removed", ctl.iface_name(id)))),
+        false => Err(WordError::failed(format!("{}: is no tunnel", ctl.iface_name(id)))),
     }
 }
 

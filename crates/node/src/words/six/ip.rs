@@ -2,7 +2,7 @@
 
 use super::super::ip::{set, verb};
 use super::super::ipneigh::entry;
-use super::super::parse::Words;
+use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
 use super::ifconfig::{add_addr6, scope};
 use super::{host, own_address, prefix, prefix_text, zoned};
@@ -26,13 +26,20 @@ pub(in super::super) fn addr<L: Locks>(
     while let Some(word) = words.take() {
         match word {
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
-            "scope" | "label" => drop(words.next("a value")?), // follow from the address here
+            "scope" => {
+                let own = if own.addr.is_unicast_link_local() { "link" } else { "global" };
+                parse::only(&mut words, word, &[own], "it follows from the address")?;
+            }
             "nodad" | "noprefixroute" => {
                 return Err(WordError::failed(format!("{word}: not here; see net.inet6.ip6.dad_count")));
             }
             "peer" => {
                 let far = words.next("the far end's address")?;
-                peer = Some(host("peer", zoned(ctl, "peer", far.split('/').next().unwrap_or(far))?.0)?);
+                let far = match far.split_once('/') {
+                    None | Some((_, "128")) => far.split('/').next().unwrap_or(far),
+                    Some(_) => return Err(WordError::failed(format!("peer {far}: one address only, /128"))),
+                };
+                peer = Some(host("peer", zoned(ctl, "peer", far)?.0)?);
             }
             other => return Err(WordError::unknown("word", other, ["dev", "peer"].into_iter())),
         }
@@ -85,9 +92,29 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             Ok(String::new())
         }
         "del" => {
-            let prefix = prefix(words.next("a destination such as 2001:db8::/32, or default")?)?;
-            let gone = stack.remove_route6(ctl.cx, prefix).is_some();
-            if gone { Ok(String::new()) } else { Err(no_route(prefix)) }
+            let whole = words.any(|word| matches!(word, "via" | "dev" | "blackhole" | "unreachable" | "prohibit"));
+            let (prefix, via) = if whole {
+                let (prefix, via) = wanted(ctl, words)?;
+                (prefix, Some(via))
+            } else {
+                let prefix = prefix(words.next("a destination such as 2001:db8::/32, or default")?)?;
+                while let Some(word) = words.take() {
+                    if !parse::no_choice(&mut words, word)? {
+                        return Err(WordError::unknown("word", word, ["via", "dev"].into_iter()));
+                    }
+                }
+                (prefix, None)
+            };
+            let there = stack.route6_at(ctl.cx, prefix);
+            let is_by = |there: Via6, via: Via6| match (there, via) {
+                (Via6::Gateway(id, _), Via6::Link(dev)) => id == dev, // `dev` alone
+                _ => there == via,
+            };
+            if !there.is_some_and(|there| via.is_none_or(|via| is_by(there, via))) {
+                return Err(no_route(prefix));
+            }
+            stack.remove_route6(ctl.cx, prefix);
+            Ok(String::new())
         }
         verb => {
             let (prefix, via) = wanted(ctl, words)?;
@@ -119,7 +146,7 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
         word = words.next("a destination")?;
     }
     let prefix = prefix(word)?;
-    let (mut gateway, mut dev) = (None, None);
+    let (mut gateway, mut dev, mut onlink) = (None, None, false);
     while let Some(word) = words.take() {
         match word {
             "via" => {
@@ -128,10 +155,15 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
             }
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
             "nexthop" => return Err(WordError::failed("nexthop: an IPv6 route has one next hop here")),
-            "proto" | "protocol" | "scope" | "metric" | "src" | "table" | "pref" => drop(words.next("a value")?),
-            "onlink" => {}
+            "scope" => parse::only(&mut words, word, &["global", "universe"], "IPv6 routes have one scope")?,
+            "src" => return Err(WordError::failed("src: not supported: source addresses follow RFC 6724")),
+            "onlink" => onlink = true,
+            word if parse::no_choice(&mut words, word)? => {}
             other => return Err(WordError::unknown("word", other, ["via", "dev"].into_iter())),
         }
+    }
+    if onlink && (gateway.is_none() || dev.is_none()) {
+        return Err(WordError::failed("onlink: needs via GATEWAY and dev IF"));
     }
     let via = match (nowhere, gateway, dev) {
         (Some(nowhere), None, None) => nowhere,

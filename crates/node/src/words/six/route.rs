@@ -21,13 +21,19 @@ pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) ->
         "add" | "change" => add(ctl, words, verb),
         "delete" | "del" => {
             let (prefix, shown) = target(&mut words)?;
+            let mut gateway = None;
             while let Some(word) = words.take() {
-                zoned(ctl, "gateway", word)?; // the prefix says which
+                gateway = Some(zoned(ctl, "gateway", word)?.0);
             }
-            match ctl.host.stack.remove_route6(ctl.cx, prefix) {
-                Some(_) => Ok(format!("delete {shown}\n")),
-                None => Err(WordError::failed(format!("{shown}: not in table"))),
+            let is_by = |via: Via6| match via {
+                Via6::Gateway(_, by) => gateway.is_none_or(|gateway| gateway == by),
+                _ => gateway.is_none(),
+            };
+            if !ctl.host.stack.route6_at(ctl.cx, prefix).is_some_and(is_by) {
+                return Err(WordError::failed(format!("{shown}: not in table")));
             }
+            ctl.host.stack.remove_route6(ctl.cx, prefix);
+            Ok(format!("delete {shown}\n"))
         }
         "get" => get(ctl, words),
         other => Err(WordError::unknown("verb", other, VERBS.iter().copied())),
