@@ -55,8 +55,8 @@ pub enum Event<'a> {
     Listening(SocketAddr),
     /// An [`Action::Bind`] has succeeded: this is where.
     Bound(SocketAddr),
-    /// Somebody sent this datagram.
-    Datagram(SocketAddr, &'a [u8]),
+    /// A datagram, with its sender and the address to which it was sent.
+    Datagram(Ends, &'a [u8]),
     /// The answer to [`Action::Info`].
     Info(StreamInfo),
 }
@@ -105,8 +105,9 @@ pub trait App {
         false
     }
 
-    /// The datagram that is to be sent next, and where to; `None`: nothing now.
-    fn datagram(&mut self, _chan: Chan, _now: Instant) -> Option<(SocketAddr, &[u8])> {
+    /// The datagram that is to be sent next, with its destination and its source address (unspecified: the
+    /// stack's choice); `None`: nothing now.
+    fn datagram(&mut self, _chan: Chan, _now: Instant) -> Option<(Ends, &[u8])> {
         None
     }
 

@@ -18,7 +18,7 @@ use node::Host;
 use node::run::Runner;
 use port::Pairs;
 use socket::{Calls, Errno, Fd, Opt, Poller};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 /// Descriptors taken from the poller at a time: the rest stays there for the next round.
@@ -182,15 +182,17 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
         self.open_datagrams(at).map_err(failure)
     }
 
-    fn send_to(&mut self, fd: Fd, bytes: &[u8], to: SocketAddr) -> Result<(), Failure> {
-        match self.calls.send_to(fd, bytes, &to) {
+    fn send_to(&mut self, fd: Fd, bytes: &[u8], ends: Ends) -> Result<(), Failure> {
+        let IpAddr::V4(from) = ends.local.ip() else { return Err(Failure::Invalid) };
+        match self.calls.send_msg(fd, bytes, &ends.peer, from) {
             Err(Errno::ENOBUFS) => Err(self.starve(fd)),
             done => done.map(drop).map_err(failure),
         }
     }
 
-    fn recv_from(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
-        self.calls.recv_from(fd, into).map_err(failure)
+    fn recv_from(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, Ends), Failure> {
+        let (n, peer, asked) = self.calls.recv_msg(fd, into).map_err(failure)?;
+        Ok((n, Ends { local: SocketAddr::from((asked, 0)), peer }))
     }
 
     fn connected(&mut self, fd: Fd) -> Result<Ends, Failure> {

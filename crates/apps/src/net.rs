@@ -45,7 +45,7 @@ pub(crate) struct Conn {
 pub(crate) enum Sock {
     Listener { at: SocketAddr, waiting: VecDeque<usize> },
     Conn(usize),
-    Datagrams { at: SocketAddr, came: VecDeque<(SocketAddr, Vec<u8>)> },
+    Datagrams { at: SocketAddr, came: VecDeque<(Ends, Vec<u8>)> },
 }
 
 /// The network.
@@ -143,7 +143,7 @@ impl Net {
                 && at.port() == to.port()
                 && came.len() < DATAGRAMS_MAX
             {
-                came.push_back((from, bytes.to_vec()));
+                came.push_back((Ends { local: SocketAddr::new(to.ip(), 0), peer: from }, bytes.to_vec()));
                 self.ready.insert(*fd);
             }
         }
@@ -305,7 +305,7 @@ impl Streams for Net {
         Ok(self.fd(Sock::Datagrams { at, came: VecDeque::new() }))
     }
 
-    fn send_to(&mut self, fd: usize, bytes: &[u8], to: SocketAddr) -> Result<(), Failure> {
+    fn send_to(&mut self, fd: usize, bytes: &[u8], ends: Ends) -> Result<(), Failure> {
         let Some(Sock::Datagrams { at, .. }) = self.socks.get(&fd) else { return Err(Failure::Invalid) };
         if self.datagrams_wait > 0 && self.datagrams.len() >= self.datagrams_wait {
             return Err(Failure::Again);
@@ -313,16 +313,18 @@ impl Streams for Net {
         if self.datagrams.len() >= DATAGRAMS_MAX {
             return Err(Failure::NoRoom);
         }
-        self.datagrams.push_back((*at, to, bytes.to_vec()));
+        let local = ends.local.ip();
+        let from = SocketAddr::new(if local.is_unspecified() { at.ip() } else { local }, at.port());
+        self.datagrams.push_back((from, ends.peer, bytes.to_vec()));
         Ok(())
     }
 
-    fn recv_from(&mut self, fd: usize, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
+    fn recv_from(&mut self, fd: usize, into: &mut [u8]) -> Result<(usize, Ends), Failure> {
         let Some(Sock::Datagrams { came, .. }) = self.socks.get_mut(&fd) else { return Err(Failure::Invalid) };
-        let (from, bytes) = came.pop_front().ok_or(Failure::Again)?;
+        let (ends, bytes) = came.pop_front().ok_or(Failure::Again)?;
         let n = bytes.len().min(into.len());
         into[..n].copy_from_slice(&bytes[..n]);
-        Ok((n, from))
+        Ok((n, ends))
     }
 
     fn connected(&mut self, fd: usize) -> Result<Ends, Failure> {

@@ -165,19 +165,20 @@ pub trait Streams {
         Err(Failure::Invalid)
     }
 
-    /// Sends one datagram.
+    /// Sends one datagram to `ends.peer`, from the address `ends.local` (unspecified: the stack's choice).
     ///
     /// # Errors
     /// `Again`; everything else is about this datagram only.
-    fn send_to(&mut self, _fd: Self::Fd, _bytes: &[u8], _to: SocketAddr) -> Result<(), Failure> {
+    fn send_to(&mut self, _fd: Self::Fd, _bytes: &[u8], _ends: Ends) -> Result<(), Failure> {
         Err(Failure::Invalid)
     }
 
-    /// Receives one datagram into `into`, cut off if it is longer: its length there, and who sent it.
+    /// Receives one datagram into `into`, cut off if it is longer: its length there, its sender, and the
+    /// address to which it was sent (its port is not filled in).
     ///
     /// # Errors
     /// `Again`; everything else is about one datagram that was sent before.
-    fn recv_from(&mut self, _fd: Self::Fd, _into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
+    fn recv_from(&mut self, _fd: Self::Fd, _into: &mut [u8]) -> Result<(usize, Ends), Failure> {
         Err(Failure::Invalid)
     }
 

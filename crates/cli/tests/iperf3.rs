@@ -468,3 +468,23 @@ fn several_clients_at_once_and_one_that_is_killed() {
         assert_eq!(out.matches("iperf3: the client has unexpectedly closed the connection").count(), 3, "{out}");
     });
 }
+
+/// RFC 1122 4.1.3.5: over UDP, too, an alias answers with its own address, both ways.
+#[test]
+fn an_alias_is_measured_over_udp() {
+    if !has("iperf3") {
+        return;
+    }
+    isolated("an_alias_is_measured_over_udp", || {
+        let served = ours(&["-s"]);
+        served.ok("ifconfig tap0 inet 10.0.0.3/24 alias");
+        for args in [&["-t", "1"][..], &["-t", "1", "-u", "-b", "5M"], &["-t", "1", "-u", "-b", "5M", "-R"]] {
+            let mut client = Command::new("timeout");
+            let output = run(client.args(["20", "iperf3", "-J", "-c", "10.0.0.3"]).args(args));
+            let report = report(args, &output.stdout);
+            let bytes = &report["end"][if args.contains(&"-u") { "sum" } else { "sum_received" }]["bytes"];
+            assert!(bytes.as_u64() > Some(100_000), "{args:?}: {report:#}");
+        }
+        end(served);
+    });
+}

@@ -406,7 +406,7 @@ impl App for Client {
                         let local = SocketAddr::new(self.test.ends.local.ip(), bound.port());
                         self.on_stream_made(at, Ends { local, peer: self.config.to }, now);
                     }
-                    Event::Datagram(from, bytes) => return self.on_datagram(at, from, bytes, now),
+                    Event::Datagram(ends, bytes) => return self.on_datagram(at, ends.peer, bytes, now),
                     Event::Bytes(bytes) => {
                         let counted = self.test.on_received(at, bytes.len() as u64, now);
                         self.counts.received.add(counted);
@@ -458,10 +458,13 @@ impl App for Client {
         }
     }
 
-    fn datagram(&mut self, chan: Chan, now: Instant) -> Option<(SocketAddr, &[u8])> {
+    fn datagram(&mut self, chan: Chan, now: Instant) -> Option<(Ends, &[u8])> {
         let at = self.stream_of(chan)?;
         if self.state == State::Streams && at + 1 == self.greeted.len() {
-            return (self.greeted.get(at) == Some(&0)).then_some((self.config.to, &HELLOS[0]));
+            return (self.greeted.get(at) == Some(&0)).then_some((
+                Ends { local: SocketAddr::from((self.config.from, 0)), peer: self.config.to },
+                &HELLOS[0],
+            ));
         }
         match self.test.datagram_output(at, now) {
             Ok(datagram) => datagram,

@@ -119,7 +119,7 @@ pub struct Iperf3 {
     datagrams: Option<Chan>,
     /// Whose datagrams they are, by where they come from.
     peers: BTreeMap<SocketAddr, StreamAt>,
-    answers: VecDeque<(SocketAddr, [u8; 4])>,
+    answers: VecDeque<(Ends, [u8; 4])>,
     /// Whose datagram was last offered to be sent.
     offered: Option<StreamAt>,
     output: String,
@@ -380,24 +380,25 @@ impl Iperf3 {
     }
 
     /// A datagram: of a stream, or a client's first one.
-    fn on_datagram(&mut self, from: SocketAddr, bytes: &[u8], now: Instant) {
+    fn on_datagram(&mut self, ends: Ends, bytes: &[u8], now: Instant) {
         let hello = HELLOS.iter().position(|hello| hello == bytes).and_then(|at| HELLO_ANSWERS.get(at).copied());
-        match (self.peers.get(&from).copied(), hello) {
+        match (self.peers.get(&ends.peer).copied(), hello) {
             (Some((id, at)), hello) => {
                 let Some(session) = self.sessions.get_mut(id) else { return };
                 let counted = session.test.on_datagram(at, bytes, now);
                 self.counts.received.add(counted);
                 if let Some(answer) = hello.filter(|_| counted == 0) {
-                    self.answer(from, answer); // the answer before was lost
+                    self.answer(ends, answer); // the answer before was lost
                 }
             }
-            (None, Some(answer)) => self.greet(from, answer, now),
+            (None, Some(answer)) => self.greet(ends, answer, now),
             (None, None) => self.counts.stray.bump(),
         }
     }
 
     /// A client's first datagram: the next stream of its test.
-    fn greet(&mut self, from: SocketAddr, answer: [u8; 4], now: Instant) {
+    fn greet(&mut self, ends: Ends, answer: [u8; 4], now: Instant) {
+        let from = ends.peer;
         let Some(chan) = self.datagrams else { return };
         let found = self.sessions.iter_mut().find(|(_, session)| {
             session.wants_streams() && session.test.params.is_udp() && session.test.ends.peer.ip() == from.ip()
@@ -406,14 +407,14 @@ impl Iperf3 {
         let local = session.test.ends.local;
         let at = session.test.add_stream(chan, Ends { local, peer: from }, now);
         self.peers.insert(from, (id, at));
-        self.answer(from, answer);
+        self.answer(ends, answer);
         self.follow(id, now);
         self.follow_waiting(now);
     }
 
-    fn answer(&mut self, to: SocketAddr, answer: [u8; 4]) {
+    fn answer(&mut self, ends: Ends, answer: [u8; 4]) {
         if self.answers.len() < ANSWERS_MAX {
-            self.answers.push_back((to, answer));
+            self.answers.push_back((ends, answer));
             self.actions.extend(self.datagrams.map(Action::Wake));
         }
     }
@@ -520,7 +521,7 @@ impl App for Iperf3 {
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
         match (event, self.conns.get_mut(chan.0)) {
-            (Event::Datagram(from, bytes), Some(Conn::Datagrams)) => self.on_datagram(from, bytes, now),
+            (Event::Datagram(ends, bytes), Some(Conn::Datagrams)) => self.on_datagram(ends, bytes, now),
             (Event::Bytes(bytes), Some(Conn::New { .. })) => self.on_cookie(chan, bytes, now),
             (Event::Bytes(bytes), Some(&mut Conn::Control(id))) => self.on_control_bytes(chan, id, bytes, now),
             (Event::Bytes(bytes), Some(&mut Conn::Stream((id, at)))) => {
@@ -569,13 +570,13 @@ impl App for Iperf3 {
         }
     }
 
-    fn datagram(&mut self, _chan: Chan, now: Instant) -> Option<(SocketAddr, &[u8])> {
+    fn datagram(&mut self, _chan: Chan, now: Instant) -> Option<(Ends, &[u8])> {
         if self.answers.is_empty() {
             self.offered = self.next_sender(now);
             let (id, at) = self.offered?;
             return self.sessions.get_mut(id)?.test.datagram_output(at, now).ok().flatten();
         }
-        self.answers.front().map(|(to, answer)| (*to, &answer[..]))
+        self.answers.front().map(|(ends, answer)| (*ends, &answer[..]))
     }
 
     fn sent(&mut self, chan: Chan, n: usize, now: Instant) {

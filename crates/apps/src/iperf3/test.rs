@@ -11,7 +11,6 @@ use super::stream::{Datagrams, Stream};
 use crate::app::Chan;
 use crate::streams::{Ends, StreamInfo};
 use clock::Instant;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Rows of streams in intervals that are kept for the report.
@@ -298,14 +297,14 @@ impl Test {
         Ok(bytes.get(..n).unwrap_or(bytes))
     }
 
-    /// The datagram that a stream sends next and where to; or when its rate permits it to send again.
-    pub(super) fn datagram_output(&mut self, at: usize, now: Instant) -> Result<Option<(SocketAddr, &[u8])>, Instant> {
+    /// The datagram that a stream sends next and its ends; or when its rate permits it to send again.
+    pub(super) fn datagram_output(&mut self, at: usize, now: Instant) -> Result<Option<(Ends, &[u8])>, Instant> {
         if self.may_send(at, now)? == 0 {
             return Ok(None);
         }
         let Some(stream) = self.streams.get(at) else { return Ok(None) };
         Stamp::new(now, stream.datagrams.packets + 1).emit(&mut self.block, self.params.counters);
-        Ok(Some((stream.ends.peer, &self.block)))
+        Ok(Some((stream.ends, &self.block)))
     }
 
     /// Streams that may go on, for whom time has come.

@@ -379,14 +379,14 @@ impl<F: Copy> Work<F> {
     /// UDP_RR's other end: whoever asks is answered, as netserver does by recvfrom and sendto.
     #[inline]
     fn echo<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
-        let (n, from) = match sockets.recv_from(fd, buffer) {
+        let (n, from, asked) = match sockets.recv_msg(fd, buffer) {
             Err(Failure::Refused) => return Ok(()), // what an earlier answer met
             received => received?,
         };
         self.tally.bytes += n as u64;
         self.tally.messages += 1;
         // An answer that cannot leave is a datagram lost.
-        let _ = sockets.send_to(fd, buffer.get(..self.order.response).unwrap_or_default(), from);
+        let _ = sockets.send_msg(fd, buffer.get(..self.order.response).unwrap_or_default(), from, asked);
         Ok(())
     }
 }

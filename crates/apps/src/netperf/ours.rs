@@ -6,7 +6,7 @@ use clock::Instant;
 use lock::Locks;
 use node::Host;
 use socket::{Calls, Errno, Fd, Opt, OptKind};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 /// Rounds without a frame before the processor is offered to others, where nothing can be slept on: with more hosts than cores
@@ -196,6 +196,16 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
     #[inline]
     fn recv_from(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
         self.calls().recv_from(fd, into).map_err(failure)
+    }
+
+    #[inline]
+    fn recv_msg(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, Ipv4Addr), Failure> {
+        self.calls().recv_msg(fd, into).map_err(failure)
+    }
+
+    #[inline]
+    fn send_msg(&mut self, fd: Fd, bytes: &[u8], to: SocketAddr, from: Ipv4Addr) -> Result<usize, Failure> {
+        self.calls().send_msg(fd, bytes, &to, from).map_err(failure)
     }
 
     fn shutdown(&mut self, fd: Fd) {

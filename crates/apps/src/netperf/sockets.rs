@@ -128,6 +128,24 @@ pub trait Sockets {
     /// `Again`, `Refused`.
     fn recv_from(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure>;
 
+    /// Receives a datagram, its sender and the address to which it was sent; unspecified where the socket
+    /// does not return it.
+    ///
+    /// # Errors
+    /// As [`Sockets::recv_from`].
+    fn recv_msg(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, Ipv4Addr), Failure> {
+        self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED))
+    }
+
+    /// Sends one datagram to `to` from the address `from`; unspecified, or where the socket has no choice:
+    /// the stack's.
+    ///
+    /// # Errors
+    /// As [`Sockets::send_to`].
+    fn send_msg(&mut self, fd: Self::Fd, bytes: &[u8], to: SocketAddr, _from: Ipv4Addr) -> Result<usize, Failure> {
+        self.send_to(fd, bytes, to)
+    }
+
     /// Shuts our side of a stream; what was sent before still goes out.
     fn shutdown(&mut self, fd: Self::Fd);
 

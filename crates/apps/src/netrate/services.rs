@@ -136,12 +136,12 @@ impl<S: Sockets> Services<S> {
     fn datagram(&mut self, sockets: &mut S) -> bool {
         let Some(fd) = self.datagrams else { return false };
         for at in 0..QUANTUM {
-            match sockets.recv_from(fd, &mut self.buffer) {
-                Ok((n, from)) => {
+            match sockets.recv_msg(fd, &mut self.buffer) {
+                Ok((n, from, asked)) => {
                     self.received += 1;
                     if self.kind.echoes() {
                         // An answer that cannot leave is a datagram lost.
-                        let _ = sockets.send_to(fd, self.buffer.get(..n).unwrap_or_default(), from);
+                        let _ = sockets.send_msg(fd, self.buffer.get(..n).unwrap_or_default(), from, asked);
                     }
                 }
                 Err(_) => return at > 0,

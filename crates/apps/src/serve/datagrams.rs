@@ -15,11 +15,11 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             let Some((fd, room)) = self.next_read(chan, left) else { return calls };
             calls += 1;
             match streams.recv_from(fd, self.buffer.get_mut(..room).unwrap_or_default()) {
-                Ok((n, from)) => {
+                Ok((n, ends)) => {
                     left = left.saturating_sub(n + COST);
                     self.counts.bytes_in.add(n as u64);
                     let bytes = self.buffer.get(..n).unwrap_or_default();
-                    self.app.on_event(chan, Event::Datagram(from, bytes), now);
+                    self.app.on_event(chan, Event::Datagram(ends, bytes), now);
                     self.act(streams, now);
                 }
                 Err(Failure::Again) => {
@@ -45,13 +45,13 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 self.queue(chan);
                 return calls;
             }
-            let Some((to, bytes)) = self.app.datagram(chan, now) else {
+            let Some((ends, bytes)) = self.app.datagram(chan, now) else {
                 self.act(streams, now);
                 return calls;
             };
             calls += 1;
             let n = bytes.len();
-            match streams.send_to(fd, bytes, to) {
+            match streams.send_to(fd, bytes, ends) {
                 Err(Failure::Again) => {
                     if let Some(entry) = self.entry(chan) {
                         entry.may_send = false;
