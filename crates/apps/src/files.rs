@@ -86,7 +86,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// What is above the root.
+/// Parent of the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Above {
     Refused,
@@ -111,7 +111,8 @@ impl Name {
         self.resolve(text, Above::Refused)
     }
 
-    /// As [`Name::join`], but `..` of the root is the root, as POSIX.1-2017 XBD 4.13 has it.
+    /// Resolves `text` like [`Name::join`], with the root as its own parent (POSIX.1-2017 XBD
+    /// 4.13).
     ///
     /// # Errors
     /// `BadName`.
@@ -335,7 +336,7 @@ impl Root {
         Ok(Sink::file(file, self.upload_max.saturating_sub(len)))
     }
 
-    /// What may be stored.
+    /// Returns the permission to upload.
     pub fn uploads(&self) -> Uploads {
         self.uploads
     }
@@ -393,7 +394,8 @@ impl Root {
     /// Renames a file or directory; a plain file of the new name is replaced.
     ///
     /// # Errors
-    /// `Denied`, `NotFound`, `Exists` (a directory of the new name), `BadName` (below itself), `Io`.
+    /// `Denied`, `NotFound`, `Exists` (a directory of the new name), `BadName` (below itself),
+    /// `Io`.
     pub fn rename(&self, from: &Name, to: &Name) -> Result<(), Refusal> {
         let (dir, _) = self.changeable(from)?;
         if self.builtin(to).is_some() || self.is_builtin_dir(to) {
@@ -413,7 +415,7 @@ impl Root {
         self.list_matching(name, None)
     }
 
-    /// What is in a directory under names that match.
+    /// Returns the entries of a directory whose names match.
     ///
     /// # Errors
     /// As [`Root::list`].
@@ -454,7 +456,7 @@ pub struct Listing {
     wanted: Wanted,
 }
 
-/// Which names a listing returns.
+/// Names that a listing returns.
 #[derive(Debug)]
 struct Wanted {
     pattern: Option<Vec<u8>>,

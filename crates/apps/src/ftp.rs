@@ -15,12 +15,13 @@
 //! passive data connection is taken only from the client's own address, and only one (no theft); login attempts, idle time
 //! and sessions of one address are limited.
 //!
-//! What changes files is permitted as [`crate::files::Uploads`] says: new names may be stored and made directories of; with
-//! `Replace` entries may be appended to, renamed and removed too. LIST and NLST take a pattern as the last part of a name
-//! (RFC 1123 4.1.2.7 leaves it to the server). `..` of the root is the root.
+//! Changes of files follow [`crate::files::Uploads`]: `New` permits new files and directories;
+//! `Replace` also permits to append, rename and remove. LIST and NLST accept a pattern as the last
+//! part of a name (RFC 1123 4.1.2.7). The parent of the root is the root.
 //!
-//! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC, unique names (STOU), SITE, and
-//! the default data port (a transfer needs PASV, EPSV, PORT or EPRT first). Replies have RFC 959's texts (4.2.1).
+//! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC,
+//! unique names (STOU), SITE, and the default data port (a transfer needs PASV, EPSV, PORT or EPRT
+//! first). Replies have RFC 959's texts (4.2.1).
 
 pub mod client;
 mod command;

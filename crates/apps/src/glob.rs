@@ -1,4 +1,5 @@
-//! Patterns for names: `*` any bytes, `?` one byte, `[a-z]` one of these, `\` takes the next byte as it is.
+//! Patterns for names: `*` any bytes, `?` one byte, `[a-z]` one of these, `\` takes the next byte
+//! as it is.
 //!
 //! A match takes at most the pattern's length times the text's steps: only the last `*` is tried
 //! again. Steps are counted against [`Fuel`], so that a peer's pattern cannot hold the thread.
@@ -25,7 +26,8 @@ impl<'p> Glob<'p> {
         Glob { pattern, negations: b"^" }
     }
 
-    /// A pattern for file names, as POSIX.1-2017 XCU 2.13 defines it: `[!a]` negates, and `[^a]` too.
+    /// A pattern for file names, as POSIX.1-2017 XCU 2.13 defines it: `[!a]` negates, and `[^a]`
+    /// too.
     pub fn of_files(pattern: &'p [u8]) -> Glob<'p> {
         Glob { pattern, negations: b"!^" }
     }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  bytes -> resp::Requests    pipelined requests, one after the other
-//!        -> command::answer   name, number of arguments, is there room; then strings | lists | members | keys | scan |
-//!                             server | connection, at once or, behind MULTI, together (transaction)
+//!        -> command::answer   name, number of arguments, is there room; then at once or, after
+//!                             MULTI, together: strings | lists | members | keys | scan | server |
+//!                             connection | transaction
 //!        -> store::Store      keys under a keyed hash, each value with what it costs, deadlines in order
 //!  resp::Replies -> bytes     while a client does not read, its requests wait: in its buffer, then in its socket
 //! ```

@@ -1,5 +1,6 @@
-//! RESP2 and RESP3, which Redis clients speak (redis.io, "Redis serialization protocol specification"): both sides, bounded.
-//! Requests are the same in both; replies of RESP3 have maps, sets, doubles and one null. A client's side reads RESP2.
+//! RESP2 and RESP3, which Redis clients speak (redis.io, "Redis serialization protocol
+//! specification"): both sides, bounded. Requests are the same in both; replies of RESP3 have maps,
+//! sets, doubles and one null. A client's side reads RESP2.
 //!
 //! ```text
 //!  bytes as they come -> Requests   one request at a time: an array of bulk strings, or a line of words ("inline")
@@ -141,7 +142,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// A copy of them that outlives the request.
+    /// Copies the arguments, so that they outlive the request.
     pub fn save(&self) -> Saved {
         let mut bytes = Vec::with_capacity(self.bytes());
         let spans = self.spans.iter().map(|span| {
@@ -159,7 +160,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// The arguments of a request that is carried out later.
+/// Arguments of a request that is executed later.
 #[derive(Debug)]
 pub struct Saved {
     bytes: Box<[u8]>,
@@ -167,12 +168,12 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// The arguments.
+    /// Returns the arguments.
     pub fn args(&self) -> Args<'_> {
         Args { bytes: &self.bytes, spans: &self.spans }
     }
 
-    /// Bytes of memory that it has.
+    /// Returns the bytes of memory in use.
     pub fn held(&self) -> usize {
         size_of::<Saved>() + self.bytes.len() + self.spans.len() * size_of::<Span>()
     }

@@ -1,7 +1,7 @@
 //! Numbered places for connections: as many as configured, the lowest free one next.
 //!
-//! A peer has a limited number of them. When all are taken the connection idle for longest gives way, so
-//! that connections which are held open without use do not keep a service from others.
+//! A peer has a limited number of them. When all are taken the connection idle for longest gives
+//! way, so that connections which are held open without use do not keep a service from others.
 
 use clock::Instant;
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ pub trait Connection {
     /// The peer's address.
     fn peer(&self) -> IpAddr;
 
-    /// When something last moved on it.
+    /// Returns the time of the last activity.
     fn moved(&self) -> Instant;
 }
 
-/// What there is for a new connection.
+/// Place for a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// A free place.
@@ -31,8 +31,8 @@ pub enum Room {
     None,
 }
 
-/// Returns what there is for a connection of `peer` beside `all` others, of which there may be `most`, and
-/// `per_peer` of one peer.
+/// Returns what there is for a connection of `peer` beside `all` others, of which there may be
+/// `most`, and `per_peer` of one peer.
 pub fn room<'c, C: Connection + 'c>(
     all: impl Iterator<Item = (u32, &'c C)> + Clone,
     (most, per_peer): (usize, usize),
@@ -117,7 +117,7 @@ impl<T> Slots<T> {
         self.values.iter_mut().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_mut()?)))
     }
 
-    /// How many there may be.
+    /// Returns the maximum number of values.
     pub fn most(&self) -> usize {
         self.most as usize
     }

@@ -185,8 +185,8 @@ impl<V> Table<V> {
         }
     }
 
-    /// Visits at most `most` names downwards from `cursor` (0: from the end) until `visit` returns false.
-    /// Returns the cursor to go on with; 0: all were visited.
+    /// Visits at most `most` names downwards from `cursor` (0: from the end) until `visit` returns
+    /// false. Returns the cursor to go on with; 0: all were visited.
     ///
     /// Names that stay from the first call to the last are visited: a removal moves the last entry
     /// down, so one below the cursor stays below. Some may be visited twice, new ones not at all.

@@ -272,7 +272,8 @@ fn tos(text: &str) -> Result<u8, String> {
     based(text).ok_or_else(|| "expected 0 to 255, as in 52, 064 or 0x34".to_string())
 }
 
-/// The type of service of a code point: RFC 2474 (cs), RFC 2597 (af), RFC 3246 (ef), RFC 5865 (va), RFC 8622 (le).
+/// The type of service of a code point: RFC 2474 (cs), RFC 2597 (af), RFC 3246 (ef), RFC 5865 (va),
+/// RFC 8622 (le).
 fn dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_lowercase();
     let class = |prefix: &str, most| {
@@ -496,7 +497,8 @@ mod tests {
 
     #[test]
     fn code_points_have_names_and_numbers_bases() {
-        // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110; the last two bits are not the code point's.
+        // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110; the last two bits are not the code
+        // point's.
         for (text, tos) in
             [("ef", 0xb8), ("AF31", 0x68), ("cs1", 0x20), ("46", 0xb8), ("0x2e", 0xb8), ("056", 0xb8), ("0", 0)]
         {

@@ -270,7 +270,8 @@ fn stock_clients_measure_our_server() {
     });
 }
 
-/// Omissions shorter and longer than the test, by streams and datagrams, in each direction and both.
+/// Omissions shorter and longer than the test, by streams and datagrams, in each direction and
+/// both.
 const OMITTED: [&[&str]; 6] = [
     &["-u", "-t", "1", "-O", "1", "-b", "10M"],
     &["-u", "-t", "1", "-O", "2", "-b", "10M", "-R"],
@@ -280,8 +281,8 @@ const OMITTED: [&[&str]; 6] = [
     &["-t", "1", "-O", "1", "-b", "50M", "--bidir"],
 ];
 
-/// Returns whether both ends of each direction counted the seconds of `-t` at the rate of `-b`, and no
-/// others. The ends begin to count at moments of their own: a tenth may lie between.
+/// Returns whether both ends of each direction counted the seconds of `-t` at the rate of `-b`, and
+/// no others. The ends begin to count at moments of their own: a tenth may lie between.
 fn counts_without_omitted(args: &[&str], report: &Value) {
     let after = |flag: &str| args.iter().position(|arg| *arg == flag).map(|at| args[at + 1].trim_end_matches('M'));
     let number = |flag: &str| after(flag).map_or(1.0, |text| text.parse::<f64>().unwrap());
@@ -331,8 +332,8 @@ fn flags_do_what_stock_s_do() {
         let path = |name: &str| dir.join(name).display().to_string();
         let bytes: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         std::fs::write(path("source"), &bytes).unwrap();
-        // Stock's server writes what it receives until the client ends the test: what has arrived by then is
-        // the beginning of our file, or of the digits.
+        // Stock's server writes what it receives until the client ends the test: what has arrived
+        // by then is the beginning of our file, or of the digits.
         let server = StockServer::start_with(&["-F", &path("theirs")]);
         let (code, out, err) = client(&["-F", &path("source"), "-b", "5M", "-l", "10K"]);
         assert_eq!(code, Some(0), "{out}{err}");
@@ -344,7 +345,8 @@ fn flags_do_what_stock_s_do() {
         assert!(std::fs::read(path("theirs")).unwrap().starts_with(b"01234567890123456789"));
         drop(server);
         let server = StockServer::start_with(&["-F", &path("source")]);
-        // At a rate: after a send that takes only a part of a block stock 3.12 overwrites the rest of it.
+        // At a rate: after a send that takes only a part of a block stock 3.12 overwrites the rest
+        // of it.
         let (code, out, err) = client(&["-R", "-F", &path("ours"), "-t", "2", "-b", "5M", "-l", "10K"]);
         assert_eq!(code, Some(0), "{out}{err}");
         let ours = std::fs::read(path("ours")).unwrap();

@@ -78,7 +78,8 @@ pub(super) fn append(root: &Path, name: &Name, may_change: bool) -> Result<(File
     Ok((file, len))
 }
 
-/// The path of an entry: its directory resolved, the entry itself not, so that a link is not followed.
+/// The path of an entry: its directory resolved, the entry itself not, so that a link is not
+/// followed.
 fn entry(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
     let dir = resolve(root, &name.parent())?;
     if name.file_name().is_empty() { Err(Refusal::Denied) } else { Ok(dir.join(name.file_name())) }

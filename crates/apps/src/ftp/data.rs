@@ -39,7 +39,7 @@ enum Origin {
     Lines,
 }
 
-/// How an entry is written.
+/// Format of a listing's entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     /// NLST: its name.

@@ -48,7 +48,7 @@ impl Facts {
     }
 }
 
-/// What a client may do with an entry (RFC 3659 7.5.5).
+/// Returns the permissions of an entry (RFC 3659 7.5.5).
 fn perm(is_dir: bool, uploads: Uploads) -> &'static str {
     match (is_dir, uploads) {
         (true, Uploads::Refused) => "el",

@@ -81,9 +81,9 @@ pub(super) struct Session {
     rest: u64,
     only_epsv: bool,
     facts: Facts,
-    /// By RNFR.
+    /// Old name, from RNFR, for the command that follows.
     rename_from: Option<Name>,
-    /// What STAT of a name still has to write, and its last line.
+    /// Listing of STAT that is not written yet, and the last line of the reply.
     status: Option<(Outgoing, &'static str)>,
     lines: Lines,
     replies: Vec<u8>,

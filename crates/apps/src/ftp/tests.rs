@@ -323,7 +323,8 @@ fn session_in(name: &str, uploads: Uploads) -> (std::path::PathBuf, Rig<Ftp>, Fa
 
 #[test]
 fn the_tree_is_changed_as_uploads_permit() {
-    // RFC 959 4.1.3 and 5.4: MKD 257, RMD and DELE 250, RNFR 350 and RNTO 250; 550 where it is not permitted.
+    // RFC 959 4.1.3 and 5.4: MKD 257, RMD and DELE 250, RNFR 350 and RNTO 250; 550 where it is not
+    // permitted.
     for (uploads, permitted) in [(Uploads::Refused, 0), (Uploads::New, 1), (Uploads::Replace, 2)] {
         let (dir, mut rig, client) = session_in("tree", uploads);
         let mut said = |lines: &str| codes(&rig.say(client, lines.replace('|', "\r\n").as_bytes())).join(" ");
@@ -395,7 +396,8 @@ fn patterns_match_names_on_disk() {
 
 #[test]
 fn facts_are_told_as_chosen() {
-    // RFC 3659 7.8: FEAT marks those that are on; 7.9: OPTS chooses; 7.2: the entry begins with one space.
+    // RFC 3659 7.8: FEAT marks those that are on; 7.9: OPTS chooses; 7.2: the entry begins with one
+    // space.
     let (dir, mut rig, client) = session_in("facts", Uploads::Replace);
     let features = rig.say(client, b"FEAT\r\n");
     assert!(features.contains("\r\n MLST type*;size*;modify*;perm*;\r\n"), "{features}");

@@ -62,7 +62,7 @@ impl Conn {
         }
     }
 
-    /// When something last moved, or a wait began.
+    /// Returns the time of the last activity, or of the begin of the current wait.
     pub(super) fn since(&self) -> Instant {
         self.since
     }
@@ -94,8 +94,8 @@ impl Conn {
         self.proceed(config, counts, now);
     }
 
-    /// Returns whether a request has begun: empty lines in front of it (RFC 9112 2.2) are no beginning, or
-    /// a client that sends one now and then would stay for ever.
+    /// Returns whether a request has begun: empty lines in front of it (RFC 9112 2.2) are no
+    /// beginning, or a client that sends one now and then would stay for ever.
     fn has_head(&self) -> bool {
         self.input.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }

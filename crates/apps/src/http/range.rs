@@ -30,12 +30,12 @@ pub(super) fn ranged(field: &str, len: u64) -> Ranged {
     }
 }
 
-/// One range; its numbers as large as they can be noted.
+/// A range; numbers beyond 64 bits are the largest of 64 bits.
 #[derive(Clone, Copy, Debug)]
 enum Spec {
-    /// From one byte to another, or to the end.
+    /// First byte, and last byte if one is given.
     Int(u64, Option<u64>),
-    /// So many at the end.
+    /// Number of bytes at the end.
     Suffix(u64),
 }
 
@@ -58,7 +58,8 @@ impl Spec {
             Spec::Int(first, _) if first >= len => Ranged::Unsatisfiable,
             Spec::Int(first, last) => Ranged::Part(first, last.unwrap_or(u64::MAX).min(len - 1) - first + 1),
             Spec::Suffix(0) => Ranged::Unsatisfiable,
-            // 14.1.2: of a shorter representation it is the whole; of an empty one there is no part.
+            // 14.1.2: of a shorter representation it is the whole; of an empty one there is no
+            // part.
             Spec::Suffix(_) if len == 0 => Ranged::Whole,
             Spec::Suffix(suffix) => Ranged::Part(len - suffix.min(len), suffix.min(len)),
         }

@@ -54,7 +54,8 @@ fn a_file_its_head_and_its_parts() {
         ("bytes=, 1-2 ,,", 206, "12"),
         ("bytes=99999999999999999999-", 416, "there is nothing of that\n"),
         ("bytes=-99999999999999999999", 206, "0123456789"),
-        // 14.1.1 and 14.2: what is no set of ranges may be rejected, and an unknown unit must be ignored.
+        // 14.1.1 and 14.2: what is no set of ranges may be rejected, and an unknown unit must be
+        // ignored.
         ("bytes=4-2", 400, "the Range field has no set of ranges\n"),
         ("bytes=x", 400, "the Range field has no set of ranges\n"),
         ("bytes=", 400, "the Range field has no set of ranges\n"),

@@ -44,7 +44,7 @@ pub struct ClientConfig {
     pub to: SocketAddr,
     /// The address to connect from (-B); unspecified: as the route has it.
     pub from: Ipv4Addr,
-    /// What streams send, or where they write, instead of the usual payload (-F).
+    /// File that streams send, or write received data to (-F).
     pub file: Option<PathBuf>,
     /// The unit of rates in lines (-f); without one each rate has its own.
     pub unit: Option<RateUnit>,

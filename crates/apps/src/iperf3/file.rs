@@ -8,11 +8,11 @@ use std::path::Path;
 #[derive(Debug)]
 pub(super) struct StreamFile {
     file: File,
-    /// Of a sender: what was read and is not sent yet.
+    /// Sender: bytes read and not sent yet.
     buffer: Vec<u8>,
     block: usize,
     at: usize,
-    /// Of a sender: all of it is sent. Of either: reading or writing failed.
+    /// Sender: the whole file is sent. Sender or receiver: reading or writing failed.
     is_over: bool,
     failure: Option<io::Error>,
 }
@@ -40,12 +40,12 @@ impl StreamFile {
         StreamFile { file, buffer: Vec::new(), block: 0, at: 0, is_over: false, failure: None }
     }
 
-    /// What is sent next; empty at the end.
+    /// Returns the bytes to send next; empty at the end.
     pub(super) fn output(&self) -> &[u8] {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// So much is sent; with the last of a block the next is read.
+    /// Advances by `n` sent bytes; reads the next block after the last byte of this one.
     pub(super) fn advance(&mut self, n: usize) {
         self.at = self.at.saturating_add(n);
         if self.at < self.buffer.len() || self.is_over {
@@ -70,7 +70,7 @@ impl StreamFile {
         self.is_over
     }
 
-    /// Why reading or writing failed.
+    /// Returns the error of reading or writing.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }

@@ -48,7 +48,8 @@ fn scaled(value: f64, step: f64, unit: &str) -> String {
     format!("{value:>4.digits$} {prefix}{unit}")
 }
 
-/// The unit of rates in the report (-f): `kmgt` of bits, by powers of 1000, `KMGT` of bytes, by powers of 1024.
+/// The unit of rates in the report (-f): `kmgt` of bits, by powers of 1000, `KMGT` of bytes, by
+/// powers of 1024.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateUnit(char);
 
@@ -285,7 +286,7 @@ impl Test {
 }
 
 impl Test {
-    /// How much of a file was sent or received, a line for each stream that has one.
+    /// Prints the share of the file that was sent or received, for each stream with a file.
     pub(super) fn file_lines(&mut self, name: &str) {
         let of = |stream: &Stream| {
             let size = stream.file.as_ref()?.len()?;

@@ -58,11 +58,11 @@ fn indented(report: &Value) -> String {
     }
 }
 
-/// The other side's numbers of a stream on which this side omitted `omitted`.
+/// Reads the peer's counts of a stream of which this side omitted `omitted`.
 ///
-/// Stock iperf3 counts datagrams from the beginning of the test. From 3.14 on it also sends how many of
-/// them it omitted; up to 3.13 the reader subtracts its own omitted ones. A receiver of those versions
-/// does not tell how many it missed while nothing counted: they stay among the lost.
+/// Stock iperf3 counts datagrams from the beginning of the test. From 3.14 on it also sends how
+/// many of them it omitted; up to 3.13 the reader subtracts its own omitted ones. A receiver of
+/// those versions does not tell how many it missed while nothing counted: they stay among the lost.
 fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
     // The sum over all streams must fit a number too.
     let is_count = |n: &u64| *n < 1 << 53;

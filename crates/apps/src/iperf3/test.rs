@@ -76,7 +76,7 @@ pub(super) struct Test {
     pub(super) is_titled: bool,
     /// More is said (-V).
     pub(super) is_verbose: bool,
-    /// Of the rates in its lines (-f).
+    /// Unit of rates in the report's lines (-f).
     pub(super) unit: Option<RateUnit>,
 }
 
@@ -247,14 +247,14 @@ impl Test {
         has_any && sent.all(|file| file.is_some_and(StreamFile::is_over))
     }
 
-    /// Why a file could not be read or written.
+    /// Returns the error of a file that could not be read or written.
     pub(super) fn file_failure(&self) -> Option<String> {
         let mut files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
         files.find_map(StreamFile::failure).map(ToString::to_string)
     }
 
-    /// Keeps what a stream received, if it has a file for it: also before it is known that the test runs,
-    /// since the server knows earlier.
+    /// Keeps what a stream received, if it has a file for it: also before it is known that the test
+    /// runs, since the server knows earlier.
     pub(super) fn store(&mut self, at: usize, bytes: &[u8]) {
         let has_ended = self.ended.is_some();
         let stream = self.streams.get_mut(at).filter(|stream| !stream.is_sender && !has_ended);

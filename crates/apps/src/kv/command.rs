@@ -20,13 +20,13 @@ pub struct Call<'a> {
     pub out: &'a mut Replies,
     /// What time it is.
     pub now: Instant,
-    /// What INFO reports.
+    /// Values that INFO reports.
     pub facts: &'a server::Facts,
-    /// What the client has begun.
+    /// The client's transaction and watched keys.
     pub session: &'a mut Session,
     /// All clients.
     pub roster: &'a mut Roster,
-    /// Where requests that are refused are counted.
+    /// Counters of refused requests.
     pub counts: &'a KvCounts,
 }
 
@@ -50,7 +50,7 @@ pub enum Effect {
     Adds,
 }
 
-/// Which arguments of a command are keys.
+/// Arguments of a command that are keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
     /// None of them.
@@ -75,12 +75,12 @@ pub struct Command {
     pub arity: Arity,
     /// What may come of it.
     pub effect: Effect,
-    /// Which arguments are keys.
+    /// Arguments that are keys.
     pub keys: Keys,
     run: Run,
     /// The group of commands, as COMMAND DOCS names it.
     pub group: &'static str,
-    /// One line about it.
+    /// Summary of one line.
     pub summary: &'static str,
 }
 
@@ -227,7 +227,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     COMMANDS.get(at)
 }
 
-/// Carries out a request and writes its reply, which may be that it is refused.
+/// Executes a request and writes its reply, or the reason of its refusal.
 pub fn answer(call: &mut Call<'_>) {
     let Err(why) = run(call) else { return };
     match why {
@@ -237,7 +237,7 @@ pub fn answer(call: &mut Call<'_>) {
     call.out.error(why);
 }
 
-/// Carries out a request, or queues it in a transaction that has begun.
+/// Executes a request, or queues it if a transaction has begun.
 fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     let command = match fitting(&call.args) {
         Ok(command) => command,
@@ -265,7 +265,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The command that the first argument names, if it takes so many arguments.
+/// Returns the command named by the first argument, if the number of arguments fits.
 fn fitting(args: &Args<'_>) -> Result<&'static Command, Refusal> {
     let command = find(args.get(0)).ok_or_else(|| Refusal::unknown(args))?;
     let fits = match command.arity {

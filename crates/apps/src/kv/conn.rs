@@ -54,7 +54,7 @@ impl Conn {
         Conn { peer, since: now, requests, replies, session, is_last: false, at_eof: false }
     }
 
-    /// Bytes of memory that it has.
+    /// Returns the bytes of memory in use.
     pub(super) fn held(&self) -> usize {
         self.requests.held() + self.replies.held() + self.session.held()
     }

@@ -73,7 +73,8 @@ fn set_name(call: &mut Call<'_>, name: String) {
     call.roster.get_mut(call.session.at).into_iter().for_each(|client| client.name = name.clone());
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]]: nothing is changed unless all of it is right.
+/// HELLO [version [AUTH user password] [SETNAME name]]: nothing is changed unless all of it is
+/// right.
 pub(super) fn hello(call: &mut Call<'_>) -> Done {
     let mut version = call.out.version;
     if call.args.len() > 1 {

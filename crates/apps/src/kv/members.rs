@@ -232,7 +232,7 @@ pub(super) fn zrem(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// What ZRANGE asks for behind its key and both ends.
+/// Options of ZRANGE after its key and both ends.
 #[derive(Default)]
 struct RangeWords {
     by_score: bool,
@@ -260,7 +260,8 @@ impl RangeWords {
         if asked.limit.is_some() && !asked.by_score { Err(Refusal::Limit) } else { Ok(asked) }
     }
 
-    /// So many left out, and so many at most; a negative number of these is all.
+    /// Returns the number of members to skip and the maximum number to return; a negative LIMIT
+    /// count returns all.
     fn limits(&self) -> (usize, usize) {
         let (skip, most) = self.limit.unwrap_or((0, -1));
         // A negative offset returns nothing (redis.io, ZRANGEBYSCORE).

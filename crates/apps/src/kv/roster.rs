@@ -15,7 +15,7 @@ pub struct Client {
     pub id: u64,
     ends: Ends,
     since: Instant,
-    /// When something last moved.
+    /// Time of the last activity.
     pub moved: Instant,
     /// Requests of a transaction that has begun.
     pub queued: Option<usize>,
@@ -25,16 +25,16 @@ pub struct Client {
     pub version: Version,
     /// The command carried out last.
     pub command: &'static str,
-    /// By CLIENT SETNAME.
+    /// Name, from CLIENT SETNAME.
     pub name: String,
-    /// By CLIENT SETINFO.
+    /// Library name, from CLIENT SETINFO.
     pub library: String,
-    /// By CLIENT SETINFO.
+    /// Library version, from CLIENT SETINFO.
     pub library_version: String,
 }
 
 impl Client {
-    /// One line, with the fields that redis.io's CLIENT LIST defines, as far as they exist here.
+    /// Writes the client's line, with those fields of redis.io's CLIENT LIST that exist here.
     fn line(&self, into: &mut String, now: Instant) {
         let flags = if self.queued.is_some() { "x" } else { "N" };
         let queued = self.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
@@ -72,7 +72,7 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// A client comes.
+    /// Adds a client.
     pub fn add(&mut self, at: u32, ends: Ends, now: Instant) {
         self.last_id += 1;
         let client = Client {
@@ -95,34 +95,34 @@ impl Roster {
         self.clients.iter_mut().skip(at).take(1).for_each(|place| *place = Some(client.clone()));
     }
 
-    /// A client goes.
+    /// Removes a client.
     pub fn remove(&mut self, at: u32) {
         self.clients.iter_mut().skip(at as usize).take(1).for_each(|place| *place = None);
     }
 
-    /// A client.
+    /// Returns a client.
     pub fn get(&self, at: u32) -> Option<&Client> {
         self.clients.get(at as usize)?.as_ref()
     }
 
-    /// A client, to be changed.
+    /// Returns a client for changes.
     pub fn get_mut(&mut self, at: u32) -> Option<&mut Client> {
         self.clients.get_mut(at as usize)?.as_mut()
     }
 
-    /// Clients that have come so far.
+    /// Returns the number of clients connected so far.
     pub fn come(&self) -> u64 {
         self.last_id
     }
 
-    /// The line of one client.
+    /// Returns the line of one client.
     pub fn line(&self, at: u32, now: Instant) -> String {
         let mut text = String::new();
         self.get(at).into_iter().for_each(|client| client.line(&mut text, now));
         text
     }
 
-    /// A line for each client, in the order in which they came.
+    /// Returns a line for each client, in the order of their ids.
     pub fn lines(&self, now: Instant) -> String {
         let mut all: Vec<&Client> = self.clients.iter().flatten().collect();
         all.sort_by_key(|client| client.id);

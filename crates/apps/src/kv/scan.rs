@@ -1,7 +1,7 @@
 //! KEYS and the SCAN commands: names that match a pattern, all at once or with a cursor.
 //!
-//! A cursor is a place in a table that is walked downwards ([`crate::table::Table::scan`]): names that
-//! stay from the first call to the last are returned, whatever comes and goes meanwhile.
+//! A cursor is a place in a table that is walked downwards ([`crate::table::Table::scan`]): names
+//! that stay from the first call to the last are returned, whatever comes and goes meanwhile.
 
 use super::Refusal;
 use super::command::Call;
@@ -33,12 +33,12 @@ pub(super) fn keys(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// What a SCAN command asks for behind its cursor.
+/// Cursor and options of a SCAN command.
 struct Asked<'a> {
     cursor: u64,
     pattern: Option<Glob<'a>>,
     count: usize,
-    /// Of SCAN only.
+    /// Type to return (SCAN only).
     kind: Option<&'a [u8]>,
     fuel: Fuel,
     is_undecided: bool,

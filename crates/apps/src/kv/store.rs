@@ -103,13 +103,13 @@ impl Store {
             || self.items.len() + names.filter(|name| self.get(name, now).is_none()).count() <= self.bounds.keys
     }
 
-    /// Keys that have a deadline.
+    /// Returns the number of keys with a deadline.
     pub fn deadlines(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// Watches a key; returns the number by which [`Store::is_unchanged`] knows this moment. Each watch
-    /// takes its [`Store::unwatch`].
+    /// Watches a key; returns the number by which [`Store::is_unchanged`] knows this moment. Each
+    /// watch takes its [`Store::unwatch`].
     pub fn watch(&mut self, name: &[u8], now: Instant) -> u64 {
         self.item(name, now); // a key whose time has come goes before it is watched, not after
         match self.watched.get_mut(name) {
@@ -125,7 +125,7 @@ impl Store {
         self.watched.get(name).is_some_and(|watched| watched.changed <= since)
     }
 
-    /// One client watches a key no more.
+    /// Ends one client's watch of a key.
     pub fn unwatch(&mut self, name: &[u8]) {
         let Some(watched) = self.watched.get_mut(name) else { return };
         watched.clients = watched.clients.saturating_sub(1);
@@ -134,13 +134,13 @@ impl Store {
         }
     }
 
-    /// Keys that are watched.
+    /// Returns the number of watched keys.
     #[cfg(test)]
     pub fn watched(&self) -> usize {
         self.watched.len()
     }
 
-    /// A key is changed.
+    /// Records a change of a key.
     #[inline]
     fn touch(&mut self, name: &[u8]) {
         if self.watched.is_empty() {
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Visits keys that are there as [`Table::scan`] does.
+    /// Visits the existing keys; see [`Table::scan`].
     pub fn scan<'t>(
         &'t self,
         cursor: u64,

@@ -1,8 +1,9 @@
 //! MULTI, EXEC, DISCARD and WATCH: requests that wait and are then carried out together, unless a
 //! watched key was changed meanwhile (redis.io, "Transactions").
 //!
-//! One thread serves all clients, so nothing comes between the requests of an EXEC. A request that is
-//! refused while it is carried out is refused alone; one that could not be queued discards them all.
+//! All clients share one thread, so nothing comes between the requests of an EXEC. A request that
+//! is refused while it is carried out is refused alone; one that could not be queued discards them
+//! all.
 
 use super::Refusal;
 use super::command::{self, Call};
@@ -21,7 +22,7 @@ const BYTES_MAX: usize = 8 << 20;
 const WATCHES_MAX: usize = 4096;
 const WATCHED_BYTES_MAX: usize = 1 << 20;
 
-/// What a client has begun, by the number of its channel.
+/// A client's transaction and watched keys.
 #[derive(Debug)]
 pub struct Session {
     /// The client's number in the [`Roster`].
@@ -35,17 +36,17 @@ pub struct Session {
 struct Queue {
     requests: Vec<Saved>,
     held: usize,
-    /// One could not be queued.
+    /// A request could not be queued.
     is_broken: bool,
 }
 
 impl Session {
-    /// Nothing has begun.
+    /// Creates a session without a transaction.
     pub fn new(at: u32) -> Session {
         Session { at, queue: None, watches: Vec::new(), watched_bytes: 0 }
     }
 
-    /// Bytes of memory that it has.
+    /// Returns the bytes of memory in use.
     pub fn held(&self) -> usize {
         let watches = self.watches.capacity() * size_of::<(Box<[u8]>, u64)>();
         self.queue.as_ref().map_or(0, |queue| queue.held) + watches + self.watched_bytes
@@ -56,7 +57,7 @@ impl Session {
         self.queue.is_some()
     }
 
-    /// A request that belongs to the transaction was refused.
+    /// Marks the transaction as failed, since one of its requests was refused.
     pub fn break_off(&mut self) {
         self.queue.iter_mut().for_each(|queue| queue.is_broken = true);
     }
@@ -76,13 +77,13 @@ impl Session {
         Ok(())
     }
 
-    /// Watches nothing any more.
+    /// Ends all watches.
     pub fn unwatch(&mut self, store: &mut Store) {
         std::mem::take(&mut self.watches).iter().for_each(|(name, _)| store.unwatch(name));
         self.watched_bytes = 0;
     }
 
-    /// Forgets the transaction.
+    /// Discards the transaction and ends all watches.
     pub fn discard(&mut self, store: &mut Store) {
         self.queue = None;
         self.unwatch(store);

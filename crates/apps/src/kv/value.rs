@@ -237,7 +237,7 @@ impl<V: Cost> Members<V> {
         Some(name)
     }
 
-    /// Visits them as [`Table::scan`] does.
+    /// Visits members; see [`Table::scan`].
     pub fn scan<'t>(&'t self, cursor: u64, most: usize, visit: impl FnMut(&'t [u8], &'t V) -> bool) -> u64 {
         self.table.scan(cursor, most, visit)
     }
@@ -337,7 +337,7 @@ impl Sorted {
         old.is_none()
     }
 
-    /// Takes a member out; was it there?
+    /// Removes a member. Returns whether it existed.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let Some((name, score)) = self.scores.remove(name) else { return false };
         self.cost -= 2 * (name.len() + ELEMENT);
@@ -345,12 +345,12 @@ impl Sorted {
         true
     }
 
-    /// All members, the lowest score first.
+    /// Returns all members, the lowest score first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
         self.order.iter().map(|(score, name)| (&**name, *score))
     }
 
-    /// Members from one score to another, both included, the lowest first.
+    /// Returns the members from one score to another, both included, the lowest first.
     pub fn between(&self, from: Score, to: Score) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
         let bounds = (from, Box::default())..;
         let found = (from <= to).then(|| self.order.range(bounds).take_while(move |(score, _)| *score <= to));
@@ -359,7 +359,7 @@ impl Sorted {
         found.into_iter()
     }
 
-    /// Visits members as [`Table::scan`] does.
+    /// Visits members; see [`Table::scan`].
     pub fn scan<'t>(&'t self, cursor: u64, most: usize, visit: impl FnMut(&'t [u8], &'t Score) -> bool) -> u64 {
         self.scores.scan(cursor, most, visit)
     }

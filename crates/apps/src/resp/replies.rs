@@ -23,7 +23,7 @@ pub struct Replies {
     sent: usize,
     most: usize,
     is_over: bool,
-    /// Of the replies that follow.
+    /// Protocol version of the replies that follow.
     pub version: Version,
 }
 
@@ -165,7 +165,8 @@ impl Replies {
         }
     }
 
-    /// Pairs of a name and a number: of RESP2 one array of both in turn, of RESP3 an array of pairs.
+    /// Pairs of a name and a number: of RESP2 one array of both in turn, of RESP3 an array of
+    /// pairs.
     pub fn scored<'n>(&mut self, pairs: impl ExactSizeIterator<Item = (&'n [u8], f64)>) {
         match self.version {
             Version::Two => self.array(2 * pairs.len()),

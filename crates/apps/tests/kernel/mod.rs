@@ -164,8 +164,8 @@ impl<A: App + Send + 'static> Running<A> {
         Running { at: told.recv().unwrap(), ask, stop, thread }
     }
 
-    /// Waits until `reached` returns true for the application, at most 20 s: a client that has exited
-    /// may be ahead of what the server has read.
+    /// Waits until `reached` returns true for the application, at most 20 s: a client that has
+    /// exited may be ahead of what the server has read.
     pub fn wait_until(&self, what: &str, reached: impl Fn(&A) -> bool + Send + Copy + 'static) {
         for _ in 0..2_000 {
             let (tell, told) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Where iperf3's output goes (--logfile), and what is put in front of its lines (--timestamps).
+//! Output of iperf3: to standard output or a file (--logfile), with time stamps (--timestamps).
 
 use crate::exit::{Fault, print};
 use anyhow::Context;
@@ -34,7 +34,7 @@ impl TimeFormat {
     /// A format, if all of its conversions are known.
     ///
     /// # Errors
-    /// Which one is not.
+    /// The unknown conversion.
     pub fn parse(text: &str) -> Result<TimeFormat, String> {
         let mut letters = text.chars();
         while let Some(letter) = letters.next() {
@@ -103,7 +103,7 @@ fn conversion(letter: char, t: &Civil, unix_s: u64) -> String {
     }
 }
 
-/// Where output goes.
+/// Destination of the output.
 #[derive(Debug)]
 pub struct Output {
     file: Option<File>,

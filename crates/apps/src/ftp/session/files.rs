@@ -25,7 +25,7 @@ impl Session {
         self.reply(cx.now, &format!("{text}: {why}."));
     }
 
-    /// The reply to a change of the files.
+    /// Replies to a change of the files.
     fn changed(&mut self, done: Result<(), Refusal>, reply: &str, cx: &mut Cx<'_>) {
         match done {
             Ok(()) => {
@@ -74,7 +74,8 @@ impl Session {
         self.reply(cx.now, if is_known { yes } else { no });
     }
 
-    /// Of the session; or of a name, as LIST but on the control connection (RFC 959 4.1.3).
+    /// Replies to STAT: the session's state, or a listing on the control connection (RFC 959
+    /// 4.1.3).
     pub(super) fn stat(&mut self, name: &[u8], cx: &mut Cx<'_>) {
         if name.is_empty() {
             let kind = if self.is_text { "ASCII" } else { "Image" };
@@ -90,7 +91,7 @@ impl Session {
         self.write_status(cx);
     }
 
-    /// Goes on with the reply to STAT while replies have room.
+    /// Continues the reply to STAT while replies have room.
     pub(super) fn write_status(&mut self, cx: &mut Cx<'_>) {
         while self.replies.len() < REPLIES_MAX
             && let Some((out, end)) = &mut self.status
@@ -245,8 +246,9 @@ impl Session {
         }
     }
 
-    /// The entries that an argument of LIST, NLST or STAT names, and whether they are a directory's: the
-    /// current directory, a directory, a file, or those whose names match a pattern. Replies otherwise.
+    /// The entries that an argument of LIST, NLST or STAT names, and whether they are a
+    /// directory's: the current directory, a directory, a file, or those whose names match a
+    /// pattern. Replies otherwise.
     fn entries(&mut self, what: &[u8], form: Form, cx: &mut Cx<'_>) -> Option<(Outgoing, bool)> {
         let name = self.name(if what.is_empty() { b"." } else { what }, cx)?;
         let root = &cx.config.root;

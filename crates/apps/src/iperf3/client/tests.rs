@@ -216,7 +216,8 @@ fn of_peer(numbers: &str) -> Vec<u8> {
 
 #[test]
 fn results_of_a_test_with_omitted_datagrams_fit_every_version() {
-    // 863 datagrams were sent before the test began to count, and 863 after; 3 and 4 of them missed.
+    // 863 datagrams were sent before the test began to count, and 863 after; 3 and 4 of them
+    // missed.
     let mut test = lone(Role::Client);
     test.params = Params { omit: Duration::from_secs(1), ..udp() };
     test.add_stream(Chan(1), test.ends, Instant::ZERO);

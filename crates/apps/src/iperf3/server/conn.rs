@@ -10,28 +10,28 @@ pub(super) type StreamAt = (u32, usize);
 
 #[derive(Debug)]
 pub(super) enum Conn {
-    /// It has sent so much of its cookie.
+    /// Received bytes of the cookie.
     New {
         ends: Ends,
         cookie: Vec<u8>,
         since: Instant,
     },
-    /// Of the test at that place in the list.
+    /// Control connection of the test with this index.
     Control(u32),
     Stream(StreamAt),
-    /// What came goes back.
+    /// Latency probe: received bytes are sent back.
     Echo(Vec<u8>),
-    /// It is told that it is not wanted.
+    /// Receives ACCESS_DENIED.
     Denied {
         ends: Ends,
         since: Instant,
     },
-    /// The datagrams of all tests.
+    /// The UDP socket of all tests.
     Datagrams,
 }
 
 impl Conn {
-    /// A connection that is limited and may give way.
+    /// Returns the connection if it is limited in number and may give way.
     pub(super) fn as_stranger(&self) -> Option<Stranger> {
         match self {
             Conn::New { ends, since, .. } | Conn::Denied { ends, since } => Some(Stranger(*ends, *since)),
@@ -40,7 +40,7 @@ impl Conn {
     }
 }
 
-/// A connection that has not said yet what it is, or is being told that it is not wanted.
+/// A connection without a whole cookie, or one that receives ACCESS_DENIED.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stranger(Ends, Instant);
 
