@@ -160,3 +160,19 @@ fn frames_of_several_pools_each_go_home() {
         }
     }
 }
+
+/// A full burst that should have room is a mistake of the program: seen by tests, counted otherwise, and no buffer is lost.
+#[test]
+fn a_burst_without_the_room_it_should_have_is_a_mistake_that_shows() {
+    let pool = pool(Kind::Stack, BURST_MAX + 1);
+    let (mut burst, mut mistakes) = (Burst::new(), 0);
+    for _ in 0..BURST_MAX {
+        burst.put(pool.get().unwrap(), || mistakes += 1);
+    }
+    assert_eq!((burst.len(), mistakes), (BURST_MAX, 0));
+    let frame = pool.get().unwrap();
+    let put = std::panic::AssertUnwindSafe(|| burst.put(frame, || mistakes += 1));
+    let shown = std::panic::catch_unwind(put).is_err();
+    assert_eq!((shown, mistakes), (cfg!(debug_assertions), u32::from(!cfg!(debug_assertions))));
+    assert_eq!(pool.stats().live(), BURST_MAX as u64);
+}

@@ -92,7 +92,7 @@ impl<L: Locks> Stack<L> {
             if ip6::is_version(packet.bytes()) {
                 self.ip6_input(cx, iface, packet);
             } else {
-                drop(packets.push(packet)); // one was popped: there is room
+                packets.put(packet, || self.bug(cx)); // one was popped
             }
         }
     }

@@ -2,11 +2,13 @@
 
 mod books;
 mod buffers;
+mod odd;
 mod queues;
 mod stage;
 mod ways;
 
 pub use books::{LockUse, LoopUse};
+pub(crate) use odd::Odd;
 pub(crate) use stage::AtOnce;
 
 use crate::counters::Counters;
@@ -359,7 +361,7 @@ impl<L: Locks> Stack<L> {
             for _ in 0..left.min(CHUNK) {
                 left -= 1;
                 match queue.pop_front() {
-                    Some(packet) => drop(packets.push(packet)), // at most CHUNK: there is room
+                    Some(packet) => packets.put(packet, || self.bug(cx)), // at most CHUNK
                     None => left = 0,
                 }
                 if left == 0 {
@@ -599,63 +601,6 @@ impl<L: Locks> Stack<L> {
         self.reassembly.lock(cx).end_all(DropReason::Shutdown, &mut |frame, _| ended.push(frame));
         self.pcbs.for_each(cx, |_, pcb| ended.extend(pcb.drain()));
         ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::Shutdown));
-    }
-}
-
-/// Which frames of a chunk are not what nearly every frame is, and go the long way.
-///
-/// Layers look at a chunk's frames where they lie and move none: passing each on to the next layer's burst cost 11
-/// instructions a layer. Only when something is odd the chunk goes round once.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Odd(u32);
-
-const _: () = assert!(CHUNK <= u32::BITS as usize);
-
-impl Odd {
-    #[inline(always)]
-    pub(crate) fn add(&mut self, at: usize) {
-        self.0 |= 1 << (at % CHUNK);
-    }
-
-    /// Of a chunk of one.
-    pub(crate) const FIRST: Odd = Odd(1);
-
-    #[inline(always)]
-    pub(crate) fn or(self, other: Odd) -> Odd {
-        Odd(self.0 | other.0)
-    }
-
-    #[inline(always)]
-    pub(crate) fn any(self) -> bool {
-        self.0 != 0
-    }
-
-    pub(crate) fn count(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    #[inline(always)]
-    pub(crate) fn has(self, at: usize) -> bool {
-        self.0 >> (at % CHUNK) & 1 != 0
-    }
-
-    /// The first that is one after `at`; more than a chunk has if there is none.
-    #[inline(always)]
-    pub(crate) fn next_after(self, at: usize) -> usize {
-        let after = at + 1;
-        after + (u64::from(self.0) >> (after & 63)).trailing_zeros() as usize
-    }
-
-    /// Takes the odd frames out; those that `each` gives back stay, in their places.
-    #[inline(never)]
-    pub(crate) fn sort(self, frames: &mut Burst, mut each: impl FnMut(Frame) -> Option<Frame>) {
-        for at in 0..frames.len() {
-            let Some(frame) = frames.pop() else { break };
-            let kept = if self.has(at) { each(frame) } else { Some(frame) };
-            if let Some(frame) = kept {
-                drop(frames.push(frame)); // one was popped: there is room
-            }
-        }
     }
 }
 

@@ -318,11 +318,11 @@ pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(If
     let (mut burst, mut from) = (Burst::new(), None);
     for Received { iface, frame } in items {
         match from {
-            Some(before) if before != iface => take(before, &mut burst),
+            Some(before) if before != iface || burst.room() == 0 => take(before, &mut burst),
             _ => {}
         }
         from = Some(iface);
-        drop(burst.push(frame)); // items are 256 at most: there is room
+        burst.put(frame, || {}); // `take` leaves none
     }
     if let Some(iface) = from {
         take(iface, &mut burst);

@@ -35,6 +35,8 @@ stats::counters! {
         segmented,
         /// Frames made of them.
         segments,
+        /// Lost by a mistake in this program, in a place that no frame reaches: please report it.
+        bugs,
     }
 }
 
@@ -77,6 +79,8 @@ stats::counters! {
         segments,
         /// No buffer to cut a large segment into: the rest of it was lost.
         no_buffer,
+        /// Lost by a mistake in this program, in a place that no frame reaches: please report it.
+        bugs,
     }
 }
 
@@ -95,7 +99,8 @@ pub struct PortCounts {
 impl RxCounts {
     /// How many frames the host was given, worked out from what became of those that came: for an audit.
     pub fn to_host(&self) -> u64 {
-        let lost = self.impaired.get() + self.queue_full.get() + self.held.get() + self.segmented.get();
+        let lost =
+            self.impaired.get() + self.queue_full.get() + self.held.get() + self.segmented.get() + self.bugs.get();
         (self.frames.get() + self.duplicated.get() + self.segments.get()).wrapping_sub(lost)
     }
 }
@@ -103,7 +108,7 @@ impl RxCounts {
 impl TxCounts {
     /// How many frames were dropped in the port.
     pub fn dropped(&self) -> u64 {
-        let failed = self.errors.get() + self.too_large.get() + self.malformed.get();
+        let failed = self.errors.get() + self.too_large.get() + self.malformed.get() + self.bugs.get();
         failed + self.impaired.get() + self.queue_full.get()
     }
 

@@ -71,7 +71,7 @@ impl RxHalf for ImpairedRx {
         while out < most {
             let Some(frame) = self.link.leave(now) else { break };
             // `most` was limited to the room: the push cannot fail.
-            drop(into.push(frame));
+            into.put(frame, || self.counts.rx.bugs.bump());
             out += 1;
         }
         let rx = &self.counts.rx;
@@ -134,7 +134,7 @@ impl ImpairedTx {
         loop {
             while self.leaving.room() > 0 {
                 let Some(frame) = self.link.leave(now) else { break };
-                drop(self.leaving.push(frame));
+                self.leaving.put(frame, || self.counts.tx.bugs.bump());
             }
             if self.leaving.is_empty() {
                 self.retry = None;

@@ -79,7 +79,7 @@ impl RxHalf for RingRx {
         let Some(mut frame) = self.ring.pop() else { return 0 };
         self.vouch(&mut frame);
         let bytes = frame.len();
-        drop(into.push(frame)); // there is room
+        into.put(frame, || self.counts.rx.bugs.bump()); // there is room
         self.count(1, bytes)
     }
 
@@ -127,7 +127,7 @@ impl TxHalf for RingTx {
         match self.tx_one(frame, now) {
             Ok(()) => 1,
             Err(frame) => {
-                drop(from.push(frame)); // it was there before
+                from.put(frame, || self.counts.tx.bugs.bump()); // it was there before
                 0
             }
         }

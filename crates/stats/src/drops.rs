@@ -425,6 +425,8 @@ drop_reasons! {
     LoopQueueFull = "inet.link.loopback" . queue_full,
     /// The host ended with the frame still queued.
     Shutdown = "node" . shutdown,
+    /// Lost by a mistake in this program, in a place that no frame reaches: please report it.
+    Bug = "stats" . bug,
 }
 
 /// One counter per [`DropReason`], one writer.

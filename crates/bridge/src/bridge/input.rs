@@ -102,15 +102,14 @@ impl Bridge {
         let seen = self.look(&frame, 0);
         self.fdb.prefetch(seen.dst_hash);
         let verdict = self.decide(from, member, &seen, now);
+        let mut frame = frame;
         if let Some(to) = verdict.port()
             && let Some(leaving) = out.get_mut(usize::from(to))
-            && leaving.room() > 0
         {
-            drop(leaving.push(frame)); // there is room
-            if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
-                counts.forwarded += 1;
-            }
-            return self.given(to, 1);
+            frame = match leaving.push(frame) {
+                Ok(()) => return self.given_one(from, to),
+                Err(frame) => frame, // dropped as any other that finds no room
+            };
         }
         self.give(Way::plain(from), verdict, frame, now, out);
     }
@@ -149,6 +148,15 @@ impl Bridge {
                 self.give(Way::plain(from), *verdict, frame, now, out);
             }
         }
+    }
+
+    /// Counts a frame that went from one port to another.
+    #[inline(always)]
+    fn given_one(&mut self, from: PortNo, to: PortNo) {
+        if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+            counts.forwarded += 1;
+        }
+        self.given(to, 1);
     }
 
     #[inline(always)]

@@ -66,7 +66,7 @@ impl Worker {
     fn task(&mut self, lane: u32, work: &mut impl Work, now: Instant) {
         let (lanes, counts, burst) = (&self.flow.lanes, self.flow.work(self.number), &mut self.burst);
         self.task = Some((lane, 0));
-        let (n, more) = lanes.take(lane, self.flow.config.burst, |frame| drop(burst.push(frame))); // it was empty
+        let (n, more) = lanes.take(lane, self.flow.config.burst, |frame| burst.put(frame, || counts.lost.bump())); // it was empty
         self.task = Some((lane, n));
         counts.taken.add(n as u64);
         counts.locks.bump();

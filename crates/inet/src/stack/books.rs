@@ -92,6 +92,12 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Counts a frame that was lost where none can be ([`buf::Burst::put`]).
+    #[cold]
+    pub(crate) fn bug(&self, cx: Cx) {
+        self.count(cx).drops.bump(DropReason::Bug);
+    }
+
     /// The calling thread's counters.
     #[inline(always)]
     pub(crate) fn count(&self, cx: Cx) -> &Counters {

@@ -127,7 +127,7 @@ impl<L: Locks> Stack<L> {
                     seen.segment.gso_size = piece as u16; // a packet's text
                     packet.truncate(next.text.1);
                     packet.pull(next.text.0);
-                    drop(run.push(packet)); // no more than came
+                    run.put(packet, || self.bug(cx)); // no more than came
                     if next.segment.piece() < piece || next.segment.has(wire::tcp::Flags::PSH) {
                         return None;
                     }

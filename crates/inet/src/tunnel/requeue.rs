@@ -104,7 +104,7 @@ impl<L: Locks> Stack<L> {
         let first = queue.front()?.0;
         while frames.len() < most && queue.front().is_some_and(|(id, _)| *id == first) {
             match queue.pop_front() {
-                Some((_, frame)) => drop(frames.push(frame)), // at most a chunk: there is room
+                Some((_, frame)) => frames.put(frame, || self.bug(cx)), // at most a chunk
                 None => break,
             }
         }

@@ -112,8 +112,11 @@ impl<L: Locks> Stack<L> {
         let mut taken = 0;
         while taken < most.min(into.room() + taken) {
             let Some(frame) = pcb.dequeue() else { break };
-            drop(into.push(frame)); // there was room
             taken += 1;
+            into.put(frame, || {
+                taken -= 1;
+                self.bug(cx);
+            });
         }
         drop(slot);
         self.count(cx).audit.consumed.add(taken as u64);

@@ -97,7 +97,15 @@ impl Own {
         }
         for at in 0..self.arrivals.len() {
             let Some(ring) = self.arrivals.get_mut(at).filter(|ring| ring.level() > 0) else { continue };
-            ring.pop_into(out.room(), |frame| drop(out.push(frame)));
+            let bugs = &self.counts.tx.bugs;
+            let mut lost = 0;
+            ring.pop_into(out.room(), |frame| {
+                out.put(frame, || {
+                    bugs.bump();
+                    lost += 1;
+                });
+            });
+            self.taken += lost; // and failed
             self.send(out, now);
         }
     }
@@ -106,7 +114,7 @@ impl Own {
     fn failed(&self) -> u64 {
         let tx = &self.counts.tx;
         // Not what an impairment lost on purpose. Of a large segment that is cut up each piece may be among them.
-        (tx.errors.get() + tx.too_large.get() + tx.malformed.get()).min(self.taken)
+        (tx.errors.get() + tx.too_large.get() + tx.malformed.get() + tx.bugs.get()).min(self.taken)
     }
 
     fn waits(&self) -> usize {

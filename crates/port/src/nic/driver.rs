@@ -12,6 +12,7 @@ use crate::{PortCounts, RxHalf, TxHalf};
 use buf::ring::desc::{self, RS};
 use buf::{BURST_MAX, Burst, Flags, Frame, Kind, Pool};
 use clock::Instant;
+use stats::Counter;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -47,19 +48,19 @@ impl RxDriver {
     fn harvest(&mut self, n: usize, into: &mut Burst) -> u64 {
         let ahead = self.nic.knobs.prefetch.size();
         let late = self.nic.knobs.parse.get() == LATE;
-        let mut bytes = 0;
+        let (mut bytes, bugs) = (0, &self.port.rx.bugs);
         if !late {
             self.nic.counts.rx_early_reads.add(n as u64);
         }
         if ahead == 0 {
-            self.ring.take_done(n, |frame| bytes += keep(frame, late, into));
+            self.ring.take_done(n, |frame| bytes += keep(frame, late, bugs, into));
             return bytes;
         }
         self.nic.counts.rx_prefetches.add(n as u64);
         (0..ahead.min(n)).for_each(|i| self.ring.look_ahead(i, Frame::prefetch));
         for _ in 0..n {
             self.ring.look_ahead(ahead, Frame::prefetch);
-            self.ring.take_done(1, |frame| bytes += keep(frame, late, into));
+            self.ring.take_done(1, |frame| bytes += keep(frame, late, bugs, into));
         }
         bytes
     }
@@ -156,13 +157,13 @@ impl RxDriver {
 
 /// Adds a frame that was received to the burst; says how many bytes it has.
 #[inline(always)]
-fn keep(frame: Option<Frame>, late: bool, into: &mut Burst) -> u64 {
+fn keep(frame: Option<Frame>, late: bool, bugs: &Counter, into: &mut Burst) -> u64 {
     let Some(mut frame) = frame else { return 0 };
     let bytes = frame.len() as u64;
     if !late {
         mark_broadcast(&mut frame);
     }
-    drop(into.push(frame)); // there is room
+    into.put(frame, || bugs.bump()); // there is room
     bytes
 }
 
@@ -250,7 +251,7 @@ impl TxDriver {
         while ready > 0 {
             ready -= self.ring.take_done(BURST_MAX, |frame| {
                 if let Some(frame) = frame {
-                    drop(done.push(frame)); // it was empty
+                    done.put(frame, || {}); // it was empty; a buffer that was sent
                 }
             });
             done.clear();

@@ -84,7 +84,11 @@ impl Soft {
             return self.counts.tx.malformed.bump();
         }
         self.counts.tx.held.add(1);
-        drop(self.ready.push(frame)); // the caller has asked for the room
+        let tx = &self.counts.tx;
+        self.ready.put(frame, || {
+            tx.held.sub(1);
+            tx.bugs.bump();
+        }); // the caller has asked for the room
     }
 
     /// Goes on with what waits; true when nothing does any more.
@@ -112,7 +116,10 @@ impl Soft {
                 Some(piece) => {
                     tx.segments.bump();
                     tx.held.add(1);
-                    drop(self.ready.push(piece));
+                    self.ready.put(piece, || {
+                        tx.held.sub(1);
+                        tx.bugs.bump();
+                    });
                 }
                 // The rest is lost, as on any link that is full: TCP sends it again.
                 None => {

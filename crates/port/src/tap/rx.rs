@@ -153,8 +153,8 @@ impl RxHalf for TapRx {
                 Got::Frame(frame) => {
                     frames += 1;
                     bytes += frame.len() as u64;
-                    // `most` was limited to the room: the push cannot fail.
-                    drop(into.push(frame));
+                    // `most` was limited to the room.
+                    into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Got::Malformed => self.counts.rx.malformed.bump(),
                 Got::Empty => break,

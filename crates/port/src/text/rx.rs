@@ -133,8 +133,8 @@ impl RxHalf for TextRx {
                     }
                     frames += 1;
                     bytes += frame.len() as u64;
-                    // `most` was limited to the room: the push cannot fail.
-                    drop(into.push(frame));
+                    // `most` was limited to the room.
+                    into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Some(Line::Bad) => self.bad(),
                 None if !self.fill() => break,

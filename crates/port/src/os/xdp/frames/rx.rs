@@ -51,8 +51,10 @@ impl FrameRx {
             let (slot, data) = self.geometry.place(desc.addr);
             match self.away.take(Place { slot, data, len: desc.len as usize }) {
                 Some(frame) => {
-                    (got.frames, got.bytes) = (got.frames + 1, got.bytes + frame.len());
-                    drop(into.push(frame)); // `most` was limited to the room
+                    let (len, mut lost) = (frame.len(), 0);
+                    into.put(frame, || lost = 1); // `most` was limited to the room
+                    got.malformed += lost;
+                    (got.frames, got.bytes) = (got.frames + 1 - lost, got.bytes + len);
                 }
                 None => got.malformed += 1,
             }

@@ -55,7 +55,7 @@ impl FrameTx {
             let (slot, data) = self.geometry.place(address);
             if let Some(frame) = self.away.take(Place { slot, data, len: 0 }) {
                 came += 1;
-                drop(into.push(frame)); // there is room
+                into.put(frame, || {}); // a buffer that was sent
             }
         }
         self.done.release();
