@@ -35,6 +35,35 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
+/// Builds and tests each package of the workspace that has features: with each one alone, with none, and with all.
+///
+/// # Errors
+/// A build or a test that fails.
+pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
+    let output = cargo(root)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .output()
+        .context("cannot run cargo metadata")?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
+    for package in metadata["packages"].as_array().context("cargo metadata names no packages")? {
+        let (Some(name), Some(features)) = (package["name"].as_str(), package["features"].as_object()) else {
+            bail!("cargo metadata names a package without name or features");
+        };
+        let alone: Vec<String> = features.keys().filter(|feature| *feature != "default").cloned().collect();
+        if alone.is_empty() {
+            continue;
+        }
+        succeed(cargo(root).args(["clippy", "-p", name, "--no-default-features", "--", "-D", "warnings"]))?;
+        let all = if alone.len() > 1 { alone.join(",") } else { String::new() };
+        for chosen in alone.iter().chain(Some(&all)).filter(|chosen| !chosen.is_empty()) {
+            let with = ["-p", name, "--no-default-features", "--features", chosen];
+            succeed(cargo(root).arg("clippy").args(with).args(["--all-targets", "--", "-D", "warnings"]))?;
+            succeed(cargo(root).arg("test").args(with))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The machine's own target triple.
 pub fn host_triple() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;

@@ -27,6 +27,7 @@ usage: cargo xtask <command>
   loom [args]                rings, lanes, netisr's workstreams, readers' pins under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   tsan [args]                what threads share without a lock, under the thread sanitizer of rustc
+  features                   lint and test each package that has features: with each alone, and with all
   sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
   sim --speed                bytes that such a simulation moves a second, on one core
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
@@ -53,6 +54,7 @@ enum Task<'a> {
     Loom(&'a [String]),
     Miri(&'a [String]),
     Tsan(&'a [String]),
+    Features,
     Sim(sim::Wanted),
     Packetdrill(packetdrill::Wanted),
     Ladder,
@@ -69,6 +71,7 @@ impl Task<'_> {
             "loom" => Task::Loom(rest),
             "miri" => Task::Miri(rest),
             "tsan" => Task::Tsan(rest),
+            "features" => Task::Features,
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
@@ -76,7 +79,7 @@ impl Task<'_> {
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
-                "unknown command '{other}': expected tidy, fuzz, loom, miri, tsan, sim, packetdrill, ladder or bench\n{USAGE}"
+                "unknown command '{other}': expected tidy, fuzz, loom, miri, tsan, features, sim, packetdrill, ladder or bench\n{USAGE}"
             ),
         })
     }
@@ -90,6 +93,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Loom(args) => cargo::loom(&root, args),
         Task::Miri(args) => miri::command(&root, args),
         Task::Tsan(args) => tsan::command(&root, args),
+        Task::Features => cargo::features(&root),
         Task::Sim(wanted) => sim::command(&root, wanted),
         Task::Packetdrill(wanted) => packetdrill::command(&root, &wanted),
         Task::Ladder => ladder::command(&root),

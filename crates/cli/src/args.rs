@@ -225,7 +225,7 @@ With switches between the hosts, which take control commands as bridges do
   linerate up topo/switched-ring.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/s1.sock ifconfig")]
 pub struct UpArgs {
-    /// The TOML file: [[host]] and [[switch]] tables
+    /// The TOML file, with a table for each host and switch
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Put control sockets in [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]

@@ -70,12 +70,15 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().with_context(at)?;
     files.retain(|file| file.extension().is_some_and(|kind| ["json", "svg", "txt"].iter().any(|known| kind == *known)));
     files.sort();
-    let mut page = Page::default();
+    let (mut page, mut left_out) = (Page::default(), 0);
     for file in &files {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match read(file) {
             Ok(content) => page.add(&name, &content),
-            Err(why) => notice(&format!("{name}: left out: {why:#}")),
+            Err(why) => {
+                notice(&format!("{name}: left out: {why:#}"));
+                left_out += 1;
+            }
         }
     }
     if page.is_empty() {
@@ -86,17 +89,27 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let html = page.html(&title);
     let output = args.output.clone().unwrap_or_else(|| args.dir.join("index.html"));
     if output == Path::new("-") {
-        return print(&html).map(|()| Exit::Fine);
+        print(&html)?;
+        return Ok(done(left_out));
     }
     std::fs::write(&output, html).with_context(|| format!("-o {}", output.display()))?;
     notice(&format!("{}: {} results", output.display(), page.len()));
-    Ok(Exit::Fine)
+    Ok(done(left_out))
+}
+
+/// Exit code of a page from which so many files were left out.
+fn done(left_out: usize) -> Exit {
+    if left_out > 0 { Exit::Failed } else { Exit::Fine }
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
     let size = std::fs::metadata(file)?.len();
     anyhow::ensure!(size <= FILE_MAX, "{size} bytes, of at most {FILE_MAX}");
-    Ok(std::fs::read_to_string(file)?)
+    let content = std::fs::read_to_string(file)?;
+    if file.extension().is_some_and(|kind| kind == "json") {
+        serde_json::from_str::<serde_json::Value>(&content)?;
+    }
+    Ok(content)
 }
 
 pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {

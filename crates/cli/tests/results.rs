@@ -50,6 +50,19 @@ fn run(times: f64) -> String {
     run.to_string()
 }
 
+/// A file that cannot be shown is left out, by name and by exit code; the page has the others.
+#[test]
+fn a_broken_result_is_an_error_and_the_others_are_shown() {
+    let dir = Dir::new("page-broken");
+    fs::write(dir.path("a.txt"), "a\n").unwrap();
+    fs::write(dir.path("b.json"), "{\"rows\": [").unwrap();
+    for to in [&["-o", "-"][..], &[]] {
+        let (_, err, code) = said(&[&["report", &dir.path("")], to].concat());
+        assert!(err.contains("b.json: left out: EOF while parsing") && code == Some(1), "{err}");
+    }
+    assert!(fs::read_to_string(dir.path("index.html")).unwrap().contains("a.txt"));
+}
+
 #[test]
 fn results_become_one_page() {
     let dir = Dir::new("page");

@@ -11,7 +11,7 @@
 //! byte[14:2]=0x4500                                   bytes as they are
 //! ```
 //!
-//! An expression is parsed once into an [`Op`](ops::Op): what to keep and what to set, and where. Checksums are mended by the difference
+//! An expression is parsed once into an `Op`: what to keep and what to set, and where. Checksums are mended by the difference
 //! ([`wire::edit`]), but for `byte`, which touches nothing else. A frame without the field passes as it is. A frame is dropped when its
 //! TTL would reach 0, or a tag would make it too long, and counted.
 

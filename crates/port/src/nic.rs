@@ -2,7 +2,7 @@
 //!
 //! The driver ([`RxDriver`], [`TxDriver`]) is written as for hardware: it posts buffers and frames in rings, tells the card how far
 //! it has come by writing a tail register, and finds what is done by a bit that the card writes back into memory; it reads no
-//! register to poll. The card ([`Card`]) owns the other side of the rings and one end of a [`wire`]. What bridge2004 tweaked is a
+//! register to poll. The card ([`Card`]) owns the other side of the rings and one end of a [`wire`](mod@wire). What bridge2004 tweaked is a
 //! knob each ([`knobs`]), what it saved is counted ([`counts`]), and what a register access or the bus costs is a model with its
 //! source ([`bus`]).
 //!

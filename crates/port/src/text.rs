@@ -8,7 +8,7 @@
 //! ```
 //! Nothing here waits. A FIFO is opened before anybody is at its far end: what is sent until then, and what a slow reader does not
 //! take, stays in a megabyte; then the port is full. A line that has not come whole stays until it has; a line that is no frame is
-//! counted (`port.rx.malformed`), told ([`RxHalf::remarks`](crate::RxHalf::remarks)) and stepped over. The port has ended when its
+//! counted (`port.rx.malformed`), told ([`RxHalf::remarks`]) and stepped over. The port has ended when its
 //! file has, or when who wrote the FIFO is gone; it takes nothing more when who read it is. Stamps are read and not obeyed.
 
 mod lines;

@@ -1,7 +1,7 @@
 //! What happened, counted: counters, drop reasons, the cost ledger, tracepoints; and what is to
 //! happen: knobs.
 //!
-//! One declaration ([`counters!`], [`drop_reasons!`], [`stages!`], [`knobs!`]) gives the struct, the dotted name, and the sentence
+//! One declaration ([`counters!`], `drop_reasons!`, `stages!`, [`knobs!`]) gives the struct, the dotted name, and the sentence
 //! that the documentation and `linerate netstat` print. Writers own their shard, so counting is a plain load, add and
 //! store; readers sum the shards and may be a few events behind.
 

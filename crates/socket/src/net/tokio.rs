@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 const RECV: RecvFlags = RecvFlags { peek: false, dont_wait: true, trunc: false, wait_all: false };
-const SEND: SendFlags = SendFlags { oob: false, dont_wait: true, more: false };
+const SEND: SendFlags = SendFlags { oob: false, dont_wait: true, more: false, record: false };
 
 /// Asks; leaves the waker; asks again.
 fn ask<L: lock::Locks, R>(
