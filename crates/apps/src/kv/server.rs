@@ -112,9 +112,10 @@ fn documents(call: &mut Call<'_>, commands: &[&Command]) {
     }
 }
 
-/// Name, arity (negative: at least), flags, and where its keys are: first, last, step.
+/// Writes name, arity (negative: at least), flags, places of the keys (first, last, step), and
+/// categories; no tips, key specifications or subcommands (redis.io, COMMAND).
 fn describe(call: &mut Call<'_>, command: &Command) {
-    call.out.array(6);
+    call.out.array(10);
     call.out.bulk(command.name.to_ascii_lowercase().as_bytes());
     let arity = match command.arity {
         Arity::Exactly(n) => n as i64,
@@ -135,6 +136,21 @@ fn describe(call: &mut Call<'_>, command: &Command) {
         Keys::Pairs => [1, -1, 2],
     };
     keys.into_iter().for_each(|place| call.out.integer(place));
+    let category = match command.group {
+        "generic" => "@keyspace",
+        "sorted-set" => "@sortedset",
+        "transactions" => "@transaction",
+        "server" => "@admin",
+        "string" => "@string",
+        "hash" => "@hash",
+        "list" => "@list",
+        "set" => "@set",
+        _ => "@connection",
+    };
+    call.out.set(2);
+    call.out.line(if command.effect == Effect::Reads { "@read" } else { "@write" });
+    call.out.line(category);
+    (0..3).for_each(|_| call.out.array(0));
 }
 
 /// A section of INFO: its title, and its fields.

@@ -183,7 +183,7 @@ fn what_clients_ask_before_they_begin() {
             ("CONFIG GET MAXMEM*", "*4|$16|maxmemory-policy|$10|noeviction|$9|maxmemory|$9|268435456|"),
             ("COMMAND COUNT", ":78|"),
             ("COMMAND DOCS get none", "*2|$3|get|*4|$7|summary|$12|Get a string|$5|group|$6|string|"),
-            ("COMMAND INFO none dbsize", "*2|*-1|*6|$6|dbsize|:1|*1|+readonly|:0|:0|:0|"),
+            ("COMMAND INFO none dbsize", "*2|*-1|*10|$6|dbsize|:1|*1|+readonly|:0|:0|:0|*2|+@read|+@admin|*0|*0|*0|"),
             ("COMMAND X", "-ERR unknown subcommand 'X'. Try COMMAND HELP.|"),
             ("GETX a 'b c'", "-ERR unknown command 'GETX', with args beginning with: 'a' 'b c' |"),
             ("\"\\r\\n\\x00\"", "-ERR unknown command '\\r\\n\\x00', with args beginning with: |"),
@@ -199,7 +199,7 @@ fn what_clients_ask_before_they_begin() {
     let commands = rig.say(client, b"COMMAND\r\n");
     let (says, len) = crate::resp::reply::first(commands.as_bytes(), 100).unwrap().unwrap();
     assert_eq!((says, len), (crate::resp::reply::Says::Array(78), commands.len()));
-    assert!(commands.contains("*6\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n"), "{commands}");
+    assert!(commands.contains("*10\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n"), "{commands}");
     assert!(command::COMMANDS.is_sorted_by_key(|command| command.name));
 }
 
@@ -247,7 +247,7 @@ fn a_client_chooses_its_protocol() {
             ("ZSCAN z 0 MATCH b", "*2|$1|0|*2|$1|b|$3|2.5|"),
             ("CONFIG GET save", "%1|$4|save|$0||"),
             ("INFO none", "=4|txt:|"),
-            ("COMMAND INFO ping", "*1|*6|$4|ping|:-1|~1|+readonly|:0|:0|:0|"),
+            ("COMMAND INFO ping", "*1|*10|$4|ping|:-1|~1|+readonly|:0|:0|:0|~2|+@read|+@connection|*0|*0|*0|"),
             ("MULTI", "+OK|"),
             ("GET none", "+QUEUED|"),
             ("HGETALL h", "+QUEUED|"),
