@@ -635,8 +635,11 @@ impl App for Iperf3 {
         }
         let tests: Vec<u32> = self.sessions.iter().map(|(id, _)| id).collect();
         for id in &tests {
-            self.sessions.get_mut(*id).into_iter().for_each(|session| session.terminate(now));
+            let Some(session) = self.sessions.get_mut(*id) else { continue };
+            session.terminate(now);
+            let control = session.control;
             self.follow(*id, now);
+            self.end_if_said(control, *id, now);
         }
         self.retire();
         !tests.is_empty()

@@ -82,7 +82,10 @@ impl Session {
 
     /// The server is to end: its client is told.
     pub(super) fn terminate(&mut self, now: Instant) {
-        if !self.is_over() && self.phase != Phase::Leaving {
+        // The client has all results: only its IPERF_DONE is missing, which may be on its way.
+        if self.phase == Phase::Display {
+            self.enter(Phase::Finished, now);
+        } else if !self.is_over() && self.phase != Phase::Leaving {
             self.test.report_so_far(now);
             self.talk.say(&[SERVER_TERMINATE]);
             self.give_up("interrupt - the server has terminated", "the server has terminated");

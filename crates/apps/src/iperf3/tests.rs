@@ -282,6 +282,28 @@ fn a_client_that_goes_takes_the_test_along() {
 }
 
 #[test]
+fn a_server_that_stops_behind_the_results_has_finished_the_test() {
+    let mut rig = rig(true);
+    let (control, _) = begin(&mut rig, r#"{"tcp":true,"time":1}"#, 1);
+    rig.net.far_send(control, &[4]);
+    assert_eq!(bytes(&mut rig, control), [13]);
+    rig.net.far_send(control, &results(&[(1, 0)]));
+    let answer = bytes(&mut rig, control);
+    assert_eq!(answer.last(), Some(&14));
+    let now = rig.now;
+    crate::app::App::stop(&mut rig.server.app, now);
+    // A stop is not an event of a channel: the next turn carries out what follows from it.
+    let next = rig.client();
+    assert_eq!(bytes(&mut rig, control), [0u8; 0], "no word of an end: it has everything");
+    assert!(rig.net.far_eof(control) && !rig.server.app.is_testing());
+    assert_eq!(bytes(&mut rig, next), [255]);
+    let counts = &rig.server.app.counts;
+    assert_eq!((counts.finished.get(), counts.abandoned.get()), (1, 0));
+    let report: Value = serde_json::from_str(&rig.server.app.take_output()).unwrap();
+    assert_eq!(report.get("error"), None);
+}
+
+#[test]
 fn strangers_are_limited_and_do_not_stop_a_test() {
     let mut rig = rig(false);
     for _ in 0..100 {
