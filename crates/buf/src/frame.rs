@@ -324,10 +324,10 @@ impl Frame {
         }
     }
 
-    /// Bytes free in front.
+    /// Bytes free in front: none in a buffer that is on loan once payload was pulled.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.meta.off()
+        if self.may_push(0) { self.meta.off() } else { 0 }
     }
 
     /// Bytes free behind.

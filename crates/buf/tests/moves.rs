@@ -38,6 +38,7 @@ fn a_borrower_changes_no_byte_that_the_holder_shows() {
                 let mut lent = held.lend().unwrap();
                 assert!(lent.pull(pulled));
                 lent.truncate(cut);
+                assert_eq!(lent.headroom() > 0, pulled == 0);
                 if let Some(front) = lent.push::<4>() {
                     *front = [0xee; 4];
                     assert_eq!(pulled, 0);
