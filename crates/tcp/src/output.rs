@@ -157,7 +157,7 @@ impl Tcb {
         }
         let stamp = self.ts_now(now);
         self.board.on_resent(index, now);
-        self.recovery.on_resent(record.start, record.end, stamp);
+        self.recovery.on_resent(record.start, record.end, stamp, self.ts_now(record.at));
         if self.recovery.unanswered_since == Instant::NEVER {
             self.recovery.unanswered_since = record.at;
         }

@@ -53,6 +53,8 @@ struct Episode {
     copies: Copies,
     /// TSval of the first retransmission.
     retrans_stamp: Option<u32>,
+    /// Some copy has the TSval of the one before it: an echo does not tell them apart.
+    blurred: bool,
     prr_delivered: u32,
     prr_out: u32,
     prr_base: u32,
@@ -173,10 +175,11 @@ impl Recovery {
         matches!(self.ca, Ca::Cwr | Ca::Recovery)
     }
 
-    /// `start..end` left again.
-    pub(crate) fn on_resent(&mut self, start: SeqNum, end: SeqNum, stamp: u32) {
+    /// `start..end` left again with TSval `stamp`; before it left with `before`.
+    pub(crate) fn on_resent(&mut self, start: SeqNum, end: SeqNum, stamp: u32, before: u32) {
         let len = end.since(start);
         let episode = self.episode();
+        episode.blurred |= stamp == before;
         episode.copies.add(start, end);
         episode.retrans_stamp.get_or_insert(stamp);
         episode.prr_out = episode.prr_out.saturating_add(len);

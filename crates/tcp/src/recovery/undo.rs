@@ -11,8 +11,10 @@ impl Tcb {
     /// The ACK passes a copy and echoes it: it filled the hole, so the original was lost, and the reduction stays whatever is
     /// reported as a duplicate later (RFC 3522 3.2). An original whose ACK was delayed is reported with the copy at once.
     pub(super) fn note_real_loss(&mut self, shown: &Shown, seg: &Segment) {
-        let copied = shown.advanced && shown.got.copied_at.is_some() && shown.dsack.is_none();
-        if copied && self.recovery.undo().is_some() && self.echoes(seg) && !self.answers_original(seg) {
+        let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return };
+        let sharp = self.recovery.episode.as_ref().is_some_and(|episode| episode.undo.is_some() && !episode.blurred);
+        let of_copy = self.echoes(seg) && SeqNum(echoed.ecr).at_or_after(SeqNum(self.ts_now(at)));
+        if sharp && of_copy && shown.advanced && shown.dsack.is_none() {
             self.recovery.clear_undo();
         }
     }
@@ -22,7 +24,7 @@ impl Tcb {
         let una = self.snd.una;
         let episode = self.recovery.episode.get_or_insert_default();
         episode.undo = Some(una);
-        episode.retrans_stamp = None;
+        (episode.retrans_stamp, episode.blurred) = (None, false);
         episode.copies.begin(una.minus(self.snd.max_wnd), self.board.under_way_again());
     }
 
