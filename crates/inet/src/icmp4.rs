@@ -224,13 +224,16 @@ impl<L: Locks> Stack<L> {
         let addr = if self.is_local(cx, header.dst) { header.dst } else { Ipv4Addr::UNSPECIFIED };
         let scribe = ip4::Scribe { addr, millis: self.millis_of_options(cx) };
         let options = request.l3_bytes().get(ip4::HEADER_LEN..header.ihl_len).unwrap_or_default();
-        for option in ip4::raw_options(options) {
-            if !matches!(option.first(), Some(&(ip4::Opt::RECORD_ROUTE | ip4::Opt::TIMESTAMP))) {
-                continue;
-            }
+        let is_own = |addr| self.is_own(cx, addr);
+        for kind in [ip4::Opt::RECORD_ROUTE, ip4::Opt::TIMESTAMP] {
+            let Some(option) = ip4::raw_options(options).find(|option| option.first() == Some(&kind)) else { continue };
             let mut option = option.to_vec();
-            let is_own = |addr| self.is_own(cx, addr);
-            if (0..2).all(|_| ip4::record_option(&mut option, scribe, &is_own).is_ok()) {
+            let mut recorded = ip4::record_option(&mut option, scribe, &is_own).is_ok();
+            // One that is full by now is so for one host only: the way out is not counted.
+            if option.get(2).is_some_and(|pointer| usize::from(*pointer) <= option.len()) {
+                recorded &= ip4::record_option(&mut option, scribe, &is_own).is_ok();
+            }
+            if recorded {
                 kept.append(&mut option);
             }
         }

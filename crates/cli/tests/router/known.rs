@@ -197,18 +197,33 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 8).options(&[137, 7, 8, 9, 9, 9, 9, 7, 1]).frame(0)),
     },
     Known {
-        what: "the kernel puts a packet's options into the echo reply or reset for it",
-        why: "RFC 1812 4.3.3.6: echo replies SHOULD have Record Route and Timestamp, which is not done here; for resets nobody asks it",
+        what: "the kernel puts a packet's options into the reset for it",
+        why: "nobody asks for it; RFC 1812 4.3.3.6 does for echo replies, which have Record Route and Timestamp",
         alike: |_, _, theirs| {
             each(&mut Out::default(), theirs, |frame| {
-                if is_routers(frame) && error_of(frame).is_none() {
+                if is_routers(frame) && header_of(frame).is_some_and(|header| header.proto == Proto::TCP) {
                     strip_options(frame);
                 }
             });
         },
         example: || {
+            let syn = Packet::new(FAR, LINKS[0].addr, Proto::TCP, tcp(FAR, LINKS[0].addr, 2, 0));
+            (0, syn.options(&[7, 7, 4, 0, 0, 0, 0]).frame(0))
+        },
+    },
+    Known {
+        what: "the times in an echo reply are not those of the kernel",
+        why: "RFC 791 3.1: as in packets that are passed on",
+        alike: |_, ours, theirs| {
+            each(ours, theirs, |frame| {
+                if is_routers(frame) && error_of(frame).is_none() {
+                    forget_times(frame);
+                }
+            });
+        },
+        example: || {
             let ping = Packet::new(FAR, LINKS[0].addr, Proto::ICMP, icmp(8, 0, 1, b"x"));
-            (0, ping.options(&[7, 7, 4, 0, 0, 0, 0]).frame(0))
+            (0, ping.options(&[68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]).frame(0))
         },
     },
     Known {
@@ -448,6 +463,22 @@ fn strip_options(frame: &mut Vec<u8>) {
     frame[eth::HEADER_LEN] = 0x45;
     let len = frame.len();
     cut(frame, len);
+}
+
+/// Zeros the times of a Timestamp option: each word of flag 0, each second one of flags 1 and 3 (RFC 791 3.1).
+fn forget_times(frame: &mut [u8]) {
+    let Some(header) = header_of(frame) else { return };
+    let options = &packet_of(frame)[20..header.ihl_len];
+    let Some((at, len, flag)) = wire::ip4::raw_options(options).find_map(|option| match option {
+        [68, len, _, flags, ..] => Some((option.as_ptr() as usize - options.as_ptr() as usize, *len, flags & 15)),
+        _ => None,
+    }) else {
+        return;
+    };
+    let (first, step) = if flag == 0 { (4, 4) } else { (8, 8) };
+    for time in (first..usize::from(len) - 3).step_by(step) {
+        set(frame, 20 + at + time, &[0; 4]);
+    }
 }
 
 fn cut(frame: &mut Vec<u8>, len: usize) {

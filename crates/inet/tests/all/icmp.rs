@@ -125,6 +125,9 @@ fn a_recorded_route_and_times_come_back_with_our_entries<L: Locks>() {
     assert_eq!((&times[..4], times[4] & 0x80, times[8] & 0x80), (&[68, 12, 13, 0][..], 0x80, 0x80));
     let stamped = [&[68, 20, 5, 1][..], &[0; 16]].concat();
     let stamped = reply_to(&stamped);
+    // The last room was taken by the way in: the way out is not counted among those without.
+    assert_eq!(reply_to(&[68, 8, 5, 0, 0, 0, 0, 0])[..4], [68, 8, 9, 0]);
+    assert_eq!(reply_to(&[68, 8, 9, 0, 0, 0, 0, 0])[..4], [68, 8, 9, 0x10], "that there was none for us is");
     assert_eq!((&stamped[..8], &stamped[12..16]), (&[&[68, 20, 21, 1][..], &me].concat()[..], &me[..]));
 }
 
