@@ -20,14 +20,25 @@ pub fn run(url: Option<&str>, json: bool, mut words: Vec<String>) -> anyhow::Res
         return Err(Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"));
     };
     match control::request(&socket_of(url), &words, json, PATIENCE) {
-        Ok(answer) if answer.ok => print(&answer.text).map(|()| Exit::Fine),
+        Ok(answer) if answer.ok => print(&printable(&answer.text)).map(|()| Exit::Fine),
         Ok(answer) => {
-            notice(&format!("{}: {}", words.first().map_or("ctl", String::as_str), answer.text.trim_end()));
+            notice(&format!("{}: {}", words.first().map_or("ctl", String::as_str), printable(answer.text.trim_end())));
             Ok(Exit::Failed)
         }
         Err(error @ (ControlError::BadUrl(_) | ControlError::BadWord)) => Err(Fault::usage(error)),
         Err(error) => Err(Fault { exit: Exit::Nobody, what: error.to_string() }.into()),
     }
+}
+
+/// Returns `text` with control characters other than line breaks and tabs escaped: names of ifaces and files are
+/// the host's, and a terminal obeys what it is sent.
+fn printable(text: &str) -> std::borrow::Cow<'_, str> {
+    let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_obeyed) {
+        return text.into();
+    }
+    let escaped = text.chars().map(|c| if is_obeyed(c) { c.escape_default().to_string() } else { c.to_string() });
+    escaped.collect::<String>().into()
 }
 
 /// The place that is meant: a word that is no path is the name of a host that `up` runs, where it puts control sockets.

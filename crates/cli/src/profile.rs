@@ -10,14 +10,16 @@ use anyhow::Context;
 use clap::Parser;
 use lab::profile::{self, Profile, folded, report::Report};
 use std::ffi::OsString;
-use std::fs;
+
+/// Bytes of an earlier profile at most.
+const FOLDED_MAX: u64 = 64 << 20;
 
 /// `profile [OPTIONS] -- COMMAND`.
 pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     let inner = parse(&args.command)?;
     // Read before the command runs: a name that is wrong is best known early.
     let read = |file: &std::path::PathBuf| {
-        let text = fs::read_to_string(file).with_context(|| format!("--diff {}", file.display()));
+        let text = port::os::read_text(file, FOLDED_MAX).with_context(|| format!("--diff {}", file.display()));
         text.and_then(|text| {
             folded::functions(&text).map(|_| text).with_context(|| format!("--diff {}", file.display()))
         })

@@ -103,9 +103,7 @@ fn done(left_out: usize) -> Exit {
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
-    let size = std::fs::metadata(file)?.len();
-    anyhow::ensure!(size <= FILE_MAX, "{size} bytes, of at most {FILE_MAX}");
-    let content = std::fs::read_to_string(file)?;
+    let content = port::os::read_text(file, FILE_MAX)?;
     if file.extension().is_some_and(|kind| kind == "json") {
         serde_json::from_str::<serde_json::Value>(&content)?;
     }

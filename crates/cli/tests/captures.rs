@@ -453,6 +453,16 @@ fn what_cannot_be_written_is_an_error() {
         assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("No space left on device"), "{line}: {output:?}");
     }
+    // As tee: the others go on, and the exit code says that one did not.
+    let mirrored = of(&dir, "mirror -t /dev/full -t copy.pcap -o text f.pcap");
+    expect(&mirrored, 1, 1, "mirror /dev/full: 0 frames, 1 lost: No space left on device");
+    assert_eq!(of(&dir, "grep -c -f udp copy.pcap").stdout, b"1\n");
+    // A target that gets nothing is a capture without packets.
+    expect(&of(&dir, "split --seed 1 -t a.pcap -t b.pcap f.pcap"), 0, 0, "");
+    for name in ["a.pcap", "b.pcap"] {
+        let mut reader = Reader::new(File::open(dir.path(name)).unwrap());
+        assert!(reader.format().is_ok() && reader.read().is_ok(), "{name}");
+    }
     // Sums alone have no capture's header in front of them.
     assert!(of(&dir, "count -q f.pcap").stdout.starts_with(b"1 frames"));
 }

@@ -253,3 +253,39 @@ fn a_file_is_checked_and_run() {
     assert_eq!(out.matches("imbalance           0").count(), 2, "{out}");
     let _ = std::fs::remove_dir(&dir);
 }
+
+/// A host's answer reaches a terminal: what the terminal would obey is shown instead.
+#[test]
+fn control_characters_of_an_answer_are_escaped() {
+    let dir = common::Dir::new("ctl-escapes");
+    let path = dir.path("s.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    for (head, code) in [("ok", 0), ("error", 1)] {
+        let host = std::thread::spawn({
+            let listener = listener.try_clone().unwrap();
+            move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let body = "em0\x1b]0;mine\x07\tup\n";
+                let _ = stream.read(&mut [0; 64]);
+                stream.write_all(format!("{head} {}\n{body}", body.len()).as_bytes()).unwrap();
+            }
+        });
+        let output = run(&mut linerate(&["ctl", "--url", &path, "ip", "link"]));
+        host.join().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert_eq!(output.status.code(), Some(code));
+        let text = String::from_utf8(said).unwrap();
+        assert!(text.contains("em0\\u{1b}]0;mine\\u{7}\tup"), "{text:?}");
+    }
+}
+
+/// A device without an end is no file of text.
+#[test]
+fn files_without_an_end_are_refused() {
+    for (line, code, why) in [
+        ("up --check /dev/zero", 2, "/dev/zero: more than 4194304 bytes"),
+        ("grep --file /dev/zero /dev/null", 2, "/dev/zero: more than 67108864 bytes"),
+    ] {
+        common::refused(line, code, why);
+    }
+}

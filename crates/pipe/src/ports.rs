@@ -384,6 +384,10 @@ fn stopped() -> RunError {
 }
 
 impl Sink for PortSink {
+    fn end(&mut self) -> Result<(), RunError> {
+        self.drain()
+    }
+
     fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         BadLink::check(frames, "sent").map_err(BadOutput::from)?;
         // A port of files takes whatever a buffer holds.

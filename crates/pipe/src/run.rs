@@ -24,6 +24,14 @@ pub trait Sink {
     /// # Errors
     /// Why it takes no more.
     fn write(&mut self, frames: &Frames) -> Result<(), RunError>;
+
+    /// Writes what is still to be written after the last frame.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn end(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
 }
 
 /// Why a run ended before its end.
@@ -59,6 +67,10 @@ impl Source for Input {
 impl Sink for Output {
     fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         Output::write(self, frames)
+    }
+
+    fn end(&mut self) -> Result<(), RunError> {
+        Ok(Output::end(self)?)
     }
 }
 

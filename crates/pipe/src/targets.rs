@@ -47,11 +47,21 @@ impl Target {
         }
     }
 
+    /// Writes what is still to be written after the last frame.
+    fn end(&mut self) {
+        if let Some(Err(why)) = self.sink.as_mut().map(|sink| sink.end()) {
+            self.sink = None;
+            self.why = Some(why.to_string());
+        }
+    }
+
     fn say(&self, out: &mut String, what: &str) {
         let Target { name, written, lost, .. } = self;
         let _ = write!(out, "{what} {name}: {written} frames");
-        if *lost > 0 {
-            let _ = write!(out, ", {lost} lost: {}", self.why.as_deref().unwrap_or_default());
+        match &self.why {
+            Some(why) => _ = write!(out, ", {lost} lost: {why}"),
+            None if *lost > 0 => _ = write!(out, ", {lost} lost"),
+            None => {}
         }
     }
 }
@@ -90,8 +100,18 @@ impl Stage for Mirror {
         Ok(())
     }
 
+    fn finish(&mut self, _: &mut Frames) -> Result<(), StageError> {
+        self.targets.iter_mut().for_each(Target::end);
+        Ok(())
+    }
+
     fn report(&self) -> Option<String> {
         report("mirror", &self.targets)
+    }
+
+    /// As tee(1): what a target did not get is a failure of the whole.
+    fn failed(&self) -> bool {
+        self.targets.iter().any(|target| target.why.is_some())
     }
 }
 
@@ -175,8 +195,17 @@ impl Stage for Split {
         if self.targets.iter().all(|target| target.sink.is_none() && !target.is_row) { Err(gone()) } else { Ok(()) }
     }
 
+    fn finish(&mut self, _: &mut Frames) -> Result<(), StageError> {
+        self.targets.iter_mut().for_each(Target::end);
+        Ok(())
+    }
+
     fn report(&self) -> Option<String> {
         report("split", &self.targets)
+    }
+
+    fn failed(&self) -> bool {
+        self.targets.iter().any(|target| target.why.is_some())
     }
 }
 

@@ -43,6 +43,42 @@ fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Reads a file of text that has at most `most` bytes. What has more, or no end (`/dev/zero`), is an error.
+///
+/// # Errors
+/// The system's; `InvalidData` for more bytes, and for bytes that are not UTF-8.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("more than {most} bytes")));
+    }
+    Ok(text)
+}
+
+/// Returns the effective user id of the process at the other end of a UNIX socket, as it was when it connected
+/// or began to listen (SO_PEERCRED, unix(7)).
+///
+/// # Errors
+/// The system's.
+pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the pointers are to a live structure and its true size.
+    let answer = unsafe {
+        let at = std::ptr::from_mut(&mut peer).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, at, &raw mut len)
+    };
+    if answer == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the effective user id of this process.
+pub fn own_uid() -> u32 {
+    // SAFETY: no arguments, and it never fails.
+    unsafe { libc::geteuid() }
+}
+
 /// Can `fd` be read without waiting? True also when it has ended or failed: the read then says so.
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };

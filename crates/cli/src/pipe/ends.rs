@@ -202,10 +202,7 @@ impl Sinks {
 
     /// Sends what is still held.
     pub fn end(&mut self) -> Result<(), RunError> {
-        match self {
-            Sinks::Stream(output) => Ok(output.end()?),
-            Sinks::Port(sink, _) => sink.drain(),
-        }
+        self.as_sink().end()
     }
 
     /// Reports frames that were not sent; returns whether there were any.
@@ -255,6 +252,10 @@ struct Whole(PortSink, #[expect(dead_code, reason = "the port's other half stays
 impl Sink for Whole {
     fn write(&mut self, frames: &pipe::Frames) -> Result<(), RunError> {
         self.0.write(frames)
+    }
+
+    fn end(&mut self) -> Result<(), RunError> {
+        self.0.drain()
     }
 }
 

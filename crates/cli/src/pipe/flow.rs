@@ -108,7 +108,7 @@ impl GenArgs {
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 A target that fails is left alone from then on, and what it did not get is
-counted: the others go on, as with tee.
+counted: the others go on, as with tee, and the exit code is 1.
 
 Example:
   linerate cat tap:tap0 + mirror -t seen.pcapng -t tap:tap2 + put tap:tap1")]

@@ -98,13 +98,17 @@ pub struct GrepArgs {
     pub unordered: bool,
 }
 
+/// Bytes of a file of patterns at most.
+const PATTERNS_MAX: u64 = 64 << 20;
+
 impl GrepArgs {
     /// What is looked for, and in which files.
     fn wanted(&self) -> anyhow::Result<(Wanted, Vec<PathBuf>)> {
         let mut patterns = self.patterns.clone();
         let mut files: Vec<PathBuf> = self.words.iter().map(PathBuf::from).collect();
         if let Some(path) = &self.file {
-            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string()).map_err(in_two)?;
+            let text = port::os::read_text(path, PATTERNS_MAX).with_context(|| path.display().to_string());
+            let text = text.map_err(in_two)?;
             patterns.extend(text.lines().map(str::to_owned));
         } else if patterns.is_empty() && self.filter.is_none() {
             let Some(first) = self.words.first() else {

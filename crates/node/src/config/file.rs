@@ -56,11 +56,7 @@ pub fn load_network(path: &Path) -> Result<Network, ConfigError> {
 fn text_of(path: &Path) -> Result<String, ConfigError> {
     let file = path.display().to_string();
     let failed = |what: String| ConfigError { file: file.clone(), line: 0, what };
-    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if size > FILE_MAX {
-        return Err(failed(format!("{size} bytes are more than a configuration has ({FILE_MAX})")));
-    }
-    std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))
+    port::os::read_text(path, FILE_MAX).map_err(|error| failed(error.to_string()))
 }
 
 /// Reads a file's `text`, of hosts alone; `file` is its name in messages.

@@ -2,6 +2,7 @@
 
 use super::{ANSWER_MAX, line};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +46,16 @@ pub enum ControlError {
         /// What was wrong.
         why: String,
     },
+    /// The host runs as another user, who could put anything into its answers.
+    #[error("{path}: user {uid} serves it, not you (user {own}) or root: run the command as that user")]
+    Foreign {
+        /// Where.
+        path: String,
+        /// User id of the process that serves the socket.
+        uid: u32,
+        /// Our own.
+        own: u32,
+    },
     /// A word that no line can carry.
     #[error("a word with a line break or another control character cannot be sent")]
     BadWord,
@@ -66,7 +77,7 @@ pub fn path_of(url: &str) -> Result<PathBuf, ControlError> {
 /// Asks the server at `url` (`unix:///path` or a path) one thing and waits for the answer, each step at most `timeout`.
 ///
 /// # Errors
-/// [`ControlError`]. An answer that says no is an [`Answer`].
+/// [`ControlError`]. An answer that says no is an [`Answer`]. A socket of another user is an error, but for root.
 pub fn request(url: &str, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
     let path = path_of(url)?;
     let mut line = if json { "-j ".to_string() } else { String::new() };
@@ -77,12 +88,23 @@ pub fn request(url: &str, words: &[String], json: bool, timeout: Duration) -> Re
     line.push('\n');
     let shown = path.display().to_string();
     let stream = UnixStream::connect(&path).map_err(|error| ControlError::Connect { path: shown.clone(), error })?;
+    let own = port::os::own_uid();
+    let uid =
+        port::os::peer_uid(stream.as_fd()).map_err(|error| ControlError::Connect { path: shown.clone(), error })?;
+    if !is_trusted(uid, own) {
+        return Err(ControlError::Foreign { path: shown, uid, own });
+    }
     exchange(stream, &line, timeout).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             ControlError::Timeout { path: shown, seconds: timeout.as_secs_f64() }
         }
         _ => ControlError::Broken { path: shown, why: error.to_string() },
     })
+}
+
+/// Returns whether user `own` may believe a host that user `uid` runs: its own, and root's; root believes all.
+pub(super) fn is_trusted(uid: u32, own: u32) -> bool {
+    uid == own || uid == 0 || own == 0
 }
 
 fn exchange(stream: UnixStream, line: &str, timeout: Duration) -> io::Result<Answer> {

@@ -185,3 +185,10 @@ fn the_asking_end_says_what_is_wrong() {
     assert!(fault(&url).contains("is it a control socket"));
     other.join().unwrap();
 }
+
+#[test]
+fn only_ones_own_hosts_and_roots_are_believed() {
+    let trusted = [(1000, 1000), (0, 1000), (0, 0), (1001, 0)];
+    assert!(trusted.iter().all(|(uid, own)| client::is_trusted(*uid, *own)));
+    assert!(!client::is_trusted(1001, 1000));
+}
