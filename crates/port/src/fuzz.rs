@@ -9,7 +9,9 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
-use crate::pcap::{Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Section, Writer, append_record, written};
+use crate::pcap::{
+    Direction, Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Section, Writer, append_record, written,
+};
 use crate::spec::Spec;
 use crate::text::{Line, Lines};
 use std::io::{self, Read};
@@ -35,6 +37,9 @@ pub fn pcap(data: &[u8]) {
                 record.ts_ns %= u64::from(u32::MAX) * 1_000_000_000; // as far as its seconds reach
             }
             writer.write(&Record { data, options, ..*record }).unwrap();
+            if format == Format::Pcapng && options.is_empty() {
+                *options = direction_option(record.direction);
+            }
         }
         let bytes = writer.into_inner();
         let again = records(Reader::new(&bytes[..]));
@@ -42,6 +47,15 @@ pub fn pcap(data: &[u8]) {
         assert!(again.0 == wanted, "written and read again it is not the same");
     }
     like(&whole.0, &whole.2);
+}
+
+/// The option that the writer writes for a direction of which the file had no option.
+fn direction_option(direction: Direction) -> Vec<u8> {
+    match direction {
+        Direction::Unknown => Vec::new(),
+        Direction::Inbound => vec![2, 0, 4, 0, 1, 0, 0, 0],
+        Direction::Outbound => vec![2, 0, 4, 0, 2, 0, 0, 0],
+    }
 }
 
 /// Written with the interfaces of its own file and read again, all is the same but for times that a
@@ -59,7 +73,12 @@ fn like(all: &Records, section: &Section) {
     assert_eq!((error, section.interfaces), (None, described));
     let timeless = |all: &Records| {
         let mut all = all.clone();
-        all.iter_mut().for_each(|(record, ..)| record.ts_ns = 0);
+        for (record, _, options) in &mut all {
+            record.ts_ns = 0;
+            if options.is_empty() {
+                *options = direction_option(record.direction);
+            }
+        }
         all
     };
     assert!(timeless(&again) == timeless(all), "written with its interfaces and read again it is not the same");

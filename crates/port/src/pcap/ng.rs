@@ -44,7 +44,11 @@ impl Numbers {
         while let (Some(code @ 1..), Some(len)) = (self.u16(options, 0), self.u16(options, 2)) {
             let len = usize::from(len);
             let Some(value) = options.get(4..4 + len) else { return };
-            let swapped = match form(code) {
+            let form = match form(code) {
+                Form::Number if !matches!(len, 4 | 8) => Form::Left, // a number of another width is none
+                form => form,
+            };
+            let swapped = match form {
                 Form::Left => 0,
                 Form::Bytes => len,
                 Form::Number if self.big_endian => 0,
@@ -52,7 +56,7 @@ impl Numbers {
                 Form::Enterprise if self.big_endian => len.saturating_sub(4),
                 Form::Enterprise => len,
             };
-            if form(code) != Form::Left {
+            if form != Form::Left {
                 out.extend_from_slice(&code.to_le_bytes());
                 out.extend_from_slice(&(len as u16).to_le_bytes());
                 let (numbers, bytes) = value.split_at(len - swapped);
@@ -221,7 +225,8 @@ pub fn packet(
     let end = end.ok_or(Fault::Length { len: captured.into(), what: "the packet is longer than its block" })?;
     let options = body.get(end.next_multiple_of(4)..).unwrap_or_default();
     let options = if ty == SIMPLE_PACKET { &[] } else { options };
-    let flags = numbers.option(options, 2).and_then(|value| numbers.u32(value, 0)).unwrap_or(0);
+    let flags = numbers.option(options, 2).filter(|value| value.len() == 4);
+    let flags = flags.and_then(|value| numbers.u32(value, 0)).unwrap_or(0);
     let direction = match flags & 3 {
         1 => Direction::Inbound,
         2 => Direction::Outbound,

@@ -128,7 +128,7 @@ fn which_way_a_name_goes() {
 #[test]
 fn a_bad_line_is_counted_told_and_stepped_over() {
     let dir = Dir::new("bad");
-    let long = "0".repeat(300_000);
+    let long = "0".repeat(2 * wire::text::MAX_READ);
     let text = [&line(2, 1), "no frame\n\n", &long, "\n", &line(3, 1), "00 1\n", &line(4, 1)].concat();
     let a = dir.file("a", &text);
     let mut port = open_spec(&format!("text:{a}"));

@@ -101,18 +101,15 @@ fn a_full_port_counts_what_it_took_and_nothing_else() {
     lan.assert_balanced();
 }
 
-/// A file that cannot be written to, and lines that nobody reads.
+/// A capture, and lines, whose reader goes away.
 #[test]
-fn a_file_or_pipe_that_fails_is_no_place_to_send_to() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
-    for spec in ["pcap(read=off):/dev/full".to_string(), format!("text(read=off):/proc/self/fd/{fd}")] {
+fn a_pipe_that_fails_is_no_place_to_send_to() {
+    for kind in ["pcap", "text"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let spec = format!("{kind}(read=off):/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
         let (mut lan, sim) = lan(2, 1, 0);
-        if let Err(why) = lan.say(&format!("ifconfig bridge0 addm {spec}")) {
-            println!("skipped: {spec}: {why}");
-            continue;
-        }
+        lan.say(&format!("ifconfig bridge0 addm {spec}")).unwrap();
+        drop(reader);
         for _ in 0..300 {
             (0..20).for_each(|_| lan.send(0, &[frame(9, 1), vec![7; 1000]].concat()));
             lan.turn();
