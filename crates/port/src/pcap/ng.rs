@@ -275,7 +275,7 @@ pub struct Stripped {
 impl Stripped {
     /// `fcs`: bytes that the file announces. A capture cut short may have some of them, or none.
     pub fn of(linktype: u16, fcs: u32, captured: u32, orig_len: u32) -> Stripped {
-        if linktype != LINKTYPE_ETHERNET {
+        if linktype != LINKTYPE_ETHERNET || fcs == 0 {
             return Stripped { captured: 0, orig_len };
         }
         let missing = orig_len.saturating_sub(captured);
