@@ -299,13 +299,10 @@ impl Root {
         Ok((source, self.meta(name)?))
     }
 
-    /// Opens a file to be written, from `offset` (which must not lie behind its end).
-    ///
-    /// # Errors
-    /// `Denied`, `Exists`, `NotFound` (its directory), `NotPlain`, `NoSpace`, `Io`.
-    pub fn create(&self, name: &Name, offset: u64) -> Result<Sink, Refusal> {
+    /// Returns the directory in which the file can be written; `None` for the file that discards what it gets.
+    fn writable(&self, name: &Name) -> Result<Option<&Path>, Refusal> {
         match self.builtin(name) {
-            Some(Builtin::Null) => return Ok(Sink::null()),
+            Some(Builtin::Null) => return Ok(None),
             Some(_) => return Err(Refusal::Denied),
             None => {}
         }
@@ -313,6 +310,15 @@ impl Root {
         if self.meta(name).is_ok_and(|meta| meta.is_dir) {
             return Err(Refusal::NotPlain);
         }
+        Ok(Some(dir))
+    }
+
+    /// Opens a file to be written, from `offset` (which must not lie behind its end).
+    ///
+    /// # Errors
+    /// `Denied`, `Exists`, `NotFound` (its directory), `NotPlain`, `NoSpace`, `Io`.
+    pub fn create(&self, name: &Name, offset: u64) -> Result<Sink, Refusal> {
+        let Some(dir) = self.writable(name)? else { return Ok(Sink::null()) };
         let file = disk::create(dir, name, self.uploads == Uploads::Replace, offset)?;
         let left = self.upload_max.checked_sub(offset).ok_or(Refusal::NoSpace)?;
         Ok(Sink::file(file, left))
@@ -323,15 +329,7 @@ impl Root {
     /// # Errors
     /// As [`Root::create`].
     pub fn append(&self, name: &Name) -> Result<Sink, Refusal> {
-        match self.builtin(name) {
-            Some(Builtin::Null) => return Ok(Sink::null()),
-            Some(_) => return Err(Refusal::Denied),
-            None => {}
-        }
-        let dir = self.dir.as_ref().filter(|_| self.uploads != Uploads::Refused).ok_or(Refusal::Denied)?;
-        if self.meta(name).is_ok_and(|meta| meta.is_dir) {
-            return Err(Refusal::NotPlain);
-        }
+        let Some(dir) = self.writable(name)? else { return Ok(Sink::null()) };
         let (file, len) = disk::append(dir, name, self.uploads == Uploads::Replace)?;
         Ok(Sink::file(file, self.upload_max.saturating_sub(len)))
     }

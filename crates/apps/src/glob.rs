@@ -43,7 +43,7 @@ impl<'p> Glob<'p> {
     /// [`Exhausted`].
     pub fn matches(&self, text: &[u8], fuel: &mut Fuel) -> Result<bool, Exhausted> {
         let (mut at, mut rest) = (self.pattern, text);
-        // Behind the last `*`: the pattern, and the text from which it was tried last.
+        // The pattern after the last `*`, and the text from which it was tried last.
         let mut star: Option<(&[u8], &[u8])> = None;
         loop {
             fuel.0 = fuel.0.checked_sub(1).ok_or(Exhausted)?;
@@ -69,7 +69,7 @@ impl<'p> Glob<'p> {
         }
     }
 
-    /// Returns whether the first element of a pattern matches a byte, and the pattern behind it.
+    /// Returns whether the first element of a pattern matches a byte, and the rest of the pattern.
     fn element<'a>(&self, pattern: &'a [u8], byte: u8) -> (bool, &'a [u8]) {
         match pattern {
             [] => (false, pattern),

@@ -141,13 +141,13 @@ pub enum Refusal {
     Database,
     /// No room for more.
     Full,
-    /// MULTI behind MULTI.
+    /// MULTI within a transaction.
     Nested,
     /// EXEC or DISCARD without MULTI.
     NoTransaction(&'static str),
-    /// WATCH behind MULTI.
+    /// WATCH within a transaction.
     WatchInside,
-    /// A command that changes the protocol behind MULTI.
+    /// A command that changes the protocol, within a transaction.
     NotInside,
     /// EXEC of a transaction of which a request was refused.
     Aborted,

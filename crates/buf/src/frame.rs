@@ -474,8 +474,8 @@ impl Frame {
         Some(unsafe { &*self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
-    /// Grows by `n` bytes behind and gives them to be written; `None` if the tailroom is too small, or the buffer is on loan: what lies behind a
-    /// frame that was cut short is the holder's payload.
+    /// Grows the frame by `n` bytes at its end and returns them to be written; `None` if the tailroom is too
+    /// small, or the buffer is on loan: after a truncation the bytes behind are the holder's payload.
     #[inline(always)]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.tailroom() || self.is_lent() {
@@ -487,7 +487,7 @@ impl Frame {
         Some(unsafe { std::slice::from_raw_parts_mut(self.at(start), n) })
     }
 
-    /// Copies `bytes` behind; `None` as with [`Frame::append`].
+    /// Appends a copy of `bytes`; `None` as with [`Frame::append`].
     #[inline(always)]
     pub fn extend(&mut self, bytes: &[u8]) -> Option<()> {
         self.append(bytes.len())?.copy_from_slice(bytes);

@@ -24,7 +24,7 @@ fn numbers(burst: &Burst) -> Vec<u8> {
     burst.as_slice().iter().map(|frame| frame.bytes()[0]).collect()
 }
 
-/// What a holder keeps to be sent again is not changed by whoever has it on loan, whatever that pulls, cuts and writes.
+/// A borrower that pulls, truncates and writes changes no byte that the holder keeps for retransmission.
 #[test]
 fn a_borrower_changes_no_byte_that_the_holder_shows() {
     const KEPT: &[u8; 16] = b"kept until acked";

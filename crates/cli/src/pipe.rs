@@ -297,7 +297,7 @@ fn stream_ended(ran: Result<(), RunError>, undone: bool, stream: &StreamArgs) ->
     }
 }
 
-/// Where frames go; nowhere if there are none to write.
+/// Opens the sink of a row: the port that `to` names, standard output, or none if no stage passes frames.
 fn open_sink(passes: bool, to: Option<To>, format: Format, tick: u64) -> anyhow::Result<ends::Sinks> {
     match to {
         None if !passes => Ok(ends::Sinks::Stream(Output::new(std::io::sink(), format, tick))),

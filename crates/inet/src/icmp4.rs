@@ -411,8 +411,8 @@ mod tests {
         asked.filter(|dst| limiter.error_allowed(*dst, RATE, now)).count() as u64
     }
 
-    /// What a destination gets is a quarter, and up to a quarter of that more, by a secret of the host: the limit cannot be known from
-    /// outside (CVE-2020-25705).
+    /// The limit of one destination is a quarter of the rate and, by a secret of the host, up to a quarter of that
+    /// more: it cannot be counted from outside (CVE-2020-25705).
     #[test]
     fn the_share_of_a_destination_is_a_secret() {
         let by_key: BTreeSet<u64> = (0..500).map(|seed| share(seed, 0x0a00_0001)).collect();
@@ -422,7 +422,7 @@ mod tests {
         assert!(by_destination.len() >= 55, "of 63 shares {} occur", by_destination.len());
     }
 
-    /// What all get together is up to an eighth less, another number each second and on each host.
+    /// The limit of all destinations is lower than the rate by up to an eighth, drawn anew each second and on each host.
     #[test]
     fn the_limit_of_all_is_a_secret_and_changes_each_second() {
         let spread = |numbers: BTreeSet<u64>| {

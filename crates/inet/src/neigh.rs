@@ -11,7 +11,7 @@
 //! table full costs a few comparisons a packet and not a walk through the table. Neighbors in use and permanent ones are
 //! not in it: a flood of strangers neither pushes them out nor, as it makes room for the next itself, keeps new ones out.
 //!
-//! A scan of an attached subnet asks for addresses that nobody has (RFC 6583). Its cost is bounded three times:
+//! A scan of an attached subnet resolves addresses that no host has (RFC 6583). Its cost is bounded in three ways:
 //!
 //! - Incomplete entries fill at most half of the table; beyond that the oldest is removed for a new one.
 //! - In a full table an Incomplete entry that has gone a second without an answer is removed before an idle one is, and
@@ -80,7 +80,7 @@ impl Entry {
         Entry { mac, state, since: now, tries: 0, used, pending: VecDeque::new(), place: None, serial: 0 }
     }
 
-    /// May it go to make room? Incomplete entries have a queue of their own.
+    /// Returns whether the entry can be evicted for a new one. Incomplete entries have a queue of their own.
     fn is_idle(&self) -> bool {
         self.state == State::Stale || self.state == State::Reachable && self.used == Instant::ZERO
     }
@@ -108,7 +108,8 @@ pub struct Neighbor<A = Ipv4Addr> {
 pub enum Resolved {
     /// Send it there.
     To(Frame, Mac),
-    /// It waits; the first for an address also asks. Packets dropped for it are in [`Table::take_ended`].
+    /// The packet is queued; the first for an address starts its resolution. Packets dropped to make room are in
+    /// [`Table::take_ended`].
     Waits {
         /// Send an ARP request.
         ask: bool,
@@ -200,10 +201,10 @@ impl<A: Address> Idle<A> {
     }
 }
 
-/// The Incomplete entries' keys by serial number, that is, asked for longest first.
+/// Keys of the Incomplete entries by serial number: the longest unresolved first.
 struct Asked<A> {
     all: BTreeMap<u64, (Instant, (IfaceId, A))>,
-    /// Those with packets.
+    /// Entries with queued packets.
     holding: BTreeMap<u64, (IfaceId, A)>,
     serial: u64,
 }
@@ -322,7 +323,7 @@ impl<A: Address> Table<A> {
         share.min(self.held.saturating_sub(lacking)).max(1)
     }
 
-    /// Drops the first packet of the entry that was asked for longest; `false` if none waits.
+    /// Drops the first packet of the longest unresolved entry; `false` if none is queued.
     fn drop_oldest(&mut self) -> bool {
         let Some(first) = self.asked.holding.first_entry() else { return false };
         let Some(entry) = self.entries.get_mut(first.get()) else {
@@ -352,7 +353,7 @@ impl<A: Address> Table<A> {
         removed || self.displace()
     }
 
-    /// Removes the Incomplete entry that was asked for longest, with its packets.
+    /// Removes the longest unresolved entry with its packets.
     fn displace(&mut self) -> bool {
         let Some((_, &(_, (iface, addr)))) = self.asked.all.first_key_value() else { return false };
         let Some(pending) = self.remove(iface, addr) else { return false };

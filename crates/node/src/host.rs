@@ -183,7 +183,7 @@ pub struct Host<L: Locks> {
     pub(crate) inputs: Guarded<L, Inputs>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
-    /// What ports that were removed had given to the stack, and been given by it.
+    /// Frames that removed ports had passed to the stack, and frames that the stack had passed to them.
     removed: [AtomicU64; 2],
     captures: Arc<Captures>,
     /// Who it was joined to when it was made.

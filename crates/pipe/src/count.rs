@@ -108,7 +108,7 @@ pub struct Count {
     json: bool,
     /// None in a copy for another thread: the first one speaks.
     say: Option<Say>,
-    /// Why the sums of an interval could not be written.
+    /// Error of writing the sums of an interval.
     failed: Option<io::Error>,
 }
 

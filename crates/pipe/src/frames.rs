@@ -44,7 +44,7 @@ const FULL: usize = 256 * 1024;
 /// What a frame takes at most.
 const MOST: usize = HEADROOM + MAX_FRAME + SLACK;
 
-/// What a capture's record says beside bytes and time, where it says more than the usual.
+/// Metadata of a capture's record beside bytes and time, where it differs from the usual.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
     /// Bytes at the frame's end that were not captured.
@@ -170,7 +170,7 @@ impl Frames {
         true
     }
 
-    /// Appends a copy with what a capture says about it, as [`Frames::push`] does.
+    /// Appends a copy with its metadata, as [`Frames::push`] does.
     pub fn push_about(&mut self, frame: &[u8], time: Time, about: &About) -> bool {
         let pushed = self.push(frame, time);
         if pushed
@@ -183,7 +183,7 @@ impl Frames {
         pushed
     }
 
-    /// Appends copies of the frames of `from`, with all that is said about them.
+    /// Appends copies of the frames of `from` with their metadata and origin.
     pub fn append(&mut self, from: &Frames) {
         self.describe(from.section());
         for at in 0..from.len() {
@@ -193,7 +193,7 @@ impl Frames {
         }
     }
 
-    /// What is known about the frame at `index` beside bytes and time.
+    /// Returns the metadata of the frame at `index`.
     pub fn about(&self, index: usize) -> &About {
         let about = self.list.get(index).map_or(0, |item| item.about as usize);
         about.checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
@@ -305,12 +305,12 @@ impl FrameMut<'_> {
         self.item.time
     }
 
-    /// What is known about it beside bytes and time.
+    /// Returns its metadata.
     pub fn about(&self) -> &About {
         (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
     }
 
-    /// The frame ends where its bytes end: nothing is missing behind them.
+    /// Records that the frame was captured whole.
     fn set_whole(&mut self) {
         if let Some(about) = (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get_mut(at)) {
             about.cut = 0;

@@ -98,7 +98,7 @@ pub struct Input {
     tally: Tally,
     /// Streams that are read after this one.
     following: VecDeque<Stream>,
-    /// Form that was asked for.
+    /// Form that the caller requires; otherwise the first bytes decide.
     asked: Option<Format>,
     /// An error that is returned when the frames before it have been.
     failed: Option<BadInput>,

@@ -17,7 +17,7 @@ pub struct Encoder {
     packet: Vec<u8>,
 }
 
-/// Why frames cannot be written in a form.
+/// Error of frames that a form cannot hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadOutput {
     /// Text and binary records have Ethernet frames.
@@ -26,9 +26,9 @@ pub enum BadOutput {
     /// A pcap file has one link type.
     #[error("packets of link types {first} and {other} do not fit into one pcap file: use -o pcapng")]
     LinkTypes {
-        /// That of the file.
+        /// Link type of the file.
         first: u16,
-        /// That of the packet.
+        /// Link type of the packet.
         other: u16,
     },
     /// A binary record's length has 16 bits.
@@ -165,7 +165,7 @@ impl Output {
     /// Writes a batch, and passes it on at once: whoever reads may be waiting.
     ///
     /// # Errors
-    /// What writing says, `BrokenPipe` when nobody reads any more; [`BadOutput`].
+    /// Those of the stream, `BrokenPipe` when its reader has gone; [`BadOutput`].
     pub fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         let mut out = std::mem::take(&mut self.out);
         let used = self.encoder.encode(frames, &mut out);
@@ -195,7 +195,7 @@ impl Output {
         self.write_bytes(&[], None)
     }
 
-    /// What stands in front of frames with this origin: a header, and interfaces that were not described yet.
+    /// Returns the bytes in front of frames with this origin: a header, and descriptions of new interfaces.
     fn header(&mut self, section: Option<&Section>) -> Vec<u8> {
         let known = section.map_or(0, |section| section.interfaces.len());
         if self.described.is_some_and(|described| known <= described) {

@@ -28,7 +28,7 @@ pub trait Sink {
     /// Writes what is still to be written after the last frame.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Those of writing.
     fn end(&mut self) -> Result<(), RunError> {
         Ok(())
     }

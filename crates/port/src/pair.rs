@@ -105,7 +105,7 @@ impl RingTx {
 }
 
 impl RingTx {
-    /// Drops what nobody will take any more.
+    /// Drops the queued frames of an end whose reader is gone.
     #[cold]
     fn lose(&mut self, from: &mut Burst) -> usize {
         let lost = from.len();

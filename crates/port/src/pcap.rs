@@ -116,7 +116,7 @@ impl Interface {
     }
 }
 
-/// What a file says about its packets' origin: its interfaces, and in pcapng the capturing machine.
+/// Description of the packets' origin in a file: its interfaces and, in pcapng, the capturing machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Section {
     /// The file's format.

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const BYTES: usize = 1_000_000;
 
-/// What the sender's counters show after a stream of [`BYTES`].
+/// Counters of the sender after a stream of [`BYTES`].
 #[derive(Debug)]
 struct Seen {
     /// Segments with text, copies included.
@@ -111,8 +111,8 @@ fn a_real_loss_is_not_undone() {
     }
 }
 
-/// A frame is damaged after its checksum was made, so that the receiver drops it, whoever was to make the checksum: before, a
-/// port that leaves checksums out summed the damage too, and the reader had wrong bytes.
+/// A frame is damaged after its checksum is made, also where that is left to the port: otherwise the checksum would cover the
+/// damage and the reader would get wrong bytes.
 #[test]
 fn damage_is_seen_where_checksums_are_left_to_the_port() {
     for (options, seed) in [("", 1), ("(csum=on)", 2), ("(tso=on)", 3), ("(csum=on,tso=on)", 4)] {

@@ -6,12 +6,12 @@
 
 use crate::{Counter, Described, Entry};
 
-/// What a frame's end means to whoever sent it.
+/// Kind of a drop reason: a loss, or the normal end of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It is lost, or was refused.
+    /// The frame was lost or refused.
     Lost,
-    /// It did what it was sent for: read and used, merged into another frame, or sent on as others.
+    /// The frame served its purpose: read and used, merged into another frame, or sent on as fragments.
     Consumed,
 }
 
@@ -111,7 +111,7 @@ drop_reasons! {
     BridgeNoCarrier = "bridge.in" . no_carrier,
     /// Bridge: its destination is at a port that is administratively down.
     BridgePortDown = "bridge.in" . port_down,
-    /// Bridge: its destination is at a port whose device is gone, or that nobody reads.
+    /// Bridge: its destination is at a port whose device is gone, or whose pipe has no reader.
     BridgePortGone = "bridge.in" . port_gone,
     /// Bridge: its destination is at a port that is not in its VLAN (IEEE 802.1Q 8.6.4).
     BridgeVlanOut = "bridge.in" . vlan_out,
@@ -167,7 +167,7 @@ drop_reasons! {
     NeighTimeout = "inet.neigh" . timeout,
     /// More packets were waiting for this neighbor than the pending queue holds: the oldest went.
     NeighQueueFull = "inet.neigh" . queue_full,
-    /// Packets waiting for neighbors occupy their share of the pool: one for the neighbor asked for longest was dropped.
+    /// Packets waiting for neighbors fill their share of the pool: dropped for a packet to a later neighbor.
     NeighShareFull = "inet.neigh" . share_full,
     /// Waiting for a neighbor that had not answered when its entry was removed for another's (RFC 6583 7).
     NeighDisplaced = "inet.neigh" . displaced,

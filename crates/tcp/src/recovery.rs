@@ -53,7 +53,7 @@ struct Episode {
     copies: Copies,
     /// TSval of the first retransmission.
     retrans_stamp: Option<u32>,
-    /// Some copy has the TSval of the one before it: an echo does not tell them apart.
+    /// A copy has the TSval of the transmission before it, so that an echo matches both.
     blurred: bool,
     prr_delivered: u32,
     prr_out: u32,
@@ -122,7 +122,7 @@ pub(crate) struct Shown {
     pub backoff: u8,
 }
 
-/// What an ACK in Recovery says of the reduction.
+/// Result of an ACK in Recovery for the reduction of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doubt {
     None,

@@ -25,7 +25,7 @@ pub(crate) mod mark {
     pub const FIN: u8 = 1 << 4;
     /// Was sent with PSH.
     pub const PSH: u8 = 1 << 5;
-    /// Was taken for lost, and spared by an undo.
+    /// Marked lost, and unmarked by an undo.
     pub const SPARED: u8 = 1 << 6;
 }
 
@@ -415,8 +415,9 @@ impl Scoreboard {
 
     /// RFC 8985 6.2 step 5: what left before the latest delivered, and longer ago than `wait`, is lost.
     ///
-    /// What an undo spared counts as sent at that time, and `spared_wait` takes the place of `wait`: what passed it before
-    /// was no evidence. Returns the bytes found lost, and when what left before the latest delivered is due.
+    /// For segments unmarked by an undo, the time of the undo replaces the time of sending and `spared_wait` replaces `wait`:
+    /// segments that overtook them before are no evidence of loss. Returns the bytes found lost, and the time at which the
+    /// next segment sent before the latest delivered one is due.
     pub(crate) fn detect_lost(
         &mut self,
         latest: (Instant, SeqNum),

@@ -285,8 +285,8 @@ mod tests {
         Ends { local: 1, remote: (n >> 16).into(), local_port: L4Port(80), remote_port: L4Port(n as u16) }
     }
 
-    /// Where a stranger's entry lies depends on each half of the key: each bit is as often set as not, give or take five
-    /// standard deviations.
+    /// An entry's slot depends on both halves of the key: each bit is set as often as not, within five standard
+    /// deviations.
     #[test]
     fn places_depend_on_all_of_the_key() {
         let word = |n: u64| Key(n, 3).sip13(&[n]);
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Ends that collide under one key do not under another: whoever found some has found nothing (a flood of one chain).
+    /// Tuples that collide under one key do not under another, so that a flood of one chain cannot be prepared.
     #[test]
     fn collisions_do_not_outlive_the_key() {
         const CHAINS: u32 = 1024;

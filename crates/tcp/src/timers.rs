@@ -68,7 +68,7 @@ impl Tcb {
         self.rare.as_ref().and_then(|rare| rare.pace_at).map_or(next, |pace_at| next.min(pace_at))
     }
 
-    /// Takes the RST that a connection leaves behind which [`Tcb::on_timer`] ended for want of an answer to keepalives.
+    /// Takes the RST to be sent for a connection that [`Tcb::on_timer`] ended because keepalives were not answered.
     pub fn take_reset_due(&mut self) -> Option<Out> {
         self.rare.as_mut().and_then(|rare| rare.reset.take())
     }

@@ -86,7 +86,7 @@ impl Hasher for KeyedHasher {
 mod tests {
     use super::*;
 
-    /// How often each bit is set under 4096 keys.
+    /// Counts for how many of 4096 keys each bit is set.
     fn ones(hash: impl Fn(u64) -> u64) -> Vec<u64> {
         let hashes: Vec<u64> = (0..4096).map(hash).collect();
         (0..64).map(|bit| hashes.iter().map(|hash| hash >> bit & 1).sum()).collect()

@@ -6,7 +6,7 @@ use crate::files::{Meta, Uploads};
 /// The names, in the order in which they are written.
 const NAMES: [&str; 4] = ["type", "size", "modify", "perm"];
 
-/// The facts that a client wants: all of them unless OPTS MLST says otherwise.
+/// Facts listed for a client: all of them, or those that it chose by OPTS MLST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts([bool; NAMES.len()]);
 

@@ -62,7 +62,7 @@ fn indented(report: &Value) -> String {
 ///
 /// Stock iperf3 counts datagrams from the beginning of the test. From 3.14 on it also sends how
 /// many of them it omitted; up to 3.13 the reader subtracts its own omitted ones. A receiver of
-/// those versions does not tell how many it missed while nothing counted: they stay among the lost.
+/// those versions does not report losses during the omission apart: they stay in the lost count.
 fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
     // The sum over all streams must fit a number too.
     let is_count = |n: &u64| *n < 1 << 53;

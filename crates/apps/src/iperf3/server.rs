@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Connections that have not said yet what they are, or are being told that they are not wanted.
+/// Maximum number of connections that have not sent their cookie yet, or are being refused.
 const STRANGERS_MAX: usize = 64;
-/// Those of one address.
+/// Maximum number of such connections of one address.
 const STRANGERS_PER_PEER: usize = 32;
 /// Bytes of output kept until somebody takes them.
 const OUTPUT_MAX: usize = 16 << 20;

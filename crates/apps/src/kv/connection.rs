@@ -35,7 +35,7 @@ pub(super) fn select(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// The connection ends behind the reply: [`super::conn`] sees to it.
+/// The connection is closed after the reply, by [`super::conn`].
 pub(super) fn quit(call: &mut Call<'_>) -> Done {
     call.out.ok();
     Ok(())

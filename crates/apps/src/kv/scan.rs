@@ -12,7 +12,7 @@ type Done = Result<(), Refusal>;
 
 /// Steps of matching that one request may take: some tenths of a second.
 const FUEL: Fuel = Fuel(1 << 26);
-/// Names that SCAN looks at unless COUNT says otherwise (redis.io, SCAN).
+/// Default of SCAN's COUNT: names visited by one call (redis.io, SCAN).
 const COUNT: usize = 10;
 
 pub(super) fn keys(call: &mut Call<'_>) -> Done {

@@ -1,4 +1,4 @@
-//! Commands about the server: what clients and monitors ask.
+//! Commands about the server, for clients and monitors.
 
 use super::Refusal;
 use super::command::{self, Arity, COMMANDS, Call, Command, Effect, Keys};
@@ -65,7 +65,7 @@ pub(super) fn config(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// COMMAND, COMMAND COUNT, COMMAND INFO, COMMAND DOCS, COMMAND LIST: redis-cli asks when it begins.
+/// COMMAND and its subcommands COUNT, INFO, DOCS and LIST. redis-cli sends COMMAND DOCS when it starts.
 pub(super) fn command(call: &mut Call<'_>) -> Done {
     let named = call.args.from(2);
     match call.args.get(1).to_ascii_uppercase().as_slice() {

@@ -35,22 +35,22 @@ pub enum Running {
     Down,
 }
 
-/// Whether a port's device carries frames, as far as anybody can tell.
+/// Link state of a port's device. A device without a driver that reports it counts as up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Carrier {
-    /// It does.
+    /// The device carries frames.
     #[default]
     Up,
-    /// It has no link.
+    /// The device has no carrier.
     None,
-    /// It is administratively down.
+    /// The device is administratively down.
     Down,
-    /// It is gone, or nobody reads what it sends.
+    /// The device was removed, or its pipe has no reader.
     Gone,
 }
 
 impl Carrier {
-    /// Why a frame for such a port is dropped.
+    /// Returns the drop reason of a frame for a port in this state.
     fn reason(self) -> Option<DropReason> {
         match self {
             Carrier::Up => None,
@@ -116,7 +116,7 @@ impl Bridge {
         self.extra(port).map(|extra| extra.carrier)
     }
 
-    /// Why a frame may not go to a port that is no partner of the port it came through.
+    /// Returns the drop reason of a frame that may not be forwarded to port `to`.
     #[cold]
     pub(super) fn apart(&self, to: PortNo) -> DropReason {
         self.carrier(to).and_then(Carrier::reason).unwrap_or(DropReason::BridgeApart)

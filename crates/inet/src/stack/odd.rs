@@ -3,7 +3,7 @@
 use super::CHUNK;
 use buf::{Burst, Frame};
 
-/// Which frames of a chunk are not what nearly every frame is, and go the long way.
+/// Bit mask of the frames of a chunk that take the slow path.
 ///
 /// Layers look at a chunk's frames where they lie and move none: passing each on to the next layer's burst cost 11
 /// instructions a layer. Only when something is odd the chunk goes round once.

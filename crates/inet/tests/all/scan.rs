@@ -1,6 +1,6 @@
-//! Scans of attached subnets (RFC 6583): thousands of addresses that nobody has, through a router and from a host.
+//! Scans of thousands of unused addresses of an attached subnet (RFC 6583), through a router and from a host.
 //!
-//! Neighbors that are there go on undisturbed, new ones are resolved, and what waits is a bounded part of the pool.
+//! Existing neighbors stay reachable, new ones are resolved, and waiting packets hold a bounded part of the pool.
 
 use crate::common::packets::*;
 use crate::common::six::*;
@@ -131,7 +131,7 @@ fn a_scan_through_a_router_leaves_conversations_alone6<L: Locks>() {
     h.sent(EM1);
 }
 
-/// The same from a socket of the host itself.
+/// A scan from a socket of the host itself.
 fn a_scan_from_a_host_leaves_conversations_alone<L: Locks>() {
     let h = Host::<L>::new();
     h.route("10.9.0.0/16", Via::Link(EM0));

@@ -616,8 +616,8 @@ fn single_bytes_do_not_use_up_the_pool() {
     pair.end();
 }
 
-/// RFC 6583: a connection goes on while its host sends to thousands of addresses of its subnet that nobody has, and a new
-/// one is made.
+/// RFC 6583: while its host sends to thousands of unused addresses of its subnet, a connection continues and a new one
+/// is established.
 #[test]
 fn data_goes_on_during_a_scan() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);

@@ -25,31 +25,31 @@ pub enum ControlError {
     /// Nobody there.
     #[error("{path}: {error}: is a host running with --control {path}?")]
     Connect {
-        /// Where.
+        /// Path of the socket.
         path: String,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// No answer in time.
     #[error("{path}: no answer within {seconds} s: is the host stopped?")]
     Timeout {
-        /// Where.
+        /// Path of the socket.
         path: String,
-        /// How long was waited.
+        /// Seconds waited.
         seconds: f64,
     },
     /// The connection ended early, or what came is no answer.
     #[error("{path}: {why}: is it a control socket of linerate's?")]
     Broken {
-        /// Where.
+        /// Path of the socket.
         path: String,
-        /// What was wrong.
+        /// Description of the fault.
         why: String,
     },
-    /// The host runs as another user, who could put anything into its answers.
+    /// The host runs as another user, whose answers are not to be trusted.
     #[error("{path}: user {uid} serves it, not you (user {own}) or root: run the command as that user")]
     Foreign {
-        /// Where.
+        /// Path of the socket.
         path: String,
         /// User id of the process that serves the socket.
         uid: u32,
@@ -102,7 +102,8 @@ pub fn request(url: &str, words: &[String], json: bool, timeout: Duration) -> Re
     })
 }
 
-/// Returns whether user `own` may believe a host that user `uid` runs: its own, and root's; root believes all.
+/// Returns whether user `own` accepts answers of a host that user `uid` runs. A user accepts its own hosts and
+/// root's; root accepts all.
 pub(super) fn is_trusted(uid: u32, own: u32) -> bool {
     uid == own || uid == 0 || own == 0
 }

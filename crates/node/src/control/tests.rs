@@ -187,7 +187,7 @@ fn the_asking_end_says_what_is_wrong() {
 }
 
 #[test]
-fn only_ones_own_hosts_and_roots_are_believed() {
+fn only_own_hosts_and_those_of_root_are_trusted() {
     let trusted = [(1000, 1000), (0, 1000), (0, 0), (1001, 0)];
     assert!(trusted.iter().all(|(uid, own)| client::is_trusted(*uid, *own)));
     assert!(!client::is_trusted(1001, 1000));

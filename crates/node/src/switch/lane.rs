@@ -329,7 +329,7 @@ impl Lane {
         }
     }
 
-    /// Will a port of this lane never send a frame again?
+    /// Returns whether a port of this lane has ended and can send no more frames.
     pub fn is_gone(&self, number: PortNo) -> bool {
         matches!(self.ports.places.get(usize::from(number)), Some(Place::Own(own)) if own.tx.is_gone())
     }

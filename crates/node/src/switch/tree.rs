@@ -13,8 +13,9 @@ use wire::bpdu::BRIDGE_GROUP;
 
 /// BPDUs that wait at most; what is beyond is not heard, and counted.
 const MOST: usize = 1024;
-/// How often links are looked at, and how often while one is down: nothing goes there until it is seen to be up.
+/// Interval at which link states are polled.
 const LINKS: Duration = Duration::from_millis(100);
+/// Polling interval while a link is down: no frames are forwarded there until it is seen up.
 const LINKS_DOWN: Duration = Duration::from_millis(5);
 
 stats::counters! {

@@ -37,7 +37,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// Does a route with several paths have these, or one with a gateway leave by this iface?
+/// Returns whether the route `there` has exactly the paths `ways` or, of a gateway, leaves through their iface.
 fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, ways: &[Path]) -> bool {
     match (there, ways) {
         (Via::Paths(_), ways) => ctl.host.stack.paths(ctl.cx, there) == ways,
@@ -133,7 +133,7 @@ fn describe<L: Locks>(
     Ok((prefix, vec![Path { via, weight: 1 }]))
 }
 
-/// Refuses a word that says nothing where it stands.
+/// Refuses a word that has no meaning at its place.
 fn refuse(word: Option<&str>) -> Result<(), WordError> {
     word.map_or(Ok(()), |word| Err(WordError::failed(format!("{word}: not supported here"))))
 }

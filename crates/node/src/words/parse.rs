@@ -58,7 +58,8 @@ pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) 
     if only.contains(&value) { Ok(()) } else { Err(WordError::failed(format!("{word} {value}: not supported: {why}"))) }
 }
 
-/// A word of `ip route` that says nothing new here, with its value; `false`: another word.
+/// Reads a word of `ip route` whose only possible value is what happens anyway, with that value; `false`: another
+/// word.
 pub(crate) fn no_choice(words: &mut Words<'_>, word: &str) -> Result<bool, WordError> {
     match word {
         "table" => only(words, word, &["main", "254"], "there is one table, main")?,

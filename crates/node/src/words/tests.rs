@@ -252,7 +252,7 @@ fn routes_of_type_local() {
     assert!(!text.contains("198.51.100") && text.contains("local 1.0.0.1"), "{text}");
 }
 
-/// What is not done is refused, and a value that is what happens anyway is taken.
+/// Words that ask for something else than is done are refused; a value equal to what happens anyway is accepted.
 #[test]
 fn no_word_is_accepted_and_ignored() {
     let b = Bench::new();

@@ -66,7 +66,7 @@ impl Tally {
         self.bad += behind.bad;
     }
 
-    /// Counts a bad line behind so many `good` frames of its batch.
+    /// Counts a bad line after `good` frames of its batch.
     pub(super) fn tell(&mut self, why: Told, good: usize) {
         if self.bad == 0 {
             self.good = good;

@@ -161,8 +161,8 @@ impl Link {
     }
 
     /// Flips one bit of a frame whose checksums are complete: those left to the port are made first, as netem makes them, or the
-    /// damage would be summed too and be seen by nobody. What a port verified is not verified any more. `false`: the frame
-    /// has checksums that cannot be made, and is lost. Without a buffer for a copy of its own it stays as it is.
+    /// checksum would cover the damage. Flags of verified checksums are cleared. Returns `false` if the checksums cannot be
+    /// made: the frame is lost. Without a buffer for a private copy the frame stays unchanged.
     fn damage(&mut self, frame: &mut Frame, noted: &mut Noted) -> bool {
         let at = self.below(frame.len() as u64 * 8);
         if !frame.make_own() {

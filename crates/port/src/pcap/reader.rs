@@ -110,7 +110,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(Record { data, options: &self.options, ..found.record }))
     }
 
-    /// What the file has said about its packets' origin so far.
+    /// Returns the description of the packets' origin, as far as the file was read.
     pub fn section(&self) -> &Section {
         &self.section
     }

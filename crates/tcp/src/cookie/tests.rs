@@ -105,7 +105,7 @@ fn small_and_absent_mss_are_raised_to_the_floor() {
     );
 }
 
-/// How often each of the low `bits` bits is set in 4096 numbers.
+/// Counts how many of 4096 numbers have each of the low `bits` bits set.
 fn ones(bits: u32, number: impl Fn(u64) -> u32) -> Vec<u32> {
     let numbers: Vec<u32> = (0..4096).map(number).collect();
     (0..bits).map(|bit| numbers.iter().map(|number| number >> bit & 1).sum()).collect()

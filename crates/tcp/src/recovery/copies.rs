@@ -158,7 +158,7 @@ mod tests {
         assert!(!copies.report(block(100, 200)), "a third is the network's");
     }
 
-    /// RFC 3708 3: where the network makes copies, a D-SACK no longer says that the original arrived.
+    /// RFC 3708 3: where the network makes copies, a D-SACK is no evidence that the original arrived.
     #[test]
     fn a_network_that_makes_copies_is_not_believed() {
         let mut copies = copies(&[(100, 200)]);

@@ -1,11 +1,11 @@
-//! What a reduction that is undone leaves behind: copies that may be reported as duplicates, and records that were spared.
+//! State after an undo: copies that may still be reported as duplicates, and records unmarked by it.
 
 use super::{Scoreboard, Sum, mark};
 use crate::SeqNum;
 use clock::Instant;
 
 impl Scoreboard {
-    /// Copies that are taken to be under way: start and end.
+    /// Copies that count as in flight again: start and end.
     pub(crate) fn under_way_again(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> {
         let resent = self.marked.iter().flat_map(|marked| marked.resent.iter());
         resent
@@ -13,7 +13,7 @@ impl Scoreboard {
             .filter_map(|(start, _)| self.records.get(self.find(*start)).map(|record| (record.start, record.end)))
     }
 
-    /// What was taken for lost was not. A copy that was given up counts as under way again, so that it is watched.
+    /// Unmarks all records marked lost. A copy that was given up counts as in flight again, so that its D-SACK is expected.
     pub(crate) fn spare_lost(&mut self, now: Instant) {
         let Some(marked) = &mut self.marked else { return };
         marked.spared_at = now;
