@@ -251,7 +251,7 @@ fn run_ok(words: &[&str]) {
 #[test]
 fn two_hosts_with_default_settings_answer_on_one_bridge() {
     if !has("ping") {
-        return;
+        return println!("skipped: ping is not installed");
     }
     isolated("two_hosts_with_default_settings_answer_on_one_bridge", || {
         let hosts = two_hosts(&[]);
@@ -313,7 +313,7 @@ fn an_alias_answers_with_its_own_address() {
 #[test]
 fn a_ping_records_its_route() {
     if !has("ping") {
-        return;
+        return println!("skipped: ping is not installed");
     }
     isolated("a_ping_records_its_route", || {
         let (host, _netlink) = start(&[]);

@@ -366,7 +366,8 @@ impl PortSink {
             self.tx.poll(now);
             self.reach()?;
         }
-        Ok(())
+        self.tx.finish();
+        self.reach()
     }
 
     /// Is anybody still reached through the port? A reader that went away is a closed pipe.

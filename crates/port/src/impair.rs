@@ -190,6 +190,10 @@ impl TxHalf for ImpairedTx {
         self.inner.is_gone()
     }
 
+    fn finish(&mut self) {
+        self.inner.finish();
+    }
+
     fn why_gone(&self) -> Option<String> {
         self.inner.why_gone()
     }

@@ -116,6 +116,9 @@ pub trait TxHalf: Send {
     fn next_event(&self) -> Option<Instant> {
         None
     }
+    /// Writes what the port buffers to its file, when no more frames follow. An error ends the port
+    /// ([`TxHalf::why_gone`]).
+    fn finish(&mut self) {}
     /// Will it never send a frame again: does nobody read what it writes? It still takes them, and counts them as dropped.
     fn is_gone(&self) -> bool {
         false

@@ -196,6 +196,10 @@ impl TxHalf for TracerTx {
         self.inner.is_gone()
     }
 
+    fn finish(&mut self) {
+        self.inner.finish();
+    }
+
     fn why_gone(&self) -> Option<String> {
         self.inner.why_gone()
     }

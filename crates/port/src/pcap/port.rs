@@ -92,6 +92,7 @@ pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFi
         writer,
         live: config.write.as_deref() == Some("-"),
         stamps: if config.wall { Stamps::Wall(None) } else { Stamps::Clock },
+        failed: None,
     };
     Ok(Port {
         name: name.to_string(),
@@ -319,6 +320,8 @@ struct Recorder {
     /// Somebody reads along: pass on each burst at once.
     live: bool,
     stamps: Stamps,
+    /// Error of a write, after which the file is left alone: a record may have been written in part.
+    failed: Option<io::Error>,
 }
 
 impl Recorder {
@@ -330,10 +333,18 @@ impl Recorder {
         }
         let orig_len = frame.len() as u32;
         let (data, linktype, direction) = (frame.bytes(), LINKTYPE_ETHERNET, Direction::Outbound);
-        let written =
-            writer.write(&Record { ts_ns, orig_len, data, linktype, interface: 0, direction, options: &[] }).is_ok();
-        self.counts.tx.errors.add(u64::from(!written));
-        written
+        if self.failed.is_none() {
+            let record = Record { ts_ns, orig_len, data, linktype, interface: 0, direction, options: &[] };
+            self.failed = writer.write(&record).err();
+        }
+        self.counts.tx.errors.add(u64::from(self.failed.is_some()));
+        self.failed.is_none()
+    }
+
+    fn flush(&mut self) {
+        if let (Some(writer), None) = (&mut self.writer, &self.failed) {
+            self.failed = writer.flush().err();
+        }
     }
 }
 
@@ -348,13 +359,25 @@ impl TxHalf for Recorder {
                 bytes += frame.len() as u64;
             }
         }
-        if let Some(writer) = self.writer.as_mut().filter(|_| self.live) {
-            // A failure shows in the next burst's writes.
-            let _ = writer.flush();
+        if self.live {
+            self.flush();
         }
         self.counts.tx.frames.add(frames);
         self.counts.tx.bytes.add(bytes);
         self.counts.tx.bursts.add(u64::from(taken > 0));
         taken
+    }
+
+    fn finish(&mut self) {
+        self.flush();
+    }
+
+    fn is_gone(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        let failed = self.failed.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;
+        Some(format!("pcap: {failed}"))
     }
 }

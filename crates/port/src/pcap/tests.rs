@@ -373,6 +373,26 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap()
 }
 
+/// What is buffered is written at the end, and an error of that is not silent.
+#[test]
+fn a_file_that_takes_no_more_ends_the_port() {
+    let (pool, (reader, writer)) = (pool(), std::io::pipe().unwrap());
+    let spec = format!("pcap(read=off):/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+    let mut port = open_text(&spec, &pool).unwrap();
+    drop(reader);
+    let send = |port: &mut crate::Port| {
+        let mut frame = pool.get().unwrap();
+        frame.extend(&[7; 60]).unwrap();
+        assert_eq!(port.tx.tx_burst(&mut Burst::of(frame), Instant::ZERO), 1);
+    };
+    send(&mut port);
+    assert!(!port.tx.is_gone(), "buffered");
+    port.tx.finish();
+    assert!(port.tx.is_gone() && port.tx.why_gone().is_none(), "a closed pipe needs no words");
+    send(&mut port);
+    assert_eq!((port.counts.tx.errors.get(), port.counts.tx.frames.get()), (1, 1));
+}
+
 #[test]
 fn a_port_writes_what_another_replays() {
     let (pool, path) = (pool(), temp("replay.pcapng"));

@@ -123,7 +123,7 @@ fn a_pipe_that_fails_is_no_place_to_send_to() {
         let given = lan.switch.counts(2).bridge.given;
         lan.send(0, &frame(9, 1));
         lan.turn();
-        println!("{spec}: {:?} {}", lan.switch.counts(2), lan.switch.counts(2).bridge.given - given);
+        assert_eq!(lan.switch.counts(2).bridge.given, given, "{spec}");
         lan.assert_balanced();
     }
 }
