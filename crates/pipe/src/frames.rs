@@ -194,6 +194,7 @@ impl Frames {
     }
 
     /// Returns the metadata of the frame at `index`.
+    #[inline]
     pub fn about(&self, index: usize) -> &About {
         let about = self.list.get(index).map_or(0, |item| item.about as usize);
         about.checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)

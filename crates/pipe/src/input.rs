@@ -16,7 +16,7 @@ pub use text::{Tally, Told};
 use crate::grep::Front;
 use crate::{About, Format, Frames, Time};
 use in_place::InPlace;
-use port::pcap::{self, PcapError, Record, Section};
+use port::pcap::{self, LINKTYPE_ETHERNET, PcapError, Record, Section};
 use records::Records;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -399,13 +399,9 @@ impl Capture {
             }
             let Some(record) = self.reader.read()? else { return Ok(false) };
             tally.lines += 1;
-            let time = Time::Wall(record.ts_ns);
-            let about = about(&record, self.before);
-            let pushed = match LinkType::of(record.linktype).ok_or(BadInput::LinkType(record.linktype))? {
-                LinkType::Ethernet => frames.push_about(record.data, time, &about),
-                link => cooked(link, record.data, &mut self.frame).is_some_and(|header| {
-                    frames.push_about(&self.frame, time, &About { link: Some((link, header)), ..about })
-                }),
+            let pushed = match is_usual(&record, self.before) {
+                true => frames.push(record.data, Time::Wall(record.ts_ns)),
+                false => push_unusual(frames, &record, self.before, &mut self.frame)?,
             };
             if !pushed {
                 let why =
@@ -432,6 +428,33 @@ impl Capture {
         self.known = here.interfaces.len();
         *origin = Some(Arc::new(all));
     }
+}
+
+/// Returns whether a record has no metadata worth keeping: a whole Ethernet frame of the first interface.
+#[inline]
+fn is_usual(record: &Record<'_>, before: usize) -> bool {
+    record.linktype == LINKTYPE_ETHERNET
+        && record.orig_len as usize == record.data.len()
+        && (record.interface as usize, before) == (0, 0)
+        && record.options.is_empty()
+        && record.direction == pcap::Direction::Unknown
+}
+
+/// Appends a packet with its metadata; a packet of another link with an Ethernet header in place of its own, made in
+/// `frame`. Returns whether a frame can have its length.
+#[inline(never)]
+fn push_unusual(
+    frames: &mut Frames,
+    record: &Record<'_>,
+    before: usize,
+    frame: &mut Vec<u8>,
+) -> Result<bool, BadInput> {
+    let (time, about) = (Time::Wall(record.ts_ns), about(record, before));
+    Ok(match LinkType::of(record.linktype).ok_or(BadInput::LinkType(record.linktype))? {
+        LinkType::Ethernet => frames.push_about(record.data, time, &about),
+        link => cooked(link, record.data, frame)
+            .is_some_and(|header| frames.push_about(frame, time, &About { link: Some((link, header)), ..about })),
+    })
 }
 
 fn about(record: &Record<'_>, before: usize) -> About {
