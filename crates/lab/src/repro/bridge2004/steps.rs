@@ -49,8 +49,8 @@ impl HugePages {
     /// No memory, or the kernel does not report the pages.
     pub(super) fn detect(base: &str) -> anyhow::Result<HugePages> {
         let mut rig = NicRig::new("pages", &format!("{base} pool=stack {}", PAGES.words))?;
-        let (all, huge) = rig.pages().context("the pages under a pool")?;
-        Ok(HugePages::judge(all, huge))
+        let pages = rig.pages().context("the pages under a pool")?;
+        Ok(HugePages::judge(pages.all, pages.huge))
     }
 
     /// Accepts nine tenths of the buffers, since a transparent page may be missing.

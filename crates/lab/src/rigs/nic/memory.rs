@@ -31,35 +31,50 @@ fn bytes(text: &str) -> Option<usize> {
     }
 }
 
+/// Bytes of the drivers' buffers, by the pages that they lie on (/proc/self/smaps).
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct BufferPages {
+    /// All of the buffers.
+    pub all: u64,
+    /// On pages of 2 MiB now: reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
+    pub huge: u64,
+    /// In mappings for which pages of 2 MiB were requested (VmFlags `hg` or `ht`). Less of them is
+    /// `huge` where the kernel finds no 2 MiB of memory in one piece.
+    pub requested: u64,
+}
+
 impl NicRig {
-    /// Returns the bytes of the drivers' buffers, and the bytes that lie on pages of 2 MiB now
-    /// (/proc/self/smaps): reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
+    /// Returns the pages that the drivers' buffers lie on.
     ///
     /// # Errors
     /// The kernel does not report the pages.
-    pub fn pages(&mut self) -> anyhow::Result<(u64, u64)> {
+    pub fn pages(&mut self) -> anyhow::Result<BufferPages> {
         self.post();
         let layout = self.pool.layout().context("the pool's buffers are not in one mapping")?;
         let base = layout.base.as_ptr() as u64;
         let maps = std::fs::read_to_string("/proc/self/smaps").context("/proc/self/smaps")?;
-        Ok((layout.len as u64, huge(&maps, base, base + layout.len as u64)))
+        Ok(sort(&maps, base, base + layout.len as u64))
     }
 }
 
-/// Returns the bytes from `from` to `to` that lie on 2 MiB pages. In a mapping that reaches
-/// further, these pages are assumed to be spread evenly.
-fn huge(maps: &str, from: u64, to: u64) -> u64 {
-    let (mut inside, mut length, mut bytes) = (0, 1, 0);
+/// Sorts the bytes from `from` to `to` by their pages. In a mapping that reaches further, the
+/// transparent 2 MiB pages are assumed to be spread evenly.
+fn sort(maps: &str, from: u64, to: u64) -> BufferPages {
+    let (mut inside, mut length) = (0, 1);
+    let mut pages = BufferPages { all: to - from, ..BufferPages::default() };
     for line in maps.lines() {
         if let Some((start, end)) = range(line) {
             (inside, length) = (end.min(to).saturating_sub(start.max(from)), (end - start).max(1));
         } else if let Some(kib) = field(line, "KernelPageSize:") {
-            bytes += if kib == 2048 { inside } else { 0 };
+            pages.huge += if kib == 2048 { inside } else { 0 };
         } else if let Some(kib) = field(line, "AnonHugePages:") {
-            bytes += (u128::from(kib << 10) * u128::from(inside) / u128::from(length)) as u64;
+            pages.huge += (u128::from(kib << 10) * u128::from(inside) / u128::from(length)) as u64;
+        } else if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let requested = flags.split_whitespace().any(|flag| flag == "hg" || flag == "ht");
+            pages.requested += if requested { inside } else { 0 };
         }
     }
-    bytes
+    pages
 }
 
 /// Parses a mapping's first line: `7f00-7f80 rw-p ...`.
@@ -79,11 +94,19 @@ mod tests {
     #[test]
     fn huge_bytes_are_those_of_the_mapping_alone() {
         let maps = "1000-2000 rw-p 0 00:00 0\nKernelPageSize: 4 kB\nAnonHugePages: 2 kB\n\
-                    200000-600000 rw-p 0 00:00 0\nKernelPageSize: 2048 kB\nAnonHugePages: 0 kB\n";
-        assert_eq!(huge(maps, 0x1000, 0x2000), 2048);
-        assert_eq!(huge(maps, 0x1800, 0x2000), 1024);
-        assert_eq!(huge(maps, 0x20_0000, 0x40_0000), 2 << 20);
-        assert_eq!(huge(maps, 0x60_0000, 0x80_0000), 0);
+                    VmFlags: rd wr mr mw me ac sd hg\n\
+                    200000-600000 rw-p 0 00:00 0\nKernelPageSize: 2048 kB\nAnonHugePages: 0 kB\n\
+                    VmFlags: rd wr mr mw me ht sd\n\
+                    600000-700000 rw-p 0 00:00 0\nKernelPageSize: 4 kB\nAnonHugePages: 0 kB\n\
+                    VmFlags: rd wr mr mw me ac sd\n";
+        let pages = |from, to| {
+            let pages = sort(maps, from, to);
+            (pages.all, pages.huge, pages.requested)
+        };
+        assert_eq!(pages(0x1000, 0x2000), (4096, 2048, 4096));
+        assert_eq!(pages(0x1800, 0x2000), (2048, 1024, 2048));
+        assert_eq!(pages(0x20_0000, 0x40_0000), (2 << 20, 2 << 20, 2 << 20));
+        assert_eq!(pages(0x60_0000, 0x70_0000), (1 << 20, 0, 0));
     }
 
     #[test]
