@@ -18,6 +18,7 @@ mod storm;
 #[cfg(test)]
 mod tests;
 mod vlan;
+mod watch;
 
 pub use announce::{About, News, Said};
 pub use local::{Local, Reserved};
@@ -39,6 +40,7 @@ use mute::Moves;
 use snoop::Snoop;
 use state::Extra;
 use stats::Drops;
+use watch::DropWatch;
 use wire::eth::EtherType;
 
 /// What a bridge is to be.
@@ -158,6 +160,9 @@ pub struct Bridge {
     /// What was learned and is to be told to other replicas.
     announced: Option<Announced>,
     drops: Drops,
+    drop_watch: Option<DropWatch>,
+    /// When the burst in hand came in.
+    now: Instant,
 }
 
 impl Bridge {
@@ -184,6 +189,8 @@ impl Bridge {
             gone: Counts::default(),
             announced: None,
             drops: Drops::default(),
+            drop_watch: None,
+            now: Instant::ZERO,
         }
     }
 
@@ -266,6 +273,7 @@ impl Bridge {
         let Some((member, counts)) = self.members.get_mut(usize::from(from)) else { return };
         let member = *member;
         counts.received += came as u64;
+        self.now = now;
         if self.checked {
             self.input_checked(from, member, burst, now, out);
         } else {

@@ -22,6 +22,7 @@ use crate::rfc2544::Rfc2544Args;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, a port lost, or frames unaccounted for; 2 wrong usage or configuration; \
                           3 no host answers.\nErrors are one line: what, where, what to do next.";
@@ -138,6 +139,8 @@ pub enum Command {
     Audit(ShortArgs),
     /// Print or write the frames that pass the ports of a running host
     Tcpdump(TcpdumpArgs),
+    /// Explain what becomes of a flow's frames in a running host or bridge
+    Why(WhyArgs),
     /// Offer any port, and those of running hosts, to Wireshark and tshark
     Extcap(ExtcapArgs),
     #[command(flatten)]
@@ -422,27 +425,47 @@ pub struct ShortArgs {
 /// `tcpdump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends on Ctrl-C or after -c frames. Times are UTC. Frames are printed as they
-pass the port: a checksum that is left to the port is not filled in. Frames that
-did not fit the host's buffer (4 MiB unread) are counted; the number is printed
-at the end.
+EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times
+are UTC. Frames are printed as they pass the port: a checksum that is left to
+the port is not filled in. Frames that did not fit the host's buffer (4 MiB
+unread) are counted; the number is printed at the end. A packet that was dropped
+after its link header was removed is shown with one of zeros.
 
 Examples:
-  linerate tcpdump --url /tmp/h.sock -i tap0 -c 10
+  linerate tcpdump --url /tmp/h.sock -i tap0 -c 10 tcp port 80
+  linerate tcpdump --url /tmp/h.sock --dropped -v
   linerate tcpdump --url /tmp/h.sock -w - | wireshark -k -i -")]
 pub struct TcpdumpArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Capture on this iface; 'any': all that have a port
+    /// Capture on this iface of a host or port of a bridge; 'any': all that have a port
     #[arg(short, value_name = "IFACE", default_value = "any")]
     pub iface: String,
+    /// Capture the frames that are dropped, with the reason (a comment in pcapng)
+    #[arg(long, conflicts_with_all = ["iface", "read"])]
+    pub dropped: bool,
+    /// Read the packets of this pcap or pcapng file; -: standard input
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "iface")]
+    pub read: Option<PathBuf>,
+    /// List the ports to capture on
+    #[arg(short = 'D', long = "list-interfaces")]
+    pub list: bool,
     /// Stop after this many frames
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Write pcapng (or *.pcap) to this file instead of printing; -: standard output
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub write: Option<PathBuf>,
+    /// Begin a new file once one has this many million bytes
+    #[arg(short = 'C', value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub size: Option<u64>,
+    /// Keep at most this many files: -C begins with the first again, -G ends
+    #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub files: Option<u64>,
+    /// Begin a new file after this many seconds; FILE has conversions of strftime(3)
+    #[arg(short = 'G', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: Option<u64>,
     /// Keep this many bytes of each frame
     #[arg(short, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
@@ -450,12 +473,54 @@ pub struct TcpdumpArgs {
     /// Print the link header too
     #[arg(short = 'e')]
     pub link: bool,
+    /// Print the fields of the IP header too
+    #[arg(short, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Print the bytes, without the link header; twice: with it
+    #[arg(short = 'x', action = clap::ArgAction::Count)]
+    pub hex: u8,
+    /// Print the bytes and their characters; twice: with the link header
+    #[arg(short = 'X', action = clap::ArgAction::Count)]
+    pub ascii: u8,
     /// Print no times
     #[arg(short = 't')]
     pub no_time: bool,
     /// Print numbers, not names; always on
-    #[arg(short = 'n')]
-    pub numbers: bool,
+    #[arg(short = 'n', action = clap::ArgAction::Count)]
+    pub numbers: u8,
+    /// Write each frame at once; always on
+    #[arg(short = 'U', visible_short_alias = 'l')]
+    pub unbuffered: bool,
+    /// Capture frames that match: a pcap-filter(7) expression
+    #[arg(value_name = "EXPR")]
+    pub expression: Vec<String>,
+}
+
+/// `why`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in
+pcap-filter(7). The command watches the flow for a while and prints where its
+frames came in, left or were dropped and for which reason; drops before that, of
+which the host keeps a sample; the route, the neighbor and the sockets, or the
+ports of a bridge that lead to its stations.
+
+Examples:
+  linerate why --url /tmp/h.sock udp 10.0.0.2:9
+  linerate why --url /tmp/h.sock --for 5s tcp port 80")]
+pub struct WhyArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Watch for this long, or until Ctrl-C; 0s: only what is known already
+    #[arg(long = "for", value_name = "DURATION", value_parser = pipe::units::duration, default_value = "1s")]
+    pub duration: Duration,
+    /// Print JSON
+    #[arg(short, long)]
+    pub json: bool,
+    /// Explain this flow
+    #[arg(required = true, value_name = "FLOW")]
+    pub flow: Vec<String>,
 }
 
 /// `extcap`.

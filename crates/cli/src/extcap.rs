@@ -41,10 +41,11 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
     if args.config {
         return print(&interface.config()).map(|()| Exit::Fine);
     }
-    let filter = Filter::compile(args.filter.as_deref().unwrap_or_default());
+    let expression = args.filter.as_deref().unwrap_or_default();
+    let filter = Filter::compile(expression);
     if args.capture {
         let filter = filter.map_err(|why| Fault::usage(format!("--extcap-capture-filter: {why}")))?;
-        return record::run(&interface, args, &filter);
+        return record::run(&interface, args, expression, &filter);
     }
     // Only to be judged: silence is consent, the first line of anything else is shown, and the exit code is that of success.
     match filter {

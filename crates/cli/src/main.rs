@@ -22,12 +22,14 @@ mod place;
 mod ports;
 mod profile;
 mod results;
+mod running;
 mod rfc2544;
 mod run;
 mod serve;
 mod surroundings;
 mod tcpdump;
 mod top;
+mod why;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -92,6 +94,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Show(args) => ctl::short("show", args),
         Command::Audit(args) => ctl::short("audit", args),
         Command::Tcpdump(args) => tcpdump::run(&args),
+        Command::Why(args) => why::run(&args),
         Command::Testtool(args) => run::testtool(args),
         Command::Lab(args) => run::lab(args),
         Command::Ladder(args) => run::ladder(args),

@@ -1,68 +1,144 @@
-//! `tcpdump`: frames of a running host as they pass its ports, printed a line each or written as pcapng.
+//! `tcpdump`: frames of a running host or bridge as they pass its ports, frames that it drops, or those of
+//! a file; printed a line each, or written as pcapng or pcap.
 //!
-//! The host only copies frames (`node::capture`); they are read from its control socket a few times a second, printed by
-//! `wire`'s dissector, and end with Ctrl-C or after -c. What the host had no room for is counted and told at the end.
+//! A host only copies the frames that the expression matches (`node::capture`). They are read from its
+//! control socket a few times a second and end on Ctrl-C or after -c frames. Frames for which the host
+//! had no room are counted; the number is printed at the end.
+
+mod files;
+mod print;
 
 use crate::args::TcpdumpArgs;
-use crate::exit::{Exit, Fault, notice, print};
+use crate::exit::{Exit, Fault, notice};
 use anyhow::Context;
-use node::capture::{self, Batch, Caught};
-use node::control;
-use port::pcap::{Direction, Format, Record, Writer};
+use files::Files;
+use crate::running::{Capture, Running};
+use node::capture::{Batch, Fate};
+use port::pcap::{Direction, Format, Reader, Record, Writer};
+use print::{Lines, Seen};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
 use std::time::Duration;
-use wire::dissect;
 use wire::filter::Filter;
 
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two readings of a quiet host; the buffer is good for 4 MiB.
+/// Time between two readings of a quiet host.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// `tcpdump -i IFACE ...`.
+/// `tcpdump`.
+///
+/// # Errors
+/// Wrong flags or expression, no host, or a file that cannot be read or written.
 pub fn run(args: &TcpdumpArgs) -> anyhow::Result<Exit> {
-    let host = Host::of(args.url.as_deref())?;
+    let expression = args.expression.join(" ");
+    let filter = Filter::compile(&expression).map_err(Fault::usage)?;
+    files::check(args)?;
+    if args.list {
+        return list(&Running::of(args.url.as_deref())?);
+    }
+    if let Some(path) = &args.read {
+        return read(path, &filter, args);
+    }
+    let host = Running::of(args.url.as_deref())?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let mut sink = Sink::open(args)?; // before the host keeps anything
-    let id = host.ask(&["open", &args.iface, &args.snaplen.to_string()])?;
-    let id = id.trim();
-    notice(&format!("listening on {}, snapshot length {} bytes", args.iface, args.snaplen));
+    let mut sink = Sink::of(args)?; // before the host keeps anything
+    let place = if args.dropped { "dropped" } else { &args.iface };
+    let capture = host.open(place, args.snaplen, &expression)?;
+    notice(&format!("listening on {place}, snapshot length {} bytes", args.snaplen));
     let (mut taken, mut missed) = (0, 0);
-    let ended = follow(&host, id, args.count, &mut sink, &mut taken, &mut missed);
-    let closed = host.ask(&["close", id]);
+    let ended = follow(&capture, args.count, &mut sink, &mut taken, &mut missed);
+    let closed = capture.close();
     notice(&format!("{taken} frames captured, {missed} missed for want of room"));
-    ended.and(closed.map(|_| Exit::Fine))
+    ended.and(closed.map(|()| Exit::Fine))
 }
 
-/// Frames that `filter` wants of an iface of the host at `url`, as pcapng to `out`, until nobody reads it or a signal comes.
-pub fn record(url: &str, iface: &str, out: Box<dyn Write>, snaplen: u32, filter: Filter) -> anyhow::Result<Exit> {
-    let host = Host::of(Some(url))?;
-    let mut sink = Sink::to(Writer::new(out, Format::Pcapng, snaplen)?, filter);
+/// Writes frames of an iface of the host at `url` that match `expression`, as pcapng to `out`, until
+/// nobody reads it or a signal comes.
+///
+/// # Errors
+/// Those of the host, or of `out`.
+pub fn record(url: &str, iface: &str, out: Box<dyn Write>, snaplen: u32, expression: &str) -> anyhow::Result<Exit> {
+    let host = Running::of(Some(url))?;
+    let mut sink = Sink::to(Writer::new(out, Format::Pcapng, snaplen)?);
     sink.flush()?;
-    // Whole: the filter may look behind what is kept.
-    let id = host.ask(&["open", iface, &capture::SNAPLEN.to_string()])?;
-    let (id, (mut taken, mut missed)) = (id.trim(), (0, 0));
-    let ended = follow(&host, id, None, &mut sink, &mut taken, &mut missed);
-    let closed = host.ask(&["close", id]);
+    let capture = host.open(iface, snaplen, expression)?;
+    let (mut taken, mut missed) = (0, 0);
+    let ended = follow(&capture, None, &mut sink, &mut taken, &mut missed);
+    let closed = capture.close();
     if missed > 0 {
         notice(&format!("{missed} frames missed for want of room"));
     }
-    ended.and(closed.map(|_| Exit::Fine))
+    ended.and(closed.map(|()| Exit::Fine))
+}
+
+/// `-D`: the ports of the host or bridge, numbered.
+fn list(host: &Running) -> anyhow::Result<Exit> {
+    let ports: Vec<serde_json::Value> =
+        serde_json::from_str(&host.ask(&["show", "ports"], true)?).context("show ports: not JSON")?;
+    let mut names: Vec<String> = Vec::new();
+    for port in &ports {
+        let word = |key| port.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_string();
+        let line = format!("{} [{}]", word("ifname"), word("port"));
+        names.extend((!names.contains(&line)).then_some(line));
+    }
+    names.push("any (all of them)".to_string());
+    let lines = names.iter().enumerate().map(|(at, name)| format!("{}.{name}\n", at + 1));
+    crate::exit::print(&lines.collect::<String>()).map(|()| Exit::Fine)
+}
+
+/// `-r`: the packets of a file that the filter matches.
+fn read(path: &Path, filter: &Filter, args: &TcpdumpArgs) -> anyhow::Result<Exit> {
+    let of_it = || path.display().to_string();
+    let input: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path).with_context(of_it)?),
+    };
+    let mut reader = Reader::new(BufReader::with_capacity(256 * 1024, input));
+    let linktype = reader.linktype().with_context(of_it)?;
+    let kind = linktype.map_or("none".into(), |number| match wire::link::LinkType::of(number) {
+        Some(known) => format!("{} ({number})", known.name()),
+        None => format!("{number}"),
+    });
+    notice(&format!("reading from file {}, link-type {kind}", path.display()));
+    let mut sink = Sink::of(args)?;
+    let mut taken = 0;
+    let ended = loop {
+        if args.count.is_some_and(|count| taken >= count) {
+            break Ok(());
+        }
+        let record = match reader.read() {
+            Ok(Some(record)) => record,
+            Ok(None) => break Ok(()),
+            Err(why) => break Err(anyhow::Error::from(why).context(of_it())),
+        };
+        let ethernet = print::as_ethernet(record.linktype, record.data);
+        let cut = record.orig_len as usize - record.data.len().min(record.orig_len as usize);
+        if !ethernet.as_ref().is_some_and(|frame| filter.matches_captured(frame, frame.len() + cut)) {
+            continue;
+        }
+        taken += 1;
+        let owned = record.data.to_vec();
+        let options = record.options.to_vec();
+        let record = Record { data: &owned, options: &options, ..record };
+        let interface = reader.section().interfaces.get(record.interface as usize).and_then(|of| of.name());
+        sink.take_record(&record, interface.as_deref())?;
+    };
+    sink.flush()?;
+    ended.map(|()| Exit::Fine)
 }
 
 /// Takes frames until there are `count`, or Ctrl-C.
 fn follow(
-    host: &Host,
-    id: &str,
+    capture: &Capture<'_>,
     count: Option<u64>,
     sink: &mut Sink,
     taken: &mut u64,
     missed: &mut u64,
 ) -> anyhow::Result<()> {
     loop {
-        let stop = dispatch::stop_requested(); // what came before it is still read
-        let mut batch = host.read(id)?;
+        let stop = dispatch::stop_requested(); // frames that came before it are still read
+        let mut batch = capture.read()?;
         *missed = batch.missed;
         let left = count.map_or(usize::MAX, |count| count.saturating_sub(*taken) as usize);
         batch.frames.truncate(left);
@@ -77,139 +153,103 @@ fn follow(
     }
 }
 
-/// The host at the other end of a control socket.
-struct Host<'a> {
-    url: &'a str,
-}
-
-impl<'a> Host<'a> {
-    fn of(url: Option<&'a str>) -> anyhow::Result<Host<'a>> {
-        let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
-        control::path_of(url).map_err(Fault::usage)?;
-        Ok(Host { url })
-    }
-
-    fn ask(&self, words: &[&str]) -> anyhow::Result<String> {
-        let words: Vec<String> = ["capture"].iter().chain(words).map(|word| word.to_string()).collect();
-        match control::request(self.url, &words, false, PATIENCE) {
-            Ok(answer) if answer.ok => Ok(answer.text),
-            Ok(answer) => Err(anyhow::anyhow!("tcpdump: {}", answer.text.trim_end())),
-            Err(error) => Err(Fault { exit: Exit::Nobody, what: error.to_string() }.into()),
-        }
-    }
-
-    fn read(&self, id: &str) -> anyhow::Result<Batch> {
-        let text = self.ask(&["read", id])?;
-        capture::parse(&text).context("tcpdump: what the host answers is not understood: is it another version?")
-    }
-}
-
-/// Where frames go: lines to standard output, or a file.
+/// Destination of frames: lines on standard output, or files.
 struct Sink {
-    file: Option<Writer<Box<dyn Write>>>,
-    /// Which frames a file gets.
-    filter: Filter,
-    /// The file's numbers of ifaces.
-    ifaces: HashMap<String, u32>,
-    /// What turns the host's clock into the calendar, once it is known.
+    out: Out,
+    interfaces: HashMap<String, u32>,
+    /// Difference between the calendar and the host's clock, once it is known.
     epoch_ns: Option<u64>,
-    shown: Shown,
 }
 
-/// What a line shows.
-#[derive(Clone, Copy)]
-struct Shown {
-    time: bool,
-    link: bool,
-    iface: bool,
+enum Out {
+    Lines(Lines),
+    Files(Box<Files>),
+    Writer(Writer<Box<dyn Write>>),
 }
 
 impl Sink {
-    fn open(args: &TcpdumpArgs) -> anyhow::Result<Sink> {
-        let create = |path: &std::path::PathBuf| -> io::Result<Writer<Box<dyn Write>>> {
-            let out: Box<dyn Write> = match path.as_os_str() == "-" {
-                true => Box::new(io::stdout()),
-                false => Box::new(BufWriter::new(File::create(path)?)),
-            };
-            Writer::new(out, Format::of_name(&path.to_string_lossy()), args.snaplen)
+    fn of(args: &TcpdumpArgs) -> anyhow::Result<Sink> {
+        let out = match Files::of(args)? {
+            Some(files) => Out::Files(Box::new(files)),
+            None => Out::Lines(Lines::of(args)),
         };
-        let file = args.write.as_ref().map(|path| create(path).with_context(|| path.display().to_string()));
-        let shown = Shown { time: !args.no_time, link: args.link, iface: args.iface == "any" };
-        let filter = Filter::compile("")?; // all
-        Ok(Sink { file: file.transpose()?, filter, ifaces: HashMap::new(), epoch_ns: None, shown })
+        Ok(Sink { out, interfaces: HashMap::new(), epoch_ns: None })
     }
 
-    fn to(file: Writer<Box<dyn Write>>, filter: Filter) -> Sink {
-        let shown = Shown { time: true, link: true, iface: true };
-        Sink { file: Some(file), filter, ifaces: HashMap::new(), epoch_ns: None, shown }
+    fn to(writer: Writer<Box<dyn Write>>) -> Sink {
+        Sink { out: Out::Writer(writer), interfaces: HashMap::new(), epoch_ns: None }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), Writer::flush)
+    fn flush(&mut self) -> anyhow::Result<()> {
+        match &mut self.out {
+            Out::Lines(_) => Ok(()),
+            Out::Files(files) => files.flush(),
+            Out::Writer(writer) => Ok(writer.flush()?),
+        }
     }
 
+    /// Takes frames of a running host.
     fn take(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        let now = port::os::calendar_ns();
-        let epoch = *self.epoch_ns.get_or_insert(now.saturating_sub(batch.now_ns));
-        let Some(file) = &mut self.file else {
-            let line = |frame: &Caught| self.shown.line(frame, epoch);
-            return print(&batch.frames.iter().map(line).collect::<String>());
-        };
-        let filter = &self.filter;
-        let wanted = |frame: &&Caught| filter.matches_captured(&frame.data, frame.len as usize);
-        for frame in batch.frames.iter().filter(wanted) {
-            let interface = match self.ifaces.get(&frame.iface) {
-                Some(known) => *known,
-                None => {
-                    let added = file.add_interface(&frame.iface)?;
-                    self.ifaces.insert(frame.iface.clone(), added);
-                    added
-                }
+        let epoch = *self.epoch_ns.get_or_insert(port::os::calendar_ns().saturating_sub(batch.now_ns));
+        let mut text = String::new();
+        for frame in &batch.frames {
+            let ts_ns = frame.at_ns.saturating_add(epoch);
+            if let Out::Lines(lines) = &self.out {
+                let (iface, fate) = (Some(frame.iface.as_str()), Some(frame.fate));
+                text += &lines.line(&Seen { ts_ns, iface, fate, data: &frame.data, len: frame.len as usize });
+                continue;
+            }
+            let options = options(frame.fate);
+            let direction = match frame.fate {
+                Fate::Passed(direction) => direction,
+                Fate::Dropped(_) => Direction::Unknown,
             };
-            file.write(&Record {
-                ts_ns: frame.at_ns.saturating_add(epoch),
-                orig_len: frame.len,
-                data: &frame.data,
-                interface,
-                direction: frame.direction,
-                ..Record::default()
-            })?;
+            let record = Record { ts_ns, orig_len: frame.len, data: &frame.data, direction, options: &options, ..Record::default() };
+            self.write(&record, Some(&frame.iface))?;
         }
-        Ok(file.flush()?)
+        if !text.is_empty() {
+            crate::exit::print(&text)?;
+        }
+        self.flush()
+    }
+
+    /// Takes a packet of a file.
+    fn take_record(&mut self, record: &Record<'_>, iface: Option<&str>) -> anyhow::Result<()> {
+        let Out::Lines(lines) = &self.out else { return self.write(record, iface) };
+        let Some(frame) = print::as_ethernet(record.linktype, record.data) else { return Ok(()) };
+        let cut = (record.orig_len as usize).saturating_sub(record.data.len());
+        let fate = (record.direction != Direction::Unknown).then_some(Fate::Passed(record.direction));
+        let len = frame.len() + cut;
+        crate::exit::print(&lines.line(&Seen { ts_ns: record.ts_ns, iface, fate, data: &frame, len }))
+    }
+
+    fn write(&mut self, record: &Record<'_>, iface: Option<&str>) -> anyhow::Result<()> {
+        let name = iface.unwrap_or("?");
+        match &mut self.out {
+            Out::Lines(_) => Ok(()),
+            Out::Files(files) => files.write(record, name),
+            Out::Writer(writer) => {
+                let interface = match self.interfaces.get(name) {
+                    Some(known) => *known,
+                    None => {
+                        let added = writer.add_interface(name)?;
+                        self.interfaces.insert(name.to_string(), added);
+                        added
+                    }
+                };
+                Ok(writer.write(&Record { interface, ..*record })?)
+            }
+        }
     }
 }
 
-impl Shown {
-    fn line(self, frame: &Caught, epoch_ns: u64) -> String {
-        let mut out = if self.time { clock_time(frame.at_ns.saturating_add(epoch_ns)) + " " } else { String::new() };
-        if self.iface {
-            let way = if frame.direction == Direction::Outbound { "Out" } else { "In" };
-            out += &format!("{:<6} {way:<3} ", frame.iface);
-        }
-        let len = frame.len as usize;
-        match self.link {
-            true => out += &dissect::line_of(&frame.data, len).to_string(),
-            false => out += &dissect::brief(&frame.data, len).to_string(),
-        }
-        out + "\n"
-    }
-}
-
-/// `06:04:01.123456`, UTC.
-fn clock_time(ns: u64) -> String {
-    let (seconds, micros) = (ns / 1_000_000_000, ns / 1000 % 1_000_000);
-    let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}.{micros:06}", seconds % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_of_the_day() {
-        assert_eq!(clock_time(0), "00:00:00.000000");
-        assert_eq!(clock_time(86_399_999_999_999), "23:59:59.999999");
-        assert_eq!(clock_time(1_795_240_241_123_456_789), "05:50:41.123456");
-    }
+/// Options of a pcapng packet block: of a dropped frame a comment with the reason, else none.
+fn options(fate: Fate) -> Vec<u8> {
+    let Fate::Dropped(why) = fate else { return Vec::new() };
+    let text = format!("dropped: {}: {}", why.name(), why.sentence());
+    let mut out = vec![1, 0]; // opt_comment
+    out.extend((text.len() as u16).to_le_bytes());
+    out.extend(text.as_bytes());
+    out.resize(out.len().next_multiple_of(4), 0);
+    out
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Running, has, linerate, run, wait};
+use common::{Dir, Running, has, linerate, run, said, wait};
 use port::pcap::{Direction, Reader};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -106,4 +106,120 @@ fn what_is_wrong_is_said() {
         assert!(err.contains(says) && err.lines().count() == 1, "{words:?}: {err}");
     }
     assert_eq!(run(&mut linerate(&["tcpdump", "-c", "0"])).status.code(), Some(2));
+}
+
+/// The bridge's ports, in and out, as a host's; what it drops, with the reason.
+#[test]
+fn a_bridge_is_watched_like_a_host() {
+    let bridge = Running::start_as("dump-bridge", &["bridge", "--stay", PORT, "null:n0", "null:n1"]);
+    let url = bridge.url();
+    let dump = |flags: &[&str]| {
+        let out = run(linerate(&["tcpdump", "--url", &url, "-t", "-c", "4"]).args(flags));
+        let (code, text, notes) = said(&out);
+        assert_eq!(code, Some(0), "{flags:?}: {notes}");
+        assert_eq!(text.matches("10.2.0.2.").count(), 4, "{flags:?}: {text}");
+        text
+    };
+    assert!(dump(&["-i", "pg0", "udp", "port", "9"]).contains("IP 10.2.0.2."));
+    assert!(dump(&["-i", "n1"]).contains(" > 10.2.0.1.9: UDP"), "flooded");
+    let any = dump(&[]);
+    assert!(any.contains("pg0    In  ") && any.contains("Out IP 10.2.0.2."), "{any}");
+    let list = said(&run(&mut linerate(&["tcpdump", "--url", &url, "-D"]))).1;
+    assert!(list.starts_with("1.pg0 [pktgen(") && list.ends_with("4.any (all of them)\n"), "{list}");
+    bridge.ok("ifconfig bridge0 down");
+    assert!(dump(&["--dropped"]).contains("pg0    Drop IP 10.2.0.2."));
+    assert!(dump(&["--dropped", "-v"]).contains("ttl 64, ") && dump(&["--dropped"]).contains(" [bridge.in.down]\n"));
+    let why = said(&run(&mut linerate(&["why", "--url", &url, "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
+    assert!(why.contains("  dropped at pg0: ") && why.contains("    bridge.in.down: "), "{why}");
+    assert!(why.contains("\nthe station ") && why.contains("  not known: to all ports\n"), "{why}");
+}
+
+/// A datagram to a closed port: what came, what became of it, the way back, and that no socket is there.
+#[test]
+fn why_says_what_became_of_a_flow() {
+    let host = Running::start("why", &["--port", PORT, "--addr", "10.2.0.1/24"]);
+    let url = host.url();
+    let why = |words: &[&str]| said(&run(linerate(&["why", "--url", &url, "--for", "300ms"]).args(words)));
+    let (code, text, notes) = why(&["udp", "10.2.0.1:9"]);
+    assert_eq!(code, Some(0), "{notes}");
+    for says in [
+        "  received at pg0: ",
+        "  dropped in the host: ",
+        "    inet.udp.in.no_socket: ",
+        "the way to 10.2.0.1\n",
+        "comes by pg0",
+        "none is bound or connected there",
+    ] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&why(&["-j", "udp", "port", "9"]).1).unwrap();
+    assert_eq!(json["frames"][0]["fate"], "received");
+    let reasons: Vec<_> = json["frames"].as_array().unwrap().iter().map(|row| &row["dropped"]["reason"]).collect();
+    assert!(reasons.contains(&&"inet.udp.in.no_socket".into()), "{json}");
+    assert!(why(&["tcp", "10.9.9.9"]).1.contains("no frame of"), "nothing such");
+    assert_eq!(why(&["--for", "0s", "udp prot 9"]).0, Some(2));
+    let known = said(&run(&mut linerate(&["why", "--url", &url, "--for", "0s", "udp", "10.2.0.1:9"]))).1;
+    assert!(known.contains("dropped before that") && known.contains("  inet.udp.in.no_socket in the host: "), "{known}");
+}
+
+/// A comment with the reason, read by tshark; one file after the other, by size and in a ring.
+#[test]
+fn dropped_frames_and_many_files_are_written() {
+    let dir = Dir::new("dump-files");
+    let host = Running::start("dump-files-host", &["--port", PORT, "--addr", "10.2.0.1/24"]);
+    let url = host.url();
+    let (file, ring) = (dir.path("d.pcapng"), dir.path("r.pcap"));
+    let write = |flags: &[&str]| {
+        let (code, _, notes) = said(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
+        assert_eq!(code, Some(0), "{flags:?}: {notes}");
+    };
+    write(&["--dropped", "-c", "3", "-w", &file, "udp port 9"]);
+    let shown = said(&run(&mut linerate(&["tcpdump", "-r", &file, "-t", "udp"]))).1;
+    assert_eq!(shown.lines().filter(|line| line.starts_with("IP 10.2.0.2.")).count(), 3, "{shown}");
+    if has("tshark") {
+        let out = run(Command::new("tshark").args(["-r", &file, "-T", "fields", "-e", "frame.comment"]));
+        let comments = String::from_utf8(out.stdout).unwrap();
+        assert!(comments.lines().all(|line| line.starts_with("dropped: inet.udp.in.no_socket: ")), "{comments}");
+        assert_eq!(comments.lines().count(), 3, "{comments}");
+    }
+    // Of 64-byte frames a file of a million bytes would take long: three files are begun by the clock instead.
+    let timed = dir.path("t-%s.pcap");
+    write(&["-i", "pg0", "-G", "1", "-W", "2", "-w", &timed]);
+    let names = || std::fs::read_dir(dir.path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names().filter(|name| name.starts_with("t-")).count(), 2, "{:?}", names().collect::<Vec<_>>());
+    for (flags, says) in [
+        (&["-W", "2", "-w", &ring][..], "-W bounds the files of -C or -G"),
+        (&["-C", "1"][..], "-C is for files: give -w FILE"),
+        (&["-G", "1", "-w", "-"][..], "need a file's name for -w"),
+        (&["-G", "1", "-w", "x%q"][..], "unknown %q"),
+        (&["tcp", "prot", "80"][..], "expected 'and', 'or' or the end"),
+    ] {
+        let (code, _, notes) = said(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
+        assert!(code == Some(2) && notes.contains(says), "{flags:?}: {notes}");
+    }
+}
+
+/// The lines of stock tcpdump for the same file: brief, verbose but for checksums, and the bytes.
+#[test]
+fn a_file_is_read_as_tcpdump_reads_it() {
+    if !has("tcpdump") {
+        println!("skipped: no tcpdump here");
+        return;
+    }
+    let dir = Dir::new("dump-read");
+    let host = start("dump-read-host");
+    let file = dir.path("f.pcap");
+    assert!(run(&mut linerate(&["tcpdump", "--url", &host.url(), "-i", "pg0", "-c", "5", "-w", &file])).status.success());
+    let both = |flags: &[&str]| {
+        let ours = said(&run(linerate(&["tcpdump", "-r", &file, "-nt"]).args(flags))).1;
+        let theirs = run(Command::new("tcpdump").args(["-r", &file, "-nt"]).args(flags));
+        (ours, String::from_utf8(theirs.stdout).unwrap())
+    };
+    for flags in [&[][..], &["-c", "2"], &["-x"], &["-X"], &["-XX"], &["-e"], &["udp port 9"], &["tcp"]] {
+        let (ours, theirs) = both(flags);
+        assert_eq!(ours, theirs, "{flags:?}");
+    }
+    let (ours, theirs) = both(&["-v"]);
+    let without_sums = |text: &str| text.replace("[udp sum ok] ", "").replace("[no cksum] ", "");
+    assert_eq!(without_sums(&ours), without_sums(&theirs));
 }

@@ -68,6 +68,9 @@ impl Config {
 /// Do packets of a protocol come here that the second of these ends sends to the first, which is ours?
 type LeadsHere = Box<dyn Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync>;
 
+/// Function called with each frame about to be dropped ([`Stack::set_drop_watch`]).
+type DropWatch = Box<dyn Fn(&Frame, DropReason, Instant) + Send + Sync>;
+
 /// One host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be entered by many.
 pub struct Stack<L: Locks> {
     /// The host's name.
@@ -93,6 +96,7 @@ pub struct Stack<L: Locks> {
     pub(crate) redirects_due: AtomicU64,
     /// Which answers come back here, where that is not all of them.
     leads_here: OnceLock<LeadsHere>,
+    drop_watch: OnceLock<DropWatch>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
@@ -152,6 +156,7 @@ impl<L: Locks> Stack<L> {
             redirects: Guarded::default(),
             redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
             leads_here: OnceLock::new(),
+            drop_watch: OnceLock::new(),
             loopback: Guarded::default(),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),
@@ -213,6 +218,9 @@ impl<L: Locks> Stack<L> {
     #[inline(never)]
     pub(crate) fn drop_frame(&self, cx: Cx, frame: Frame, why: DropReason) {
         self.count(cx).drops.bump(why);
+        if let Some(watch) = self.drop_watch.get() {
+            watch(&frame, why, cx.now);
+        }
         drop(frame);
     }
 

@@ -1,9 +1,13 @@
-//! Frames copied as they pass a port, for who asks for them over the control socket: `linerate tcpdump`.
+//! Captures: copies of the frames that pass the ports of a host or bridge, and of those dropped in it, for
+//! readers at the control socket (`linerate tcpdump`, `linerate why`).
 //!
-//! A port that nobody watches pays one load and a predicted branch a burst ([`Watch::is_on`]). One that is watched pays for a
-//! copy of each frame: received ones as the port gave them, sent ones when the port took them, open checksums as they are.
-//! A [`Capture`] is bounded in bytes; what comes when it is full is counted as missed and the traffic goes on. One that
-//! nobody reads ends by itself, so a client that died costs nothing for long.
+//! A port without readers costs one load and a predicted branch per burst ([`Watch::is_on`]). With
+//! readers each frame is copied: received frames as the port gave them, sent ones once the port took
+//! them, open checksums as they are. A [`Capture`] is bounded in bytes; frames for which it has no room
+//! are counted as missed. A capture that is not read for [`PATIENCE`] ends.
+//!
+//! Dropped frames are recorded always, their first [`KEPT_OF_DROPPED`] bytes, in a ring of
+//! [`DROPPED_MAX`] and at most one in [`DROPPED_PACE`], so that a question after the fact has an answer.
 
 #[cfg(test)]
 mod tests;
@@ -13,47 +17,65 @@ pub use text::{Batch, Caught, parse};
 
 use buf::Frame;
 use clock::{Duration, Instant};
-use inet::iface::IfaceId;
 use port::pcap::Direction;
+use stats::{DropReason, End};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use wire::eth::{self, EtherType};
+use wire::filter::Filter;
 
 /// Captures open at a time.
 pub const CAPTURES_MAX: usize = 4;
-/// Bytes that one holds for its reader; a frame costs [`FRAME_COST`] beside its own.
+/// Bytes that a capture holds for its reader; a frame costs [`FRAME_COST`] beside its own.
 pub const BYTES_MAX: usize = 4 << 20;
-/// What a held frame costs beside its bytes.
+/// Bytes that a held frame costs beside its own.
 pub const FRAME_COST: usize = 64;
 /// Bytes given to the reader at a time.
 pub const READ_MAX: usize = 1 << 20;
-/// A capture that nobody has read for so long ends.
+/// Time after which a capture that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes kept of each frame unless asked otherwise: all of them, as in tcpdump.
+/// Bytes kept of each frame by default: all of them, as in tcpdump.
 pub const SNAPLEN: u32 = 262_144;
+/// Dropped frames in the record of the last ones.
+pub const DROPPED_MAX: usize = 256;
+/// Bytes kept of each of them.
+pub const KEPT_OF_DROPPED: usize = 160;
+/// Shortest time between two of them: a flood of drops costs one copy each time.
+pub const DROPPED_PACE: Duration = Duration::from_micros(20);
 
-/// A port's side: is anybody watching, and how much of each frame does he want?
+/// Place of a frame: the number of an iface of a host, or of a port of a bridge.
+pub type Place = u16;
+
+/// The place of frames that a host dropped: which iface they came by is not known any more.
+pub const NOWHERE: Place = Place::MAX;
+
+/// A port's side of the captures.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    iface: IfaceId,
-    snaplen: AtomicU32, // 0: nobody
+    place: Place,
+    snaplen: AtomicU32, // the largest wanted; 0: no reader
     captures: Arc<Captures>,
 }
 
 impl Watch {
-    pub(crate) fn new(iface: IfaceId, captures: &Arc<Captures>) -> Arc<Watch> {
-        let watch = Arc::new(Watch { iface, snaplen: AtomicU32::new(0), captures: captures.clone() });
-        captures.lock().watches.push(watch.clone());
+    /// Makes the side of the port at `place`, and registers it.
+    pub(crate) fn new(place: Place, captures: &Arc<Captures>) -> Arc<Watch> {
+        let watch = Arc::new(Watch { place, snaplen: AtomicU32::new(0), captures: captures.clone() });
+        let mut shared = captures.lock();
+        shared.watches.retain(|watch| watch.strong_count() > 0); // ports that are gone
+        shared.watches.push(Arc::downgrade(&watch));
+        captures.switch(&shared);
         watch
     }
 
-    /// Does anybody watch?
+    /// Returns whether a capture wants this port's frames.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
         self.snaplen.load(Ordering::Relaxed) != 0
     }
 
-    /// The parts of `frames` that are wanted: made before they go, for then they are gone.
+    /// Copies the parts of `frames` that are wanted, before the frames go.
     #[cold]
     pub(crate) fn copy<'f>(&self, frames: impl IntoIterator<Item = &'f Frame>) -> Vec<Copied> {
         let most = self.snaplen.load(Ordering::Relaxed) as usize;
@@ -64,15 +86,16 @@ impl Watch {
         frames.into_iter().map(copy).collect()
     }
 
-    /// Keeps them for every capture that wants them.
+    /// Gives the copies to every capture that wants them.
     #[cold]
     pub(crate) fn keep(&self, copies: impl IntoIterator<Item = Copied>, direction: Direction, now: Instant) {
         let mut shared = self.captures.lock();
-        shared.end_unread(now);
+        if shared.end_unread(now) {
+            self.captures.switch(&shared);
+        }
         for copied in copies {
-            shared.open.iter_mut().filter(|c| c.ifaces.contains(&self.iface)).for_each(|capture| {
-                capture.keep(self.iface, &copied, direction, now);
-            });
+            let wanting = shared.open.iter_mut().filter(|capture| capture.wants.passing(self.place));
+            wanting.for_each(|capture| capture.keep(self.place, &copied, Fate::Passed(direction), now));
         }
     }
 }
@@ -84,21 +107,65 @@ pub(crate) struct Copied {
     len: u32,
 }
 
-/// One frame held for its reader.
-#[derive(Debug)]
+/// What became of a captured frame at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It passed, in that direction.
+    Passed(Direction),
+    /// It was dropped.
+    Dropped(DropReason),
+}
+
+/// Frames that a capture is opened for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// Those that pass these places.
+    Places(Vec<Place>),
+    /// Those that pass any place, also one added later.
+    Any,
+    /// Those that are dropped.
+    Dropped,
+    /// Both.
+    All,
+}
+
+impl Wants {
+    fn passing(&self, place: Place) -> bool {
+        match self {
+            Wants::Places(places) => places.contains(&place),
+            Wants::Any | Wants::All => true,
+            Wants::Dropped => false,
+        }
+    }
+
+    fn dropped(&self) -> bool {
+        matches!(self, Wants::Dropped | Wants::All)
+    }
+}
+
+/// A frame held for its reader.
+#[derive(Clone, Debug)]
 struct Held {
     at: Instant,
-    iface: IfaceId,
-    direction: Direction,
+    place: Place,
+    fate: Fate,
     len: u32,
     data: Box<[u8]>,
+}
+
+impl Held {
+    fn caught(self, name: &impl Fn(Place) -> String) -> Caught {
+        let iface = if self.place == NOWHERE { "-".to_string() } else { name(self.place) };
+        Caught { at_ns: self.at.nanos(), iface, fate: self.fate, len: self.len, data: self.data.into() }
+    }
 }
 
 /// What one reader has asked for.
 #[derive(Debug)]
 struct Capture {
     id: u32,
-    ifaces: Vec<IfaceId>,
+    wants: Wants,
+    filter: Option<Filter>,
     snaplen: u32,
     held: VecDeque<Held>,
     bytes: usize,
@@ -108,7 +175,10 @@ struct Capture {
 }
 
 impl Capture {
-    fn keep(&mut self, iface: IfaceId, copied: &Copied, direction: Direction, now: Instant) {
+    fn keep(&mut self, place: Place, copied: &Copied, fate: Fate, now: Instant) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.matches_captured(&copied.data, copied.len as usize)) {
+            return;
+        }
         self.seen += 1;
         let data = copied.data.get(..copied.data.len().min(self.snaplen as usize)).unwrap_or_default();
         if self.bytes + data.len() + FRAME_COST > BYTES_MAX {
@@ -116,57 +186,145 @@ impl Capture {
             return;
         }
         self.bytes += data.len() + FRAME_COST;
-        self.held.push_back(Held { at: now, iface, direction, len: copied.len, data: data.into() });
+        self.held.push_back(Held { at: now, place, fate, len: copied.len, data: data.into() });
+    }
+
+    /// Bytes that a port must copy for it: a filter may read beyond those kept.
+    fn copied(&self) -> u32 {
+        if self.filter.is_some() { SNAPLEN } else { self.snaplen }
     }
 }
 
-/// What a capture is like now, for a listing.
+/// State of a capture, for a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) id: u32,
-    pub(crate) ifaces: Vec<IfaceId>,
+    pub(crate) wants: Wants,
     pub(crate) held: usize,
     pub(crate) seen: u64,
     pub(crate) missed: u64,
 }
 
-/// The captures of a host.
+/// The captures of a host or bridge.
 #[derive(Debug, Default)]
-pub(crate) struct Captures(Mutex<Shared>);
+pub(crate) struct Captures {
+    shared: Mutex<Shared>,
+    /// Whether a capture wants dropped frames.
+    wants_dropped: AtomicBool,
+    /// When the next dropped frame is recorded, in nanoseconds.
+    next_dropped: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Shared {
-    watches: Vec<Arc<Watch>>,
+    watches: Vec<Weak<Watch>>,
     open: Vec<Capture>,
     last_id: u32,
+    /// The last dropped frames, the oldest first.
+    dropped: VecDeque<Held>,
 }
 
 impl Shared {
-    /// Tells the ports how much is wanted now.
-    fn tell(&self) {
-        for watch in &self.watches {
-            let wanted = self.open.iter().filter(|capture| capture.ifaces.contains(&watch.iface));
-            watch.snaplen.store(wanted.map(|capture| capture.snaplen).max().unwrap_or(0), Ordering::Relaxed);
-        }
-    }
-
-    fn end_unread(&mut self, now: Instant) {
+    /// Ends captures that are not read; returns whether there was one.
+    fn end_unread(&mut self, now: Instant) -> bool {
         let before = self.open.len();
         self.open.retain(|capture| now.since(capture.read_at) < PATIENCE);
-        if self.open.len() != before {
-            self.tell();
-        }
+        self.open.len() != before
     }
+}
+
+/// Returns the EtherType of a packet that the layers of a host have stripped of its link header; `None`:
+/// the link header is still there.
+fn stripped(packet: &[u8]) -> Option<EtherType> {
+    let after_link = packet.get(eth::HEADER_LEN).map(|byte| byte >> 4);
+    if matches!((packet.get(12..14), after_link), (Some([8, 0]), Some(4)) | (Some([0x86, 0xdd]), Some(6))) {
+        return None;
+    }
+    match *packet {
+        [0x45..=0x4f, _, high, low, ..] if (20..=packet.len()).contains(&usize::from(u16::from_be_bytes([high, low]))) => {
+            Some(EtherType::IPV4)
+        }
+        [0x60..=0x6f, _, _, _, high, low, ..]
+            if packet.len() >= 40 && usize::from(u16::from_be_bytes([high, low])) <= packet.len() - 40 =>
+        {
+            Some(EtherType::IPV6)
+        }
+        [0, 1, 8, 0, 6, 4, 0, ..] if packet.len() >= 28 => Some(EtherType::ARP),
+        _ => None,
+    }
+}
+
+/// Copies a dropped frame: of a packet without its link header as an Ethernet frame with one of zeros.
+fn copy_dropped(place: Place, frame: &Frame, most: usize) -> Copied {
+    let packet = frame.l3_bytes();
+    let Some(ethertype) = Some(packet).filter(|_| place == NOWHERE).and_then(stripped) else {
+        let bytes = frame.bytes();
+        return Copied { data: bytes.get(..most.min(bytes.len())).unwrap_or_default().into(), len: bytes.len() as u32 };
+    };
+    let mut data = vec![0; eth::HEADER_LEN - 2];
+    data.extend(ethertype.0.to_be_bytes());
+    data.extend(packet.iter().take(most.saturating_sub(data.len())));
+    Copied { data: data.into(), len: (eth::HEADER_LEN + packet.len()) as u32 }
 }
 
 impl Captures {
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to keep what passes `ifaces`, `snaplen` bytes of each frame; gives the capture's number. `None`: there are
-    /// [`CAPTURES_MAX`], and all of them are read.
-    pub(crate) fn open(&self, ifaces: Vec<IfaceId>, snaplen: u32, now: Instant) -> Option<u32> {
+    /// Switches ports and the drop path to what the open captures want.
+    fn switch(&self, shared: &Shared) {
+        for watch in shared.watches.iter().filter_map(Weak::upgrade) {
+            let wanting = shared.open.iter().filter(|capture| capture.wants.passing(watch.place));
+            watch.snaplen.store(wanting.map(Capture::copied).max().unwrap_or(0), Ordering::Relaxed);
+        }
+        let wants_dropped = shared.open.iter().any(|capture| capture.wants.dropped());
+        self.wants_dropped.store(wants_dropped, Ordering::Relaxed);
+    }
+
+    /// Records a frame about to end at `place` for `why`, unless that is no loss ([`End::Consumed`]).
+    pub(crate) fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
+        if why.end() == End::Consumed {
+            return;
+        }
+        let wanted = self.wants_dropped.load(Ordering::Relaxed);
+        let is_due = now.nanos() >= self.next_dropped.load(Ordering::Relaxed);
+        if !wanted && !is_due {
+            return;
+        }
+        let mut shared = self.lock();
+        if is_due {
+            self.next_dropped.store(now.after(DROPPED_PACE).nanos(), Ordering::Relaxed);
+            if shared.dropped.len() >= DROPPED_MAX {
+                shared.dropped.pop_front();
+            }
+            let Copied { data, len } = copy_dropped(place, frame, KEPT_OF_DROPPED);
+            shared.dropped.push_back(Held { at: now, place, fate: Fate::Dropped(why), len, data });
+        }
+        if !wanted {
+            return;
+        }
+        if shared.end_unread(now) {
+            self.switch(&shared);
+        }
+        let mut copied = None;
+        for capture in shared.open.iter_mut().filter(|capture| capture.wants.dropped()) {
+            let copied = copied.get_or_insert_with(|| copy_dropped(place, frame, SNAPLEN as usize));
+            capture.keep(place, copied, Fate::Dropped(why), now);
+        }
+    }
+
+    /// Returns the last dropped frames that `filter` matches, the oldest first; `name` names places.
+    pub(crate) fn dropped(&self, filter: &Filter, now: Instant, name: impl Fn(Place) -> String) -> Batch {
+        let mut held: Vec<Held> = self.lock().dropped.iter().cloned().collect();
+        held.retain(|held| filter.matches_captured(&held.data, held.len as usize));
+        let frames: Vec<Caught> = held.into_iter().map(|held| held.caught(&name)).collect();
+        Batch { now_ns: now.nanos(), seen: frames.len() as u64, missed: 0, frames }
+    }
+
+    /// Opens a capture of the frames that `wants` and `filter` name, `snaplen` bytes of each; returns its
+    /// number. `None`: [`CAPTURES_MAX`] are open, and all of them are read.
+    pub(crate) fn open(&self, wants: Wants, snaplen: u32, filter: Option<Filter>, now: Instant) -> Option<u32> {
         let mut shared = self.lock();
         shared.end_unread(now);
         if shared.open.len() >= CAPTURES_MAX {
@@ -176,13 +334,14 @@ impl Captures {
         let id = shared.last_id;
         let snaplen = snaplen.clamp(1, SNAPLEN);
         let held = VecDeque::new();
-        shared.open.push(Capture { id, ifaces, snaplen, held, bytes: 0, seen: 0, missed: 0, read_at: now });
-        shared.tell();
+        shared.open.push(Capture { id, wants, filter, snaplen, held, bytes: 0, seen: 0, missed: 0, read_at: now });
+        self.switch(&shared);
         Some(id)
     }
 
-    /// Gives what capture `id` holds, at most [`READ_MAX`] bytes; `name` names ifaces. `None`: there is none such.
-    pub(crate) fn read(&self, id: u32, now: Instant, name: impl Fn(IfaceId) -> String) -> Option<Batch> {
+    /// Returns what capture `id` holds, at most [`READ_MAX`] bytes; `name` names places. `None`: no such
+    /// capture.
+    pub(crate) fn read(&self, id: u32, now: Instant, name: impl Fn(Place) -> String) -> Option<Batch> {
         let mut shared = self.lock();
         let capture = shared.open.iter_mut().find(|capture| capture.id == id)?;
         capture.read_at = now;
@@ -192,33 +351,32 @@ impl Captures {
         {
             bytes += held.data.len() + FRAME_COST;
             capture.bytes = capture.bytes.saturating_sub(held.data.len() + FRAME_COST);
-            frames.push(Caught {
-                at_ns: held.at.nanos(),
-                iface: name(held.iface),
-                direction: held.direction,
-                len: held.len,
-                data: held.data.into(),
-            });
+            frames.push(held);
         }
-        Some(Batch { now_ns: now.nanos(), seen: capture.seen, missed: capture.missed, frames })
+        let (seen, missed) = (capture.seen, capture.missed);
+        drop(shared);
+        let frames = frames.into_iter().map(|held| held.caught(&name)).collect();
+        Some(Batch { now_ns: now.nanos(), seen, missed, frames })
     }
 
-    /// Ends capture `id`; `false`: there is none such.
+    /// Ends capture `id`; `false`: no such capture.
     pub(crate) fn close(&self, id: u32) -> bool {
         let mut shared = self.lock();
         let before = shared.open.len();
         shared.open.retain(|capture| capture.id != id);
-        shared.tell();
+        self.switch(&shared);
         shared.open.len() < before
     }
 
-    /// The open ones.
+    /// Returns the state of the open captures.
     pub(crate) fn list(&self, now: Instant) -> Vec<Status> {
         let mut shared = self.lock();
-        shared.end_unread(now);
+        if shared.end_unread(now) {
+            self.switch(&shared);
+        }
         let status = |c: &Capture| Status {
             id: c.id,
-            ifaces: c.ifaces.clone(),
+            wants: c.wants.clone(),
             held: c.held.len(),
             seen: c.seen,
             missed: c.missed,

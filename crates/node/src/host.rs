@@ -3,7 +3,7 @@
 //! [`Host::step`] takes a burst from each port into the stack, lets time pass, and says what is next; [`Host::run`] repeats
 //! it, sleeping when there is nothing to poll. The transmitting halves sit in the stack, behind each iface.
 
-use crate::capture::{Captures, Watch};
+use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::isr::{Feed, Isr};
 use crate::split::{Seat, Seated};
@@ -216,7 +216,10 @@ impl<L: Locks> Host<L> {
         if crate::ledgers::keeping() {
             stack.set_ledger(true);
         }
-        let (ports, captures, topology) = Default::default();
+        let captures: Arc<Captures> = Arc::default();
+        let recorder = captures.clone();
+        stack.set_drop_watch(move |frame, why, now| recorder.note_dropped(NOWHERE, frame, why, now));
+        let (ports, topology) = Default::default();
         let inputs = Guarded::default();
         let (how, burst) = (config.context, config.burst);
         let key = config.seed.map_or_else(Key::random, Key::seeded);
@@ -338,7 +341,7 @@ impl<L: Locks> Host<L> {
         let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum, tso };
         let mtu = config.mtu.unwrap_or(caps.mtu.min(1500));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
-        let watch = Watch::new(id, &self.captures);
+        let watch = Watch::new(id.0, &self.captures);
         let soft = Soft::new(&caps, self.stack.pool.clone(), port.counts.clone());
         let output = PortOutput { half: port.tx, soft, watch: watch.clone() };
         self.stack.set_output(cx, id, Some(Box::new(output)));

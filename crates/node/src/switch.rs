@@ -35,6 +35,7 @@ pub use news::NewsCounts;
 pub use post::PORTS_MAX;
 pub use tree::{LocalCounts, Tree};
 
+use crate::capture::Captures;
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
@@ -135,6 +136,7 @@ pub struct Switch {
     inbox: SharedInbox,
     tree: Mutex<Option<Tree>>,
     links: Mutex<Links>,
+    captures: Arc<Captures>,
 }
 
 /// An address of nobody else's: locally administered (IEEE 802 8.4).
@@ -171,6 +173,7 @@ impl Switch {
         let knobs = Arc::new(Knobs::default());
         let calls = (0..lanes).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
         let inbox = SharedInbox::default();
+        let captures: Arc<Captures> = Arc::default();
         let common = Common {
             bridge: config.bridge,
             knobs: knobs.clone(),
@@ -178,6 +181,7 @@ impl Switch {
             calls: calls.clone(),
             inbox: inbox.clone(),
             pool: pool.clone(),
+            captures: captures.clone(),
         };
         let mut roles: Vec<Role> = (0..loops).map(|_| Role::Loop).collect();
         let mut flow = None;
@@ -212,6 +216,7 @@ impl Switch {
             inbox,
             tree: Mutex::new(None),
             links: Mutex::default(),
+            captures,
         })
     }
 

@@ -5,7 +5,7 @@
 
 mod arp;
 mod audit;
-mod capture;
+pub(crate) mod capture;
 pub(crate) mod cards;
 mod error;
 mod ifconfig;
@@ -35,6 +35,8 @@ pub use nearest::nearest;
 pub(crate) use sysctl::{apply as apply_knob, check as check_knob, names as knob_names};
 
 use crate::Host;
+use crate::capture::{Captures, Place};
+use inet::iface::IfaceId;
 use lock::{Cx, Locks};
 use parse::Words;
 use port::Pairs;
@@ -87,11 +89,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "pools|locks|ports|nic|drops|places|counters|isr|ledger [on|off]|sockets|topology",
         "What the host knows of itself.",
     ),
-    (
-        "capture",
-        "open IF|any [SNAPLEN] | read ID | close ID | list",
-        "Frames as they pass: what 'linerate tcpdump' reads.",
-    ),
+    ("capture", capture::GRAMMAR, capture::ABOUT),
     ("audit", "", "The balance of frames: in, out, held, dropped."),
     ("stop", "", "Ends the program that runs this host."),
     ("help", "", "This list."),
@@ -120,7 +118,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
         "netstat" => netstat::run(&ctl, words),
         "ss" => ss::run(&ctl, words),
         "show" => show::run(&ctl, words),
-        "capture" => capture::run(&ctl, words),
+        "capture" => capture::run(&ctl, ctl.cx.now, json, words),
         "audit" => words.end().map(|()| audit::run(&ctl)),
         "stop" => {
             words.end()?;
@@ -139,6 +137,22 @@ pub(crate) fn help_of(programs: &[(&str, &str, &str)]) -> String {
         format!("{}{about}\n", format!("{name:<9}  {grammar}").trim_end())
     };
     programs.iter().map(line).collect::<String>() + "With -j in front, listings are JSON.\n"
+}
+
+impl<L: Locks> capture::Watched for Ctl<'_, L> {
+    fn captures(&self) -> &Captures {
+        self.host.captures()
+    }
+
+    fn place(&self, name: &str) -> Result<Place, WordError> {
+        let id = self.iface(name)?.id;
+        let without = || WordError::failed(format!("{name}: has no port: its packets do not leave the host as frames"));
+        self.host.ports().iter().any(|port| port.iface == id).then_some(id.0).ok_or_else(without)
+    }
+
+    fn name(&self, place: Place) -> String {
+        self.iface_name(IfaceId(place)).to_string()
+    }
 }
 
 impl<L: Locks> Ctl<'_, L> {

@@ -32,6 +32,12 @@ pub fn brief(kept: &[u8], len: usize) -> impl Display + '_ {
     Brief(Line { frame: kept, len: len.max(kept.len()) })
 }
 
+/// As [`brief`], with the fields of the IP header in parentheses (`tcpdump -v`): of IPv4 the ends follow on
+/// a line of their own.
+pub fn verbose(kept: &[u8], len: usize) -> impl Display + '_ {
+    Verbose(Line { frame: kept, len: len.max(kept.len()) })
+}
+
 /// One line about an IPv4 or IPv6 packet without a link header, told apart by its first nibble.
 pub fn packet_line(packet: &[u8]) -> impl Display + '_ {
     Packet(packet)
@@ -60,6 +66,28 @@ impl Display for Brief<'_> {
             Ok(EtherType::IPV6) => f.write_str("IP6 ").and_then(|()| ip::ip6(f, payload)),
             Ok(EtherType::ARP) => f.write_str("ARP, ").and_then(|()| arp(f, payload, cut)),
             _ => line.fmt(f),
+        }
+    }
+}
+
+struct Verbose<'a>(Line<'a>);
+
+impl Display for Verbose<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (line, cut) = (&self.0, self.0.cut());
+        let payload = line.frame.get(eth::HEADER_LEN..).unwrap_or_default();
+        match eth::Header::parse(line.frame).map(|header| header.ethertype) {
+            Ok(EtherType::IPV4) => {
+                f.write_str("IP ")?;
+                ip::fields4(f, payload)?;
+                ip::ip4(f, payload, cut)
+            }
+            Ok(EtherType::IPV6) => {
+                f.write_str("IP6 ")?;
+                ip::fields6(f, payload)?;
+                ip::ip6(f, payload)
+            }
+            _ => Brief(Line { ..*line }).fmt(f),
         }
     }
 }

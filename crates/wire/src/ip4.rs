@@ -88,7 +88,7 @@ impl Header {
 
     /// As [`Header::parse`] for a packet of which only a beginning is here: total length may exceed the bytes.
     #[inline(always)]
-    pub(crate) fn parse_quoted(packet: &[u8], layer: Layer) -> Result<Header, Malformed> {
+    pub fn parse_quoted(packet: &[u8], layer: Layer) -> Result<Header, Malformed> {
         let Some(h) = packet.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(layer, HEADER_LEN, packet.len()));
         };

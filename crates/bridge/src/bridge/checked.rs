@@ -162,7 +162,7 @@ impl Bridge {
         match passes {
             Ok(()) => self.put(frame, to, out),
             Err(why) => {
-                self.drops.bump(why);
+                self.lose(to, why, &frame);
                 false
             }
         }

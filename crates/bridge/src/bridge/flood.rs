@@ -70,13 +70,14 @@ impl Bridge {
             }
             (None, None) if verdict == OWN => self.keep(way, frame),
             (None, None) => self.flood(way, frame, now, out),
-            (None, Some(why)) => self.dropped(way.from, why),
+            (None, Some(why)) => self.dropped(way.from, why, &frame),
         }
     }
 
+    /// Counts a frame that came through `from` and is dropped for `why`.
     #[cold]
-    pub(super) fn dropped(&mut self, from: PortNo, why: DropReason) {
-        self.drops.bump(why);
+    pub(super) fn dropped(&mut self, from: PortNo, why: DropReason, frame: &Frame) {
+        self.lose(from, why, frame);
         if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
             counts.dropped += 1;
         }
@@ -87,31 +88,43 @@ impl Bridge {
     pub(super) fn flood(&mut self, way: Way, frame: Frame, now: Instant, out: &mut [Burst]) {
         let class = Class::of(&frame);
         if let Some(why) = self.storm(way.from, class, now) {
-            return self.dropped(way.from, why);
+            return self.dropped(way.from, why, &frame);
         }
         let chosen = match self.snoop(way, class, &frame, now) {
             Ok(chosen) => chosen,
-            Err(why) => return self.dropped(way.from, why),
+            Err(why) => return self.dropped(way.from, why, &frame),
         };
-        if !self.spread(way, class, chosen.as_ref(), frame, out) {
-            return self.dropped(way.from, DropReason::BridgeNowhere);
+        if let Err(frame) = self.spread(way, class, chosen.as_ref(), frame, out) {
+            return self.dropped(way.from, DropReason::BridgeNowhere, &frame);
         }
         if let Some((_, counts)) = self.members.get_mut(usize::from(way.from)) {
             counts.flooded += 1;
         }
     }
 
-    /// Copies, and the frame itself to the last; `false`: no port takes it.
-    fn spread(&mut self, way: Way, class: Class, chosen: Option<&PortSet>, frame: Frame, out: &mut [Burst]) -> bool {
+    /// Gives copies to the ports that take it, and the frame itself to the last.
+    ///
+    /// # Errors
+    /// The frame: no port takes it.
+    fn spread(
+        &mut self,
+        way: Way,
+        class: Class,
+        chosen: Option<&PortSet>,
+        frame: Frame,
+        out: &mut [Burst],
+    ) -> Result<(), Frame> {
         let ports = 0..self.members.len() as PortNo;
-        let Some(last) = ports.clone().rev().find(|to| self.takes(way, class, chosen, *to)) else { return false };
+        let Some(last) = ports.clone().rev().find(|to| self.takes(way, class, chosen, *to)) else {
+            return Err(frame);
+        };
         for to in ports.take(usize::from(last)) {
             if self.takes(way, class, chosen, to) {
                 self.copy(way, &frame, to, out);
             }
         }
         self.leave(way, frame, last, out);
-        true
+        Ok(())
     }
 
     /// Does a frame for several go through `to`?
@@ -132,7 +145,7 @@ impl Bridge {
             Some(copy) => {
                 self.leave(way, copy, to, out);
             }
-            None => self.drops.bump(DropReason::BridgeNoCopy),
+            None => self.lose(to, DropReason::BridgeNoCopy, frame),
         }
     }
 
@@ -150,7 +163,11 @@ impl Bridge {
                 self.given(to, 1);
                 true
             }
-            _ => {
+            Some(Err(frame)) => {
+                self.lose(to, DropReason::BridgeOutFull, &frame);
+                false
+            }
+            None => {
                 self.drops.bump(DropReason::BridgeOutFull);
                 false
             }
@@ -171,7 +188,7 @@ impl Bridge {
                         Some(copy) => {
                             self.put(copy, to, out);
                         }
-                        None => self.drops.bump(DropReason::BridgeNoCopy),
+                        None => self.lose(to, DropReason::BridgeNoCopy, frame),
                     }
                 }
             }
@@ -190,13 +207,13 @@ impl Bridge {
         self.made += 1;
         match self.running {
             Running::Up => {}
-            Running::Monitor => return self.drops.bump(DropReason::BridgeMonitor),
-            Running::Down => return self.drops.bump(DropReason::BridgeDown),
+            Running::Monitor => return self.lose(LOCAL, DropReason::BridgeMonitor, &frame),
+            Running::Down => return self.lose(LOCAL, DropReason::BridgeDown, &frame),
         }
         let tagging = if self.tags.is_some() { Tagging::Bare } else { Tagging::Untouched };
         let class = Class::of(&frame);
-        if !self.spread(Way { from: LOCAL, vid, tagging }, class, Some(&PortSet::ALL), frame, out) {
-            self.drops.bump(DropReason::BridgeNowhere);
+        if let Err(frame) = self.spread(Way { from: LOCAL, vid, tagging }, class, Some(&PortSet::ALL), frame, out) {
+            self.lose(LOCAL, DropReason::BridgeNowhere, &frame);
         }
     }
 }

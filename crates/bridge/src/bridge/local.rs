@@ -71,7 +71,7 @@ impl Bridge {
     #[cold]
     pub(super) fn keep(&mut self, way: Way, frame: Frame) {
         if self.outlet.0.len() >= MOST {
-            return self.dropped(way.from, DropReason::BridgeLocalFull);
+            return self.dropped(way.from, DropReason::BridgeLocalFull, &frame);
         }
         self.outlet.0.push_back(Local { from: way.from, vid: way.vid, frame });
         if let Some((_, counts)) = self.members.get_mut(usize::from(way.from)) {

@@ -19,7 +19,7 @@ use wire::filter::Filter;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Captures until the port is over, the FIFO is closed or a signal comes: all are good ends.
-pub fn run(interface: &Interface, args: &ExtcapArgs, filter: &Filter) -> anyhow::Result<Exit> {
+pub fn run(interface: &Interface, args: &ExtcapArgs, expression: &str, filter: &Filter) -> anyhow::Result<Exit> {
     let Some(fifo) = &args.fifo else { return Err(Fault::usage("--capture: --fifo is missing")) };
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let Some(out) = open(fifo).with_context(|| fifo.display().to_string())? else { return Ok(Exit::Fine) };
@@ -31,7 +31,7 @@ pub fn run(interface: &Interface, args: &ExtcapArgs, filter: &Filter) -> anyhow:
     match interface {
         Interface::Any => port(args.port.as_deref().unwrap_or(EXAMPLE), out, args.snaplen, filter),
         Interface::Running { url, iface, .. } => {
-            tcpdump::record(url, iface, Box::new(out), args.snaplen, filter.clone())
+            tcpdump::record(url, iface, Box::new(out), args.snaplen, expression)
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Stack;
 use crate::counters::{AuditReport, Counters};
 use crate::demux::Ends4;
 use buf::{Frame, Pool, PoolStats};
+use clock::Instant;
 use lock::{Cx, Locks};
 use stats::{Costs, DropReason, Entry, Lap};
 use std::net::Ipv4Addr;
@@ -60,6 +61,12 @@ impl<L: Locks> Stack<L> {
         leads: impl Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync + 'static,
     ) {
         let _ = self.leads_here.set(Box::new(leads)); // who says it again is not heard
+    }
+
+    /// Has `watch` called with each frame that is about to be dropped, its reason and the time. The first
+    /// call counts; later ones change nothing.
+    pub fn set_drop_watch(&self, watch: impl Fn(&Frame, DropReason, Instant) + Send + Sync + 'static) {
+        let _ = self.drop_watch.set(Box::new(watch)); // set already: the first one stays
     }
 
     /// Would answers to a socket with these ends come here? Without a peer nobody knows.

@@ -19,7 +19,7 @@ mod tests;
 
 pub use costs::NicCosts;
 pub use loops::NicLoops;
-pub use memory::{BufferPages, last_level_cache};
+pub use memory::last_level_cache;
 pub use paced::NicPaced;
 pub use setup::NicSetup;
 pub use stall::{NicStall, stall};

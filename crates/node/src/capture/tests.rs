@@ -58,6 +58,14 @@ impl Two {
     }
 }
 
+#[track_caller]
+fn passed(frame: &Caught) -> Direction {
+    match frame.fate {
+        Fate::Passed(direction) => direction,
+        Fate::Dropped(why) => panic!("{}", why.name()),
+    }
+}
+
 #[test]
 fn what_passes_is_given_once_with_its_direction_and_time() {
     let two = Two::new();
@@ -83,7 +91,7 @@ fn what_passes_is_given_once_with_its_direction_and_time() {
         "{}",
         lines[2]
     );
-    let ways: Vec<Direction> = batch.frames.iter().map(|frame| frame.direction).collect();
+    let ways: Vec<Direction> = batch.frames.iter().map(|frame| passed(frame)).collect();
     use Direction::{Inbound, Outbound};
     assert_eq!(ways, [Outbound, Inbound, Outbound, Inbound]);
     assert!(
@@ -99,7 +107,7 @@ fn what_passes_is_given_once_with_its_direction_and_time() {
 #[test]
 fn a_snaplen_keeps_the_beginning_and_says_how_long_it_was() {
     let two = Two::new();
-    two.ok(0, "capture open em0 60");
+    two.ok(0, "capture open em0 snaplen 60");
     two.ok(0, "capture open any"); // another reader's wish is his own
     two.send(1, 1000);
     let (short, whole) = (two.read("1"), two.read("2"));
@@ -143,11 +151,12 @@ fn there_are_only_so_many_and_those_that_nobody_reads_end() {
     assert_eq!(two.hosts[0].captures().list(two.clock.now()).iter().map(|c| c.id).collect::<Vec<_>>(), [3]);
     assert!(two.ok(0, "capture list").contains("3             "), "{}", two.ok(0, "capture list"));
     for (line, says) in [
-        ("capture", "open, read, close, list"),
-        ("capture open", "an iface, or any"),
+        ("capture", "open, read, close, dropped, list"),
+        ("capture open", "an iface, any, dropped or all"),
         ("capture open em1", "did you mean 'em0'?"),
         ("capture open lo0", "has no port"),
-        ("capture open em0 0", "a number from 1 to 262144"),
+        ("capture open em0 snaplen 0", "a number from 1 to 262144"),
+        ("capture open em0 filter tcp prot 80", "expected 'and'"),
         ("capture read x", "a number from 1"),
         ("capture close 77", "77: no such capture"),
         ("capture opne em0", "did you mean 'open'?"),
@@ -160,11 +169,45 @@ fn there_are_only_so_many_and_those_that_nobody_reads_end() {
 #[test]
 fn texts_that_are_no_answers_are_told_from_those_that_are() {
     let frame =
-        Caught { at_ns: 5, iface: "em0".into(), direction: Direction::Inbound, len: 3, data: vec![0, 0xab, 0xff] };
+        Caught { at_ns: 5, iface: "em0".into(), fate: Fate::Passed(Direction::Inbound), len: 3, data: vec![0, 0xab, 0xff] };
     let batch = Batch { now_ns: 1, seen: 2, missed: 3, frames: vec![frame] };
     assert_eq!(batch.to_text(), "1 2 3\n5 in em0 3 00abff\n");
     assert_eq!(parse(&batch.to_text()), Some(batch));
     for bad in ["", "x", "1 2", "1 2 3\n", "1 2 3\n5 in em0 3 0", "1 2 3\n5 up em0 3 00", "1 2 3\n5 in em0 3 0g"] {
         assert_eq!(parse(bad).is_some(), bad == "1 2 3\n", "{bad:?}");
     }
+}
+
+/// A datagram to a closed port is dropped with that reason: in the record of the last dropped frames, in
+/// a capture of dropped frames, and in one with a filter only if that matches.
+#[test]
+fn dropped_frames_are_captured_with_their_reason() {
+    let two = Two::new();
+    let dropped = |batch: &Batch| -> Vec<(String, String)> {
+        let line = |f: &Caught| wire::dissect::brief(&f.data, f.len as usize).to_string();
+        let reason = |f: &Caught| match f.fate {
+            Fate::Dropped(why) => why.name().to_string(),
+            Fate::Passed(direction) => format!("{direction:?}"),
+        };
+        batch.frames.iter().map(|f| (reason(f), line(f))).collect()
+    };
+    let read = |line: &str| parse(&two.ok(1, line)).unwrap();
+    two.send(1, 100);
+    two.clock.advance(Duration::from_secs(1));
+    let record = dropped(&read("capture dropped"));
+    assert!(matches!(&record[..], [(why, line)] if why == "inet.udp.in.no_socket" && line.ends_with("UDP, length 100")), "{record:?}");
+    assert_eq!(dropped(&read("capture dropped filter udp port 9")).len(), 1);
+    assert_eq!(dropped(&read("capture dropped filter tcp")), []);
+    for line in ["open dropped", "open all filter udp", "open dropped filter tcp"] {
+        two.ok(1, &format!("capture {line}"));
+    }
+    two.send(3, 8); // without time between them: one is recorded, all are captured
+    assert_eq!(dropped(&read("capture dropped")).len(), 2);
+    assert_eq!(dropped(&read("capture read 1")).len(), 3);
+    let all = dropped(&read("capture read 2"));
+    let words: Vec<&str> = all.iter().map(|(why, _)| why.as_str()).collect();
+    assert_eq!(words, ["Inbound", "inet.udp.in.no_socket"].repeat(3));
+    assert_eq!(dropped(&read("capture read 3")), []);
+    let list = two.ok(1, "capture list");
+    assert!(list.contains("dropped\n") && list.contains("all\n"), "{list}");
 }

@@ -1,14 +1,16 @@
-//! Captured frames as the text of an answer: a line that says how things stand, then a line for each frame.
+//! Captured frames as the text of an answer: a line of state, then a line for each frame.
 //!
 //! ```text
 //! NOW-NS SEEN MISSED
-//! AT-NS in|out IFACE LENGTH HEX
+//! AT-NS in|out|REASON IFACE LENGTH HEX
 //! ```
 //!
-//! Times are the host's clock's; NOW lets the reader turn them into the calendar's. LENGTH is the whole frame's, HEX what was
-//! kept of it.
+//! Times are of the host's clock; NOW lets the reader turn them into calendar time. LENGTH is the whole
+//! frame's, HEX the bytes kept of it. REASON is the dotted name of a drop reason.
 
+use super::Fate;
 use port::pcap::Direction;
+use stats::DropReason;
 use std::fmt::Write;
 
 /// What one reading gave.
@@ -29,10 +31,10 @@ pub struct Batch {
 pub struct Caught {
     /// When it passed, by the host's clock.
     pub at_ns: u64,
-    /// Which iface it passed.
+    /// Iface or port at which it was seen; `-` of a frame dropped in a host.
     pub iface: String,
-    /// Received or sent.
-    pub direction: Direction,
+    /// Received, sent or dropped.
+    pub fate: Fate,
     /// Bytes that it had.
     pub len: u32,
     /// Bytes that were kept.
@@ -49,7 +51,11 @@ impl Batch {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{} {} {}", self.now_ns, self.seen, self.missed);
         for frame in &self.frames {
-            let way = if frame.direction == Direction::Outbound { "out" } else { "in" };
+            let way = match frame.fate {
+                Fate::Passed(Direction::Outbound) => "out",
+                Fate::Passed(_) => "in",
+                Fate::Dropped(why) => why.name(),
+            };
             let _ = write!(out, "{} {way} {} {} ", frame.at_ns, frame.iface, frame.len);
             let digits = frame.data.iter().flat_map(|byte| [byte >> 4, byte & 15]);
             out.extend(digits.filter_map(|digit| HEX.get(usize::from(digit))).map(|digit| char::from(*digit)));
@@ -72,10 +78,10 @@ pub fn parse(text: &str) -> Option<Batch> {
 fn frame(line: &str) -> Option<Caught> {
     let words: Vec<&str> = line.split(' ').collect();
     let &[at, way, iface, len, hex] = words.as_slice() else { return None };
-    let direction = match way {
-        "in" => Direction::Inbound,
-        "out" => Direction::Outbound,
-        _ => return None,
+    let fate = match way {
+        "in" => Fate::Passed(Direction::Inbound),
+        "out" => Fate::Passed(Direction::Outbound),
+        name => Fate::Dropped(DropReason::ALL.iter().find(|why| why.name() == name).copied()?),
     };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
     let byte = |pair: &[u8]| match pair {
@@ -83,5 +89,5 @@ fn frame(line: &str) -> Option<Caught> {
         _ => None,
     };
     let data = hex.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
-    Some(Caught { at_ns: at.parse().ok()?, iface: iface.to_string(), direction, len: len.parse().ok()?, data })
+    Some(Caught { at_ns: at.parse().ok()?, iface: iface.to_string(), fate, len: len.parse().ok()?, data })
 }

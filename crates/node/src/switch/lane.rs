@@ -5,6 +5,7 @@ use super::exchange::{Arrivals, Away, Call, Outbox};
 use super::news::{NewsCounts, Newswire};
 use super::post::{self, Poster};
 use super::tree::SharedInbox;
+use crate::capture::{Captures, Watch};
 use bridge::{Bridge, BridgeConfig, Member, PortNo};
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant, tsc};
@@ -12,6 +13,7 @@ use dispatch::dataflow::{self, Worker};
 use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
 use port::nic::Nic;
 use port::offload::soft::Soft;
+use port::pcap::Direction;
 use port::{Port, PortCounts, RxHalf, TxHalf};
 use stats::{Lap, Ledger, Stage};
 use std::io;
@@ -67,6 +69,8 @@ struct Own {
     /// From the other lanes.
     arrivals: Vec<Arrivals<Frame>>,
     counts: Arc<PortCounts>,
+    /// Who captures its frames.
+    watch: Arc<Watch>,
     /// Frames that it took.
     taken: u64,
 }
@@ -79,11 +83,28 @@ impl Own {
     /// Sends of `out` what the port takes.
     #[inline]
     fn send(&mut self, out: &mut Burst, now: Instant) {
-        self.taken += if self.soft.has_work(out.as_slice()) {
+        if self.watch.is_on() {
+            return self.send_watched(out, now);
+        }
+        self.taken += self.transmit(out, now) as u64;
+    }
+
+    /// Sends of `out` what the port takes; returns how many frames.
+    #[inline(always)]
+    fn transmit(&mut self, out: &mut Burst, now: Instant) -> usize {
+        if self.soft.has_work(out.as_slice()) {
             self.soft.tx_burst(self.tx.as_mut(), out, now)
         } else {
             self.tx.tx_burst(out, now)
-        } as u64;
+        }
+    }
+
+    #[cold]
+    fn send_watched(&mut self, out: &mut Burst, now: Instant) {
+        let copies = self.watch.copy(out.as_slice());
+        let taken = self.transmit(out, now);
+        self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
+        self.taken += taken as u64;
     }
 
     /// The same, and what time or another lane has made ready.
@@ -162,6 +183,7 @@ pub struct Lane {
     news: Option<Newswire>,
     inbox: SharedInbox,
     pool: Pool,
+    captures: Arc<Captures>,
 }
 
 /// What a lane has from its switch.
@@ -172,6 +194,7 @@ pub(super) struct Common {
     pub calls: Vec<Call>,
     pub inbox: SharedInbox,
     pub pool: Pool,
+    pub captures: Arc<Captures>,
 }
 
 /// The ports, apart from what decides when they are polled.
@@ -186,10 +209,12 @@ struct Ports {
 
 impl Lane {
     pub(super) fn new(number: usize, role: Role, common: &Common) -> Lane {
+        let (mut bridge, recorder) = (Bridge::new(common.bridge), common.captures.clone());
+        bridge.set_drop_watch(move |frame, port, why, now| recorder.note_dropped(port, frame, why, now));
         Lane {
             number,
             role,
-            bridge: Bridge::new(common.bridge),
+            bridge,
             polling: Polling::new(common.knobs.clone()),
             average: Average::default(),
             ledger: Ledger::default(),
@@ -200,6 +225,7 @@ impl Lane {
             news: None,
             inbox: common.inbox.clone(),
             pool: common.pool.clone(),
+            captures: common.captures.clone(),
         }
     }
 
@@ -211,7 +237,7 @@ impl Lane {
     }
 
     pub(super) fn add(&mut self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>) {
-        let own = self.own_of(port, arrivals);
+        let own = self.own_of(number, port, arrivals);
         self.put(number, own);
         self.ports.own.push(number);
     }
@@ -219,17 +245,18 @@ impl Lane {
     /// Gives it a queue of its own of a port that it knows as another lane's: from now on it sends there itself.
     pub(super) fn add_queue(&mut self, number: PortNo, port: Port) {
         self.gone.full += self.counts(number).full;
-        let own = self.own_of(port, Vec::new());
+        let own = self.own_of(number, port, Vec::new());
         if let Some(place) = self.ports.places.get_mut(usize::from(number)) {
             *place = own;
             self.ports.own.push(number);
         }
     }
 
-    fn own_of(&self, port: Port, arrivals: Vec<Arrivals<Frame>>) -> Place {
+    fn own_of(&self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>) -> Place {
+        let watch = Watch::new(number, &self.captures);
         let soft = Soft::new(&port.caps, self.pool.clone(), port.counts.clone());
         let Port { rx, tx, nic, counts, .. } = port;
-        Place::Own(Box::new(Own { rx, tx, soft, nic, arrivals, counts, taken: 0 }))
+        Place::Own(Box::new(Own { rx, tx, soft, nic, arrivals, counts, watch, taken: 0 }))
     }
 
     /// Says where what it sends to that port arrives.
@@ -539,6 +566,9 @@ impl Handlers for Work<'_> {
             return 0;
         }
         self.lap.mark(Stage::PortRx, came as u64);
+        if port.watch.is_on() {
+            port.watch.keep(port.watch.copy(burst.as_slice()), Direction::Inbound, now);
+        }
         if let Some(poster) = &mut self.poster {
             poster.post(number, burst);
         } else {

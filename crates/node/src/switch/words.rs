@@ -11,7 +11,8 @@ mod vlan;
 
 use super::{Info, Switch, SwitchConfig};
 use crate::config::HostConfig;
-use crate::words::WordError;
+use crate::capture::{Captures, Place};
+use crate::words::{WordError, capture};
 use crate::words::parse::Words;
 use crate::words::sysctl::Variables;
 use ::bridge::PortNo;
@@ -59,6 +60,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("", "  | link set dev IF mcast_router 0|1|2 | mdb [show]", ""),
     ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", ""),
     ("", "  | vlan [show] | vlan add|del dev IF vid N[-M] [pvid] [untagged]", "The same in iproute2's words."),
+    ("capture", capture::GRAMMAR, capture::ABOUT),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs: kern.polling, and what they came to."),
     (
         "show",
@@ -81,6 +83,7 @@ pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, WordEr
         "bridge" => bridge::run(switch, json, words),
         "sysctl" => crate::words::sysctl::obey(switch, json, words),
         "show" => show::run(switch, json, words),
+        "capture" => capture::run(switch, switch.clock.now(), json, words),
         "audit" => words.end().map(|()| show::audit(switch, json)),
         "stop" => {
             words.end()?;
@@ -126,6 +129,20 @@ pub fn preset(config: &mut SwitchConfig, name: &str, value: &str) -> Result<bool
 /// A listing: `rows` as JSON, or as the text that `text` makes.
 fn listing(json: bool, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
     if json { format!("{}\n", rows()) } else { text() }
+}
+
+impl capture::Watched for Switch {
+    fn captures(&self) -> &Captures {
+        &self.captures
+    }
+
+    fn place(&self, name: &str) -> Result<Place, WordError> {
+        member(self, name).map(|(number, _)| number)
+    }
+
+    fn name(&self, place: Place) -> String {
+        self.members().iter().find(|(number, _)| *number == place).map_or("-".into(), |(_, info)| info.name.clone())
+    }
 }
 
 /// The member called `name`.

@@ -1,73 +1,113 @@
-//! `capture`: what `linerate tcpdump` asks a host for.
+//! `capture`: copies of frames, the words that `linerate tcpdump` and `linerate why` use. A host and a bridge
+//! have the same; they differ in what a place is ([`Watched`]).
 
+use super::WordError;
 use super::parse::{Words, number};
-use super::{Ctl, WordError};
-use crate::capture::{CAPTURES_MAX, SNAPLEN};
-use inet::iface::IfaceId;
-use lock::Locks;
+use crate::capture::{CAPTURES_MAX, Captures, Place, SNAPLEN, Status, Wants};
+use clock::Instant;
 use serde_json::{Value, json};
+use wire::filter::Filter;
 
-const VERBS: &[&str] = &["open", "read", "close", "list"];
+const VERBS: &[&str] = &["open", "read", "close", "dropped", "list"];
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let (captures, now) = (ctl.host.captures(), ctl.cx.now);
+/// The grammar, for `help`.
+pub(crate) const GRAMMAR: &str =
+    "open IF|any|dropped|all [snaplen N] [filter EXPR...] | read ID | close ID | dropped [filter EXPR...] | list";
+/// The sentence, for `help`.
+pub(crate) const ABOUT: &str = "Copies of frames that pass or are dropped: what 'tcpdump' and 'why' read.";
+
+/// A host or bridge whose frames are captured.
+pub(crate) trait Watched {
+    /// Its captures.
+    fn captures(&self) -> &Captures;
+    /// Returns the place called `name`, which must have a port.
+    ///
+    /// # Errors
+    /// No such place, or one without a port.
+    fn place(&self, name: &str) -> Result<Place, WordError>;
+    /// Returns the name of `place`.
+    fn name(&self, place: Place) -> String;
+}
+
+/// Obeys the words after `capture`.
+///
+/// # Errors
+/// [`WordError`]: an unknown word, place or capture, or a filter that does not compile.
+pub(crate) fn run(
+    watched: &impl Watched,
+    now: Instant,
+    json: bool,
+    mut words: Words<'_>,
+) -> Result<String, WordError> {
+    let captures = watched.captures();
     let id = |words: &mut Words<'_>| -> Result<u32, WordError> {
         let id = number("capture", words.next("a capture's number")?, 1, u32::MAX.into())? as u32;
         words.end().map(|()| id)
     };
-    let nobody = |id: u32| WordError::failed(format!("{id}: no such capture; one that is not read ends after 10 s"));
+    let unknown = |id: u32| WordError::failed(format!("{id}: no such capture; one that is not read ends after 10 s"));
+    let name = |place| watched.name(place);
     match words.next(&VERBS.join(", "))? {
         "open" => {
-            let name = words.next("an iface, or any")?;
-            let snaplen = match words.take() {
-                Some(word) => number("snaplen", word, 1, SNAPLEN.into())? as u32,
-                None => SNAPLEN,
+            let wants = match words.next("an iface, any, dropped or all")? {
+                "any" => Wants::Any,
+                "dropped" => Wants::Dropped,
+                "all" => Wants::All,
+                name => Wants::Places(vec![watched.place(name)?]),
             };
-            words.end()?;
-            let id = captures.open(ports(ctl, name)?, snaplen, now);
+            let snaplen = match words.skip("snaplen") {
+                true => number("snaplen", words.next("a number of bytes")?, 1, SNAPLEN.into())? as u32,
+                false => SNAPLEN,
+            };
+            let id = captures.open(wants, snaplen, filter(&mut words)?, now);
             let full = || WordError::failed(format!("{CAPTURES_MAX} captures are open already"));
             id.map(|id| format!("{id}\n")).ok_or_else(full)
         }
         "read" => {
             let id = id(&mut words)?;
-            let batch = captures.read(id, now, |iface| ctl.iface_name(iface).to_string());
-            batch.map(|batch| batch.to_text()).ok_or_else(|| nobody(id))
+            captures.read(id, now, name).map(|batch| batch.to_text()).ok_or_else(|| unknown(id))
         }
         "close" => {
             let id = id(&mut words)?;
-            if captures.close(id) { Ok(String::new()) } else { Err(nobody(id)) }
+            if captures.close(id) { Ok(String::new()) } else { Err(unknown(id)) }
         }
-        "list" => words.end().map(|()| list(ctl)),
+        "dropped" => {
+            let filter = filter(&mut words)?.map_or_else(|| Filter::compile(""), Ok).map_err(WordError::failed)?;
+            Ok(captures.dropped(&filter, now, name).to_text())
+        }
+        "list" => words.end().map(|()| list(&captures.list(now), json, name)),
         other => Err(WordError::unknown("word", other, VERBS.iter().copied())),
     }
 }
 
-/// The iface called `name`, which must have a port; or all that have one.
-fn ports<L: Locks>(ctl: &Ctl<'_, L>, name: &str) -> Result<Vec<IfaceId>, WordError> {
-    let ports: Vec<IfaceId> = ctl.host.ports().iter().map(|port| port.iface).collect();
-    if name == "any" {
-        return Ok(ports);
+/// Reads `[filter EXPR...]` up to the end of the line.
+fn filter(words: &mut Words<'_>) -> Result<Option<Filter>, WordError> {
+    if !words.skip("filter") {
+        return words.end().map(|()| None);
     }
-    let id = ctl.iface(name)?.id;
-    match ports.contains(&id) {
-        true => Ok(vec![id]),
-        false => Err(WordError::failed(format!("{name}: has no port: its packets do not leave the host as frames"))),
+    let mut expression = Vec::new();
+    while let Some(word) = words.take() {
+        expression.push(word);
     }
+    Filter::compile(&expression.join(" ")).map(Some).map_err(WordError::failed)
 }
 
-fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
-    let captures = ctl.host.captures().list(ctl.cx.now);
-    let names = |ifaces: &[IfaceId]| ifaces.iter().map(|id| ctl.iface_name(*id).to_string()).collect::<Vec<_>>();
-    let row = |c: &crate::capture::Status| json!({ "id": c.id, "ifaces": names(&c.ifaces), "held": c.held, "seen": c.seen, "missed": c.missed });
-    let line = |c: &crate::capture::Status| {
-        let names = names(&c.ifaces).join(",");
+fn list(captures: &[Status], json: bool, name: impl Fn(Place) -> String) -> String {
+    let names = |wants: &Wants| -> Vec<String> {
+        match wants {
+            Wants::Places(places) => places.iter().map(|place| name(*place)).collect(),
+            Wants::Any => vec!["any".into()],
+            Wants::Dropped => vec!["dropped".into()],
+            Wants::All => vec!["all".into()],
+        }
+    };
+    if json {
+        let row = |c: &Status| json!({ "id": c.id, "ifaces": names(&c.wants), "held": c.held, "seen": c.seen, "missed": c.missed });
+        return format!("{}\n", Value::Array(captures.iter().map(row).collect()));
+    }
+    let line = |c: &Status| {
+        let names = names(&c.wants).join(",");
         format!("{:<4} {:>10} {:>10} {:>8} {names}\n", c.id, c.seen, c.missed, c.held)
     };
-    ctl.listing(
-        || Value::Array(captures.iter().map(row).collect()),
-        || {
-            let head = format!("{:<4} {:>10} {:>10} {:>8} {}\n", "id", "seen", "missed", "held", "ifaces");
-            head + &captures.iter().map(line).collect::<String>()
-        },
-    )
+    let head = format!("{:<4} {:>10} {:>10} {:>8} {}\n", "id", "seen", "missed", "held", "ifaces");
+    head + &captures.iter().map(line).collect::<String>()
 }

@@ -27,6 +27,37 @@ pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize) -> Result {
     upper(f, header.proto, Ends { addresses: Some((src, dst)), len }, payload)
 }
 
+/// The fields of an IPv4 header in parentheses, and the line break before the ends.
+pub(super) fn fields4(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
+    let Ok(header) = ip4::Header::parse_quoted(packet, Layer::Ip4) else { return Ok(()) };
+    let flags = match (header.df, header.mf) {
+        (true, true) => "+, DF",
+        (true, false) => "DF",
+        (false, true) => "+",
+        (false, false) => "none",
+    };
+    let (proto, number) = (header.proto.name().unwrap_or("unknown"), header.proto.0);
+    write!(
+        f,
+        "(tos {:#x}, ttl {}, id {}, offset {}, flags [{flags}], proto {proto} ({number}), length {})\n    ",
+        header.tos, header.ttl, header.id, header.frag_off, header.total_len
+    )
+}
+
+/// The fields of an IPv6 header in parentheses.
+pub(super) fn fields6(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
+    let Ok(header) = ip6::Header::parse(packet) else { return Ok(()) };
+    f.write_str("(")?;
+    if header.traffic_class != 0 {
+        write!(f, "class {:#04x}, ", header.traffic_class)?;
+    }
+    if header.flow_label != 0 {
+        write!(f, "flowlabel {:#07x}, ", header.flow_label)?;
+    }
+    let (next, number) = (header.next.name().unwrap_or("unknown"), header.next.0);
+    write!(f, "hlim {}, next-header {next} ({number}) payload length: {}) ", header.hop_limit, header.payload_len)
+}
+
 pub(super) fn ip6(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     let header = match ip6::Header::parse(packet) {
         Ok(header) => header,

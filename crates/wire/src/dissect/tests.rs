@@ -132,3 +132,28 @@ fn tcpdump_finds_no_bad_checksum() {
         assert!(!["bad", "wrong", "incorrect"].iter().any(|word| line.contains(word)), "{line}");
     }
 }
+
+/// The fields that tcpdump 4.99 prints with -v, in its order.
+#[test]
+fn verbose_lines_have_the_ip_headers_fields() {
+    let mut frame = vec![0; 12];
+    frame.extend([8, 0]);
+    frame.extend([0x45, 0x10, 0, 29, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0, 53, 0, 9, 0, 9, 0, 0, 1]);
+    assert_eq!(
+        super::verbose(&frame, frame.len()).to_string(),
+        "IP (tos 0x10, ttl 64, id 7, offset 0, flags [DF], proto UDP (17), length 29)\n    \
+         10.0.0.1.53 > 10.0.0.2.9: UDP, length 1"
+    );
+    let mut six = vec![0; 12];
+    six.extend([0x86, 0xdd, 0x60, 1, 2, 3, 0, 9, 17, 255]);
+    six.extend([0; 15]);
+    six.push(1);
+    six.extend([0; 15]);
+    six.push(2);
+    six.extend([0, 53, 0, 9, 0, 9, 0, 0, 1]);
+    assert_eq!(
+        super::verbose(&six, six.len()).to_string(),
+        "IP6 (flowlabel 0x10203, hlim 255, next-header UDP (17) payload length: 9) ::1.53 > ::2.9: UDP, length 1"
+    );
+}

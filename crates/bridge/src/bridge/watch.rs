@@ -1,0 +1,37 @@
+//! The drop watch: a function that is called with each frame that the bridge drops, for captures.
+
+use super::Bridge;
+use crate::PortNo;
+use buf::Frame;
+use clock::Instant;
+use stats::DropReason;
+use std::fmt;
+
+type Watch = dyn Fn(&Frame, PortNo, DropReason, Instant) + Send + Sync;
+
+/// Function called with a frame, the port that it came through or was to leave through ([`crate::LOCAL`]:
+/// the bridge itself), the reason of its drop, and the time.
+pub(super) struct DropWatch(Box<Watch>);
+
+impl fmt::Debug for DropWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DropWatch")
+    }
+}
+
+impl Bridge {
+    /// Has `watch` called with each frame that is dropped, before it goes: with the port that it came
+    /// through or was to leave through, the reason, and the time.
+    pub fn set_drop_watch(&mut self, watch: impl Fn(&Frame, PortNo, DropReason, Instant) + Send + Sync + 'static) {
+        self.drop_watch = Some(DropWatch(Box::new(watch)));
+    }
+
+    /// Counts a frame that is dropped at `port` for `why`.
+    #[cold]
+    pub(super) fn lose(&mut self, port: PortNo, why: DropReason, frame: &Frame) {
+        self.drops.bump(why);
+        if let Some(DropWatch(watch)) = &self.drop_watch {
+            watch(frame, port, why, self.now);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A running host or bridge, as the commands that ask it several things see it.
+
+use crate::exit::{Exit, Fault};
+use anyhow::Context;
+use node::capture::{self, Batch};
+use node::control;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A host or bridge at the other end of a control socket.
+pub struct Running {
+    url: String,
+}
+
+impl Running {
+    /// The one at `url`, a path or the name of a host that `up` runs.
+    ///
+    /// # Errors
+    /// No URL, or none of a control socket.
+    pub fn of(url: Option<&str>) -> anyhow::Result<Running> {
+        let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
+        let url = crate::ctl::socket_of(url);
+        control::path_of(&url).map_err(Fault::usage)?;
+        Ok(Running { url })
+    }
+
+    /// Sends one command; returns its output.
+    ///
+    /// # Errors
+    /// Nobody answers, or the answer is an error.
+    pub fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String> {
+        let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+        match control::request(&self.url, &words, json, PATIENCE) {
+            Ok(answer) if answer.ok => Ok(answer.text),
+            Ok(answer) => Err(anyhow::anyhow!("{}", answer.text.trim_end())),
+            Err(error) => Err(Fault { exit: Exit::Nobody, what: error.to_string() }.into()),
+        }
+    }
+
+    /// Opens a capture of the frames at `place` that match `expression`.
+    ///
+    /// # Errors
+    /// Those of [`Running::ask`].
+    pub fn open(&self, place: &str, snaplen: u32, expression: &str) -> anyhow::Result<Capture<'_>> {
+        let snaplen = snaplen.to_string();
+        let mut words = vec!["capture", "open", place, "snaplen", &snaplen];
+        if !expression.trim().is_empty() {
+            words.extend(["filter", expression]);
+        }
+        let id = self.ask(&words, false)?.trim().to_string();
+        Ok(Capture { host: self, id })
+    }
+
+    /// Returns the last dropped frames that match `expression`.
+    ///
+    /// # Errors
+    /// Those of [`Running::ask`].
+    pub fn dropped(&self, expression: &str) -> anyhow::Result<Batch> {
+        let words: &[&str] = match expression.trim().is_empty() {
+            true => &["capture", "dropped"],
+            false => &["capture", "dropped", "filter", expression],
+        };
+        batch(&self.ask(words, false)?)
+    }
+}
+
+fn batch(text: &str) -> anyhow::Result<Batch> {
+    capture::parse(text).context("the host's answer is no capture's: is it another version?")
+}
+
+/// A capture open in a host.
+pub struct Capture<'a> {
+    host: &'a Running,
+    id: String,
+}
+
+impl Capture<'_> {
+    /// Returns the frames kept since the last reading.
+    ///
+    /// # Errors
+    /// Those of [`Running::ask`].
+    pub fn read(&self) -> anyhow::Result<Batch> {
+        batch(&self.host.ask(&["capture", "read", &self.id], false)?)
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// Those of [`Running::ask`].
+    pub fn close(self) -> anyhow::Result<()> {
+        self.host.ask(&["capture", "close", &self.id], false).map(drop)
+    }
+}

@@ -1,0 +1,225 @@
+//! Files of `tcpdump -w`: one, or a new one by size (-C) or time (-G), of which -W bounds the number.
+
+use crate::args::TcpdumpArgs;
+use crate::exit::Fault;
+use anyhow::Context;
+use apps::date::Civil;
+use port::pcap::{Format, Record, Writer};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::rc::Rc;
+
+/// Bytes that -C counts in.
+const MEGABYTE: u64 = 1_000_000;
+
+/// Refuses flags that do nothing, or do not go together.
+///
+/// # Errors
+/// A usage error.
+pub fn check(args: &TcpdumpArgs) -> anyhow::Result<()> {
+    let Some(path) = &args.write else {
+        let lone = [("-C", args.size.is_some()), ("-W", args.files.is_some()), ("-G", args.seconds.is_some())];
+        return match lone.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Fault::usage(format!("tcpdump: {flag} is for files: give -w FILE"))),
+            None => Ok(()),
+        };
+    };
+    let turns = args.size.is_some() || args.seconds.is_some();
+    if args.files.is_some() && !turns {
+        return Err(Fault::usage("tcpdump: -W bounds the files of -C or -G: give one of them"));
+    }
+    if turns && path.as_os_str() == "-" {
+        return Err(Fault::usage("tcpdump: -C and -G need a file's name for -w, not -"));
+    }
+    if args.seconds.is_some() {
+        named(&path.to_string_lossy(), 0).map_err(Fault::usage)?;
+    }
+    Ok(())
+}
+
+/// The file written now, and when the next one begins.
+pub struct Files {
+    pattern: String,
+    format: Format,
+    snaplen: u32,
+    size: Option<u64>,
+    seconds: Option<u64>,
+    most: Option<u64>,
+    /// Files begun, this one included.
+    begun: u64,
+    /// Number in the name, for -C.
+    number: u64,
+    /// Beginning of this file, for -G: seconds since 1970.
+    since: u64,
+    now: Current,
+}
+
+struct Current {
+    writer: Writer<Counted>,
+    written: Rc<Cell<u64>>,
+    interfaces: HashMap<String, u32>,
+}
+
+/// An output that counts its bytes.
+struct Counted {
+    out: Box<dyn Write>,
+    written: Rc<Cell<u64>>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.written.set(self.written.get() + n as u64);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Current {
+    fn create(name: &str, format: Format, snaplen: u32) -> anyhow::Result<Current> {
+        let out: Box<dyn Write> = match name {
+            "-" => Box::new(io::stdout()),
+            name => Box::new(BufWriter::new(File::create(name).with_context(|| name.to_string())?)),
+        };
+        let written = Rc::new(Cell::new(0));
+        let counted = Counted { out, written: written.clone() };
+        let writer = Writer::new(counted, format, snaplen).with_context(|| name.to_string())?;
+        Ok(Current { writer, written, interfaces: HashMap::new() })
+    }
+}
+
+impl Files {
+    /// Creates the first of the files that the flags name; `None` without -w.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn of(args: &TcpdumpArgs) -> anyhow::Result<Option<Files>> {
+        let Some(path) = &args.write else { return Ok(None) };
+        let pattern = path.to_string_lossy().into_owned();
+        let (format, snaplen) = (Format::of_name(&pattern), args.snaplen);
+        let since = port::os::calendar_ns() / 1_000_000_000;
+        let (size, seconds, most) = (args.size.map(|n| n * MEGABYTE), args.seconds, args.files);
+        let name = name(&pattern, seconds.is_some(), size.is_some(), most, 0, since)?;
+        let now = Current::create(&name, format, snaplen)?;
+        Ok(Some(Files { pattern, format, snaplen, size, seconds, most, begun: 1, number: 0, since, now }))
+    }
+
+    /// Writes a packet captured at `iface`, after the next file was begun if it is due. With -G and -W
+    /// asks for the program's end after the last file.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the next one cannot be created.
+    pub fn write(&mut self, record: &Record<'_>, iface: &str) -> anyhow::Result<()> {
+        let second = record.ts_ns / 1_000_000_000;
+        let is_late = self.seconds.is_some_and(|seconds| second >= self.since.saturating_add(seconds));
+        let is_large = self.size.is_some_and(|size| self.now.written.get() >= size);
+        if is_late || is_large {
+            if is_late && self.size.is_none() && self.most.is_some_and(|most| self.begun >= most) {
+                dispatch::request_stop();
+                return Ok(());
+            }
+            self.turn(is_late, second)?;
+        }
+        let Current { writer, interfaces, .. } = &mut self.now;
+        let interface = match interfaces.get(iface) {
+            Some(known) => *known,
+            None => {
+                let added = writer.add_interface(iface)?;
+                interfaces.insert(iface.to_string(), added);
+                added
+            }
+        };
+        writer.write(&Record { interface, ..*record }).with_context(|| self.pattern.clone())
+    }
+
+    /// Begins the next file.
+    fn turn(&mut self, is_late: bool, second: u64) -> anyhow::Result<()> {
+        self.flush()?;
+        self.begun += 1;
+        if is_late {
+            (self.since, self.number) = (second, 0);
+        } else {
+            self.number += 1;
+            if self.most.is_some_and(|most| self.number >= most) {
+                self.number = 0;
+            }
+        }
+        let numbered = self.size.is_some();
+        let name = name(&self.pattern, self.seconds.is_some(), numbered, self.most, self.number, self.since)?;
+        self.now = Current::create(&name, self.format, self.snaplen)?;
+        Ok(())
+    }
+
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn flush(&mut self) -> anyhow::Result<()> {
+        self.now.writer.flush().with_context(|| self.pattern.clone())
+    }
+}
+
+/// The name of a file: with its time (-G), and a number (-C) that -W pads and begins at 0; without -W the
+/// first file has none, as in tcpdump.
+fn name(pattern: &str, timed: bool, numbered: bool, most: Option<u64>, number: u64, second: u64) -> anyhow::Result<String> {
+    let base = if timed { named(pattern, second).map_err(Fault::usage)? } else { pattern.to_string() };
+    Ok(match most {
+        _ if !numbered => base,
+        Some(most) => {
+            let digits = most.saturating_sub(1).to_string().len();
+            format!("{base}{number:0digits$}")
+        }
+        None if number == 0 => base,
+        None => format!("{base}{number}"),
+    })
+}
+
+/// Replaces the conversions of strftime(3) in `pattern` by the time, in UTC.
+fn named(pattern: &str, second: u64) -> Result<String, String> {
+    let time = Civil::from_unix(second);
+    let mut out = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('Y') => out += &format!("{:04}", time.year),
+            Some('m') => out += &format!("{:02}", time.month),
+            Some('d') => out += &format!("{:02}", time.day),
+            Some('H') => out += &format!("{:02}", time.hour),
+            Some('M') => out += &format!("{:02}", time.minute),
+            Some('S') => out += &format!("{:02}", time.second),
+            Some('F') => out += &format!("{:04}-{:02}-{:02}", time.year, time.month, time.day),
+            Some('T') => out += &format!("{:02}:{:02}:{:02}", time.hour, time.minute, time.second),
+            Some('s') => out += &second.to_string(),
+            Some('%') => out.push('%'),
+            other => {
+                let what = other.map(String::from).unwrap_or_default();
+                return Err(format!("tcpdump: -w {pattern}: unknown %{what}: expected %Y %m %d %H %M %S %F %T %s or %%"));
+            }
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_numbers_and_times() {
+        let of = |most, number| name("x.pcap", false, true, most, number, 0).unwrap();
+        assert_eq!([of(None, 0), of(None, 1), of(None, 12)], ["x.pcap", "x.pcap1", "x.pcap12"]);
+        assert_eq!([of(Some(3), 0), of(Some(3), 2), of(Some(20), 7)], ["x.pcap0", "x.pcap2", "x.pcap07"]);
+        assert_eq!(name("x-%F-%T.pcap", true, false, None, 0, 1_795_240_241).unwrap(), "x-2026-11-21-05:50:41.pcap");
+        assert_eq!(named("%s-%Y%m%d%H%M%S%%", 86_400).unwrap(), "86400-19700102000000%");
+        assert!(named("x%q", 0).unwrap_err().contains("unknown %q"));
+    }
+}

@@ -1,0 +1,156 @@
+//! Frames as lines of text, as tcpdump prints them.
+
+use crate::args::TcpdumpArgs;
+use node::capture::Fate;
+use port::pcap::Direction;
+use std::borrow::Cow;
+use std::fmt::Write;
+use wire::dissect;
+use wire::eth;
+use wire::link::LinkType;
+
+/// A frame to print.
+pub struct Seen<'a> {
+    /// Nanoseconds since 1970.
+    pub ts_ns: u64,
+    /// Iface at which it was captured.
+    pub iface: Option<&'a str>,
+    /// Received, sent or dropped, if that is known.
+    pub fate: Option<Fate>,
+    /// Bytes kept, from the Ethernet header on.
+    pub data: &'a [u8],
+    /// Bytes that it had.
+    pub len: usize,
+}
+
+/// What a line shows.
+#[derive(Clone, Copy)]
+pub struct Lines {
+    time: bool,
+    link: bool,
+    iface: bool,
+    verbose: bool,
+    /// Bytes are printed too: from the link header on (-xx, -XX), or from the network header on.
+    bytes: Option<Bytes>,
+}
+
+#[derive(Clone, Copy)]
+struct Bytes {
+    from_link: bool,
+    ascii: bool,
+}
+
+impl Lines {
+    /// Those that the flags name.
+    pub fn of(args: &TcpdumpArgs) -> Lines {
+        let bytes = match (args.hex, args.ascii) {
+            (0, 0) => None,
+            (hex, ascii) => Some(Bytes { from_link: hex.max(ascii) > 1, ascii: ascii > 0 }),
+        };
+        let iface = args.read.is_none() && (args.iface == "any" || args.dropped);
+        Lines { time: !args.no_time, link: args.link, iface, verbose: args.verbose > 0, bytes }
+    }
+
+    /// The line of one frame, with its line break, and those of its bytes.
+    pub fn line(self, frame: &Seen<'_>) -> String {
+        let mut out = if self.time { clock_time(frame.ts_ns) + " " } else { String::new() };
+        if self.iface {
+            let way = match frame.fate {
+                Some(Fate::Passed(Direction::Outbound)) => "Out",
+                Some(Fate::Passed(_)) => "In",
+                Some(Fate::Dropped(_)) => "Drop",
+                None => "",
+            };
+            out += &format!("{:<6} {way:<3} ", frame.iface.unwrap_or_default());
+        }
+        match (self.link, self.verbose) {
+            (true, _) => out += &dissect::line_of(frame.data, frame.len).to_string(),
+            (false, true) => out += &dissect::verbose(frame.data, frame.len).to_string(),
+            (false, false) => out += &dissect::brief(frame.data, frame.len).to_string(),
+        }
+        if let Some(Fate::Dropped(why)) = frame.fate {
+            out += &format!(" [{}]", why.name());
+        }
+        out.push('\n');
+        if let Some(Bytes { from_link, ascii }) = self.bytes {
+            let skip = if from_link { 0 } else { eth::HEADER_LEN };
+            dump(frame.data.get(skip..).unwrap_or_default(), ascii, &mut out);
+        }
+        out
+    }
+}
+
+/// Appends `bytes` as lines of 16: offset, hexadecimal digits in pairs of bytes, characters with `ascii`.
+fn dump(bytes: &[u8], ascii: bool, out: &mut String) {
+    for (at, line) in bytes.chunks(16).enumerate() {
+        let pairs: Vec<String> = line.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\t0x{:04x}:  {}", 16 * at, pairs.join(" "));
+        if ascii {
+            let shown = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };
+            let pad = 39 - pairs.join(" ").len();
+            let _ = write!(out, "{:pad$}  {}", "", line.iter().map(shown).collect::<String>());
+        }
+        out.push('\n');
+    }
+}
+
+/// The packet as an Ethernet frame: another link header is replaced by the Ethernet header that says the
+/// same. `None`: a link type that is not read, or a packet shorter than its header.
+pub fn as_ethernet(linktype: u16, packet: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let kind = LinkType::of(linktype)?;
+    if kind == LinkType::Ethernet {
+        return Some(packet.into());
+    }
+    let header = kind.ethernet_header(packet)?;
+    let payload = packet.get(kind.header_len()..)?;
+    let mut out = Vec::with_capacity(eth::HEADER_LEN + payload.len());
+    out.extend(header.dst.0);
+    out.extend(header.src.0);
+    out.extend(header.ethertype.0.to_be_bytes());
+    out.extend(payload);
+    Some(out.into())
+}
+
+/// `06:04:01.123456`, UTC.
+fn clock_time(ns: u64) -> String {
+    let (seconds, micros) = (ns / 1_000_000_000, ns / 1000 % 1_000_000);
+    let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{micros:06}", seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_the_day() {
+        assert_eq!(clock_time(0), "00:00:00.000000");
+        assert_eq!(clock_time(86_399_999_999_999), "23:59:59.999999");
+        assert_eq!(clock_time(1_795_240_241_123_456_789), "05:50:41.123456");
+    }
+
+    /// tcpdump 4.99's columns: the characters begin where a full line's do.
+    #[test]
+    fn bytes_are_lines_of_sixteen() {
+        let mut out = String::new();
+        dump(b"0123456789abcdef\x00Z", true, &mut out);
+        let (first, second) = (
+            "\t0x0000:  3031 3233 3435 3637 3839 6162 6364 6566  0123456789abcdef\n",
+            "\t0x0010:  005a                                     .Z\n",
+        );
+        assert_eq!(out, [first, second].concat());
+        out.clear();
+        dump(&[1, 2, 3], false, &mut out);
+        assert_eq!(out, "\t0x0000:  0102 03\n");
+    }
+
+    #[test]
+    fn other_links_become_ethernet() {
+        let raw = [0x45, 0, 0, 20];
+        let frame = as_ethernet(101, &raw).unwrap();
+        assert_eq!(frame[12..], [8, 0, 0x45, 0, 0, 20]);
+        assert_eq!(as_ethernet(1, &raw).as_deref(), Some(&raw[..]));
+        assert_eq!((as_ethernet(147, &raw), as_ethernet(113, &raw)), (None, None));
+    }
+}
