@@ -234,6 +234,9 @@ pub struct UpArgs {
     /// Put control sockets in [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub control_dir: Option<PathBuf>,
+    /// Write a line break to this open descriptor once everything runs
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
     /// Set a key or knob of every host, as in the file: pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
@@ -295,6 +298,9 @@ pub struct HostArgs {
     /// Create the control socket at this path
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub control: Option<PathBuf>,
+    /// Write a line break to this open descriptor once everything runs
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
 }
 
 /// A host as `host` makes it, with one application.
@@ -393,6 +399,7 @@ pub enum SmallKind {
 #[command(after_help = "\
 Examples:
   linerate ctl --url /tmp/h.sock ifconfig pg0 create inet 1.0.0.1 udp4csum
+  linerate ctl --url /tmp/h.sock --wait=5s -f commands.txt
   LINERATE_CTL=/tmp/h.sock linerate ctl -j ip route | jq .
   linerate ctl help")]
 pub struct CtlArgs {
@@ -402,8 +409,18 @@ pub struct CtlArgs {
     /// Print listings as JSON instead of text
     #[arg(short, long)]
     pub json: bool,
+    /// Run the commands of this file, a line each, up to the first error; -: standard input
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "words")]
+    pub file: Option<PathBuf>,
+    /// With --file: go on after an error
+    #[arg(long, requires = "file")]
+    pub force: bool,
+    /// Wait this long for the host to run [default: 10s]; without a command only that
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
+          default_missing_value = "10s", value_parser = pipe::units::duration)]
+    pub wait: Option<Duration>,
     /// Run this control command; 'help' lists all
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required_unless_present_any = ["file", "wait"], trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
 

@@ -2,11 +2,14 @@
 
 use crate::ctl;
 use crate::exit::{Exit, Fault, notice, print};
+use crate::hosts;
+use crate::ready::Ready;
 use anyhow::Context;
 use bridge::{ADDRESSES, FdbConfig, MAX_PORTS};
 use clap::{Args, ValueHint};
 use clock::{Clock, Strategy};
 use node::control::Server;
+use node::run::Event;
 use node::switch::run::Until;
 use node::switch::{AddError, LANES_MAX, Switch, SwitchConfig, words};
 use port::spec::{Kind, Layer, Spec};
@@ -64,6 +67,9 @@ pub struct BridgeArgs {
     /// Go on when all ports are over
     #[arg(long)]
     pub stay: bool,
+    /// Write a line break to this open descriptor once it runs
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
     /// The bridge that runs, as unix:///path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL")]
     pub url: Option<String>,
@@ -78,6 +84,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         return ctl::run(args.url.as_deref(), args.json, words);
     }
     let specs = specs(args)?;
+    let mut ready = Ready::new(args.ready_fd, 1)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut config = SwitchConfig { name: args.name.clone(), loops: args.loops.into(), ..SwitchConfig::default() };
     config.workers = args.workers.into();
@@ -109,8 +116,11 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         print(&answer)?;
     }
     let mut control = args.control.as_deref().map(serve).transpose()?;
-    if let Some(server) = &control {
-        notice(&format!("{}: running; control {}", args.name, server.path().display()));
+    let path = control.as_ref().map(|server| server.path().to_path_buf());
+    let running = Event::Running { name: args.name.clone(), control: path };
+    match &control {
+        Some(_) => hosts::tell(&running, &mut ready),
+        None => ready.note(&running)?,
     }
     let at_start = words::remarks(&switch);
     at_start.iter().for_each(|remark| notice(remark));

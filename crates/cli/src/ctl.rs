@@ -1,33 +1,136 @@
-//! `ctl` and its short forms: words to a running host, its answer to standard output.
+//! `ctl` and its short forms: commands to a running host or bridge, its answers to standard output.
 
-use crate::args::ShortArgs;
+mod monitor;
+
+use crate::args::{CtlArgs, ShortArgs};
 use crate::exit::{Exit, Fault, notice, print};
 use crate::hosts::own_control_dir;
-use node::control::{self, ControlError};
+use anyhow::Context;
+use node::control::{Client, ControlError, line};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A host answers within a millisecond; one that is busy with a listing of a million routes takes longer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two attempts of --wait.
+const PAUSE: Duration = Duration::from_millis(20);
 
-/// Says `words`.
-pub fn run(url: Option<&str>, json: bool, mut words: Vec<String>) -> anyhow::Result<Exit> {
-    // Wherever it stands: 'netstat -Q -j' as 'netstat -j -Q'.
-    let before = words.len();
-    words.retain(|word| word != "-j" && word != "--json");
-    let json = json || words.len() < before;
-    let Some(url) = url else {
-        return Err(Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"));
-    };
-    match control::request(&socket_of(url), &words, json, PATIENCE) {
-        Ok(answer) if answer.ok => print(&printable(&answer.text)).map(|()| Exit::Fine),
-        Ok(answer) => {
-            notice(&format!("{}: {}", words.first().map_or("ctl", String::as_str), printable(answer.text.trim_end())));
-            Ok(Exit::Failed)
-        }
-        Err(error @ (ControlError::BadUrl(_) | ControlError::BadWord)) => Err(Fault::usage(error)),
-        Err(error) => Err(Fault { exit: Exit::Nobody, what: error.to_string() }.into()),
+/// `ctl`.
+///
+/// # Errors
+/// No control socket, or one that does not answer.
+pub fn ctl(args: CtlArgs) -> anyhow::Result<Exit> {
+    let (words, flags) = Flags::of(args.words, args.url, args.json)?;
+    let mut client = flags.connect(args.wait)?;
+    if let Some(file) = &args.file {
+        return batch(&mut client, file, flags.json, args.force);
     }
+    if words.is_empty() && args.wait.is_some() {
+        return Ok(Exit::Fine);
+    }
+    say(&mut client, &words, flags.json)
+}
+
+/// Sends one command to the host at `url`.
+///
+/// # Errors
+/// No control socket, or one that does not answer.
+pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<Exit> {
+    let (words, flags) = Flags::of(words, url.map(str::to_string), json)?;
+    let mut client = flags.connect(None)?;
+    if let Some(objects) = monitor::asked(&words) {
+        return monitor::run(&mut client, &objects?);
+    }
+    say(&mut client, &words, flags.json)
+}
+
+/// Flags that may stand anywhere in the line: 'netstat -Q -j' as 'netstat -j -Q'.
+struct Flags {
+    url: String,
+    json: bool,
+}
+
+impl Flags {
+    fn of(words: Vec<String>, url: Option<String>, json: bool) -> anyhow::Result<(Vec<String>, Flags)> {
+        let (mut url, mut json, mut rest) = (url, json, Vec::new());
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "-j" | "--json" => json = true,
+                "--url" => url = Some(words.next().ok_or_else(|| Fault::usage("--url: expected a control socket"))?),
+                _ => match word.strip_prefix("--url=") {
+                    Some(given) => url = Some(given.to_string()),
+                    None => rest.push(word),
+                },
+            }
+        }
+        let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
+        Ok((rest, Flags { url: socket_of(&url), json }))
+    }
+
+    /// Connects; with `wait` tries again for that long while there is no server.
+    fn connect(&self, wait: Option<Duration>) -> anyhow::Result<Client> {
+        let start = Instant::now();
+        loop {
+            match Client::connect(&self.url) {
+                Err(ControlError::Connect { .. }) if wait.is_some_and(|wait| start.elapsed() < wait) => {
+                    std::thread::sleep(PAUSE);
+                }
+                Ok(client) => return Ok(client),
+                Err(why) => return Err(fault(why)),
+            }
+        }
+    }
+}
+
+fn fault(why: ControlError) -> anyhow::Error {
+    match why {
+        ControlError::BadUrl(_) | ControlError::BadWord => Fault::usage(why),
+        why => Fault { exit: Exit::Nobody, what: why.to_string() }.into(),
+    }
+}
+
+/// Sends one command and prints the answer.
+fn say(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
+    let answer = client.request(words, json, PATIENCE).map_err(fault)?;
+    if answer.ok {
+        return print(&printable(&answer.text)).map(|()| Exit::Fine);
+    }
+    notice(&format!("{}: {}", words.first().map_or("ctl", String::as_str), printable(answer.text.trim_end())));
+    Ok(Exit::Failed)
+}
+
+/// Runs the commands of a file, or of standard input (-), a line each, over one connection. Blank lines and
+/// lines that begin with # are skipped. Ends at the first error unless `force`.
+fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::Result<Exit> {
+    let name = file.display();
+    let text = match file.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(file),
+    };
+    let text = text.with_context(|| name.to_string())?;
+    let mut exit = Exit::Fine;
+    for (number, text) in text.lines().enumerate() {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let at = |why: &dyn std::fmt::Display| format!("{name}:{}: {why}", number + 1);
+        let mut words = line::split(text.as_bytes()).map_err(|why| Fault::usage(at(&why)))?;
+        let before = words.len();
+        words.retain(|word| word != "-j");
+        let answer = client.request(&words, json || words.len() < before, PATIENCE).map_err(fault)?;
+        if answer.ok {
+            print(&printable(&answer.text))?;
+            continue;
+        }
+        notice(&at(&printable(answer.text.trim_end())));
+        exit = Exit::Failed;
+        if !force {
+            break;
+        }
+    }
+    Ok(exit)
 }
 
 /// Returns `text` with control characters other than line breaks and tabs escaped: names of ifaces and files are

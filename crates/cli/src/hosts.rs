@@ -2,6 +2,7 @@
 
 use crate::args::{HostArgs, UpArgs};
 use crate::exit::{Exit, Fault, notice, print};
+use crate::ready::Ready;
 use anyhow::Context;
 use node::config::{self, HostConfig, IfaceConfig, Network};
 use node::run::{Event, Outcome, UpError};
@@ -39,7 +40,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
             *control = Some(dir.join(format!("{name}.sock")));
         }
     }
-    run(network)
+    run(network, args.ready_fd)
 }
 
 /// `up --sim SECONDS FILE`: the same hosts on virtual time, everybody asking everybody.
@@ -61,14 +62,15 @@ fn simulate(network: &Network, span: Duration, seed: u64) -> anyhow::Result<Exit
 /// `host --port SPEC ...`.
 pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let host = from_flags(&args, words).map_err(Fault::usage)?;
-    run(Network { hosts: vec![host], switches: Vec::new() })
+    run(Network { hosts: vec![host], switches: Vec::new() }, args.ready_fd)
 }
 
 /// Runs until Ctrl-C, or until no port is left; then come the audits.
-fn run(network: Network) -> anyhow::Result<Exit> {
+fn run(network: Network, ready_fd: Option<u32>) -> anyhow::Result<Exit> {
+    let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::run::up_network(network, apps::host::Servers, tell);
+    let outcomes = node::run::up_network(network, apps::host::Servers, |event| tell(event, &mut ready));
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
@@ -95,7 +97,10 @@ impl Audits {
 }
 
 /// What happens while hosts run, on standard error.
-pub fn tell(event: &Event) {
+pub fn tell(event: &Event, ready: &mut Ready) {
+    if let Err(why) = ready.note(event) {
+        notice(&format!("{why:#}"));
+    }
     match event {
         Event::Running { name, control: Some(path) } => notice(&format!("{name}: running; control {}", path.display())),
         Event::Running { name, control: None } => notice(&format!("{name}: running")),

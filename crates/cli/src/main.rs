@@ -21,10 +21,11 @@ mod pkt;
 mod place;
 mod ports;
 mod profile;
+mod ready;
 mod results;
-mod running;
 mod rfc2544;
 mod run;
+mod running;
 mod serve;
 mod surroundings;
 mod tcpdump;
@@ -82,7 +83,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::small(&args, words),
         Command::Filed(args) => files::serve(&args, words),
         Command::Kvd(args) => kv::serve(&args, words),
-        Command::Ctl(args) => ctl::run(args.url.as_deref(), args.json, args.words),
+        Command::Ctl(args) => ctl::ctl(args),
         Command::Ifconfig(args) => ctl::short("ifconfig", args),
         Command::Ip(args) => ctl::short("ip", args),
         Command::Arp(args) => ctl::short("arp", args),

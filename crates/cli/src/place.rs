@@ -4,6 +4,7 @@
 use crate::args::{HostArgs, ServedArgs};
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
+use crate::ready::Ready;
 use anyhow::Context;
 use apps::host::RunError;
 use apps::netperf::serve as ends;
@@ -123,10 +124,12 @@ pub fn serve_ours<A: Asked>(args: &ServedArgs, words: &[OsString], port: u16) ->
     }
     with_buffers(&mut config, &args.host);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let ended = ends::serve::<A>(&config, port, &mut |event| hosts::tell(event)).map_err(|why| match why {
-        RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
-        other => anyhow::Error::from(other).context(config.name.clone()),
-    })?;
+    let mut ready = Ready::new(args.host.ready_fd, 1)?;
+    let ended =
+        ends::serve::<A>(&config, port, &mut |event| hosts::tell(event, &mut ready)).map_err(|why| match why {
+            RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
+            other => anyhow::Error::from(other).context(config.name.clone()),
+        })?;
     hosts::report(&[ended], Audits::beside(&[config]))
 }
 

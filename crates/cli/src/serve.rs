@@ -3,6 +3,7 @@
 use crate::args::{FilesArgs, ServeArgs, ServedArgs, SmallKind, UploadsArg};
 use crate::exit::{Exit, Fault};
 use crate::hosts::{self, Audits};
+use crate::ready::Ready;
 use anyhow::Context;
 use apps::app::App;
 use apps::date::Wall;
@@ -106,6 +107,7 @@ pub fn run_at<A: App>(
         config.burst = BURST;
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let mut ready = Ready::new(args.host.ready_fd, 1)?;
     let mut failed = None;
     let mut is_enough = |app: &mut A| {
         turned(app).unwrap_or_else(|why| {
@@ -114,7 +116,7 @@ pub fn run_at<A: App>(
             true
         })
     };
-    let ended = host::run_at(&config, at, app, &mut |event| hosts::tell(event), &mut is_enough);
+    let ended = host::run_at(&config, at, app, &mut |event| hosts::tell(event, &mut ready), &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         other => anyhow::Error::from(other).context(config.name.clone()),

@@ -10,9 +10,9 @@ mod print;
 
 use crate::args::TcpdumpArgs;
 use crate::exit::{Exit, Fault, notice};
+use crate::running::{Capture, Running};
 use anyhow::Context;
 use files::Files;
-use crate::running::{Capture, Running};
 use node::capture::{Batch, Fate};
 use port::pcap::{Direction, Format, Reader, Record, Writer};
 use print::{Lines, Seen};
@@ -204,7 +204,14 @@ impl Sink {
                 Fate::Passed(direction) => direction,
                 Fate::Dropped(_) => Direction::Unknown,
             };
-            let record = Record { ts_ns, orig_len: frame.len, data: &frame.data, direction, options: &options, ..Record::default() };
+            let record = Record {
+                ts_ns,
+                orig_len: frame.len,
+                data: &frame.data,
+                direction,
+                options: &options,
+                ..Record::default()
+            };
             self.write(&record, Some(&frame.iface))?;
         }
         if !text.is_empty() {

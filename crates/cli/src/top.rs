@@ -111,12 +111,10 @@ impl Watched {
     /// What it has counted now. Whether it answered.
     fn look(&mut self) -> bool {
         let answers = || -> Result<Reading, String> {
-            let of = ["show ports", "show drops", "show ledger", "show isr", "show pools"];
-            let mut values = <[Value; 5]>::default();
-            for (value, words) in values.iter_mut().zip(of) {
-                *value = self.value(words)?;
-            }
-            Ok(Reading::of(Instant::now(), values))
+            let of = ["show ports", "show drops", "show ledger", "show pools", "show isr"];
+            let [ports, drops, ledger, pools, isr] = of.map(|words| self.value(words));
+            // A bridge has no workstreams.
+            Ok(Reading::of(Instant::now(), [ports?, drops?, ledger?, isr.unwrap_or_default(), pools?]))
         };
         match answers() {
             Ok(now) => {

@@ -119,7 +119,9 @@ impl Report {
 
     fn text(&self) -> String {
         let mut out = match (self.groups.is_empty(), self.seconds > 0.0) {
-            (true, true) => format!("no frame of '{}' came, left or was dropped in {:.1} s\n", self.expression, self.seconds),
+            (true, true) => {
+                format!("no frame of '{}' came, left or was dropped in {:.1} s\n", self.expression, self.seconds)
+            }
             (true, false) => String::new(),
             (false, _) => format!("frames of '{}' in {:.1} s\n", self.expression, self.seconds),
         };
@@ -159,7 +161,8 @@ impl Report {
             json!({ "place": group.place, "fate": fate_word(group.fate), "dropped": dropped(group.fate),
                     "frames": group.frames, "last": line(&group.last) })
         };
-        let before = |frame: &Caught| json!({ "place": frame.iface, "dropped": dropped(frame.fate), "frame": line(frame) });
+        let before =
+            |frame: &Caught| json!({ "place": frame.iface, "dropped": dropped(frame.fate), "frame": line(frame) });
         let answer = |answer: &Answer| json!({ "about": answer.about, "lines": answer.text });
         json!({
             "filter": self.expression, "seconds": self.seconds,

@@ -289,3 +289,76 @@ fn files_without_an_end_are_refused() {
         common::refused(line, code, why);
     }
 }
+
+/// One connection for many commands; errors name file and line; flags stand anywhere.
+#[test]
+fn a_file_of_commands_runs_up_to_its_first_error() {
+    let dir = common::Dir::new("ctl-batch");
+    let host = Running::start("batch", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
+    let url = host.url();
+    let file = dir.file("good", "# addresses\n\nip addr add 10.0.1.1/24 dev n0\n-j ip route get 10.0.1.2\n");
+    let out = run(&mut linerate(&["ctl", "--url", &url, "-f", &file]));
+    let routes: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(routes[0]["prefsrc"], "10.0.1.1");
+    let bad = dir.file("bad", "ip addr add 10.0.2.1/24 dev n0\nifconfg n0\nip addr add 10.0.3.1/24 dev n0\n");
+    for (flags, code, third) in [(&[][..], 1, false), (&["--force"][..], 1, true)] {
+        let out = run(linerate(&["ctl", "--url", &url, "-f", &bad]).args(flags));
+        let err = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(code), "{err}");
+        assert!(err.contains(&format!("{bad}:2: unknown word 'ifconfg'")), "{err}");
+        assert_eq!(host.ok("ip addr").contains("10.0.3.1"), third);
+        host.ok("ip addr del 10.0.2.1/24 dev n0");
+    }
+    let anywhere = [
+        &["ip", "-j", "addr", "show", "--url", &url][..],
+        &["ip", "addr", "--json", "show", &format!("--url={url}")],
+        &["ctl", "ip", "--url", &url, "addr", "-j"],
+    ];
+    for words in anywhere {
+        let out = run(&mut linerate(words));
+        assert!(serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap().is_array(), "{words:?}");
+    }
+    let none = run(&mut linerate(&["ip", "addr", "--url"]));
+    assert_eq!(none.status.code(), Some(2));
+    assert_eq!(run(&mut linerate(&["ctl", "--url", &url, "-f", "/nonexistent"])).status.code(), Some(1));
+}
+
+/// `ctl --wait` returns once the host answers, and gives up after its time; --ready-fd gets a line break.
+#[test]
+fn a_host_that_starts_is_waited_for() {
+    let dir = common::Dir::new("ctl-wait");
+    let socket = dir.path("h.sock");
+    let line = format!(
+        "linerate ctl --url {socket} --wait=10s ip -br link > shown & \
+         linerate host --port null:n0 --control {socket} --ready-fd 3 3> ready & wait %1; linerate ctl --url {socket} stop; wait"
+    );
+    let out = dir.bash(&line).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert!(dir.read("shown").contains("n0 "), "{}", dir.read("shown"));
+    assert_eq!(dir.read("ready"), "\n");
+    let gave_up = run(&mut linerate(&["ctl", "--url", &dir.path("no.sock"), "--wait=50ms"]));
+    assert_eq!(gave_up.status.code(), Some(3));
+    let closed = run(&mut linerate(&["host", "--port", "null:n0", "--ready-fd", "77"]));
+    let err = String::from_utf8(closed.stderr).unwrap();
+    assert!(closed.status.code() == Some(2) && err.contains("--ready-fd 77: "), "{err}");
+}
+
+/// What `ip monitor` prints for an address that comes and goes.
+#[test]
+fn changes_are_monitored() {
+    let host = Running::start("monitor", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
+    let mut command = linerate(&["ip", "monitor", "address", "route", "--url", &host.url()]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    std::thread::sleep(Duration::from_millis(500)); // the first look
+    host.ok("ip addr add 10.0.7.1/24 dev n0");
+    let next = |lines: &mut dyn Iterator<Item = std::io::Result<String>>| lines.next().unwrap().unwrap();
+    assert!(next(&mut lines).contains("n0    inet 10.0.7.1/24"));
+    assert!(next(&mut lines).starts_with("10.0.7.0/24 dev n0"));
+    host.ok("ip addr del 10.0.7.1/24 dev n0");
+    assert!(next(&mut lines).starts_with("Deleted ") && next(&mut lines).starts_with("Deleted 10.0.7.0/24"));
+    drop(host);
+    assert_eq!(common::wait(&mut child), Some(3));
+    let bad = run(&mut linerate(&["ip", "monitor", "adress", "--url", "/nonexistent"]));
+    assert!(matches!(bad.status.code(), Some(2 | 3)));
+}

@@ -82,3 +82,31 @@ fn wrong_knobs_end_with_two() {
         assert!(code == Some(2) && err.contains(part), "{line}: {code:?} {out}{err}");
     }
 }
+
+/// A bridge's ports, drops and buffers as a host's; it has no workstreams.
+#[test]
+fn a_bridge_is_watched_too() {
+    let port = "pktgen(rate=20k,dst=10.2.0.1,src=10.2.0.2,dst_port=9):pg0";
+    let bridge = Running::start_as("top-bridge", &["bridge", "--stay", port, "null:n0"]);
+    let (code, out, err) = words(&format!("top --url {} --json --times 2 -d 0.3", bridge.url()));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(told.iter().any(|told| told["ports"][0]["rx_fps"].as_f64() > Some(100.0)), "{out}");
+    assert!(told[0]["buffers"]["all"].as_u64() > Some(0) && told[0]["ports"][1]["ifname"] == "n0", "{out}");
+    let link = bridge.ok("ip -br link");
+    let states: Vec<Vec<&str>> = link.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(states, [["bridge0", "UP"], ["pg0", "UP"], ["n0", "UP"]], "{link}");
+    assert!(
+        bridge
+            .ok("ip link show dev n0")
+            .starts_with("3: n0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 master bridge0 state UP\n")
+    );
+    let stats = bridge.json("ip -s link show n0");
+    assert!(stats[0]["stats64"]["tx"]["packets"].as_u64() > Some(100), "{stats}");
+    let table = bridge.ok("netstat -i");
+    assert!(table.starts_with("Name ") && table.lines().count() == 4, "{table}");
+    bridge.ok("ip link set dev bridge0 down");
+    assert_eq!(bridge.json("ip link show bridge0")[0]["operstate"], "DOWN");
+    assert!(bridge.no("ip addr").contains("a bridge has no IP addresses"));
+    assert!(bridge.no("ip link set dev n0 down").contains("only the bridge is set up or down here"));
+}

@@ -241,7 +241,9 @@ fn stripped(packet: &[u8]) -> Option<EtherType> {
         return None;
     }
     match *packet {
-        [0x45..=0x4f, _, high, low, ..] if (20..=packet.len()).contains(&usize::from(u16::from_be_bytes([high, low]))) => {
+        [0x45..=0x4f, _, high, low, ..]
+            if (20..=packet.len()).contains(&usize::from(u16::from_be_bytes([high, low]))) =>
+        {
             Some(EtherType::IPV4)
         }
         [0x60..=0x6f, _, _, _, high, low, ..]

@@ -20,7 +20,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Answer, ControlError, path_of, request};
+pub use client::{Answer, Client, ControlError, path_of, request};
 
 use crate::{Host, words};
 use lock::Locks;

@@ -13,6 +13,7 @@ pub(crate) mod ip;
 mod ipneigh;
 mod iproute;
 pub(crate) mod isr;
+pub(crate) mod link;
 mod nearest;
 mod netstat;
 pub(crate) mod parse;
@@ -66,7 +67,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]", "Ifaces: make, address, switch, list."),
     (
         "ip",
-        "[-j] [-4|-6] addr|link|route|neigh [show|list|add|del|replace|get|set] ...",
+        "[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh [show|list|add|del|replace|get|set] ...",
         "The same in iproute2's words.",
     ),
     (
@@ -76,14 +77,18 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ),
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
     ("ndp", "-a | HOST | -s HOST MAC | -d HOST | -c", "Neighbors of IPv6; HOST may be A%IF."),
-    ("route", "[-n] [-6] show | add [-net|-host] DST GW... | delete DST | get ADDR [--why]", "Routes."),
+    ("route", "[-n] [-6] [show] | add [-net|-host] DST GW... | delete DST | get ADDR [--why]", "Routes."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
     (
         "netstat",
         "[-an] | -s [-s] | -m | -i | -r | -Q   [-p tcp|udp|ip|icmp|igmp|arp|ip6|icmp6]",
         "Connections, counters in sentences, pools, ifaces, routes, netisr.",
     ),
-    ("ss", "[-t|-u] [-l|-a] [-iopemH] | -s", "Sockets; tcp_info, timers, processes, extended, memory; how many."),
+    (
+        "ss",
+        "[-t|-u] [-l|-a] [-iopemH] [state|exclude STATE] [src|dst A[/LEN][:PORT]] [sport|dport = :PORT] | -s",
+        "Sockets; tcp_info, timers, processes, extended, memory; how many.",
+    ),
     (
         "show",
         "pools|locks|ports|nic|drops|places|counters|isr|ledger [on|off]|sockets|topology",

@@ -30,9 +30,7 @@ pub fn run(interface: &Interface, args: &ExtcapArgs, expression: &str, filter: &
     let out = BufWriter::with_capacity(64 * 1024, out);
     match interface {
         Interface::Any => port(args.port.as_deref().unwrap_or(EXAMPLE), out, args.snaplen, filter),
-        Interface::Running { url, iface, .. } => {
-            tcpdump::record(url, iface, Box::new(out), args.snaplen, expression)
-        }
+        Interface::Running { url, iface, .. } => tcpdump::record(url, iface, Box::new(out), args.snaplen, expression),
     }
 }
 

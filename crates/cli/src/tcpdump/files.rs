@@ -166,7 +166,14 @@ impl Files {
 
 /// The name of a file: with its time (-G), and a number (-C) that -W pads and begins at 0; without -W the
 /// first file has none, as in tcpdump.
-fn name(pattern: &str, timed: bool, numbered: bool, most: Option<u64>, number: u64, second: u64) -> anyhow::Result<String> {
+fn name(
+    pattern: &str,
+    timed: bool,
+    numbered: bool,
+    most: Option<u64>,
+    number: u64,
+    second: u64,
+) -> anyhow::Result<String> {
     let base = if timed { named(pattern, second).map_err(Fault::usage)? } else { pattern.to_string() };
     Ok(match most {
         _ if !numbered => base,
@@ -202,7 +209,9 @@ fn named(pattern: &str, second: u64) -> Result<String, String> {
             Some('%') => out.push('%'),
             other => {
                 let what = other.map(String::from).unwrap_or_default();
-                return Err(format!("tcpdump: -w {pattern}: unknown %{what}: expected %Y %m %d %H %M %S %F %T %s or %%"));
+                return Err(format!(
+                    "tcpdump: -w {pattern}: unknown %{what}: expected %Y %m %d %H %M %S %F %T %s or %%"
+                ));
             }
         }
     }

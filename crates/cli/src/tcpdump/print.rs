@@ -83,7 +83,8 @@ impl Lines {
 /// Appends `bytes` as lines of 16: offset, hexadecimal digits in pairs of bytes, characters with `ascii`.
 fn dump(bytes: &[u8], ascii: bool, out: &mut String) {
     for (at, line) in bytes.chunks(16).enumerate() {
-        let pairs: Vec<String> = line.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+        let pairs: Vec<String> =
+            line.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
         // Writing to a String cannot fail.
         let _ = write!(out, "\t0x{:04x}:  {}", 16 * at, pairs.join(" "));
         if ascii {

@@ -105,10 +105,12 @@ impl Reading {
             let counters = row.get("counters").and_then(Value::as_object).into_iter().flatten();
             let counters = counters.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?)));
             let is_gone = row.get("gone").and_then(Value::as_bool).unwrap_or_default();
+            // A bridge gives the reason itself, a host says that there is one.
+            let why = row.get("gone").and_then(Value::as_str).map(str::to_owned);
             Counted {
                 name: word(row, "ifname"),
                 spec: word(row, "port"),
-                gone: is_gone.then(|| word(row, "why")),
+                gone: why.or_else(|| is_gone.then(|| word(row, "why"))),
                 counters: counters.collect(),
             }
         };

@@ -85,8 +85,7 @@ impl Ends {
         };
         let reaches = |local: (IpAddr, u16), peer: Option<(IpAddr, u16)>| {
             let is_connected = addr("peer").is_some() && port("peer_port") != 0;
-            is("local", "local_port", local)
-                && (!is_connected || peer.is_none_or(|peer| is("peer", "peer_port", peer)))
+            is("local", "local_port", local) && (!is_connected || peer.is_none_or(|peer| is("peer", "peer_port", peer)))
         };
         let dst = (self.dst, self.dst_port);
         has_ports && is_proto && (reaches(dst, self.src) || self.src.is_some_and(|src| reaches(src, Some(dst))))
@@ -125,7 +124,9 @@ impl Asked {
             port => format!("{way} host {ip} and {way} port {port}"),
         };
         let either = match ends[..] {
-            [a, b] => format!("(({} and {}) or ({} and {}))", side("src", a), side("dst", b), side("src", b), side("dst", a)),
+            [a, b] => {
+                format!("(({} and {}) or ({} and {}))", side("src", a), side("dst", b), side("src", b), side("dst", a))
+            }
             _ => format!("(({}) or ({}))", side("src", ends[0]), side("dst", ends[0])),
         };
         let expression = proto.map(|proto| format!("{proto} and ")).unwrap_or_default() + &either;
@@ -173,9 +174,7 @@ mod tests {
     #[test]
     fn a_listener_and_a_connection_are_of_a_flow() {
         let [there, back] = &asked("tcp 10.0.0.1:4000 10.0.0.2:80").ends[..] else { panic!() };
-        let row = |netid: &str, local: &str, local_port: u16, peer: Option<&str>, peer_port: Option<u16>| {
-            json!({ "netid": netid, "local": local, "local_port": local_port, "peer": peer, "peer_port": peer_port })
-        };
+        let row = |netid: &str, local: &str, local_port: u16, peer: Option<&str>, peer_port: Option<u16>| json!({ "netid": netid, "local": local, "local_port": local_port, "peer": peer, "peer_port": peer_port });
         let listener = row("tcp", "0.0.0.0", 80, None, None);
         let connected = row("tcp", "10.0.0.2", 80, Some("10.0.0.1"), Some(4000));
         let other = row("tcp", "10.0.0.2", 80, Some("10.0.0.1"), Some(4001));

@@ -68,8 +68,8 @@ fn knobs_of_cards_and_of_the_pool() {
     ];
     let bridge = Running::start_as("knobs", &words.concat());
     assert_eq!(bridge.ok("sysctl -n nic.rx_tail_batch").trim(), "64");
-    let pool = bridge.json("show pool");
-    assert_eq!((&pool["kind"], &pool["buffers"]), (&"freelist".into(), &2000.into()), "{pool}");
+    let pool = bridge.json("show pools");
+    assert_eq!((&pool[0]["kind"], &pool[0]["buffers"]), (&"freelist".into(), &2000.into()), "{pool}");
     end(bridge);
 }
 

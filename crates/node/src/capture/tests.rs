@@ -168,8 +168,13 @@ fn there_are_only_so_many_and_those_that_nobody_reads_end() {
 
 #[test]
 fn texts_that_are_no_answers_are_told_from_those_that_are() {
-    let frame =
-        Caught { at_ns: 5, iface: "em0".into(), fate: Fate::Passed(Direction::Inbound), len: 3, data: vec![0, 0xab, 0xff] };
+    let frame = Caught {
+        at_ns: 5,
+        iface: "em0".into(),
+        fate: Fate::Passed(Direction::Inbound),
+        len: 3,
+        data: vec![0, 0xab, 0xff],
+    };
     let batch = Batch { now_ns: 1, seen: 2, missed: 3, frames: vec![frame] };
     assert_eq!(batch.to_text(), "1 2 3\n5 in em0 3 00abff\n");
     assert_eq!(parse(&batch.to_text()), Some(batch));
@@ -195,7 +200,10 @@ fn dropped_frames_are_captured_with_their_reason() {
     two.send(1, 100);
     two.clock.advance(Duration::from_secs(1));
     let record = dropped(&read("capture dropped"));
-    assert!(matches!(&record[..], [(why, line)] if why == "inet.udp.in.no_socket" && line.ends_with("UDP, length 100")), "{record:?}");
+    assert!(
+        matches!(&record[..], [(why, line)] if why == "inet.udp.in.no_socket" && line.ends_with("UDP, length 100")),
+        "{record:?}"
+    );
     assert_eq!(dropped(&read("capture dropped filter udp port 9")).len(), 1);
     assert_eq!(dropped(&read("capture dropped filter tcp")), []);
     for line in ["open dropped", "open all filter udp", "open dropped filter tcp"] {

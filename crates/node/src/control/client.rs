@@ -74,32 +74,57 @@ pub fn path_of(url: &str) -> Result<PathBuf, ControlError> {
     if path.is_empty() { Err(ControlError::BadUrl(url.to_string())) } else { Ok(PathBuf::from(path)) }
 }
 
-/// Asks the server at `url` (`unix:///path` or a path) one thing and waits for the answer, each step at most `timeout`.
+/// A connection to a control socket, for one command after the other.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    shown: String,
+}
+
+impl Client {
+    /// Connects to the server at `url` (`unix:///path` or a path).
+    ///
+    /// # Errors
+    /// [`ControlError`]: no server, or one of another user, which only root accepts.
+    pub fn connect(url: &str) -> Result<Client, ControlError> {
+        let path = path_of(url)?;
+        let shown = path.display().to_string();
+        let failed = |error| ControlError::Connect { path: shown.clone(), error };
+        let stream = UnixStream::connect(&path).map_err(failed)?;
+        let (own, uid) = (port::os::own_uid(), port::os::peer_uid(stream.as_fd()).map_err(failed)?);
+        if !is_trusted(uid, own) {
+            return Err(ControlError::Foreign { path: shown, uid, own });
+        }
+        Ok(Client { stream: BufReader::new(stream), shown })
+    }
+
+    /// Sends one command and waits for its answer, each step at most `timeout`.
+    ///
+    /// # Errors
+    /// [`ControlError`]. A refusal is no error but an [`Answer`].
+    pub fn request(&mut self, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
+        let mut line = if json { "-j ".to_string() } else { String::new() };
+        line += &line::join(words);
+        if line.chars().any(|c| c.is_control() && c != '\t') {
+            return Err(ControlError::BadWord);
+        }
+        line.push('\n');
+        exchange(&mut self.stream, &line, timeout).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                ControlError::Timeout { path: self.shown.clone(), seconds: timeout.as_secs_f64() }
+            }
+            _ => ControlError::Broken { path: self.shown.clone(), why: error.to_string() },
+        })
+    }
+}
+
+/// Sends one command to the server at `url` over a connection of its own: [`Client::connect`] and
+/// [`Client::request`].
 ///
 /// # Errors
-/// [`ControlError`]. An answer that says no is an [`Answer`]. A socket of another user is an error, but for root.
+/// [`ControlError`].
 pub fn request(url: &str, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
-    let path = path_of(url)?;
-    let mut line = if json { "-j ".to_string() } else { String::new() };
-    line += &line::join(words);
-    if line.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(ControlError::BadWord);
-    }
-    line.push('\n');
-    let shown = path.display().to_string();
-    let stream = UnixStream::connect(&path).map_err(|error| ControlError::Connect { path: shown.clone(), error })?;
-    let own = port::os::own_uid();
-    let uid =
-        port::os::peer_uid(stream.as_fd()).map_err(|error| ControlError::Connect { path: shown.clone(), error })?;
-    if !is_trusted(uid, own) {
-        return Err(ControlError::Foreign { path: shown, uid, own });
-    }
-    exchange(stream, &line, timeout).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            ControlError::Timeout { path: shown, seconds: timeout.as_secs_f64() }
-        }
-        _ => ControlError::Broken { path: shown, why: error.to_string() },
-    })
+    Client::connect(url)?.request(words, json, timeout)
 }
 
 /// Returns whether user `own` accepts answers of a host that user `uid` runs. A user accepts its own hosts and
@@ -108,15 +133,14 @@ pub(super) fn is_trusted(uid: u32, own: u32) -> bool {
     uid == own || uid == 0 || own == 0
 }
 
-fn exchange(stream: UnixStream, line: &str, timeout: Duration) -> io::Result<Answer> {
+fn exchange(reader: &mut BufReader<UnixStream>, line: &str, timeout: Duration) -> io::Result<Answer> {
     let timeout = timeout.max(Duration::from_millis(1)); // zero would mean for ever
-    stream.set_read_timeout(Some(timeout))?;
-    stream.set_write_timeout(Some(timeout))?;
+    reader.get_ref().set_read_timeout(Some(timeout))?;
+    reader.get_ref().set_write_timeout(Some(timeout))?;
     // A server that has no room answers and closes before it has read: the answer still counts.
-    let sent = (&stream).write_all(line.as_bytes());
-    let mut reader = BufReader::new(&stream);
+    let sent = reader.get_mut().write_all(line.as_bytes());
     let mut head = Vec::new();
-    let got = (&mut reader).take(64).read_until(b'\n', &mut head);
+    let got = reader.by_ref().take(64).read_until(b'\n', &mut head);
     if head.is_empty() {
         sent?;
         got?;

@@ -253,7 +253,11 @@ fn a_capture_sees_what_its_stack_has() {
     let heard = both.heard(5000..5016, 1);
     for at in 0..2 {
         let batch = crate::capture::parse(&both.say(at, &format!("capture read {}", ids[at])).unwrap()).unwrap();
-        let came = batch.frames.iter().filter(|frame| frame.fate == crate::capture::Fate::Passed(port::pcap::Direction::Inbound)).count();
+        let came = batch
+            .frames
+            .iter()
+            .filter(|frame| frame.fate == crate::capture::Fate::Passed(port::pcap::Direction::Inbound))
+            .count();
         assert!(came == heard[at].len() && came > 0 && batch.missed == 0, "stack {at}: {came} of {}", heard[at].len());
     }
     both.balanced();

@@ -3,6 +3,7 @@
 mod bridge;
 mod guard;
 mod ifconfig;
+mod ip;
 mod show;
 mod snoop;
 mod sysctl;
@@ -10,11 +11,11 @@ mod tree;
 mod vlan;
 
 use super::{Info, Switch, SwitchConfig};
-use crate::config::HostConfig;
 use crate::capture::{Captures, Place};
-use crate::words::{WordError, capture};
+use crate::config::HostConfig;
 use crate::words::parse::Words;
 use crate::words::sysctl::Variables;
+use crate::words::{WordError, capture};
 use ::bridge::PortNo;
 use buf::PoolConfig;
 use port::Spec;
@@ -60,11 +61,17 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("", "  | link set dev IF mcast_router 0|1|2 | mdb [show]", ""),
     ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", ""),
     ("", "  | vlan [show] | vlan add|del dev IF vid N[-M] [pvid] [untagged]", "The same in iproute2's words."),
+    (
+        "ip",
+        "[-j] [-s] [-br] [-o] link [show [dev IF]] | link set dev BRIDGE up|down",
+        "The bridge and its ports as links.",
+    ),
+    ("netstat", "-i", "Packets and errors of each port."),
     ("capture", capture::GRAMMAR, capture::ABOUT),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs: kern.polling, and what they came to."),
     (
         "show",
-        "bridge|counters|polling|ledger [on|off]|ports|drops|rules|moves|nic|pool",
+        "bridge|counters|polling|ledger [on|off]|ports|drops|rules|moves|nic|pools",
         "What the switch knows of itself.",
     ),
     ("audit", "", "The balance of frames."),
@@ -81,6 +88,8 @@ pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, WordEr
     match words.next("a command")? {
         "ifconfig" => ifconfig::run(switch, json, words),
         "bridge" => bridge::run(switch, json, words),
+        "ip" => ip::run(switch, json, words),
+        "netstat" => ip::netstat(switch, json, words),
         "sysctl" => crate::words::sysctl::obey(switch, json, words),
         "show" => show::run(switch, json, words),
         "capture" => capture::run(switch, switch.clock.now(), json, words),

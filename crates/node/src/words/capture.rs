@@ -33,12 +33,7 @@ pub(crate) trait Watched {
 ///
 /// # Errors
 /// [`WordError`]: an unknown word, place or capture, or a filter that does not compile.
-pub(crate) fn run(
-    watched: &impl Watched,
-    now: Instant,
-    json: bool,
-    mut words: Words<'_>,
-) -> Result<String, WordError> {
+pub(crate) fn run(watched: &impl Watched, now: Instant, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let captures = watched.captures();
     let id = |words: &mut Words<'_>| -> Result<u32, WordError> {
         let id = number("capture", words.next("a capture's number")?, 1, u32::MAX.into())? as u32;

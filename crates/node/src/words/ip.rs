@@ -1,12 +1,15 @@
 //! `ip addr` and `ip link`, with iproute2's text and `ip -j`'s key names; `ip route` and `ip neigh` are next door.
 
+use super::link::{Link, Passed, Style, one_line};
 use super::parse::{self, Words};
 use super::{Ctl, WordError, ifconfig, ipneigh, iproute, six, tunnel};
+use crate::PortInfo;
 use inet::iface::{Iface, IfaceKind};
 use lock::Locks;
 use serde_json::{Value, json};
 
 const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neighbour", "neigh"];
+pub(crate) const OPTIONS: &[&str] = &["-j", "-4", "-6", "-s", "-br", "-o", "-p", "-d"];
 /// iproute2's "for ever".
 const FOREVER: u32 = u32::MAX;
 
@@ -19,22 +22,25 @@ pub(super) enum Family {
 }
 
 pub(super) fn run<L: Locks>(mut ctl: Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let mut family = Family::Any;
+    let (mut family, mut style) = (Family::Any, Style::default());
     while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
         match option {
             "-j" | "-json" => ctl.json = true,
             "-4" => family = Family::Four,
             "-6" => family = Family::Six,
+            "-s" | "-stats" | "-statistics" => style.statistics = true,
+            "-br" | "-brief" => style.brief = true,
+            "-o" | "-oneline" => style.oneline = true,
             "-p" | "-pretty" | "-d" | "-details" => {} // prettiness is jq's
-            other => return Err(WordError::unknown("option", other, ["-j", "-4", "-6", "-p", "-d"].into_iter())),
+            other => return Err(WordError::unknown("option", other, OPTIONS.iter().copied())),
         }
         words.take();
     }
     let object = words.next("addr, link, route or neigh")?;
     // iproute2 takes any beginning of a word; the order says which one a short one means.
     match OBJECTS.iter().find(|name| !object.is_empty() && name.starts_with(object)).copied() {
-        Some("address" | "addr") => addr(&ctl, words, family),
-        Some("link") => link(&ctl, words),
+        Some("address" | "addr") => addr(&ctl, words, family, style),
+        Some("link") => link(&ctl, words, style),
         // iproute2 takes a route's family from its addresses, too.
         Some("route") if family == Family::Six || family == Family::Any && words.any(|word| word.contains(':')) => {
             six::ip_route(&ctl, words)
@@ -68,11 +74,11 @@ pub(super) fn only_dev<'a, L: Locks>(
     Ok(only)
 }
 
-fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family) -> Result<String, WordError> {
+fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family, style: Style) -> Result<String, WordError> {
     let verb = verb(&mut words, &["show", "add", "replace", "del"])?;
     if verb == "show" {
         let only = only_dev(ctl, &mut words)?;
-        return Ok(list(ctl, only, Some(family)));
+        return Ok(list(ctl, only, Some(family), style));
     }
     if family == Family::Six || family == Family::Any && words.peek().is_some_and(|word| word.contains(':')) {
         return six::addr(ctl, verb, words);
@@ -126,11 +132,11 @@ fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family) -> Res
     Ok(String::new())
 }
 
-fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, style: Style) -> Result<String, WordError> {
     match verb(&mut words, &["show", "set", "add", "del"])? {
         "show" => {
             let only = only_dev(ctl, &mut words)?;
-            return Ok(list(ctl, only, None));
+            return Ok(list(ctl, only, None, style));
         }
         "add" => return tunnel::add(ctl, &mut words).map(|()| String::new()),
         "del" => {
@@ -150,21 +156,69 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
     Ok(String::new())
 }
 
-/// `addrs`: with addresses, and of which family.
-fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: Option<Family>) -> String {
+/// Lists ifaces; with `addrs` their addresses of that family too.
+fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: Option<Family>, style: Style) -> String {
+    let ports = ctl.host.ports();
     let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|only| only.id == iface.id));
-    let row = |iface| addrs.map_or_else(|| link_json(ctl, iface), |family| addrs_json(ctl, iface, family));
+    let row = |iface| {
+        let row = link_of(ctl, iface, &ports).json(style);
+        addrs.map_or(row.clone(), |family| with_addrs(ctl, iface, family, row))
+    };
     ctl.listing(
         || Value::Array(ifaces().map(row).collect()),
         || {
-            let addr_text = |iface| {
-                let four = addrs.filter(|family| *family != Family::Six).map(|_| addr_text(ctl, iface));
-                let six = addrs.filter(|family| *family != Family::Four).map(|_| six::addr_text(ctl, iface));
-                four.unwrap_or_default() + &six.unwrap_or_default()
+            let text = |iface| {
+                let link = link_of(ctl, iface, &ports);
+                let Some(family) = addrs else { return link.text(style) };
+                let four = if family == Family::Six { String::new() } else { addr_text(ctl, iface) };
+                let six = if family == Family::Four { String::new() } else { six::addr_text(ctl, iface) };
+                addrs_text(&link, &(four + &six), style)
             };
-            ifaces().map(|iface| link_text(ctl, iface) + &addr_text(iface)).collect()
+            ifaces().map(text).collect()
         },
     )
+}
+
+/// An iface with the lines of its addresses, as `ip addr` prints them in that style.
+fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
+    if style.brief {
+        let words = addrs.lines().filter_map(|line| line.trim_start().strip_prefix("inet"));
+        let own: Vec<&str> =
+            words.filter_map(|line| line.split_whitespace().find(|word| word.contains(['.', ':']))).collect();
+        return format!("{:<16} {:<14} {} \n", link.name, link.state, own.join(" "));
+    }
+    if style.oneline {
+        // Of each address one line, its own line break as a backslash.
+        let (head, mut out) = (format!("{}: {}", link.index, link.name), String::new());
+        for part in addrs.split("    inet").skip(1) {
+            out += &format!("{head}    inet{}", one_line(part));
+        }
+        return out;
+    }
+    link.text(style) + addrs
+}
+
+/// An iface as a link, with the counters of its port or its own.
+pub(super) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[PortInfo]) -> Link {
+    let (kind, own, other) = link_type(ctl, iface);
+    let info = tunnel::link_json(ctl, iface.id).map(|info| (tunnel::link_text(ctl, iface.id), info));
+    let port = ports.iter().find(|port| port.iface == iface.id);
+    Link {
+        index: usize::from(iface.id.0) + 1,
+        name: iface.name.to_string(),
+        flags: flags(iface),
+        mtu: iface.mtu(),
+        master: None,
+        state: operstate(iface),
+        kind,
+        addresses: Some((own, other)),
+        is_tunnel: iface.kind == IfaceKind::Tunnel,
+        info,
+        passed: match port {
+            Some(port) => Passed::through(&port.counts),
+            None => Passed { rx: (&iface.rx).into(), tx: (&iface.tx).into() },
+        },
+    }
 }
 
 fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
@@ -208,15 +262,6 @@ fn link_type<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> (&'static str, Str
     }
 }
 
-fn link_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
-    let (kind, address, other) = link_type(ctl, iface);
-    let word = if iface.kind == IfaceKind::Tunnel { "peer" } else { "brd" };
-    let (index, name, flags, mtu) = (iface.id.0 + 1, &iface.name, flags(iface).join(","), iface.mtu());
-    let state = operstate(iface);
-    format!("{index}: {name}: <{flags}> mtu {mtu} state {state}\n    link/{kind} {address} {word} {other}\n")
-        + &tunnel::link_text(ctl, iface.id)
-}
-
 fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
     let mut out = String::new();
     for addr in iface.addrs(ctl.cx) {
@@ -236,33 +281,14 @@ fn scope<L: Locks>(iface: &Iface<L>) -> &'static str {
     if iface.kind == IfaceKind::Loopback { "host" } else { "global" }
 }
 
-fn link_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
-    let (kind, address, broadcast) = link_type(ctl, iface);
-    let mut row = json!({
-        "ifindex": iface.id.0 + 1,
-        "ifname": iface.name,
-        "flags": flags(iface),
-        "mtu": iface.mtu(),
-        "operstate": operstate(iface),
-        "link_type": kind,
-        "address": address,
-        "broadcast": broadcast,
-    });
-    if iface.kind == IfaceKind::Tunnel {
-        set(&mut row, "link_pointtopoint", true);
-    }
-    if let Some(info) = tunnel::link_json(ctl, iface.id) {
-        set(&mut row, "linkinfo", info);
-    }
-    row
-}
-
+/// As `ip -j addr` prints it.
 pub(super) fn addr_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
-    addrs_json(ctl, iface, Family::Any)
+    let row = link_of(ctl, iface, &ctl.host.ports()).json(Style::default());
+    with_addrs(ctl, iface, Family::Any, row)
 }
 
-fn addrs_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family) -> Value {
-    let mut row = link_json(ctl, iface);
+/// A link's `row` with its addresses of `family`.
+fn with_addrs<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family, mut row: Value) -> Value {
     let infos = iface.addrs(ctl.cx).into_iter().map(|addr| {
         let mut info = json!({ "family": "inet", "local": addr.addr.to_string(), "prefixlen": addr.len });
         if let (Some(broadcast), IfaceKind::Ethernet) = (addr.broadcast(), iface.kind) {

@@ -2,11 +2,10 @@
 
 mod sentences;
 
+use super::link::Link;
 use super::parse::Words;
 use super::sockets::{self, Netid, SockState, Socket};
-use super::{Ctl, WordError, iproute, isr, route, show};
-use crate::host::PortInfo;
-use inet::iface::{Iface, Traffic};
+use super::{Ctl, WordError, ip, iproute, isr, route, show};
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{DropReason, Entry};
@@ -178,68 +177,20 @@ fn in_a_row(sentence: &str) -> String {
     }
 }
 
-/// One way of an iface's line.
-struct Way {
-    packets: u64,
-    bytes: u64,
-    errors: u64,
-}
-
-impl From<&Traffic> for Way {
-    fn from(traffic: &Traffic) -> Way {
-        Way { packets: traffic.packets.get(), bytes: traffic.bytes.get(), errors: traffic.errors.get() }
-    }
-}
-
-/// What passed an iface: its port says so, or itself where it has none.
-struct Passed {
-    rx: Way,
-    rx_dropped: u64,
-    tx: Way,
-}
-
-impl Passed {
-    fn through<L: Locks>(iface: &Iface<L>, ports: &[PortInfo]) -> Passed {
-        let Some(port) = ports.iter().find(|port| port.iface == iface.id) else {
-            return Passed { rx: Way::from(&iface.rx), rx_dropped: 0, tx: Way::from(&iface.tx) };
-        };
-        let (rx, tx) = (&port.counts.rx, &port.counts.tx);
-        let errors = rx.errors.get() + rx.malformed.get();
-        Passed {
-            rx: Way { packets: rx.frames.get(), bytes: rx.bytes.get(), errors },
-            rx_dropped: rx.no_buffer.get(),
-            tx: Way { packets: tx.frames.get(), bytes: tx.bytes.get(), errors: tx.dropped() },
-        }
-    }
-}
-
 fn ifaces<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let ports = ctl.host.ports();
-    let rows = || ctl.host.stack.ifaces().map(|iface| (iface, Passed::through(iface, &ports)));
+    let rows = || ctl.host.stack.ifaces().map(|iface| (iface, ip::link_of(ctl, iface, &ports)));
     let row_json = || {
-        let row = rows().map(|(iface, passed)| {
-            json!({
-                "ifname": iface.name, "mtu": iface.mtu(), "address": iface.mac.to_string(),
-                "addresses": iface.addrs(ctl.cx).iter().map(|a| format!("{}/{}", a.addr, a.len)).collect::<Vec<_>>(),
-                "rx": { "packets": passed.rx.packets, "bytes": passed.rx.bytes,
-                        "errors": passed.rx.errors, "dropped": passed.rx_dropped },
-                "tx": { "packets": passed.tx.packets, "bytes": passed.tx.bytes, "errors": passed.tx.errors },
-            })
+        let row = rows().map(|(iface, link)| {
+            let own = iface.addrs(ctl.cx);
+            link.netstat_json(&own.iter().map(|a| format!("{}/{}", a.addr, a.len)).collect::<Vec<_>>())
         });
         Value::Array(row.collect())
     };
     let text = || {
-        let mut out = format!(
-            "{:<8} {:>6} {:<18} {:<18} {:>10} {:>6} {:>10} {:>6}\n",
-            "Name", "Mtu", "Network", "Address", "Ipkts", "Ierrs", "Opkts", "Oerrs"
-        );
-        for (iface, Passed { rx, tx, .. }) in rows() {
-            let link = format!("<Link#{}>", iface.id.0 + 1);
-            let (mac, mtu) = (iface.mac.to_string(), iface.mtu());
-            out += &format!(
-                "{:<8} {mtu:>6} {link:<18} {mac:<18} {:>10} {:>6} {:>10} {:>6}\n",
-                iface.name, rx.packets, rx.errors, tx.packets, tx.errors
-            );
+        let mut out = Link::netstat_head();
+        for (iface, link) in rows() {
+            out += &link.netstat();
             for addr in iface.addrs(ctl.cx) {
                 let network = inet::fib::Prefix::new(addr.addr, addr.len).map(|p| p.to_string()).unwrap_or_default();
                 out += &format!("{:<8} {:>6} {network:<18} {}\n", iface.name, "-", addr.addr);

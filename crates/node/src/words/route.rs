@@ -16,7 +16,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     if words.skip("-6") || words.skip("-inet6") || words.any(|word| word == "-inet6" || word == "-6") {
         return six::route(ctl, words);
     }
-    match words.next("show, add, delete, change, get or flush")? {
+    match words.take().unwrap_or("show") {
         "show" => {
             words.skip("-inet");
             words.end()?;

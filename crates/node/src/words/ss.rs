@@ -1,10 +1,12 @@
 //! `ss`: the sockets, in iproute2's words. As there, sockets that wait for a peer are listed when asked for (-l, -a).
 
 mod details;
+mod filter;
 
 use super::parse::Words;
 use super::sockets::{self, Netid, SockState, Socket};
 use super::{Ctl, WordError};
+use filter::Filter;
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
@@ -29,18 +31,21 @@ struct Asked {
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let mut asked = Asked { json: ctl.json, ..Asked::default() };
-    while let Some(word) = words.take() {
+    while let Some(word) = words.peek().filter(|word| word.starts_with('-')) {
+        words.take();
         let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
         if !letters.is_some_and(|letters| letters.chars().all(|letter| asked.take(letter))) {
             let known = ["-t", "-u", "-l", "-a", "-n", "-o", "-e", "-m", "-p", "-i", "-s", "-H", "-j", "-4"];
             return Err(WordError::unknown("option", word, known.into_iter()));
         }
     }
+    let filter = Filter::parse(&mut words)?;
+    asked.all |= filter.has_state();
     let sockets = sockets::all(ctl);
     if asked.summary {
         return Ok(summary(&sockets, asked));
     }
-    let rows: Vec<&Socket> = sockets.iter().filter(|socket| asked.wants(socket)).collect();
+    let rows: Vec<&Socket> = sockets.iter().filter(|socket| asked.wants(socket) && filter.matches(socket)).collect();
     Ok(listing(ctl, &rows, asked))
 }
 

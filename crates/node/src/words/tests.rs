@@ -330,3 +330,72 @@ fn ifaces_with_ports_are_destroyed() {
     b.ok("ifconfig pg0 destroy");
     assert!(b.no("ifconfig pg0").contains("pg0"));
 }
+
+/// iproute2's -br, -o and -s; addresses on lines of their own with -o.
+#[test]
+fn ip_lists_briefly_in_one_line_and_with_counters() {
+    let b = Bench::new();
+    let mac = b.json("ip link show pg0")[0]["address"].as_str().unwrap().to_string();
+    b.ok("ip addr add 2.0.0.1/24 dev pg0");
+    b.ok("ip -6 addr add 2001:db8::1/64 dev pg0");
+    assert_eq!(
+        b.ok("ip -br link show pg0"),
+        format!("{:<16} {:<14} {mac} <BROADCAST,MULTICAST,UP,LOWER_UP> \n", "pg0", "UP")
+    );
+    let brief = b.ok("ip -br addr show pg0");
+    assert!(brief.starts_with(&format!("{:<16} {:<14} 1.0.0.1/8 2.0.0.1/24 ", "pg0", "UP")), "{brief}");
+    assert!(brief.contains(" 2001:db8::1/64 ") && brief.lines().count() == 1, "{brief}");
+    let link = b.ok("ip -o link show pg0");
+    assert!(link.contains(&format!("state UP\\    link/ether {mac} brd ")) && link.lines().count() == 1, "{link}");
+    let addrs = b.ok("ip -o -4 addr show pg0");
+    assert_eq!(
+        addrs.lines().nth(1).unwrap(),
+        "2: pg0    inet 2.0.0.1/24 brd 2.0.0.255 scope global pg0\\       valid_lft forever preferred_lft forever"
+    );
+    assert_eq!(addrs.lines().count(), 2, "{addrs}");
+    let counters = b.ok("ip -s link show pg0");
+    let lines: Vec<Vec<&str>> = counters.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[2], ["RX:", "bytes", "packets", "errors", "dropped", "missed", "mcast"], "{counters}");
+    assert_eq!(lines[5], ["0"; 6], "{counters}");
+    assert_eq!(b.json("ip -s link show pg0")[0]["stats64"]["tx"]["packets"], 0);
+    assert_eq!(b.ok("route -n"), b.ok("route show"));
+}
+
+#[test]
+fn ss_filters_by_state_and_ends() {
+    let b = Bench::new();
+    let calls = b.0.calls();
+    for port in [7, 80] {
+        let fd = calls.stream_socket().unwrap();
+        calls.bind(fd, std::net::SocketAddr::from(([1, 0, 0, 1], port))).unwrap();
+        calls.listen(fd, 4).unwrap();
+    }
+    let fd = calls.socket().unwrap();
+    calls.bind(fd, "0.0.0.0:7".parse().unwrap()).unwrap();
+    let ports = |line: &str| -> Vec<u64> {
+        b.json(line).as_array().unwrap().iter().map(|row| row["local_port"].as_u64().unwrap()).collect()
+    };
+    let sorted = |line: &str| {
+        let mut ports = ports(line);
+        ports.sort_unstable();
+        ports
+    };
+    assert_eq!(sorted("ss state listening"), [7, 80]);
+    assert_eq!(sorted("ss -u state closed"), [7]);
+    assert_eq!(sorted("ss -a sport = :80"), [80]);
+    assert_eq!(sorted("ss -ta sport != :80"), [7]);
+    assert_eq!(sorted("ss -a src 1.0.0.0/8"), [7, 80]);
+    assert_eq!(sorted("ss -a src 1.0.0.1:80 and sport :80"), [80]);
+    assert_eq!(sorted("ss -a src :7"), [7, 7]);
+    for line in ["ss state established", "ss exclude all", "ss -a dst 9.9.9.9", "ss state connected"] {
+        assert_eq!(ports(line), Vec::<u64>::new(), "{line}");
+    }
+    for (line, says) in [
+        ("ss state estalished", "did you mean 'established'?"),
+        ("ss dst 1.0.0.0/33", "an address such as"),
+        ("ss sport = :99999", "0 to 65535"),
+        ("ss stat established", "did you mean 'state'?"),
+    ] {
+        assert!(b.no(line).contains(says), "{line}: {}", b.no(line));
+    }
+}

@@ -11,7 +11,8 @@ use dispatch::dataflow;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry, Stage};
 
-const TOPICS: &[&str] = &["bridge", "counters", "polling", "ledger", "ports", "drops", "rules", "moves", "nic", "pool"];
+const TOPICS: &[&str] =
+    &["bridge", "counters", "polling", "ledger", "ports", "drops", "rules", "moves", "nic", "pools"];
 
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let topic = words.next(&TOPICS.join(", "))?;
@@ -28,7 +29,7 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
         "rules" => Ok(guard::rules(switch, json)),
         "moves" => Ok(moves(switch, json)),
         "nic" => nic(switch, json),
-        "pool" => Ok(pool(switch, json)),
+        "pools" => Ok(pool(switch, json)),
         other => Err(WordError::unknown("topic", other, TOPICS.iter().copied())),
     }
 }
@@ -239,10 +240,10 @@ fn pool(switch: &Switch, json: bool) -> String {
         )
     };
     let row = || {
-        json!({ "kind": stats.kind.to_string(), "buffers": stats.buffers, "size": stats.size, "live": stats.live(),
+        json!({ "name": switch.name, "kind": stats.kind.to_string(), "buffers": stats.buffers, "size": stats.size, "live": stats.live(),
                 "gets": stats.gets, "puts": stats.puts, "empty": stats.empty, "foreign": stats.foreign })
     };
-    listing(json, row, text)
+    listing(json, || Value::Array(vec![row()]), text)
 }
 
 /// Counters of dataflow that are drops.

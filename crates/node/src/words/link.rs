@@ -1,0 +1,200 @@
+//! Links as `ip link` and `netstat -i` list them: the ifaces of a host, the ports of a bridge.
+
+use inet::iface::Traffic;
+use port::PortCounts;
+use serde_json::{Value, json};
+
+/// How `ip` lists: its options -s, -br and -o.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Style {
+    /// With counters.
+    pub(crate) statistics: bool,
+    /// One short line for each link.
+    pub(crate) brief: bool,
+    /// One line for each entry, its line breaks as backslashes.
+    pub(crate) oneline: bool,
+}
+
+/// Packets one way.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Way {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) errors: u64,
+    /// Lost for want of a buffer or a place.
+    pub(crate) dropped: u64,
+    /// Lost before the port ([`PortCounts`], `missed`).
+    pub(crate) missed: u64,
+}
+
+impl From<&Traffic> for Way {
+    fn from(traffic: &Traffic) -> Way {
+        let (packets, bytes, errors) = (traffic.packets.get(), traffic.bytes.get(), traffic.errors.get());
+        Way { packets, bytes, errors, ..Way::default() }
+    }
+}
+
+/// Packets that passed a link.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Passed {
+    pub(crate) rx: Way,
+    pub(crate) tx: Way,
+}
+
+impl Passed {
+    /// Those that a port has counted.
+    pub(crate) fn through(counts: &PortCounts) -> Passed {
+        let (rx, tx) = (&counts.rx, &counts.tx);
+        let received = Way {
+            packets: rx.frames.get(),
+            bytes: rx.bytes.get(),
+            errors: rx.errors.get() + rx.malformed.get(),
+            dropped: rx.no_buffer.get(),
+            missed: rx.missed.get(),
+        };
+        let sent = Way { packets: tx.frames.get(), bytes: tx.bytes.get(), errors: tx.dropped(), ..Way::default() };
+        Passed { rx: received, tx: sent }
+    }
+
+    /// Adds those of another queue of the same port.
+    pub(crate) fn add(&mut self, other: Passed) {
+        for (way, more) in [(&mut self.rx, other.rx), (&mut self.tx, other.tx)] {
+            way.packets += more.packets;
+            way.bytes += more.bytes;
+            way.errors += more.errors;
+            way.dropped += more.dropped;
+            way.missed += more.missed;
+        }
+    }
+
+    /// The lines of `ip -s`, in iproute2's columns.
+    fn text(&self) -> String {
+        let table = |name: &str, last: [&str; 2], values: [u64; 6]| {
+            let heads = ["bytes", "packets", "errors", "dropped", last[0], last[1]];
+            let values = values.map(|value| value.to_string());
+            let widths: Vec<usize> =
+                heads.iter().zip(&values).map(|(head, value)| head.len().max(value.len())).collect();
+            let row = |cells: &[&str]| -> String {
+                cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$} ")).collect()
+            };
+            let cells: Vec<&str> = values.iter().map(String::as_str).collect();
+            format!("    {name}: {}\n        {}\n", row(&heads), row(&cells))
+        };
+        let (rx, tx) = (self.rx, self.tx);
+        table("RX", ["missed", "mcast"], [rx.bytes, rx.packets, rx.errors, rx.dropped, rx.missed, 0])
+            + &table("TX", ["carrier", "collsns"], [tx.bytes, tx.packets, tx.errors, tx.dropped, 0, 0])
+    }
+
+    /// `stats64` of `ip -j -s`.
+    fn json(&self) -> Value {
+        let (rx, tx) = (self.rx, self.tx);
+        json!({
+            "rx": { "bytes": rx.bytes, "packets": rx.packets, "errors": rx.errors, "dropped": rx.dropped,
+                    "over_errors": rx.missed, "multicast": 0 },
+            "tx": { "bytes": tx.bytes, "packets": tx.packets, "errors": tx.errors, "dropped": tx.dropped,
+                    "carrier_errors": 0, "collisions": 0 },
+        })
+    }
+}
+
+/// A link.
+pub(crate) struct Link {
+    /// From 1.
+    pub(crate) index: usize,
+    pub(crate) name: String,
+    pub(crate) flags: Vec<&'static str>,
+    pub(crate) mtu: usize,
+    /// The bridge that it is a port of.
+    pub(crate) master: Option<String>,
+    /// RFC 2863's operational state, in Linux's words.
+    pub(crate) state: &'static str,
+    /// `ether`, `loopback`, `gre` and so on.
+    pub(crate) kind: &'static str,
+    /// Its own address, and the broadcast address or the far end's; `None`: a port without one of its own.
+    pub(crate) addresses: Option<(String, String)>,
+    /// A tunnel: the second address is the peer's.
+    pub(crate) is_tunnel: bool,
+    /// Details, as a line of text and as JSON's `linkinfo`.
+    pub(crate) info: Option<(String, Value)>,
+    pub(crate) passed: Passed,
+}
+
+impl Link {
+    /// As `ip link` prints it.
+    pub(crate) fn text(&self, style: Style) -> String {
+        let (index, name, mtu, state) = (self.index, &self.name, self.mtu, self.state);
+        let flags = self.flags.join(",");
+        let address = self.addresses.as_ref().map_or("", |(own, _)| own);
+        if style.brief {
+            return format!("{name:<16} {state:<14} {address} <{flags}> \n");
+        }
+        let master = self.master.as_ref().map(|master| format!(" master {master}")).unwrap_or_default();
+        let mut out = format!("{index}: {name}: <{flags}> mtu {mtu}{master} state {state}\n    link/{}", self.kind);
+        if let Some((own, other)) = &self.addresses {
+            out += &format!(" {own} {} {other}", if self.is_tunnel { "peer" } else { "brd" });
+        }
+        out.push('\n');
+        out += self.info.as_ref().map_or("", |(text, _)| text);
+        if style.statistics {
+            out += &self.passed.text();
+        }
+        if style.oneline { one_line(&out) } else { out }
+    }
+
+    /// As `ip -j link` prints it.
+    pub(crate) fn json(&self, style: Style) -> Value {
+        let (address, broadcast) = self.addresses.clone().unzip();
+        let mut row = json!({
+            "ifindex": self.index, "ifname": self.name, "flags": self.flags, "mtu": self.mtu,
+            "operstate": self.state, "link_type": self.kind, "address": address, "broadcast": broadcast,
+        });
+        let mut set = |key: &str, value: Value| super::ip::set(&mut row, key, value);
+        if let Some(master) = &self.master {
+            set("master", master.as_str().into());
+        }
+        if self.is_tunnel {
+            set("link_pointtopoint", true.into());
+        }
+        if let Some((_, info)) = &self.info {
+            set("linkinfo", info.clone());
+        }
+        if style.statistics {
+            set("stats64", self.passed.json());
+        }
+        row
+    }
+
+    /// Head of `netstat -i`.
+    pub(crate) fn netstat_head() -> String {
+        format!(
+            "{:<8} {:>6} {:<18} {:<18} {:>10} {:>6} {:>10} {:>6}\n",
+            "Name", "Mtu", "Network", "Address", "Ipkts", "Ierrs", "Opkts", "Oerrs"
+        )
+    }
+
+    /// Its line in `netstat -i`.
+    pub(crate) fn netstat(&self) -> String {
+        let Link { name, mtu, passed: Passed { rx, tx }, .. } = self;
+        let (link, address) = (format!("<Link#{}>", self.index), self.addresses.as_ref().map_or("-", |(own, _)| own));
+        format!(
+            "{name:<8} {mtu:>6} {link:<18} {address:<18} {:>10} {:>6} {:>10} {:>6}\n",
+            rx.packets, rx.errors, tx.packets, tx.errors
+        )
+    }
+
+    /// Its object in `netstat -i` as JSON, with addresses of the network layer.
+    pub(crate) fn netstat_json(&self, addresses: &[String]) -> Value {
+        let Passed { rx, tx } = self.passed;
+        json!({
+            "ifname": self.name, "mtu": self.mtu, "address": self.addresses.as_ref().map(|(own, _)| own),
+            "addresses": addresses,
+            "rx": { "packets": rx.packets, "bytes": rx.bytes, "errors": rx.errors, "dropped": rx.dropped },
+            "tx": { "packets": tx.packets, "bytes": tx.bytes, "errors": tx.errors },
+        })
+    }
+}
+
+/// The lines of one entry as one, as `ip -o` writes them: a backslash for each line break but the last.
+pub(crate) fn one_line(text: &str) -> String {
+    text.trim_end_matches('\n').replace('\n', "\\") + "\n"
+}
