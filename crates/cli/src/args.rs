@@ -2,11 +2,14 @@
 //! pages are generated from these declarations.
 
 mod measure;
+mod running;
 
 pub use measure::{
     BenchArgs, BenchGroup, DmaName, LabArgs, LabCommand, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs,
     TesttoolArgs, ToolMode, usable_core,
 };
+pub use running::{CtlArgs, HttpArgs, NcArgs, NslookupArgs, PingArgs, ShortArgs, TcpdumpArgs, WhyArgs};
+use running::{PING_HELP, TRACEROUTE_HELP};
 
 use crate::ab::AbArgs;
 use crate::bridge::BridgeArgs;
@@ -22,7 +25,6 @@ use crate::rfc2544::Rfc2544Args;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, a port lost, or frames unaccounted for; 2 wrong usage or configuration; \
                           3 no host answers.\nErrors are one line: what, where, what to do next.";
@@ -40,6 +42,9 @@ Query and change a running host (socket: --url or $LINERATE_CTL)
   ifconfig ip arp ndp route sysctl netstat ss show audit
                     Run this control command, without 'ctl'
   tcpdump, top      Print or write its frames; show its rates
+  why FLOW          Explain what becomes of a flow's frames
+  ping traceroute nc nslookup http
+                    Be a client with its addresses and routes
   extcap            Offer its ports to Wireshark: 'linerate extcap --install'
 Frames as lines, through pipes ('linerate A + B' is A | B in one process)
   cat PORT, put PORT, pipe PORT
@@ -141,6 +146,18 @@ pub enum Command {
     Tcpdump(TcpdumpArgs),
     /// Explain what becomes of a flow's frames in a running host or bridge
     Why(WhyArgs),
+    /// Send echo requests from a running host and print the answers
+    #[command(after_help = PING_HELP)]
+    Ping(PingArgs),
+    /// Print the routers on the way from a running host to an address
+    #[command(after_help = TRACEROUTE_HELP)]
+    Traceroute(PingArgs),
+    /// Connect a running host by TCP, or UDP, to standard input and output
+    Nc(NcArgs),
+    /// Ask a name server from a running host
+    Nslookup(NslookupArgs),
+    /// Get a page by HTTP from a running host
+    Http(HttpArgs),
     /// Offer any port, and those of running hosts, to Wireshark and tshark
     Extcap(ExtcapArgs),
     #[command(flatten)]
@@ -246,6 +263,9 @@ pub struct UpArgs {
     /// Simulate so many seconds: each host sends to each echo service once a second
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
+    /// With --sim: have a host run a control command first, or ping or traceroute
+    #[arg(long = "do", value_name = "HOST WORDS", requires = "sim")]
+    pub words: Vec<String>,
     /// Seed the random numbers of --sim
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sim")]
     pub seed: u64,
@@ -392,152 +412,6 @@ pub enum SmallKind {
     Chargen,
     /// Discard received bytes and print their number at the end (port 9)
     Sink,
-}
-
-/// `ctl`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  linerate ctl --url /tmp/h.sock ifconfig pg0 create inet 1.0.0.1 udp4csum
-  linerate ctl --url /tmp/h.sock --wait=5s -f commands.txt
-  LINERATE_CTL=/tmp/h.sock linerate ctl -j ip route | jq .
-  linerate ctl help")]
-pub struct CtlArgs {
-    /// Use this control socket: unix:///path or /path
-    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
-    pub url: Option<String>,
-    /// Print listings as JSON instead of text
-    #[arg(short, long)]
-    pub json: bool,
-    /// Run the commands of this file, a line each, up to the first error; -: standard input
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "words")]
-    pub file: Option<PathBuf>,
-    /// With --file: go on after an error
-    #[arg(long, requires = "file")]
-    pub force: bool,
-    /// Wait this long for the host to run [default: 10s]; without a command only that
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
-          default_missing_value = "10s", value_parser = pipe::units::duration)]
-    pub wait: Option<Duration>,
-    /// Run this control command; 'help' lists all
-    #[arg(required_unless_present_any = ["file", "wait"], trailing_var_arg = true, allow_hyphen_values = true)]
-    pub words: Vec<String>,
-}
-
-/// The short forms of `ctl`.
-#[derive(Args, Debug)]
-#[command(after_help = "Runs 'linerate ctl' with this command; 'linerate ctl help' prints the grammar.")]
-pub struct ShortArgs {
-    /// Use this control socket: unix:///path or /path
-    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
-    pub url: Option<String>,
-    /// Print listings as JSON instead of text
-    #[arg(short, long)]
-    pub json: bool,
-    /// Pass these arguments to the control command
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub words: Vec<String>,
-}
-
-/// `tcpdump`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times
-are UTC. Frames are printed as they pass the port: a checksum that is left to
-the port is not filled in. Frames that did not fit the host's buffer (4 MiB
-unread) are counted; the number is printed at the end. A packet that was dropped
-after its link header was removed is shown with one of zeros.
-
-Examples:
-  linerate tcpdump --url /tmp/h.sock -i tap0 -c 10 tcp port 80
-  linerate tcpdump --url /tmp/h.sock --dropped -v
-  linerate tcpdump --url /tmp/h.sock -w - | wireshark -k -i -")]
-pub struct TcpdumpArgs {
-    /// Use this control socket: unix:///path or /path
-    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
-    pub url: Option<String>,
-    /// Capture on this iface of a host or port of a bridge; 'any': all that have a port
-    #[arg(short, value_name = "IFACE", default_value = "any")]
-    pub iface: String,
-    /// Capture the frames that are dropped, with the reason (a comment in pcapng)
-    #[arg(long, conflicts_with_all = ["iface", "read"])]
-    pub dropped: bool,
-    /// Read the packets of this pcap or pcapng file; -: standard input
-    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "iface")]
-    pub read: Option<PathBuf>,
-    /// List the ports to capture on
-    #[arg(short = 'D', long = "list-interfaces")]
-    pub list: bool,
-    /// Stop after this many frames
-    #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
-    /// Write pcapng (or *.pcap) to this file instead of printing; -: standard output
-    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub write: Option<PathBuf>,
-    /// Begin a new file once one has this many million bytes
-    #[arg(short = 'C', value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
-    pub size: Option<u64>,
-    /// Keep at most this many files: -C begins with the first again, -G ends
-    #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub files: Option<u64>,
-    /// Begin a new file after this many seconds; FILE has conversions of strftime(3)
-    #[arg(short = 'G', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub seconds: Option<u64>,
-    /// Keep this many bytes of each frame
-    #[arg(short, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
-    pub snaplen: u32,
-    /// Print the link header too
-    #[arg(short = 'e')]
-    pub link: bool,
-    /// Print the fields of the IP header too
-    #[arg(short, action = clap::ArgAction::Count)]
-    pub verbose: u8,
-    /// Print the bytes, without the link header; twice: with it
-    #[arg(short = 'x', action = clap::ArgAction::Count)]
-    pub hex: u8,
-    /// Print the bytes and their characters; twice: with the link header
-    #[arg(short = 'X', action = clap::ArgAction::Count)]
-    pub ascii: u8,
-    /// Print no times
-    #[arg(short = 't')]
-    pub no_time: bool,
-    /// Print numbers, not names; always on
-    #[arg(short = 'n', action = clap::ArgAction::Count)]
-    pub numbers: u8,
-    /// Write each frame at once; always on
-    #[arg(short = 'U', visible_short_alias = 'l')]
-    pub unbuffered: bool,
-    /// Capture frames that match: a pcap-filter(7) expression
-    #[arg(value_name = "EXPR")]
-    pub expression: Vec<String>,
-}
-
-/// `why`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in
-pcap-filter(7). The command watches the flow for a while and prints where its
-frames came in, left or were dropped and for which reason; drops before that, of
-which the host keeps a sample; the route, the neighbor and the sockets, or the
-ports of a bridge that lead to its stations.
-
-Examples:
-  linerate why --url /tmp/h.sock udp 10.0.0.2:9
-  linerate why --url /tmp/h.sock --for 5s tcp port 80")]
-pub struct WhyArgs {
-    /// Use this control socket: unix:///path or /path
-    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
-    pub url: Option<String>,
-    /// Watch for this long, or until Ctrl-C; 0s: only what is known already
-    #[arg(long = "for", value_name = "DURATION", value_parser = pipe::units::duration, default_value = "1s")]
-    pub duration: Duration,
-    /// Print JSON
-    #[arg(short, long)]
-    pub json: bool,
-    /// Explain this flow
-    #[arg(required = true, value_name = "FLOW")]
-    pub flow: Vec<String>,
 }
 
 /// `extcap`.

@@ -45,13 +45,19 @@ pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<
 }
 
 /// Flags that may stand anywhere in the line: 'netstat -Q -j' as 'netstat -j -Q'.
-struct Flags {
-    url: String,
-    json: bool,
+pub struct Flags {
+    /// The control socket.
+    pub url: String,
+    /// JSON was asked for.
+    pub json: bool,
 }
 
 impl Flags {
-    fn of(words: Vec<String>, url: Option<String>, json: bool) -> anyhow::Result<(Vec<String>, Flags)> {
+    /// Takes the flags out of `words`; returns the rest.
+    ///
+    /// # Errors
+    /// No control socket.
+    pub fn of(words: Vec<String>, url: Option<String>, json: bool) -> anyhow::Result<(Vec<String>, Flags)> {
         let (mut url, mut json, mut rest) = (url, json, Vec::new());
         let mut words = words.into_iter();
         while let Some(word) = words.next() {

@@ -28,7 +28,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
         return print(&format!("{}: good: {}\n", args.file.display(), names.join(", "))).map(|()| Exit::Fine);
     }
     if let Some(seconds) = args.sim {
-        return simulate(&network, Duration::from_secs(seconds), args.seed);
+        return simulate(&network, Duration::from_secs(seconds), args.seed, &args.words);
     }
     let Network { hosts, switches } = &mut network;
     let hosts = hosts.iter_mut().map(|host| (&host.name, &mut host.control));
@@ -43,10 +43,17 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
     run(network, args.ready_fd)
 }
 
-/// `up --sim SECONDS FILE`: the same hosts on virtual time, everybody asking everybody.
-fn simulate(network: &Network, span: Duration, seed: u64) -> anyhow::Result<Exit> {
+/// `up --sim SECONDS FILE`: the same hosts on virtual time; first the commands, then each host asks each
+/// echo service.
+fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> anyhow::Result<Exit> {
     let mut world = shape::from_network(network, seed).map_err(Fault::usage)?;
     world.remarks().iter().for_each(|remark| notice(remark));
+    let begin = world.now();
+    for line in words {
+        let left = span.saturating_sub(world.now().since(begin));
+        print(&command(&mut world, line, left)?)?;
+    }
+    let span = span.saturating_sub(world.now().since(begin));
     let heard = probe(&mut world, &network.hosts, span, Duration::from_secs(1)).context("a socket")?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     for Heard { from, to, sent, answered, least, most, sum } in heard {
@@ -57,6 +64,34 @@ fn simulate(network: &Network, span: Duration, seed: u64) -> anyhow::Result<Exit
         print(&format!("{from:<12} {to:<12} {answered:>5} of {sent}{times}\n"))?;
     }
     report(&world.end(), Audits::Stdout)
+}
+
+/// Runs `HOST WORDS` in the world; `ping` and `traceroute` for at most `span`. Returns the output.
+fn command(world: &mut sim::World, line: &str, span: Duration) -> anyhow::Result<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (name, words) = words.split_first().ok_or_else(|| Fault::usage("--do: expected 'HOST WORDS'"))?;
+    let at = world.hosts().find(|id| world.host(*id).stack.name == *name);
+    let at = at.ok_or_else(|| Fault::usage(format!("--do '{line}': no host is called {name}")))?;
+    let say = |world: &sim::World, words: &[&str]| {
+        let answer = world.say(at, words);
+        answer.map_err(|why| Fault::usage(format!("--do '{line}': {why}")))
+    };
+    if !matches!(words.first(), Some(&("ping" | "traceroute"))) {
+        return say(world, words);
+    }
+    let id = say(world, &[&["job"], words].concat())?;
+    let (mut out, end) = (String::new(), world.now().after(span));
+    loop {
+        let text = say(world, &["job", "read", id.trim()])?;
+        let (state, more) = text.split_once('\n').unwrap_or((&text, ""));
+        out += more;
+        match state {
+            "running" if world.now() < end => world.run_for(sim::probe::GRAIN),
+            "running" => return say(world, &["job", "stop", id.trim()]).map(|_| out + "the time is over\n"),
+            "done" | "failed no reply" => return Ok(out),
+            state => return Ok(format!("{out}{}\n", state.trim_start_matches("failed "))),
+        }
+    }
 }
 
 /// `host --port SPEC ...`.

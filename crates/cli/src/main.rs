@@ -3,6 +3,7 @@
 
 mod ab;
 mod args;
+mod ask;
 mod bridge;
 mod ctl;
 mod docs;
@@ -96,6 +97,11 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Audit(args) => ctl::short("audit", args),
         Command::Tcpdump(args) => tcpdump::run(&args),
         Command::Why(args) => why::run(&args),
+        Command::Ping(args) => ask::lines("ping", &args),
+        Command::Traceroute(args) => ask::lines("traceroute", &args),
+        Command::Nc(args) => ask::nc(&args),
+        Command::Nslookup(args) => ask::nslookup(&args),
+        Command::Http(args) => ask::http(&args),
         Command::Testtool(args) => run::testtool(args),
         Command::Lab(args) => run::lab(args),
         Command::Ladder(args) => run::ladder(args),

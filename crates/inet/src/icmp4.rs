@@ -7,6 +7,7 @@
 pub(crate) mod redirect;
 
 use crate::Stack;
+use crate::echo::{Answer, Kind};
 use crate::iface::Iface;
 use crate::ip4::pmtu::Noted;
 use crate::limit::TokenBucket;
@@ -155,25 +156,47 @@ impl<L: Locks> Stack<L> {
             Err(_) => DropReason::IcmpMalformed,
             Ok(Message::EchoRequest { .. }) => return self.echo(cx, packet, header),
             Ok(Message::Unreachable { code, next_mtu, inner }) => {
+                let kind = match code {
+                    unreachable::FRAG_NEEDED => Kind::TooBig(next_mtu.into()),
+                    code => Kind::Unreachable(code),
+                };
+                self.echo_heard(cx, header, &inner, kind);
                 if !self.tunnel_told(cx, Problem::Unreachable { code, next_mtu }, &inner) {
                     self.unreachable(cx, code, next_mtu, &inner);
                 }
                 DropReason::IcmpConsumed
             }
             Ok(Message::TimeExceeded { code, inner }) => {
+                self.echo_heard(cx, header, &inner, Kind::TimeExceeded);
                 if !self.tunnel_told(cx, Problem::TimeExceeded { code }, &inner) {
                     self.tell_socket(cx, &inner, SoError::HostUnreachable, 0);
                 }
                 DropReason::IcmpConsumed
             }
             Ok(Message::ParameterProblem { inner, .. }) => {
+                self.echo_heard(cx, header, &inner, Kind::Error);
                 self.tell_socket(cx, &inner, SoError::ProtocolOption, 0);
                 DropReason::IcmpConsumed
             }
             Ok(Message::Redirect { gateway, inner, .. }) => self.redirected(cx, iface, header.src, gateway, &inner),
-            Ok(Message::SourceQuench | Message::EchoReply { .. } | Message::Other { .. }) => DropReason::IcmpIgnored,
+            Ok(Message::EchoReply { ident, seq, .. }) => {
+                let (from, len) = (header.src.into(), packet.len());
+                let answer = Answer { at: cx.now, from, seq, ttl: header.ttl, len, kind: Kind::Reply };
+                match self.echo_answered(cx, ident, answer) {
+                    true => DropReason::IcmpConsumed,
+                    false => DropReason::IcmpIgnored,
+                }
+            }
+            Ok(Message::SourceQuench | Message::Other { .. }) => DropReason::IcmpIgnored,
         };
         self.drop_frame(cx, packet, why);
+    }
+
+    /// Gives an error about a packet of this host's to the echo exchange that sent it.
+    fn echo_heard(&self, cx: Cx, header: &ip4::Header, inner: &Inner<'_>, kind: Kind) {
+        if inner.header.proto == Proto::ICMP && inner.header.frag_off == 0 {
+            self.echo_failed(cx, header.src.into(), header.ttl, inner.payload, kind);
+        }
     }
 
     /// Answers an echo request with the very frame it came in (RFC 1122 3.2.2.6).
@@ -312,6 +335,9 @@ impl<L: Locks> Stack<L> {
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
                 && !self.tunnel_told(cx, cause.problem(), &inner)
             {
+                if let Cause::Unreachable(code) = cause {
+                    self.echo_heard(cx, &header, &inner, Kind::Unreachable(code));
+                }
                 self.tell_socket(cx, &inner, error, 0);
             }
             return;

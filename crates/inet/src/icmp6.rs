@@ -5,6 +5,7 @@
 //! in are a tunnel's, or tell of a path that is narrow: sockets of UDP and TCP do not speak IPv6 yet.
 
 use crate::Stack;
+use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::pmtu::{FLOOR6, Noted};
 use buf::{Flags, Frame};
@@ -38,6 +39,7 @@ impl<L: Locks> Stack<L> {
             Err(_) => DropReason::Icmp6Malformed,
             Ok(Message::EchoRequest { .. }) => return self.echo6(cx, iface, packet, header, chain),
             Ok(Message::Error { problem, inner }) => {
+                self.echo_heard6(cx, header, &inner, problem);
                 self.heard6(cx, problem, &inner);
                 DropReason::Icmp6Consumed
             }
@@ -50,7 +52,15 @@ impl<L: Locks> Stack<L> {
                 Some(iface) => self.mld_input(cx, iface, header, chain, message),
                 None => DropReason::MldConsumed,
             },
-            Ok(Message::EchoReply { .. } | Message::Other { .. }) => DropReason::Icmp6Ignored,
+            Ok(Message::EchoReply { ident, seq, .. }) => {
+                let (from, ttl, len) = (header.src.into(), header.hop_limit, message.len());
+                let answer = Answer { at: cx.now, from, seq, ttl, len, kind: Kind::Reply };
+                match self.echo_answered(cx, ident, answer) {
+                    true => DropReason::Icmp6Consumed,
+                    false => DropReason::Icmp6Ignored,
+                }
+            }
+            Ok(Message::Other { .. }) => DropReason::Icmp6Ignored,
         };
         self.drop_frame(cx, packet, why);
     }
@@ -77,6 +87,19 @@ impl<L: Locks> Stack<L> {
         (reply.src, reply.class) = (src, header.traffic_class);
         if self.ip6_output(cx, packet, &reply).is_ok() {
             self.count(cx).icmp6.echoes_answered.bump();
+        }
+    }
+
+    /// Gives an error about a packet of this host's to the echo exchange that sent it.
+    fn echo_heard6(&self, cx: Cx, header: &ip6::Header, inner: &Inner<'_>, problem: Problem) {
+        let kind = match problem {
+            Problem::Unreachable { code } => Kind::Unreachable(code),
+            Problem::TooBig { mtu } => Kind::TooBig(mtu),
+            Problem::TimeExceeded { .. } => Kind::TimeExceeded,
+            Problem::Parameter { .. } => Kind::Error,
+        };
+        if inner.upper == Proto::IPV6_ICMP && !inner.is_later {
+            self.echo_failed(cx, header.src.into(), header.hop_limit, inner.payload, kind);
         }
     }
 
@@ -131,6 +154,7 @@ impl<L: Locks> Stack<L> {
             if let Ok(inner) = Inner::parse(quoted)
                 && !self.tunnel_told6(cx, problem, &inner)
             {
+                self.echo_heard6(cx, &header, &inner, problem);
                 self.tell_own6(cx, problem, &inner);
             }
             return;
@@ -165,7 +189,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// The same where the iface may have to be said.
-    fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
+    pub(crate) fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
         let exit = self.exit6_for(cx, dst, iface).ok()?;
         self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)
     }

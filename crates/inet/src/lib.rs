@@ -24,6 +24,7 @@
 mod arp;
 pub mod counters;
 pub mod demux;
+pub mod echo;
 pub mod fib;
 pub mod fib6;
 #[cfg(any(test, fuzzing))]

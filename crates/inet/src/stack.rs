@@ -13,6 +13,7 @@ pub(crate) use stage::AtOnce;
 
 use crate::counters::Counters;
 use crate::demux::Demux;
+use crate::echo::Exchanges;
 use crate::fib::Prefix;
 use crate::icmp4::{Limiter, redirect::Redirects};
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload, Output};
@@ -97,6 +98,8 @@ pub struct Stack<L: Locks> {
     /// Which answers come back here, where that is not all of them.
     leads_here: OnceLock<LeadsHere>,
     drop_watch: OnceLock<DropWatch>,
+    /// Echo requests of this host's own.
+    pub(crate) exchanges: Guarded<L, Exchanges>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
@@ -157,6 +160,7 @@ impl<L: Locks> Stack<L> {
             redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
             leads_here: OnceLock::new(),
             drop_watch: OnceLock::new(),
+            exchanges: Guarded::default(),
             loopback: Guarded::default(),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),

@@ -6,6 +6,7 @@
 use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::isr::{Feed, Isr};
+use crate::jobs::{Around, Jobs};
 use crate::split::{Seat, Seated};
 use crate::topology::Topology;
 use buf::{Burst, Frame, Pool};
@@ -186,6 +187,7 @@ pub struct Host<L: Locks> {
     /// Frames that removed ports had passed to the stack, and frames that the stack had passed to them.
     removed: [AtomicU64; 2],
     captures: Arc<Captures>,
+    jobs: Jobs<L>,
     /// Who it was joined to when it was made.
     pub(crate) topology: Arc<Topology>,
 }
@@ -237,6 +239,7 @@ impl<L: Locks> Host<L> {
             ports,
             removed,
             captures,
+            jobs: Jobs::default(),
             topology,
         })
     }
@@ -398,7 +401,22 @@ impl<L: Locks> Host<L> {
             return Step { frames, next: Some(now), now };
         }
         self.polled.store(now.nanos(), Ordering::Relaxed);
-        Step { frames, next: self.stack.poll(cx), now }
+        let due = if self.jobs.any() { self.turn_jobs(cx) } else { Instant::NEVER };
+        let next = self.stack.poll(cx);
+        Step { frames, next: next.into_iter().chain((due != Instant::NEVER).then_some(due)).min(), now }
+    }
+
+    /// Gives the jobs their turns; returns when the next wants one.
+    #[cold]
+    fn turn_jobs(&self, cx: Cx) -> Instant {
+        let due = self.jobs.turn(&Around { stack: &self.stack, calls: &Calls::new(&self.stack, cx), cx });
+        self.stack.flush(cx);
+        due
+    }
+
+    /// What it does for askers at its control socket.
+    pub(crate) fn jobs(&self) -> &Jobs<L> {
+        &self.jobs
     }
 
     /// A burst from each port into the stack, or to where netisr says; says how many frames.

@@ -16,6 +16,7 @@ pub mod control;
 pub mod fuzz;
 mod host;
 pub mod isr;
+mod jobs;
 pub mod ledgers;
 pub mod run;
 pub mod service;

@@ -13,6 +13,7 @@ pub(crate) mod ip;
 mod ipneigh;
 mod iproute;
 pub(crate) mod isr;
+mod job;
 pub(crate) mod link;
 mod nearest;
 mod netstat;
@@ -95,6 +96,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "What the host knows of itself.",
     ),
     ("capture", capture::GRAMMAR, capture::ABOUT),
+    ("job", job::GRAMMAR, job::ABOUT),
     ("audit", "", "The balance of frames: in, out, held, dropped."),
     ("stop", "", "Ends the program that runs this host."),
     ("help", "", "This list."),
@@ -123,6 +125,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
         "netstat" => netstat::run(&ctl, words),
         "ss" => ss::run(&ctl, words),
         "show" => show::run(&ctl, words),
+        "job" => job::run(&ctl, words),
         "capture" => capture::run(&ctl, ctl.cx.now, json, words),
         "audit" => words.end().map(|()| audit::run(&ctl)),
         "stop" => {

@@ -120,6 +120,14 @@ impl World {
         &self.hosts[id.0]
     }
 
+    /// Has a host obey control words; returns the output.
+    ///
+    /// # Errors
+    /// A sentence: words that are not understood, or cannot be done.
+    pub fn say(&self, host: HostId, words: &[&str]) -> Result<String, String> {
+        node::words::run(self.host(host), &self.pairs, words, false).map_err(|why| why.to_string())
+    }
+
     /// What time it is.
     pub fn now(&self) -> Instant {
         self.clock.now()

@@ -18,6 +18,20 @@ use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
+/// A DNS answer: read or refused, without a panic; a name that was read makes a query again if it is one.
+pub fn dns(data: &[u8]) {
+    let id = data.first_chunk::<2>().map_or(0, |id| u16::from_be_bytes(*id));
+    if let Ok(answer) = crate::dns::parse_answer(data, id) {
+        assert!(answer.records.iter().all(|record| record.name.len() <= 5 * 255));
+        for record in &answer.records {
+            let mut query = Vec::new();
+            if crate::dns::emit_query(1, &record.name, 1, &mut query).is_some() {
+                assert!(query.len() <= 12 + 255 + 5);
+            }
+        }
+    }
+}
+
 /// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
 ///
 /// Holds: no panic; a view never exceeds its bytes; what was parsed, emitted and parsed again is the same.

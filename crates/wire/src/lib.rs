@@ -48,6 +48,7 @@ pub mod bpdu;
 pub mod bpkt;
 pub mod checksum;
 pub mod dissect;
+pub mod dns;
 pub mod edit;
 pub mod eth;
 pub mod etherip;

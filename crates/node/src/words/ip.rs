@@ -312,7 +312,7 @@ fn with_addrs<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family, mut 
 }
 
 /// Puts one more key into an object.
-pub(super) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
+pub(crate) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
     if let Some(map) = object.as_object_mut() {
         map.insert(key.to_string(), value.into());
     }

@@ -21,6 +21,11 @@ impl<'a> Words<'a> {
         self.0.first().copied()
     }
 
+    /// All words that are left.
+    pub(crate) fn rest(&self) -> &[&'a str] {
+        self.0
+    }
+
     pub(crate) fn take(&mut self) -> Option<&'a str> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;

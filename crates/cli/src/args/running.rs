@@ -1,0 +1,239 @@
+//! Arguments of the commands that ask a running host or bridge.
+
+use clap::{Args, ValueHint};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `ctl`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  linerate ctl --url /tmp/h.sock ifconfig pg0 create inet 1.0.0.1 udp4csum
+  linerate ctl --url /tmp/h.sock --wait=5s -f commands.txt
+  LINERATE_CTL=/tmp/h.sock linerate ctl -j ip route | jq .
+  linerate ctl help")]
+pub struct CtlArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Print listings as JSON instead of text
+    #[arg(short, long)]
+    pub json: bool,
+    /// Run the commands of this file, a line each, up to the first error; -: standard input
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "words")]
+    pub file: Option<PathBuf>,
+    /// With --file: go on after an error
+    #[arg(long, requires = "file")]
+    pub force: bool,
+    /// Wait this long for the host to run [default: 10s]; without a command only that
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
+          default_missing_value = "10s", value_parser = pipe::units::duration)]
+    pub wait: Option<Duration>,
+    /// Run this control command; 'help' lists all
+    #[arg(required_unless_present_any = ["file", "wait"], trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// The short forms of `ctl`.
+#[derive(Args, Debug)]
+#[command(after_help = "Runs 'linerate ctl' with this command; 'linerate ctl help' prints the grammar.")]
+pub struct ShortArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Print listings as JSON instead of text
+    #[arg(short, long)]
+    pub json: bool,
+    /// Pass these arguments to the control command
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// `tcpdump`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times
+are UTC. Frames are printed as they pass the port: a checksum that is left to
+the port is not filled in. Frames that did not fit the host's buffer (4 MiB
+unread) are counted; the number is printed at the end. A packet that was dropped
+after its link header was removed is shown with one of zeros.
+
+Examples:
+  linerate tcpdump --url /tmp/h.sock -i tap0 -c 10 tcp port 80
+  linerate tcpdump --url /tmp/h.sock --dropped -v
+  linerate tcpdump --url /tmp/h.sock -w - | wireshark -k -i -")]
+pub struct TcpdumpArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Capture on this iface of a host or port of a bridge; 'any': all that have a port
+    #[arg(short, value_name = "IFACE", default_value = "any")]
+    pub iface: String,
+    /// Capture the frames that are dropped, with the reason (a comment in pcapng)
+    #[arg(long, conflicts_with_all = ["iface", "read"])]
+    pub dropped: bool,
+    /// Read the packets of this pcap or pcapng file; -: standard input
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "iface")]
+    pub read: Option<PathBuf>,
+    /// List the ports to capture on
+    #[arg(short = 'D', long = "list-interfaces")]
+    pub list: bool,
+    /// Stop after this many frames
+    #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Write pcapng (or *.pcap) to this file instead of printing; -: standard output
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub write: Option<PathBuf>,
+    /// Begin a new file once one has this many million bytes
+    #[arg(short = 'C', value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub size: Option<u64>,
+    /// Keep at most this many files: -C begins with the first again, -G ends
+    #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub files: Option<u64>,
+    /// Begin a new file after this many seconds; FILE has conversions of strftime(3)
+    #[arg(short = 'G', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: Option<u64>,
+    /// Keep this many bytes of each frame
+    #[arg(short, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
+    pub snaplen: u32,
+    /// Print the link header too
+    #[arg(short = 'e')]
+    pub link: bool,
+    /// Print the fields of the IP header too
+    #[arg(short, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Print the bytes, without the link header; twice: with it
+    #[arg(short = 'x', action = clap::ArgAction::Count)]
+    pub hex: u8,
+    /// Print the bytes and their characters; twice: with the link header
+    #[arg(short = 'X', action = clap::ArgAction::Count)]
+    pub ascii: u8,
+    /// Print no times
+    #[arg(short = 't')]
+    pub no_time: bool,
+    /// Print numbers, not names; always on
+    #[arg(short = 'n', action = clap::ArgAction::Count)]
+    pub numbers: u8,
+    /// Write each frame at once; always on
+    #[arg(short = 'U', visible_short_alias = 'l')]
+    pub unbuffered: bool,
+    /// Capture frames that match: a pcap-filter(7) expression
+    #[arg(value_name = "EXPR")]
+    pub expression: Vec<String>,
+}
+
+/// `why`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in
+pcap-filter(7). The command watches the flow for a while and prints where its
+frames came in, left or were dropped and for which reason; drops before that, of
+which the host keeps a sample; the route, the neighbor and the sockets, or the
+ports of a bridge that lead to its stations.
+
+Examples:
+  linerate why --url /tmp/h.sock udp 10.0.0.2:9
+  linerate why --url /tmp/h.sock --for 5s tcp port 80")]
+pub struct WhyArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Watch for this long, or until Ctrl-C; 0s: only what is known already
+    #[arg(long = "for", value_name = "DURATION", value_parser = pipe::units::duration, default_value = "1s")]
+    pub duration: Duration,
+    /// Print JSON
+    #[arg(short, long)]
+    pub json: bool,
+    /// Explain this flow
+    #[arg(required = true, value_name = "FLOW")]
+    pub flow: Vec<String>,
+}
+
+/// What `ping` takes.
+pub const PING_HELP: &str = "\
+Options, as in ping(8): -c COUNT, -i SECONDS, -s BYTES of data, -t TTL, -W SECONDS
+to wait for the last answer, -I IFACE or SOURCE, -M do (do not fragment). A
+link-local address is written A%IFACE. Exit code 1: no reply.
+
+Example: linerate ping --url /tmp/h.sock -c 3 10.0.0.1";
+/// What `traceroute` takes.
+pub const TRACEROUTE_HELP: &str = "\
+Options, as in traceroute(8): -f FIRST and -m LAST hop, -q PROBES for each, -w
+SECONDS to wait, -s SOURCE. Probes are echo requests.
+
+Example: linerate traceroute --url /tmp/h.sock 10.9.0.1";
+
+/// `ping` and `traceroute`.
+#[derive(Args, Debug)]
+pub struct PingArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Print a JSON object for each answer and one at the end (ping)
+    #[arg(short, long)]
+    pub json: bool,
+    /// Options and the address
+    #[arg(required = true, value_name = "ADDRESS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// `nc`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Ends when the peer has sent all it will; with -u a second after the end of the
+input and the last answer.
+
+Example: printf 'GET / HTTP/1.0\\r\\n\\r\\n' | linerate nc --url /tmp/h.sock 10.0.0.1 80")]
+pub struct NcArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Send datagrams: each read of the input is one
+    #[arg(short)]
+    pub udp: bool,
+    /// End this long after the end of the input and the last answer
+    #[arg(short = 'w', value_name = "DURATION", value_parser = pipe::units::duration)]
+    pub idle: Option<Duration>,
+    /// Connect to this IPv4 address
+    #[arg(value_name = "ADDRESS")]
+    pub host: Ipv4Addr,
+    /// Connect to this port
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+}
+
+/// `nslookup`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: linerate nslookup --url /tmp/h.sock www.example.org 10.0.0.53")]
+pub struct NslookupArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// Look up this name, or the name of this address
+    pub name: String,
+    /// Ask this name server: ADDRESS[:PORT]
+    pub server: String,
+}
+
+/// `http`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: linerate http --url /tmp/h.sock get http://10.0.0.1/index.html")]
+pub struct HttpArgs {
+    /// Use this control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// The method: get
+    #[arg(value_parser = ["get"])]
+    pub method: String,
+    /// The page: http://ADDRESS[:PORT]/PATH
+    #[arg(value_name = "PAGE")]
+    pub address: String,
+    /// Write the page to this file
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Print the head of the answer too
+    #[arg(short = 'i')]
+    pub head: bool,
+}

@@ -1,0 +1,211 @@
+//! Clients that a running host is asked to be: `ping`, `traceroute`, `nc`, `nslookup`, `http get`. The host
+//! does the work as jobs ([`node`]'s control words `job ...`), with its addresses and routes; this side
+//! starts them, passes bytes to and fro, and prints.
+
+mod http;
+mod lookup;
+
+use crate::args::{HttpArgs, NcArgs, NslookupArgs, PingArgs};
+use crate::exit::{Exit, Fault, print};
+use crate::running::Running;
+use anyhow::Context;
+use std::io::{self, Read, Write};
+use std::sync::mpsc::{self, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// Time between two readings of a job without output.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Bytes of input given to a job at a time.
+const CHUNK: usize = 16 * 1024;
+
+/// `ping` and `traceroute`: the job's lines as they come; Ctrl-C asks a ping for its summary.
+///
+/// # Errors
+/// No host, wrong words, or no reply.
+pub fn lines(job: &str, args: &PingArgs) -> anyhow::Result<Exit> {
+    let (words, flags) = crate::ctl::Flags::of(args.words.clone(), args.url.clone(), args.json)?;
+    let host = Running::of(Some(&flags.url))?;
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let words: Vec<&str> = [job].into_iter().chain(words.iter().map(String::as_str)).collect();
+    let job = Job::start(&host, &words, flags.json)?;
+    let mut asked = None;
+    loop {
+        let (state, text) = job.read()?;
+        print(&text)?;
+        match state {
+            State::Running => {}
+            State::Done => return Ok(Exit::Fine),
+            State::Failed(why) if why == "no reply" => return Ok(Exit::Failed),
+            State::Failed(why) => anyhow::bail!("{why}"),
+        }
+        if dispatch::stop_requested()
+            && *asked.get_or_insert_with(Instant::now) + Duration::from_secs(1) < Instant::now()
+        {
+            job.stop()?; // a traceroute has no summary
+            return Ok(Exit::Failed);
+        }
+        if dispatch::stop_requested() {
+            job.finish()?;
+        }
+        if text.is_empty() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// `nc`: standard input to the connection, what comes to standard output.
+///
+/// # Errors
+/// No host, or the connection fails.
+pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
+    let host = Running::of(args.url.as_deref())?;
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let port = args.port.to_string();
+    let job = Job::start(&host, &[if args.udp { "udp" } else { "tcp" }, &args.host.to_string(), &port], false)?;
+    let (say, input) = mpsc::sync_channel(4);
+    dispatch::spawn_worker("stdin", None, move |_| {
+        let mut stdin = io::stdin().lock();
+        loop {
+            let mut chunk = vec![0; CHUNK];
+            match stdin.read(&mut chunk) {
+                Ok(n) if n > 0 => chunk.truncate(n),
+                _ => return, // the end, which the closed channel tells
+            }
+            if say.send(chunk).is_err() {
+                return;
+            }
+        }
+    })?;
+    let (mut rest, mut is_finished, mut heard) = (Vec::new(), false, Instant::now());
+    while !dispatch::stop_requested() {
+        if rest.is_empty() && !is_finished {
+            match input.try_recv() {
+                Ok(chunk) => rest = chunk,
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    // A UDP socket goes on: its answers come after the end of the input.
+                    if !args.udp {
+                        job.finish()?;
+                    }
+                    is_finished = true;
+                }
+            }
+        }
+        let taken = if rest.is_empty() { 0 } else { job.write(&rest)? };
+        rest.drain(..taken);
+        let (state, bytes) = job.read_bytes()?;
+        if !bytes.is_empty() {
+            heard = Instant::now();
+            let mut out = io::stdout().lock();
+            out.write_all(&bytes).and_then(|()| out.flush()).context("standard output")?;
+        }
+        match state {
+            State::Running => {}
+            State::Done => return Ok(Exit::Fine),
+            State::Failed(why) => anyhow::bail!("{why}"),
+        }
+        let idle = args.idle.unwrap_or(if args.udp { Duration::from_secs(1) } else { Duration::MAX });
+        if is_finished && rest.is_empty() && heard.elapsed() >= idle {
+            break;
+        }
+        if bytes.is_empty() && taken == 0 {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    job.stop()?;
+    Ok(Exit::Fine)
+}
+
+/// `nslookup`.
+///
+/// # Errors
+/// No host, no server, or no such name.
+pub fn nslookup(args: &NslookupArgs) -> anyhow::Result<Exit> {
+    lookup::run(&Running::of(args.url.as_deref())?, args)
+}
+
+/// `http get`.
+///
+/// # Errors
+/// No host, no server, or an answer that is none.
+pub fn http(args: &HttpArgs) -> anyhow::Result<Exit> {
+    http::run(&Running::of(args.url.as_deref())?, args)
+}
+
+/// State of a job.
+enum State {
+    Running,
+    Done,
+    Failed(String),
+}
+
+/// A job of a host. One that is dropped is stopped.
+struct Job<'a> {
+    host: &'a Running,
+    id: String,
+    ended: std::cell::Cell<bool>,
+}
+
+impl<'a> Job<'a> {
+    fn start(host: &'a Running, words: &[&str], json: bool) -> anyhow::Result<Job<'a>> {
+        let words: Vec<&str> = ["job"].iter().chain(words).copied().collect();
+        let id = host.ask(&words, json)?.trim().to_string();
+        Ok(Job { host, id, ended: std::cell::Cell::new(false) })
+    }
+
+    /// Returns its state and the output since the last reading.
+    fn read(&self) -> anyhow::Result<(State, String)> {
+        let text = self.host.ask(&["job", "read", &self.id], false)?;
+        let (state, rest) = text.split_once('\n').unwrap_or((&text, ""));
+        let state = match state.split_once(' ').unwrap_or((state, "")) {
+            ("running", _) => State::Running,
+            ("done", _) => State::Done,
+            (_, why) => State::Failed(why.to_string()),
+        };
+        self.ended.set(!matches!(state, State::Running));
+        Ok((state, rest.to_string()))
+    }
+
+    /// As [`Job::read`], of output in hexadecimal digits, line breaks left out.
+    fn read_bytes(&self) -> anyhow::Result<(State, Vec<u8>)> {
+        let (state, text) = self.read()?;
+        let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let value = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
+        let bytes = digits.chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1]));
+        Ok((state, bytes.collect()))
+    }
+
+    /// Gives input; returns how many bytes were taken.
+    fn write(&self, bytes: &[u8]) -> anyhow::Result<usize> {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.host
+            .ask(&["job", "write", &self.id, &hex], false)?
+            .trim()
+            .parse()
+            .context("the host's answer is no number")
+    }
+
+    fn finish(&self) -> anyhow::Result<()> {
+        self.host.ask(&["job", "end", &self.id], false).map(drop)
+    }
+
+    fn stop(self) -> anyhow::Result<()> {
+        self.ended.set(true);
+        self.host.ask(&["job", "stop", &self.id], false).map(drop)
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        if !self.ended.get() {
+            // A host that is gone has stopped it.
+            let _ = self.host.ask(&["job", "stop", &self.id], false);
+        }
+    }
+}
+
+/// An address and a port from `A[:PORT]`.
+fn end_of(word: &str, port: u16) -> anyhow::Result<std::net::SocketAddrV4> {
+    let at = word.parse().ok().or_else(|| Some(std::net::SocketAddrV4::new(word.parse().ok()?, port)));
+    at.ok_or_else(|| Fault::usage(format!("{word}: expected an IPv4 address, or ADDRESS:PORT")))
+}

@@ -1,0 +1,179 @@
+//! A running host as a client: `ping`, `traceroute`, `nc`, `nslookup`, `http get`, against the kernel on a
+//! TAP device in a namespace of the test's own, and on virtual time.
+
+mod common;
+
+use common::{Dir, Running, isolated, linerate, run, said};
+use port::os::netlink::Netlink;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::process::Stdio;
+use std::thread;
+
+const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// A host on tap0, and the kernel's side of it.
+fn start() -> (Running, Netlink) {
+    let host = Running::start("ask", &["--port", "tap:tap0", "--addr", "10.0.0.2/24"]);
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("lo").unwrap();
+    netlink.set_up("tap0").unwrap();
+    netlink.add_addr("tap0", THEIRS, 24).unwrap();
+    (host, netlink)
+}
+
+#[test]
+fn the_kernel_is_pinged_and_its_servers_are_asked() {
+    isolated("the_kernel_is_pinged_and_its_servers_are_asked", || {
+        let (host, _netlink) = start();
+        let url = host.url();
+        let ask = |words: &[&str]| said(&run(&mut linerate(&[&[words[0], "--url", &url], &words[1..]].concat())));
+
+        let (code, out, err) = ask(&["ping", "-c", "3", "-i", "0.05", "10.0.0.1"]);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        assert_eq!(out.matches("64 bytes from 10.0.0.1: icmp_seq=").count(), 3, "{out}");
+        assert!(
+            out.contains("ttl=64 time=") && out.contains("3 packets transmitted, 3 received, 0% packet loss"),
+            "{out}"
+        );
+        let (code, out, _) = ask(&["ping", "-j", "-c", "1", "10.0.0.1"]);
+        let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        assert_eq!((code, &last["received"]), (Some(0), &1.into()), "{out}");
+        let (code, out, _) = ask(&["ping", "-c", "1", "-W", "0.2", "10.0.0.77"]);
+        assert!(code == Some(1) && out.contains("1 packets transmitted, 0 received"), "{out}");
+        let (code, out, err) = ask(&["traceroute", "-q", "1", "10.0.0.1"]);
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        assert_eq!(out.lines().nth(1).unwrap().split_whitespace().take(2).collect::<Vec<_>>(), ["1", "10.0.0.1"]);
+
+        pages(&ask);
+        names(&ask);
+
+        // A connection that echoes until its end, and a port where nobody listens.
+        let listener = TcpListener::bind((THEIRS, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let echo = thread::spawn(move || {
+            let (mut stream, peer) = listener.accept().unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            stream.write_all(&all).unwrap();
+            peer.ip()
+        });
+        let mut nc = linerate(&["nc", "--url", &url, "10.0.0.1", &port]);
+        let mut child = nc.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let text: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+        child.stdin.take().unwrap().write_all(&text).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert!(out.status.success() && out.stdout == text, "{} of {} bytes", out.stdout.len(), text.len());
+        assert_eq!(echo.join().unwrap(), Ipv4Addr::new(10, 0, 0, 2));
+        let (code, _, err) = ask(&["nc", "10.0.0.1", &port]);
+        assert!(code == Some(1) && err.contains("ECONNREFUSED"), "{err}");
+
+        assert_eq!(host.json("job list"), serde_json::json!([]), "nothing stays behind");
+        let (code, out, err) = host.interrupt();
+        assert!(code == Some(0) && out.contains("imbalance           0\n"), "{out}{err}");
+    });
+}
+
+type Ask<'a> = &'a dyn Fn(&[&str]) -> (Option<i32>, String, String);
+
+/// Pages by length, in chunks, and one that is not there.
+fn pages(ask: Ask<'_>) {
+    let listener = TcpListener::bind((THEIRS, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let mut requests = Vec::new();
+        for answer in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+        ] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; 4096];
+            let n = stream.read(&mut request).unwrap();
+            requests.push(String::from_utf8_lossy(&request[..n]).into_owned());
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+        requests
+    });
+    let page = |path: &str| format!("http://10.0.0.1:{port}{path}");
+    assert_eq!(ask(&["http", "get", &page("/a?b=c")]), (Some(0), "hello\n".into(), String::new()));
+    let (code, out, _) = ask(&["http", "-i", "get", &page("")]);
+    assert_eq!((code, out.as_str()), (Some(0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nabcdefg"));
+    let (code, out, err) = ask(&["http", "get", &page("/none")]);
+    assert!(code == Some(1) && out.is_empty() && err.contains("status 404"), "{err}");
+    let requests = server.join().unwrap();
+    assert!(requests[0].starts_with("GET /a?b=c HTTP/1.1\r\nHost: 10.0.0.1:"), "{}", requests[0]);
+    assert!(requests[1].starts_with("GET / HTTP/1.1\r\n"), "{}", requests[1]);
+    assert_eq!(ask(&["http", "get", "https://10.0.0.1/"]).0, Some(2));
+}
+
+/// A name with an address, one that does not exist, the name of an address.
+fn names(ask: Ask<'_>) {
+    let socket = UdpSocket::bind((THEIRS, 0)).unwrap();
+    let server = format!("10.0.0.1:{}", socket.local_addr().unwrap().port());
+    let answers = thread::spawn(move || {
+        let mut buffer = [0; 512];
+        for record in [
+            Some(&b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\x01\x02\x03"[..]),
+            Some(b"\xc0\x0c\0\x1c\0\x01\0\0\0\x3c\0\x10\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01"),
+            None,
+            Some(b"\xc0\x0c\0\x0c\0\x01\0\0\0\x3c\0\x06\x01h\x02lr\0"),
+        ] {
+            let (n, from) = socket.recv_from(&mut buffer).unwrap();
+            let mut answer = buffer[..n].to_vec();
+            (answer[2], answer[3], answer[7]) =
+                (0x84, if record.is_some() { 0 } else { 3 }, u8::from(record.is_some()));
+            answer.extend(record.unwrap_or_default());
+            socket.send_to(&answer, from).unwrap();
+        }
+    });
+    let (code, out, err) = ask(&["nslookup", "www.example.org", &server]);
+    assert_eq!(code, Some(0), "{err}");
+    let names = "Name:\twww.example.org\nAddress: 10.1.2.3\nName:\twww.example.org\nAddress: 2001:db8::1\n";
+    assert!(out.starts_with("Server:\t\t10.0.0.1\n") && out.ends_with(names), "{out}");
+    let (code, out, _) = ask(&["nslookup", "none.example.org", &server]);
+    assert!(code == Some(1) && out.contains("** server can't find none.example.org: NXDOMAIN"), "{out}");
+    let (code, out, _) = ask(&["nslookup", "10.1.2.3", &server]);
+    assert!(code == Some(0) && out.contains("3.2.1.10.in-addr.arpa\tname = h.lr.\n"), "{out}");
+    answers.join().unwrap();
+    assert_eq!(ask(&["nslookup", "a..b", &server]).0, Some(2));
+}
+
+/// The same commands on virtual time: round trips are those of the links.
+#[test]
+fn a_simulated_host_asks_too() {
+    let dir = Dir::new("ask-sim");
+    let file = dir.file(
+        "two.toml",
+        r#"
+        [[host]]
+        name = "a"
+        [[host.iface]]
+        name = "em0"
+        port = "impair(delay=5ms):pair:l"
+        addresses = ["10.0.0.1/24"]
+        [[host]]
+        name = "b"
+        [[host.iface]]
+        name = "em0"
+        port = "impair(delay=5ms):pair:l"
+        addresses = ["10.0.0.2/24"]
+        "#,
+    );
+    let sim = |words: &[&str]| {
+        let flags: Vec<&str> = words.iter().flat_map(|line| ["--do", *line]).collect();
+        said(&run(linerate(&["up", "--sim", "10", &file]).args(flags)))
+    };
+    let (code, out, err) = sim(&["a ping -c 2 10.0.0.2", "a traceroute -q 1 10.0.0.2", "b ip -br addr"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("2 packets transmitted, 2 received, 0% packet loss, time 10"), "{out}");
+    assert!(out.contains("64 bytes from 10.0.0.2: icmp_seq=2 ttl=64 time=10.0"), "there and back: {out}");
+    assert!(out.contains("\n 1  10.0.0.2  10.0"), "{out}");
+    assert!(out.lines().any(|line| line.starts_with("em0 ") && line.contains("10.0.0.2/24")), "{out}");
+    for (words, says) in
+        [("c ping 10.0.0.2", "no host is called c"), ("a pong", "unknown word 'pong'"), ("", "expected 'HOST WORDS'")]
+    {
+        let (code, _, err) = sim(&[words]);
+        assert!(code == Some(2) && err.contains(says), "{words}: {err}");
+    }
+}

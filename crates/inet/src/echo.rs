@@ -1,0 +1,170 @@
+//! Echo requests of this host's own and what comes back for them, for `ping` and `traceroute`.
+//!
+//! An exchange has an identifier, which its requests carry (RFC 792, RFC 4443 4.1); replies and errors
+//! about its requests wait in it until they are taken. Its identifier is random, so that a stranger who
+//! does not see the requests cannot answer them.
+
+use crate::Stack;
+use crate::iface::IfaceId;
+use crate::ip4::{Outgoing, OutputError};
+use crate::ip6::Outgoing6;
+use buf::Frame;
+use clock::Instant;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use wire::{Proto, icmp4, icmp6};
+
+/// Exchanges open at a time.
+pub const EXCHANGES_MAX: usize = 16;
+/// Answers that wait in an exchange; later ones are ignored.
+pub const ANSWERS_MAX: usize = 256;
+
+/// An echo request.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Destination.
+    pub dst: IpAddr,
+    /// Source; `None`: the address of the iface that it leaves by.
+    pub src: Option<IpAddr>,
+    /// Iface, for link-local destinations; `None`: that of the route.
+    pub iface: Option<IfaceId>,
+    /// Identifier of its exchange.
+    pub ident: u16,
+    /// Sequence number.
+    pub seq: u16,
+    /// TTL or hop limit; `None`: the host's usual one.
+    pub ttl: Option<u8>,
+    /// Do not fragment.
+    pub whole: bool,
+    /// Data, which the reply returns.
+    pub payload: &'a [u8],
+}
+
+/// What came back for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The reply.
+    Reply,
+    /// A router has discarded the request: its TTL was used up.
+    TimeExceeded,
+    /// The destination cannot be reached: the ICMP or ICMPv6 code.
+    Unreachable(u8),
+    /// The request does not fit into this MTU.
+    TooBig(u32),
+    /// Another error.
+    Error,
+}
+
+/// An answer to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// When it came.
+    pub at: Instant,
+    /// Source of the packet.
+    pub from: IpAddr,
+    /// Sequence number of the request.
+    pub seq: u16,
+    /// TTL or hop limit with which it came.
+    pub ttl: u8,
+    /// Bytes of the ICMP message.
+    pub len: usize,
+    /// Reply or error.
+    pub kind: Kind,
+}
+
+/// The open exchanges of a host.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanges(Vec<(u16, VecDeque<Answer>)>);
+
+impl<L: Locks> Stack<L> {
+    /// Opens an exchange; returns its identifier. `None`: [`EXCHANGES_MAX`] are open.
+    pub fn open_echo(&self, cx: Cx) -> Option<u16> {
+        let mut exchanges = self.exchanges.lock(cx);
+        if exchanges.0.len() >= EXCHANGES_MAX {
+            return None;
+        }
+        let draw = |n: u64| (self.secret.hash2(cx.now.nanos(), n) >> 16) as u16;
+        let ident = (0..).map(draw).find(|ident| !exchanges.0.iter().any(|(other, _)| other == ident))?;
+        exchanges.0.push((ident, VecDeque::new()));
+        Some(ident)
+    }
+
+    /// Ends an exchange.
+    pub fn close_echo(&self, cx: Cx, ident: u16) {
+        self.exchanges.lock(cx).0.retain(|(other, _)| *other != ident);
+    }
+
+    /// Takes the oldest answer of an exchange.
+    pub fn take_answer(&self, cx: Cx, ident: u16) -> Option<Answer> {
+        let mut exchanges = self.exchanges.lock(cx);
+        exchanges.0.iter_mut().find(|(other, _)| *other == ident)?.1.pop_front()
+    }
+
+    /// Sends an echo request, or lets it wait for the neighbor's address.
+    ///
+    /// # Errors
+    /// [`OutputError`]: no route, or longer than a packet can be.
+    pub fn send_echo(&self, cx: Cx, request: &Request<'_>) -> Result<(), OutputError> {
+        let Request { dst, src, iface, ident, seq, ttl, whole, payload } = *request;
+        let len = icmp4::HEADER_LEN + payload.len();
+        let small = self.pool.size() > len + 128;
+        let frame = if small { self.make_frame(cx) } else { self.make_large_frame(cx) };
+        let Some(mut frame) = frame else { return Ok(()) }; // no buffer: lost, as on any link
+        let refuse = |frame: Frame, why: OutputError| {
+            self.drop_frame(cx, frame, DropReason::TxNoPort);
+            Err(why)
+        };
+        let Some(room) = frame.append(len) else { return refuse(frame, OutputError::TooBig(len)) };
+        let sent = match dst {
+            IpAddr::V4(dst) => {
+                if icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, ident, seq, payload, room).is_none() {
+                    return refuse(frame, OutputError::TooBig(len));
+                }
+                let ttl = ttl.unwrap_or(self.knobs.ttl.get() as u8);
+                let src = match src {
+                    Some(IpAddr::V4(src)) => Some(src),
+                    _ => None,
+                };
+                self.ip4_output(cx, frame, &Outgoing { src, iface, df: whole, ..Outgoing::new(dst, Proto::ICMP, ttl) })
+            }
+            IpAddr::V6(dst) => {
+                let src = match src {
+                    Some(IpAddr::V6(src)) => Some(src),
+                    _ => self.source6_towards(cx, dst, iface),
+                };
+                let Some(own) = src else { return refuse(frame, OutputError::NoRoute) };
+                if icmp6::emit_echo(icmp6::ty::ECHO_REQUEST, (ident, seq), (own, dst), payload, room).is_none() {
+                    return refuse(frame, OutputError::TooBig(len));
+                }
+                let hop_limit = ttl.unwrap_or(self.knobs.hop_limit6.get() as u8);
+                self.ip6_output(
+                    cx,
+                    frame,
+                    &Outgoing6 { src, iface, whole, ..Outgoing6::new(dst, Proto::IPV6_ICMP, hop_limit) },
+                )
+            }
+        };
+        self.flush(cx);
+        sent
+    }
+
+    /// Gives an answer to the exchange `ident`; `false`: there is none, or it has [`ANSWERS_MAX`].
+    pub(crate) fn echo_answered(&self, cx: Cx, ident: u16, answer: Answer) -> bool {
+        let mut exchanges = self.exchanges.lock(cx);
+        let found = exchanges.0.iter_mut().find(|(other, _)| *other == ident);
+        let Some((_, answers)) = found.filter(|(_, answers)| answers.len() < ANSWERS_MAX) else { return false };
+        answers.push_back(answer);
+        true
+    }
+
+    /// Gives an error about a packet whose ICMP message is `quoted` to the exchange that sent it.
+    pub(crate) fn echo_failed(&self, cx: Cx, from: IpAddr, ttl: u8, quoted: &[u8], kind: Kind) -> bool {
+        let request = if from.is_ipv6() { icmp6::ty::ECHO_REQUEST } else { icmp4::ty::ECHO_REQUEST };
+        let Some(&[ty, _, _, _, i0, i1, s0, s1]) = quoted.first_chunk::<8>() else { return false };
+        let (ident, seq) = (u16::from_be_bytes([i0, i1]), u16::from_be_bytes([s0, s1]));
+        let answer = Answer { at: cx.now, from, seq, ttl, len: quoted.len(), kind };
+        ty == request && self.echo_answered(cx, ident, answer)
+    }
+}

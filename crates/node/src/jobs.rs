@@ -1,0 +1,203 @@
+//! Jobs: what a running host is asked to do over its control socket and that takes time: `ping`,
+//! `traceroute`, a TCP connection or a UDP socket for the asker.
+//!
+//! A job is started, read and stopped by control words ([`crate::words`]) and gets its turns in the host's
+//! rounds ([`Jobs::turn`]), so it runs live and on virtual time alike. Its output is bounded: a job whose
+//! output is full waits for its reader; one that is not read for [`PATIENCE`] ends.
+
+mod datagrams;
+mod ping;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub(crate) use datagrams::Datagrams;
+pub(crate) use ping::{Ping, PingConfig};
+pub(crate) use stream::Stream;
+pub(crate) use trace::{Trace, TraceConfig};
+
+use clock::{Duration, Instant};
+use inet::Stack;
+use lock::{Cx, Locks};
+use socket::Calls;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Jobs open at a time.
+pub const JOBS_MAX: usize = 16;
+/// Bytes of output, and of a connection's input, that wait.
+pub const BUFFER_MAX: usize = 256 * 1024;
+/// Time after which a job that is not read ends.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The host of a job, as its turns see it.
+pub(crate) struct Around<'a, L: Locks> {
+    pub(crate) stack: &'a Stack<L>,
+    pub(crate) calls: &'a Calls<'a, L>,
+    pub(crate) cx: Cx,
+}
+
+/// How a job ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It did what it was to do.
+    Done,
+    /// It did not, for this reason.
+    Failed(String),
+}
+
+/// Work that a job does in turns.
+pub(crate) trait Work<L: Locks>: Send {
+    /// Does what can be done now, without waiting; appends output. Returns how the job ended, if it has.
+    fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End>;
+
+    /// Returns when it wants a turn although nothing comes in; [`Instant::NEVER`]: only then.
+    fn next(&self) -> Instant;
+
+    /// Takes input; returns how many bytes.
+    ///
+    /// # Errors
+    /// A job of this kind takes none.
+    fn write(&mut self, _bytes: &[u8]) -> Result<usize, String> {
+        Err("takes no input".into())
+    }
+
+    /// Notes that no more input comes.
+    fn finish(&mut self) {}
+
+    /// Gives back what it has of the host.
+    fn close(&mut self, around: &Around<'_, L>);
+}
+
+struct Job<L: Locks> {
+    id: u32,
+    about: String,
+    work: Box<dyn Work<L>>,
+    out: String,
+    ended: Option<End>,
+    read_at: Instant,
+}
+
+/// The jobs of a host.
+pub(crate) struct Jobs<L: Locks> {
+    /// Whether there is one: what a round without jobs looks at.
+    any: AtomicBool,
+    open: Mutex<Open<L>>,
+}
+
+struct Open<L: Locks> {
+    jobs: Vec<Job<L>>,
+    last_id: u32,
+}
+
+impl<L: Locks> Default for Jobs<L> {
+    fn default() -> Jobs<L> {
+        Jobs { any: AtomicBool::new(false), open: Mutex::new(Open { jobs: Vec::new(), last_id: 0 }) }
+    }
+}
+
+/// What a reader gets.
+pub(crate) struct Output {
+    pub(crate) text: String,
+    pub(crate) ended: Option<End>,
+}
+
+impl<L: Locks> Jobs<L> {
+    fn lock(&self) -> MutexGuard<'_, Open<L>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether there are jobs.
+    #[inline(always)]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Starts a job; returns its number. `None`: [`JOBS_MAX`] are open.
+    pub(crate) fn start(&self, about: String, work: Box<dyn Work<L>>, now: Instant) -> Option<u32> {
+        let mut open = self.lock();
+        if open.jobs.len() >= JOBS_MAX {
+            return None;
+        }
+        open.last_id = open.last_id.wrapping_add(1);
+        let id = open.last_id;
+        open.jobs.push(Job { id, about, work, out: String::new(), ended: None, read_at: now });
+        self.any.store(true, Ordering::Relaxed);
+        Some(id)
+    }
+
+    /// Gives each job a turn; returns when the next wants one.
+    #[cold]
+    pub(crate) fn turn(&self, around: &Around<'_, L>) -> Instant {
+        let (mut open, now) = (self.lock(), around.cx.now);
+        let mut next = Instant::NEVER;
+        for job in &mut open.jobs {
+            if job.ended.is_none() && job.out.len() < BUFFER_MAX {
+                job.ended = job.work.turn(around, &mut job.out);
+                if job.ended.is_some() {
+                    job.work.close(around);
+                }
+            }
+            // One whose output is full waits for its reader, whatever is due.
+            let goes_on = job.ended.is_none() && job.out.len() < BUFFER_MAX;
+            let due = if goes_on { job.work.next() } else { Instant::NEVER };
+            next = next.min(due).min(job.read_at.after(PATIENCE));
+        }
+        for job in open.jobs.extract_if(.., |job| now.since(job.read_at) >= PATIENCE) {
+            end(job, around);
+        }
+        self.any.store(!open.jobs.is_empty(), Ordering::Relaxed);
+        next
+    }
+
+    /// Takes the output of job `id` so far; a job that has ended goes with it. `None`: no such job.
+    pub(crate) fn read(&self, id: u32, now: Instant) -> Option<Output> {
+        let mut open = self.lock();
+        let at = open.jobs.iter().position(|job| job.id == id)?;
+        let job = open.jobs.get_mut(at)?;
+        job.read_at = now;
+        let (text, ended) = (std::mem::take(&mut job.out), job.ended.clone());
+        if ended.is_some() {
+            open.jobs.remove(at);
+            self.any.store(!open.jobs.is_empty(), Ordering::Relaxed);
+        }
+        Some(Output { text, ended })
+    }
+
+    /// Gives input to job `id`, and its end; returns how many bytes it took. `None`: no such job.
+    pub(crate) fn write(&self, id: u32, bytes: &[u8], finish: bool) -> Option<Result<usize, String>> {
+        let mut open = self.lock();
+        let job = open.jobs.iter_mut().find(|job| job.id == id)?;
+        if finish {
+            job.work.finish();
+            return Some(Ok(0));
+        }
+        Some(job.work.write(bytes))
+    }
+
+    /// Stops job `id`; `false`: no such job.
+    pub(crate) fn stop(&self, id: u32, around: &Around<'_, L>) -> bool {
+        let mut open = self.lock();
+        let Some(at) = open.jobs.iter().position(|job| job.id == id) else { return false };
+        end(open.jobs.remove(at), around);
+        self.any.store(!open.jobs.is_empty(), Ordering::Relaxed);
+        true
+    }
+
+    /// Number and description of each job, and whether it has ended.
+    pub(crate) fn list(&self) -> Vec<(u32, String, bool)> {
+        self.lock().jobs.iter().map(|job| (job.id, job.about.clone(), job.ended.is_some())).collect()
+    }
+}
+
+fn end<L: Locks>(mut job: Job<L>, around: &Around<'_, L>) {
+    if job.ended.is_none() {
+        job.work.close(around);
+    }
+}
+
+/// Milliseconds with three digits, as ping prints them.
+fn ms(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64() * 1e3)
+}

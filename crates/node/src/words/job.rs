@@ -1,0 +1,200 @@
+//! `job`: what the host is asked to do and that takes time. A job is started, read until it has ended, or
+//! stopped; `linerate ping`, `traceroute`, `nc` and `http` do that.
+
+use super::parse::{self, Words};
+use super::{Ctl, WordError};
+use crate::jobs::{Around, Datagrams, End, JOBS_MAX, Ping, PingConfig, Stream, Trace, TraceConfig, Work};
+use clock::Duration;
+use inet::iface::IfaceId;
+use lock::Locks;
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
+
+const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "read", "write", "end", "stop", "list"];
+
+/// The grammar, for `help`.
+pub(super) const GRAMMAR: &str = "ping A [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute A [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp A PORT | udp A PORT | read ID | write ID HEX | end ID | stop ID | list";
+/// The sentence, for `help`.
+pub(super) const ABOUT: &str =
+    "Work of this host for the asker: what 'linerate ping', 'traceroute', 'nc' and 'http' start.";
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let jobs = ctl.host.jobs();
+    let (calls, now) = (ctl.host.shared_calls(), ctl.cx.now);
+    let around = Around { stack: &ctl.host.stack, calls: &calls, cx: ctl.cx };
+    let number = |words: &mut Words<'_>| -> Result<u32, WordError> {
+        Ok(parse::number("job", words.next("a job's number")?, 1, u32::MAX.into())? as u32)
+    };
+    let unknown = |id: u32| WordError::failed(format!("{id}: no such job; one that is not read ends after 30 s"));
+    let about = words.rest().join(" ");
+    let verb = words.next(&VERBS.join(", "))?;
+    let work: Box<dyn Work<L>> = match verb {
+        "ping" => Box::new(Ping::new(ping(ctl, &mut words)?)),
+        "traceroute" => Box::new(Trace::new(trace(&mut words)?)),
+        "tcp" => Box::new(Stream::new(end(&mut words)?, None)),
+        "udp" => Box::new(Datagrams::new(end(&mut words)?)),
+        "read" => {
+            let id = number(&mut words)?;
+            words.end()?;
+            let output = jobs.read(id, now).ok_or_else(|| unknown(id))?;
+            let state = match output.ended {
+                None => "running".to_string(),
+                Some(End::Done) => "done".to_string(),
+                Some(End::Failed(why)) => format!("failed {why}"),
+            };
+            return Ok(format!("{state}\n{}", output.text));
+        }
+        "write" => {
+            let id = number(&mut words)?;
+            let bytes = hex(words.next("hexadecimal digits")?)?;
+            words.end()?;
+            let taken = jobs.write(id, &bytes, false).ok_or_else(|| unknown(id))?;
+            return taken.map(|n| format!("{n}\n")).map_err(WordError::failed);
+        }
+        "end" => {
+            let id = number(&mut words)?;
+            words.end()?;
+            return jobs.write(id, &[], true).ok_or_else(|| unknown(id)).map(|_| String::new());
+        }
+        "stop" => {
+            let id = number(&mut words)?;
+            words.end()?;
+            return if jobs.stop(id, &around) { Ok(String::new()) } else { Err(unknown(id)) };
+        }
+        "list" => return words.end().map(|()| list(ctl)),
+        other => return Err(WordError::unknown("word", other, VERBS.iter().copied())),
+    };
+    words.end()?;
+    let started = jobs.start(about, work, now);
+    started.map(|id| format!("{id}\n")).ok_or_else(|| WordError::failed(format!("{JOBS_MAX} jobs are open already")))
+}
+
+fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let jobs = ctl.host.jobs().list();
+    let row = |(id, about, ended): &(u32, String, bool)| json!({ "id": id, "job": about, "ended": ended });
+    let line = |(id, about, ended): &(u32, String, bool)| {
+        format!("{id:<4} {:<8} {about}\n", if *ended { "ended" } else { "running" })
+    };
+    ctl.listing(|| Value::Array(jobs.iter().map(row).collect()), || jobs.iter().map(line).collect())
+}
+
+/// An address; of a link-local one with `%IF`.
+fn address<L: Locks>(ctl: &Ctl<'_, L>, word: &str) -> Result<(IpAddr, Option<IfaceId>), WordError> {
+    let (addr, iface) = match word.split_once('%') {
+        Some((addr, name)) => (addr, Some(ctl.iface(name)?.id)),
+        None => (word, None),
+    };
+    let addr = addr.parse().map_err(|_| WordError::bad("address", word, "an IPv4 or IPv6 address"))?;
+    Ok((addr, iface))
+}
+
+fn seconds(flag: &str, word: &str) -> Result<Duration, WordError> {
+    let bad = || WordError::bad(flag, word, "seconds, from 0.001 to 3600");
+    let value: f64 = word.parse().map_err(|_| bad())?;
+    if (0.001..=3600.0).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(bad()) }
+}
+
+fn ping<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<PingConfig, WordError> {
+    let (mut dst, mut iface, mut src) = (None, None, None);
+    let mut config = PingConfig {
+        dst: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        src: None,
+        iface: None,
+        count: None,
+        interval: Duration::from_secs(1),
+        timeout: None,
+        size: 56,
+        ttl: None,
+        whole: false,
+        json: ctl.json,
+    };
+    while let Some(word) = words.take() {
+        let mut value = || words.next("a value");
+        match word {
+            "-c" => config.count = Some(parse::number(word, value()?, 1, i64::from(u32::MAX))? as u64),
+            "-i" => config.interval = seconds(word, value()?)?,
+            "-W" => config.timeout = Some(seconds(word, value()?)?),
+            "-s" => config.size = parse::number(word, value()?, 0, 65_507)? as usize,
+            "-t" => config.ttl = Some(parse::number(word, value()?, 1, 255)? as u8),
+            "-M" => match value()? {
+                "do" => config.whole = true,
+                "dont" | "want" => config.whole = false,
+                other => return Err(WordError::bad(word, other, "do, want or dont")),
+            },
+            "-I" => {
+                let value = value()?;
+                match value.parse() {
+                    Ok(addr) => src = Some(addr),
+                    Err(_) => iface = Some(ctl.iface(value)?.id),
+                }
+            }
+            "-n" | "-4" | "-6" => {}
+            word if word.starts_with('-') => {
+                let known = ["-c", "-i", "-s", "-t", "-W", "-I", "-M", "-n"];
+                return Err(WordError::unknown("option", word, known.into_iter()));
+            }
+            word if dst.is_none() => {
+                let (addr, scope) = address(ctl, word)?;
+                (dst, iface) = (Some(addr), scope.or(iface));
+            }
+            other => return Err(WordError::unknown("word", other, std::iter::empty())),
+        }
+    }
+    config.dst = dst.ok_or_else(|| WordError::missing("an address to ping"))?;
+    // Of a source address, the iface is the route's.
+    (config.src, config.iface) = (src, iface);
+    Ok(config)
+}
+
+fn trace(words: &mut Words<'_>) -> Result<TraceConfig, WordError> {
+    let mut dst = None;
+    let unset = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+    let mut config =
+        TraceConfig { dst: unset, src: None, first: 1, hops: 30, probes: 3, timeout: Duration::from_secs(1) };
+    while let Some(word) = words.take() {
+        let mut value = || words.next("a value");
+        match word {
+            "-f" => config.first = parse::number(word, value()?, 1, 255)? as u8,
+            "-m" => config.hops = parse::number(word, value()?, 1, 255)? as u8,
+            "-q" => config.probes = parse::number(word, value()?, 1, 10)? as u8,
+            "-w" => config.timeout = seconds(word, value()?)?,
+            "-s" => {
+                let value = value()?;
+                let bad = |_| WordError::bad("-s", value, "an address of this host");
+                config.src = Some(value.parse().map_err(bad)?);
+            }
+            "-n" | "-I" | "-4" | "-6" => {}
+            word if word.starts_with('-') => {
+                let known = ["-f", "-m", "-q", "-w", "-s", "-n", "-I"];
+                return Err(WordError::unknown("option", word, known.into_iter()));
+            }
+            word if dst.is_none() => {
+                let bad = |_| WordError::bad("address", word, "an IPv4 or IPv6 address");
+                dst = Some(word.parse::<IpAddr>().map_err(bad)?);
+            }
+            other => return Err(WordError::unknown("word", other, std::iter::empty())),
+        }
+    }
+    config.dst = dst.ok_or_else(|| WordError::missing("an address to trace the route to"))?;
+    if config.first > config.hops {
+        return Err(WordError::failed(format!("-f {}: more than -m {}", config.first, config.hops)));
+    }
+    Ok(config)
+}
+
+/// `A PORT`.
+fn end(words: &mut Words<'_>) -> Result<SocketAddr, WordError> {
+    let addr = parse::ip4("address", words.next("an IPv4 address")?)?;
+    let port = parse::number("port", words.next("a port")?, 1, 65_535)? as u16;
+    Ok(SocketAddr::from((addr, port)))
+}
+
+fn hex(word: &str) -> Result<Vec<u8>, WordError> {
+    let bad = || WordError::bad("write", "...", "pairs of hexadecimal digits");
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
+    };
+    word.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>().ok_or_else(bad)
+}
