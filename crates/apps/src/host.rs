@@ -287,9 +287,10 @@ impl<L: Locks> std::fmt::Debug for HostStreams<'_, L> {
 pub(crate) fn failure(errno: Errno) -> Failure {
     match errno {
         Errno::EAGAIN | Errno::EINPROGRESS | Errno::EALREADY | Errno::EINTR => Failure::Again,
-        Errno::ECONNREFUSED | Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::ENETDOWN => {
-            Failure::Refused
-        }
+        Errno::ECONNREFUSED => Failure::Refused,
+        Errno::EHOSTUNREACH => Failure::HostUnreachable,
+        Errno::ENETUNREACH | Errno::ENETDOWN => Failure::NetUnreachable,
+        Errno::ETIMEDOUT => Failure::TimedOut,
         Errno::EADDRINUSE => Failure::InUse,
         Errno::EMFILE | Errno::ENOBUFS => Failure::NoRoom,
         Errno::EPIPE | Errno::ECONNRESET | Errno::ENOTCONN => Failure::Gone,

@@ -17,8 +17,14 @@ pub enum Failure {
     Again,
     /// The connection is gone: reset, timed out, aborted, or writing was shut.
     Gone,
-    /// Nobody listens there, or it cannot be reached.
+    /// ECONNREFUSED: the peer, or an ICMP message, refused the connection.
     Refused,
+    /// EHOSTUNREACH: the next hop does not answer ARP, or a router reports the host as unreachable.
+    HostUnreachable,
+    /// ENETUNREACH or ENETDOWN: no route, or the iface is down.
+    NetUnreachable,
+    /// ETIMEDOUT: no answer before the last retransmission timeout.
+    TimedOut,
     /// Somebody else has that address and port.
     InUse,
     /// No descriptor or no memory left.
@@ -32,7 +38,10 @@ impl fmt::Display for Failure {
         f.write_str(match self {
             Failure::Again => "would have to wait",
             Failure::Gone => "the connection is gone",
-            Failure::Refused => "nobody answers there",
+            Failure::Refused => "connection refused",
+            Failure::HostUnreachable => "no route to host",
+            Failure::NetUnreachable => "network is unreachable",
+            Failure::TimedOut => "connection timed out",
             Failure::InUse => "the address and port are taken",
             Failure::NoRoom => "no descriptor or memory left",
             Failure::Invalid => "not possible with this address, descriptor or option",

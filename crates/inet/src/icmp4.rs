@@ -28,6 +28,8 @@ use wire::{Malformed, Proto, ip4};
 pub(crate) enum Cause {
     Unreachable(u8),
     FragNeeded(u16),
+    /// The next hop does not answer ARP: host unreachable, as this host itself has found out.
+    NoNeighbor,
     TtlExceeded,
     ReassemblyTimeout,
     Redirect(Ipv4Addr),
@@ -41,7 +43,7 @@ impl Cause {
         match self {
             Cause::Unreachable(unreachable::PORT | unreachable::PROTOCOL) => Some(SoError::Refused),
             Cause::Unreachable(unreachable::NET) => Some(SoError::NetUnreachable),
-            Cause::Unreachable(_) | Cause::TtlExceeded => Some(SoError::HostUnreachable),
+            Cause::Unreachable(_) | Cause::NoNeighbor | Cause::TtlExceeded => Some(SoError::HostUnreachable),
             Cause::FragNeeded(_) => Some(SoError::MessageSize),
             Cause::Parameter(_) => Some(SoError::ProtocolOption),
             Cause::ReassemblyTimeout | Cause::Redirect(_) => None,
@@ -51,6 +53,7 @@ impl Cause {
     pub(crate) fn problem(self) -> Problem {
         match self {
             Cause::Unreachable(code) => Problem::Unreachable { code, next_mtu: 0 },
+            Cause::NoNeighbor => Cause::Unreachable(unreachable::HOST).problem(),
             Cause::FragNeeded(mtu) => Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: mtu },
             Cause::TtlExceeded => Problem::TimeExceeded { code: 0 },
             Cause::ReassemblyTimeout => Problem::TimeExceeded { code: 1 },
@@ -308,11 +311,16 @@ impl<L: Locks> Stack<L> {
     ///
     /// What has not left from an address of ours is nobody's here, and a later fragment begins with no ports.
     fn tell_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
+        self.report_to_socket(cx, inner, error, notice(error, mtu))
+    }
+
+    /// As [`Stack::tell_socket`]: reports `error` to a UDP socket, `what` to a TCP socket.
+    fn report_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, what: IcmpNotice) -> bool {
         let header = &inner.header;
         let ours = header.frag_off == 0 && self.is_local(cx, header.src);
         let told = match header.proto {
             Proto::UDP if ours => self.udp_error(cx, header, inner.payload, error),
-            Proto::TCP if ours => self.tcp_error(cx, header, inner.payload, notice(error, mtu)),
+            Proto::TCP if ours => self.tcp_error(cx, header, inner.payload, what),
             _ => false,
         };
         self.count(cx).icmp4.errors_delivered.add(u64::from(told));
@@ -335,10 +343,11 @@ impl<L: Locks> Stack<L> {
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
                 && !self.tunnel_told(cx, cause.problem(), &inner)
             {
-                if let Cause::Unreachable(code) = cause {
+if let Problem::Unreachable { code, .. } = cause.problem() {
                     self.echo_heard(cx, &header, &inner, Kind::Unreachable(code));
                 }
-                self.tell_socket(cx, &inner, error, 0);
+                let what = if matches!(cause, Cause::NoNeighbor) { IcmpNotice::NoNeighbor } else { notice(error, 0) };
+                self.report_to_socket(cx, &inner, error, what);
             }
             return;
         }

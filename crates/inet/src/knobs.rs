@@ -126,7 +126,7 @@ stats::knobs! {
         /// Answer ARP's questions; 0: learn from them alone, another stack with these addresses answers (a split host's first).
         arp_answer = "net.link.ether.inet.answer", 0..=1, 1;
         /// Tries before a neighbor is given up.
-        neigh_tries = "net.link.ether.inet.maxtries", 1..=32, 5;
+        neigh_tries = "net.link.ether.inet.maxtries", 1..=32, 3;
         /// Frames that may wait in the loopback queue.
         loop_queue = "net.link.loopback.queue", 1..=65536, 512;
         /// Frames taken out of tunnels that may wait to be taken in.

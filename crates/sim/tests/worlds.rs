@@ -176,6 +176,42 @@ fn a_silent_neighbor_ends_in_host_unreachable_not_in_a_held_packet() {
     assert_eq!(chain.world.imbalances(), []);
 }
 
+/// Linux ends a connect with EHOSTUNREACH when its neighbor entry fails, after three ARP requests a second
+/// apart; RFC 1122 2.3.2.2 and RFC 9293 3.9.2.2 leave that to the host.
+#[test]
+fn a_connect_to_a_silent_neighbor_ends_after_three_seconds() {
+    // On the link, and beyond a gateway that is not there.
+    for to in ["10.0.1.77:80", "192.0.2.9:80"] {
+        connects_end_after_three_seconds(to.parse().unwrap());
+    }
+}
+
+fn connects_end_after_three_seconds(to: SocketAddr) {
+    let mut chain = chain(3, "", "");
+    let host = chain.world.host(chain.a);
+    let (cx, iface) = (host.cx(), host.ports()[0].iface);
+    let prefix = inet::fib::Prefix::new(Ipv4Addr::new(192, 0, 2, 0), 24).unwrap();
+    host.stack.add_route(cx, prefix, Via::Gateway(iface, Ipv4Addr::new(10, 0, 1, 88))).unwrap();
+    let calls = host.calls();
+    // Of 24 SYNs, 16 wait for one neighbor (net.link.ether.inet.maxhold): each connection's last is among them.
+    let fds: Vec<Fd> = (0..12).map(|_| calls.stream_socket().unwrap()).collect();
+    for &fd in &fds {
+        calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
+        assert_eq!(calls.connect(fd, to), Err(Errno::EINPROGRESS));
+    }
+    drop(calls);
+    let errors = |chain: &Chain| {
+        let calls = chain.world.host(chain.a).calls();
+        fds.iter().map(|&fd| calls.take_error(fd).unwrap()).collect::<Vec<_>>()
+    };
+    chain.world.run_for(Duration::from_millis(2_900));
+    assert_eq!(errors(&chain), [None; 12]);
+    chain.world.run_for(Duration::from_millis(200));
+    assert_eq!(errors(&chain), [Some(Errno::EHOSTUNREACH); 12]);
+    assert_eq!(chain.world.host(chain.a).stack.counter("inet.icmp4.errors_delivered"), 12);
+    assert_eq!(chain.world.imbalances(), []);
+}
+
 #[test]
 fn two_hundred_hosts_on_one_clock() {
     let mut world = World::new(11);

@@ -22,13 +22,16 @@ const CLOSE_ENOUGH: u16 = 32;
 /// Where a search that knows nothing begins: Ethernet's payload is common, so is half of it.
 const BASE: u16 = 1024;
 
-/// An ICMP message about a segment of ours, as the host read it.
+/// An error about a segment of ours: an ICMP message as the host read it, or its own neighbor resolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpNotice {
     /// Port, protocol or administratively unreachable: nobody there who would answer.
     Refused,
     /// Host or network unreachable, time exceeded: this may pass.
     Unreachable,
+    /// The next hop did not answer this host's own ARP or neighbor solicitations. Unlike an ICMP message
+    /// this cannot be forged from afar, and it is no transient fault of a distant router.
+    NoNeighbor,
     /// Too big and not to be fragmented; the next hop carries `mss` bytes after the fixed headers, 0: it does not say.
     TooBig {
         /// MTU less IP and fixed TCP header.
@@ -84,6 +87,12 @@ impl Tcb {
             IcmpNotice::Refused => {
                 self.over();
                 Events::REFUSED | Events::CLOSED
+            }
+            // As Linux and BSD: a connect fails as soon as neighbor resolution does (arp_error_report,
+            // EHOSTDOWN), and not with the last retransmission of its SYN. MUST-56 is about ICMP.
+            IcmpNotice::NoNeighbor => {
+                self.over();
+                Events::UNREACHABLE | Events::CLOSED
             }
             // RFC 9293 3.9.2.2 (MUST-56): soft errors do not abort; the timers will, if it lasts.
             IcmpNotice::Unreachable => Events::SOFT_ERROR,

@@ -89,13 +89,13 @@ pub trait Sockets {
     /// Begins to connect; [`Sockets::connected`] says how it went.
     ///
     /// # Errors
-    /// `Refused`, `InUse` (no L4 port is free to connect from), `NoRoom`, `Invalid`.
+    /// `Refused`, `HostUnreachable`, `NetUnreachable`, `InUse` (no L4 port is free to connect from), `NoRoom`, `Invalid`.
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<Self::Fd, Failure>;
 
     /// How a connect went.
     ///
     /// # Errors
-    /// `Again` while it is under way; `Refused`, `Gone`.
+    /// `Again` while it is under way; `Refused`, `HostUnreachable`, `TimedOut`, `Gone`.
     fn connected(&mut self, fd: Self::Fd) -> Result<(), Failure>;
 
     /// A datagram socket at `at`, which talks to `to` alone if that is given.

@@ -30,7 +30,8 @@ pub struct Kernel {
 fn failure(error: io::Error) -> Failure {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::Interrupted => Failure::Again,
-        ErrorKind::ConnectionRefused | ErrorKind::TimedOut => Failure::Refused,
+        ErrorKind::ConnectionRefused => Failure::Refused,
+        ErrorKind::TimedOut => Failure::TimedOut,
         ErrorKind::AddrInUse => Failure::InUse,
         ErrorKind::InvalidInput | ErrorKind::AddrNotAvailable => Failure::Invalid,
         _ => Failure::Gone,

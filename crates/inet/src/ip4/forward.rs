@@ -317,9 +317,9 @@ impl<L: Locks> Stack<L> {
         self.ways.remember(cx, hop.id, hop.via, iface.header_to(mac), epoch);
     }
 
-    /// A packet that waited for a neighbor in vain: tell its sender, or our own socket.
+    /// Drops a packet whose neighbor did not answer, and reports it to its sender or to our own socket.
     pub(crate) fn host_unreachable(&self, cx: Cx, packet: Frame) {
-        self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::HOST));
+        self.icmp4_error(cx, &packet, Cause::NoNeighbor);
         self.drop_frame(cx, packet, DropReason::NeighTimeout);
     }
 

@@ -513,7 +513,8 @@ impl<L: Locks> Stack<L> {
         let mut sent = false;
         match &mut sock.kind {
             Kind::Stream(stream) => {
-                sent = seq.at_or_after(stream.tcb.snd_una()) && seq.before(stream.tcb.snd_nxt());
+                let is_under_way = seq.at_or_after(stream.tcb.snd_una()) && seq.before(stream.tcb.snd_nxt());
+                sent = is_under_way && stream.tcb.state() != ::tcp::State::Closed;
                 let events = stream.tcb.on_icmp(what, seq, cx.now);
                 counts::noted(&self.count(cx).tcp, &mut stream.tcb);
                 stream.dirty = true;

@@ -31,7 +31,7 @@ conversations! {
     no_answer_in_five_tries_and_a_connected_socket_hears_of_it
     an_unconnected_socket_does_not_hear_of_an_unreachable_neighbor
     a_stale_neighbor_is_used_at_once_asked_directly_and_reachable_again
-    a_stale_neighbor_that_is_gone_is_asked_five_times_and_forgotten
+    a_stale_neighbor_that_is_gone_is_asked_three_times_and_forgotten
     a_neighbor_that_moved_gets_what_is_sent_next
     setting_a_neighbor_by_hand_releases_what_waited
     removing_a_neighbor_drops_what_waited
@@ -279,16 +279,16 @@ fn no_answer_in_five_tries_and_a_connected_socket_hears_of_it<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     assert_eq!(h.send(s, b"hello?", None), Ok(6));
-    h.pass(Duration::from_millis(4_900));
+    h.pass(Duration::from_millis(2_900));
     let asked = h.sent(EM0);
-    assert_eq!(asked.len(), 5);
+    assert_eq!(asked.len(), 3);
     assert!(asked.iter().all(|frame| arp_of(frame).0.dst == Mac::BROADCAST));
     assert_eq!(h.error(s), None);
     h.pass(Duration::from_millis(200));
     h.sent_nothing(EM0);
     assert_eq!(h.neighbor(PEER.ip), None);
     h.assert_counters(
-        "out 5, audit.made 6, arp.requests_sent 5, neigh.created 1, neigh.failed 1, ip4.sent 1, udp.sent 1, \
+        "out 3, audit.made 4, arp.requests_sent 3, neigh.created 1, neigh.failed 1, ip4.sent 1, udp.sent 1, \
          icmp4.errors_delivered 1, neigh.timeout 1",
     );
     assert_eq!(h.send(s, b"hello?", None), Err(SendError::Earlier(SoError::HostUnreachable)));
@@ -334,7 +334,7 @@ fn a_stale_neighbor_is_used_at_once_asked_directly_and_reachable_again<L: Locks>
     h.assert_counters("");
 }
 
-fn a_stale_neighbor_that_is_gone_is_asked_five_times_and_forgotten<L: Locks>() {
+fn a_stale_neighbor_that_is_gone_is_asked_three_times_and_forgotten<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
     h.advance_secs(1200);
@@ -344,10 +344,10 @@ fn a_stale_neighbor_that_is_gone_is_asked_five_times_and_forgotten<L: Locks>() {
     h.forget_counters();
     h.pass(Duration::from_secs(6));
     let asked = h.sent(EM0);
-    assert_eq!(asked.len(), 5);
+    assert_eq!(asked.len(), 3);
     assert!(asked.iter().all(|frame| arp_of(frame).0.dst == PEER.mac), "directly, not all stations");
     assert_eq!(h.neighbor(PEER.ip), None);
-    h.assert_counters("out 5, audit.made 5, arp.requests_sent 5, neigh.failed 1");
+    h.assert_counters("out 3, audit.made 3, arp.requests_sent 3, neigh.failed 1");
     assert_eq!(h.send(s, b"3", at(PEER, 9)), Ok(1));
     assert_eq!(arp_of(&h.sent_one(EM0)).0.dst, Mac::BROADCAST, "from the beginning");
 }

@@ -301,10 +301,10 @@ fn failure(why: io::Error) -> Failure {
         ErrorKind::WouldBlock | ErrorKind::Interrupted => Failure::Again,
         _ if why.raw_os_error() == Some(NO_PORT) => Failure::InUse,
         _ if matches!(why.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM | libc::EMFILE)) => Failure::NoRoom,
-        ErrorKind::ConnectionRefused
-        | ErrorKind::TimedOut
-        | ErrorKind::HostUnreachable
-        | ErrorKind::NetworkUnreachable => Failure::Refused,
+        ErrorKind::ConnectionRefused => Failure::Refused,
+        ErrorKind::TimedOut => Failure::TimedOut,
+        ErrorKind::HostUnreachable => Failure::HostUnreachable,
+        ErrorKind::NetworkUnreachable => Failure::NetUnreachable,
         ErrorKind::AddrInUse => Failure::InUse,
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::NotConnected => Failure::Gone,
         _ => Failure::Invalid,

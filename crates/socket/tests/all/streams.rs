@@ -97,10 +97,14 @@ fn a_connect_to_nobody_times_out() {
     assert_eq!(w.a().connect(fd2, at(2, 80)), Err(Errno::EALREADY));
     w.a().close(fd).unwrap();
     w.a().close(fd2).unwrap();
-    // No neighbor: the host is unreachable as soon as ARP has given up.
+    // No neighbor: the host is unreachable as soon as ARP has given up, after three requests a second apart
+    // (Linux: mcast_solicit and retrans_time).
     w.lose(|_, _| true);
     let fd = w.a().stream_socket().unwrap();
+    let start = w.now();
     assert_eq!(w.a().connect(fd, at(9, 80)), Err(Errno::EHOSTUNREACH));
+    let took = w.now().since(start);
+    assert!(took >= secs(3) && took < ms(3_200), "{took:?}");
     assert_eq!(w.a().connect(fd, "192.0.2.1:80".parse().unwrap()), Err(Errno::ENETUNREACH));
     assert_eq!(w.a().connect(fd, "[::1]:80".parse().unwrap()), Err(Errno::EAFNOSUPPORT));
     w.a().close(fd).unwrap();

@@ -312,6 +312,7 @@ impl Talk {
                 let what = match words[0] {
                     "refused" => IcmpNotice::Refused,
                     "unreachable" => IcmpNotice::Unreachable,
+                    "no-neighbor" => IcmpNotice::NoNeighbor,
                     "quench" => IcmpNotice::SourceQuench,
                     mss => IcmpNotice::TooBig { mss: number(mss) as u16 },
                 };

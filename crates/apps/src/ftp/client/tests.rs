@@ -219,7 +219,7 @@ fn nobody_listening_is_told() {
     net.answer_connects();
     turn(&mut client, &mut net, now);
     let trouble = client.app.outcome().unwrap().unwrap_err();
-    assert_eq!(trouble.to_string(), "connecting: the control connection: nobody answers there");
+    assert_eq!(trouble.to_string(), "connecting: the control connection: connection refused");
 }
 
 #[test]

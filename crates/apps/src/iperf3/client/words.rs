@@ -54,8 +54,10 @@ pub enum ClientError {
 
 fn unable(why: &Failure) -> String {
     match why {
-        Failure::Again => "Connection timed out".to_owned(),
-        Failure::Refused => "Connection refused, or no way there".to_owned(),
+        Failure::Again | Failure::TimedOut => "Connection timed out".to_owned(),
+        Failure::Refused => "Connection refused".to_owned(),
+        Failure::HostUnreachable => "No route to host".to_owned(),
+        Failure::NetUnreachable => "Network is unreachable".to_owned(),
         why => why.to_string(),
     }
 }

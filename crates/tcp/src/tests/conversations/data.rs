@@ -610,6 +610,7 @@ fn too_big_makes_segments_smaller_and_sends_again_at_once() {
          mss = 1000
          icmp quench 1 =                        // RFC 6633
          icmp refused 1 = SOFT_ERROR            // RFC 5927 5.2
+         icmp no-neighbor 1 = SOFT_ERROR        // the neighbor may come back before R2
          icmp 600 1 =                           // all that did not fit, not its first segment alone
          > . 1:601(600) ack 1 win 64240
          > . 601:1001(400) ack 1 win 64240

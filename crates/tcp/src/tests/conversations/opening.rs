@@ -238,6 +238,14 @@ fn hard_icmp_errors_end_only_an_opening() {
          icmp unreachable 0 = SOFT_ERROR
          icmp refused 0 = REFUSED CLOSED",
     );
+    // The host's own ARP had no answer: not ICMP, so that MUST-56 leaves it to the host (Linux: EHOSTUNREACH).
+    open(
+        "no neighbor in SYN-SENT",
+        "connect
+         > S 0:0(0) win 64240 <mss 1460,sackOK>
+         icmp no-neighbor 1 =
+         icmp no-neighbor 0 = CLOSED UNREACHABLE",
+    );
 }
 
 // --- SYN-RECEIVED
