@@ -15,7 +15,7 @@ use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
 use clock::Instant;
 use lock::Locks;
 use node::Host;
-use node::run::Runner;
+use node::run::{Runner, Running};
 use port::Pairs;
 use socket::{Calls, Errno, Fd, Opt, Poller};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -33,18 +33,34 @@ pub struct HostStreams<'h, L: Locks> {
     host: &'h Host<L>,
     calls: Calls<'h, L>,
     poller: Poller<L>,
-    /// What goes on around the host, where its loop is ours.
-    around: Option<(Runner, &'h Pairs)>,
+    around: Option<Around<'h>>,
     told: Vec<usize>,
     /// Descriptors whose send found the pool empty: nobody tells when it is not any more, so they are tried again.
     starved: Vec<Fd>,
     notices: Vec<String>,
 }
 
+/// What runs between the rounds of a host whose loop is [`HostStreams::poll`].
+struct Around<'h> {
+    runner: Runner,
+    programs: Running<'h>,
+    pairs: &'h Pairs,
+}
+
 impl<'h, L: Locks> HostStreams<'h, L> {
     /// Those of `host`, which goes on as `runner` has it: its datagram services, its control socket.
     pub fn new(host: &'h Host<L>, runner: Runner, pairs: &'h Pairs) -> HostStreams<'h, L> {
-        HostStreams { around: Some((runner, pairs)), ..HostStreams::beside(host) }
+        HostStreams::with_programs(host, runner, Running::default(), pairs)
+    }
+
+    /// As [`HostStreams::new`], with the servers that are the host's other services.
+    pub fn with_programs(
+        host: &'h Host<L>,
+        runner: Runner,
+        programs: Running<'h>,
+        pairs: &'h Pairs,
+    ) -> HostStreams<'h, L> {
+        HostStreams { around: Some(Around { runner, programs, pairs }), ..HostStreams::beside(host) }
     }
 
     /// Those of `host`, whose rounds are somebody else's: [`Streams::poll`] then never waits. Before each turn they are to be
@@ -62,7 +78,14 @@ impl<'h, L: Locks> HostStreams<'h, L> {
 
     /// What goes on around the host, where its loop is ours.
     pub fn runner(&self) -> Option<&Runner> {
-        self.around.as_ref().map(|(runner, _)| runner)
+        self.around.as_ref().map(|around| &around.runner)
+    }
+
+    /// Ends the servers of [`HostStreams::with_programs`].
+    pub fn end_programs(&mut self) {
+        if let Some(around) = &mut self.around {
+            around.programs.end();
+        }
     }
 
     /// What is to be told: ports that have ended.
@@ -267,8 +290,11 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
             told.len()
         };
         match around {
-            Some((runner, pairs)) => {
-                runner.round_with(host, pairs, &mut |text| notices.push(text), timeout, &mut look);
+            Some(Around { runner, programs, pairs }) => {
+                let patience = programs.patience(|| host.clock.now(), timeout);
+                let mut others = || look() + programs.turn(host);
+                runner.round_with(host, pairs, &mut |text| notices.push(text), patience, &mut others);
+                programs.tell(&mut |line| notices.push(format!("{}: {line}", host.stack.name)));
             }
             None => _ = look(),
         }

@@ -60,5 +60,13 @@ pub struct CpuTimes {
     pub system_s: f64,
 }
 
+impl CpuTimes {
+    /// Returns those of this process.
+    pub fn of_process() -> CpuTimes {
+        let [user_s, system_s] = dispatch::process_cpu_s();
+        CpuTimes { user_s, system_s }
+    }
+}
+
 #[cfg(test)]
 mod tests;

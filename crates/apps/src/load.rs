@@ -26,6 +26,7 @@ pub use zipf::{Draw, Zipf};
 use crate::app::App;
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits};
+use crate::slots::Limits;
 use crate::streams::Failure;
 use anyhow::Context;
 use clients::Clients;
@@ -127,7 +128,10 @@ impl<M: Mix> Asked for Service<M> {
 
     const PORT: u16 = M::PORT;
 
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Hosted<M::App, S>, u16), Failure> {
+    const CONNECTIONS: usize = CLIENTS_MAX;
+
+    /// The application has limits of its own.
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, _: Limits) -> Result<(Hosted<M::App, S>, u16), Failure> {
         Hosted::open(sockets, at, M::app())
     }
 }

@@ -31,6 +31,22 @@ pub enum Room {
     None,
 }
 
+/// Maximum numbers of a server's connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections at a time.
+    pub most: usize,
+    /// Connections of one address at a time; no limit of its own from `most` on.
+    pub per_peer: usize,
+}
+
+impl Limits {
+    /// Returns the limits of a server whose one peer may have all `most` connections.
+    pub const fn shared_by_one(most: usize) -> Limits {
+        Limits { most, per_peer: most }
+    }
+}
+
 /// Returns what there is for a connection of `peer` beside `all` others, of which there may be
 /// `most`, and `per_peer` of one peer.
 pub fn room<'c, C: Connection + 'c>(
@@ -41,7 +57,7 @@ pub fn room<'c, C: Connection + 'c>(
 ) -> Room {
     // ::ffff:1.0.0.2 is 1.0.0.2.
     let peer = peer.to_canonical();
-    if all.clone().filter(|(_, one)| one.peer().to_canonical() == peer).count() >= per_peer {
+    if per_peer < most && all.clone().filter(|(_, one)| one.peer().to_canonical() == peer).count() >= per_peer {
         return Room::None;
     }
     if all.clone().count() < most {
@@ -115,6 +131,11 @@ impl<T> Slots<T> {
     /// All values with their numbers, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.values.iter_mut().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_mut()?)))
+    }
+
+    /// Returns the number of places that have been in use: all numbers are below it.
+    pub fn places(&self) -> u32 {
+        self.values.len() as u32
     }
 
     /// Returns the maximum number of values.

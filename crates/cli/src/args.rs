@@ -22,6 +22,7 @@ use crate::netrate::NetrateArgs;
 use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, TapArgs};
 use crate::results::{GateArgs, ReportArgs};
 use crate::rfc2544::Rfc2544Args;
+use apps::slots::Limits;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -297,8 +298,7 @@ pub struct HostArgs {
     /// Offload to the port before it: ip4csum, udp4csum, rxcsum, tso4
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub offload: Vec<String>,
-    /// Run a service: echo, discard, iperf3, netserver; its port as in echo:7
-    #[arg(long, value_name = "KIND[:PORT]")]
+    #[arg(long, value_name = "KIND[:PORT]", help = service_help())]
     pub service: Vec<String>,
     /// Add a route by a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
     #[arg(long, value_name = "TO,VIA")]
@@ -323,6 +323,11 @@ pub struct HostArgs {
     pub ready_fd: Option<u32>,
 }
 
+/// Help of `--service`, with the kinds as they are declared.
+fn service_help() -> String {
+    format!("Run a service: {}; its port as in echo:7", node::config::ServiceKind::WORDS)
+}
+
 /// A host as `host` makes it, with one application.
 #[derive(Args, Clone, Debug)]
 pub struct ServedArgs {
@@ -339,7 +344,7 @@ pub struct ServedArgs {
 /// The limit of a peer.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct PeerArgs {
-    /// Connections of one address at a time [default: half of all; ftpd 32]
+    /// Limit the connections of one address at a time [default: half of all; ftpd 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub per_peer: Option<u32>,
 }
@@ -348,6 +353,31 @@ impl PeerArgs {
     /// Returns the limit that is set, or `default`.
     pub fn or(self, default: usize) -> usize {
         self.per_peer.map_or(default, |limit| limit as usize)
+    }
+}
+
+/// The limits of a server's connections.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct LimitArgs {
+    /// Limit the connections at a time; beyond, the one idle for longest gives way
+    /// [default: 1024; ftpd 256, netserver 64, tcpreceive 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub connections: Option<u32>,
+    #[command(flatten)]
+    pub peers: PeerArgs,
+}
+
+impl LimitArgs {
+    /// Returns the limits that are set, or those of a server with `most` connections.
+    pub fn or(self, most: usize) -> Limits {
+        let most = self.connections.map_or(most, |limit| limit as usize);
+        Limits { most, per_peer: self.peers.or(most.div_ceil(2)) }
+    }
+
+    /// As [`LimitArgs::or`], with at most `per_peer` of one address unless more are set.
+    pub fn or_at_most(self, most: usize, per_peer: usize) -> Limits {
+        let Limits { most, per_peer: half } = self.or(most);
+        Limits { most, per_peer: self.peers.or(half.min(per_peer)) }
     }
 }
 
@@ -371,7 +401,7 @@ pub struct FilesArgs {
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "new", requires = "root")]
     pub uploads: Option<UploadsArg>,
     #[command(flatten)]
-    pub peers: PeerArgs,
+    pub limits: LimitArgs,
     #[command(flatten)]
     pub served: ServedArgs,
 }
@@ -396,7 +426,7 @@ pub struct ServeArgs {
     /// Select the service
     pub kind: SmallKind,
     #[command(flatten)]
-    pub peers: PeerArgs,
+    pub limits: LimitArgs,
     #[command(flatten)]
     pub served: ServedArgs,
 }

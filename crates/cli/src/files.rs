@@ -1,6 +1,6 @@
 //! `filed` and `fileload`: flags to a file service, and to a workload that asks it.
 
-use crate::args::{PeerArgs, ServedArgs};
+use crate::args::{LimitArgs, ServedArgs};
 use crate::exit::Exit;
 use crate::load::LoadArgs;
 use crate::serve;
@@ -24,7 +24,7 @@ pub struct FiledArgs {
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
     #[command(flatten)]
-    pub peers: PeerArgs,
+    pub limits: LimitArgs,
     #[command(flatten)]
     pub served: ServedArgs,
 }
@@ -33,8 +33,8 @@ pub struct FiledArgs {
 pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let default = Config::default();
     let bounds = Bounds { bytes: (args.memory as usize) << 20, ..default.bounds };
-    let clients_per_peer = args.peers.or(default.clients_per_peer);
-    let config = Config { bounds, clients_per_peer, ..default };
+    let limits = args.limits.or(default.clients_max);
+    let config = Config { bounds, clients_max: limits.most, clients_per_peer: limits.per_peer, ..default };
     serve::run(&args.served, words, PORT, |_| Filed::new(config), |_| Ok(false))
 }
 

@@ -326,7 +326,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
             clients_max: args.of_server.max_clients.into(),
             clients_per_peer: args.of_server.per_peer.unwrap_or(args.of_server.max_clients).into(),
             datagrams_at: Some(at),
-            cpu: Some(cpu_times),
+            cpu: Some(CpuTimes::of_process),
             wall: Some(wall),
             ..iperf3::Config::default()
         })
@@ -369,7 +369,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
         interval: Duration::from_secs_f64(args.interval),
         idle: Duration::from_millis(args.rcv_timeout),
         latency: args.of_client.latency,
-        cpu: Some(cpu_times),
+        cpu: Some(CpuTimes::of_process),
         ..ClientConfig::new(params, to, cookie)
     };
     if let Some(ms) = args.of_client.connect_timeout {
@@ -467,15 +467,6 @@ fn cookie() -> anyhow::Result<[u8; COOKIE]> {
     }
     cookie[COOKIE - 1] = 0;
     Ok(cookie)
-}
-
-/// From /proc/self/stat: fields 14 and 15, in hundredths of a second (proc(5)). Nothing, where there is none.
-fn cpu_times() -> CpuTimes {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is a name in parentheses that may hold anything.
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let field = |n: usize| rest.split_whitespace().nth(n - 3).and_then(|text| text.parse().ok()).unwrap_or(0.0);
-    CpuTimes { user_s: field(14) / 100.0, system_s: field(15) / 100.0 }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `netperf` and `netserver`: flags to a test, a place, a style.
 
-use crate::args::ServedArgs;
+use crate::args::{LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault, print};
 use crate::place::{PlaceArgs, seconds, serve_kernel, serve_ours};
 use crate::surroundings;
@@ -114,6 +114,8 @@ pub struct NetserverArgs {
     #[arg(long)]
     pub native: bool,
     #[command(flatten)]
+    pub limits: LimitArgs,
+    #[command(flatten)]
     pub served: ServedArgs,
 }
 
@@ -168,8 +170,8 @@ impl io::Write for Watched {
 pub fn serve(args: &NetserverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(PORT);
     match args.native {
-        true => serve_kernel::<Netserver>("netserver", &args.served, port),
-        false => serve_ours::<Netserver>(&args.served, words, port),
+        true => serve_kernel::<Netserver>("netserver", &args.served, port, args.limits),
+        false => serve_ours::<Netserver>(&args.served, words, port, args.limits),
     }
 }
 

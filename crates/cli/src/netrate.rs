@@ -1,6 +1,6 @@
 //! `netrate`: flags to a tool and its place.
 
-use crate::args::ServedArgs;
+use crate::args::{LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, Where, seconds, serve_kernel, serve_ours};
 use anyhow::Context;
@@ -146,6 +146,8 @@ pub struct ReceiverArgs {
     #[arg(long)]
     pub native: bool,
     #[command(flatten)]
+    pub limits: LimitArgs,
+    #[command(flatten)]
     pub served: ServedArgs,
 }
 
@@ -222,8 +224,8 @@ fn play<P: Play>(place: &PlaceArgs, words: &[OsString], tool: &mut P) -> anyhow:
 fn receive<A: Asked>(name: &str, args: &ReceiverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(A::PORT);
     match args.native {
-        true => serve_kernel::<A>(name, &args.served, port),
-        false => serve_ours::<A>(&args.served, words, port),
+        true => serve_kernel::<A>(name, &args.served, port, args.limits),
+        false => serve_ours::<A>(&args.served, words, port, args.limits),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where two ends stand: flags to a place of ours, of the kernel's, or in another process; what 'netperf', 'netrate', 'kvload', 'fileload' and
 //! 'ab' share.
 
-use crate::args::{HostArgs, ServedArgs};
+use crate::args::{HostArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::ready::Ready;
@@ -104,19 +104,32 @@ pub enum FromArg {
 }
 
 /// A far end on the kernel's sockets.
-pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16) -> anyhow::Result<Exit> {
+pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16, limits: LimitArgs) -> anyhow::Result<Exit> {
+    let limits = limits.or(A::CONNECTIONS);
+    if let Some(kind) = args.host.service.first() {
+        let why = "--native has no host of ours to run it";
+        return Err(Fault::usage(format!("{name} --service {kind}: {why}")));
+    }
     if !args.host.port.is_empty() {
         return Err(Fault::usage(format!(
             "{name}: --native is the kernel's sockets, --port a host of ours: one of them"
         )));
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    lab::netperf::serve_native::<A>(port, || notice(&format!("{name}: on the kernel's sockets, L4 port {port}")))?;
+    lab::netperf::serve_native::<A>(port, limits, || {
+        notice(&format!("{name}: on the kernel's sockets, L4 port {port}"))
+    })?;
     Ok(Exit::Fine)
 }
 
 /// A host of ours as a far end.
-pub fn serve_ours<A: Asked>(args: &ServedArgs, words: &[OsString], port: u16) -> anyhow::Result<Exit> {
+pub fn serve_ours<A: Asked>(
+    args: &ServedArgs,
+    words: &[OsString],
+    port: u16,
+    limits: LimitArgs,
+) -> anyhow::Result<Exit> {
+    let limits = limits.or(A::CONNECTIONS);
     let mut config = hosts::from_flags(&args.host, words).map_err(Fault::usage)?;
     if let Some(gateway) = args.gateway {
         config.set_route(&format!("default,{gateway}")).map_err(Fault::usage)?;
@@ -125,11 +138,11 @@ pub fn serve_ours<A: Asked>(args: &ServedArgs, words: &[OsString], port: u16) ->
     with_buffers(&mut config, &args.host);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
-    let ended =
-        ends::serve::<A>(&config, port, &mut |event| hosts::tell(event, &mut ready)).map_err(|why| match why {
-            RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
-            other => anyhow::Error::from(other).context(config.name.clone()),
-        })?;
+    let mut each = |event: &_| hosts::tell(event, &mut ready);
+    let ended = ends::serve::<A>(&config, port, limits, &mut each).map_err(|why| match why {
+        RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
+        other => anyhow::Error::from(other).context(config.name.clone()),
+    })?;
     hosts::report(&[ended], Audits::beside(&[config]))
 }
 
@@ -169,6 +182,7 @@ impl PlaceArgs {
         if !self.host.port.is_empty() {
             return Err(Fault::usage("--port: a host of ours asks a far end elsewhere; say where by -H"));
         }
+        self.serves_nothing()?;
         let over = self.over;
         if self.from == FromArg::Kernel && over != Over::Tap {
             return Err(Fault::usage("--from: only over tap are the two ends different"));
@@ -183,6 +197,7 @@ impl PlaceArgs {
     }
 
     fn shape(&self, file: &Path) -> anyhow::Result<Where> {
+        self.serves_nothing()?;
         let mut hosts = node::config::load(file).map_err(Fault::usage)?;
         for host in &mut hosts {
             hosts::set_all(host, &self.host.set)?;
@@ -193,7 +208,18 @@ impl PlaceArgs {
         Ok(Where::Shape(Box::new(shape)))
     }
 
+    /// Checks that no service is requested of a near end, which would not run it.
+    fn serves_nothing(&self) -> anyhow::Result<()> {
+        match self.host.service.first() {
+            Some(kind) => Err(Fault::usage(format!(
+                "--service {kind}: the requesting end runs no services; 'linerate host' and the server commands do"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn elsewhere(&self, at: SocketAddr, words: &[OsString]) -> anyhow::Result<Where> {
+        self.serves_nothing()?;
         match (self.over, self.host.port.is_empty()) {
             (Over::Native, true) => Ok(Where::Kernel(at)),
             (Over::Pair, false) => {

@@ -9,6 +9,7 @@ use apps::app::App;
 use apps::date::Wall;
 use apps::files::{Root, Uploads};
 use apps::host::{self, RunError};
+use apps::slots::Limits;
 use apps::{ftp, http, small};
 use node::run::Outcome;
 use std::ffi::OsString;
@@ -27,8 +28,9 @@ const BURST: usize = 256;
 pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let root = root(args)?;
     let config = ftp::Config::new(root);
-    let sessions_per_peer = args.peers.or(config.sessions_per_peer);
-    let app = |wall| ftp::Ftp::new(ftp::Config { wall, sessions_per_peer, ..config });
+    let limits = args.limits.or_at_most(config.sessions_max, config.sessions_per_peer);
+    let (sessions_max, sessions_per_peer) = (limits.most, limits.per_peer);
+    let app = |wall| ftp::Ftp::new(ftp::Config { wall, sessions_max, sessions_per_peer, ..config });
     run(&args.served, words, 21, app, |_| Ok(false))
 }
 
@@ -39,8 +41,8 @@ pub fn httpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     }
     let root = root(args)?;
     let config = http::Config::new(root);
-    let conns_per_peer = args.peers.or(config.conns_per_peer);
-    let app = |wall| http::Http::new(http::Config { wall: Some(wall), conns_per_peer, ..config });
+    let Limits { most: conns_max, per_peer: conns_per_peer } = args.limits.or(config.conns_max);
+    let app = |wall| http::Http::new(http::Config { wall: Some(wall), conns_max, conns_per_peer, ..config });
     run(&args.served, words, 80, app, |_| Ok(false))
 }
 
@@ -53,7 +55,8 @@ pub fn small(args: &ServeArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         SmallKind::Sink => (small::Kind::Sink, 9),
     };
     let config = small::Config::new(kind);
-    let config = small::Config { conns_per_peer: args.peers.or(config.conns_per_peer), ..config };
+    let Limits { most: conns_max, per_peer: conns_per_peer } = args.limits.or(config.conns_max);
+    let config = small::Config { conns_max, conns_per_peer, ..config };
     run(&args.served, words, port, |_| small::Small::new(config), |_| Ok(false))
 }
 

@@ -121,7 +121,7 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["testtool", "-s", "65508", "recv"], 1, "at most 65507 bytes"),
         (&["testtool", "--native", "--pool", "zone", "send"], 2, "are for our stack, not for the host kernel"),
         (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a cannot do udp4csum"),
-        (&["host", "--port", "null:a", "--service", "chargen"], 2, "expected echo or discard"),
+        (&["host", "--port", "null:a", "--service", "chargen"], 2, "expected one of echo, discard, iperf3, netserver"),
         (&["host", "--port", "null:a", "--control", "/dev/null"], 1, "not a socket"),
         (&["up", "/nonexistent.toml"], 2, "No such file"),
         (&["ports", "tpa"], 2, "did you mean 'tap'?"),

@@ -269,3 +269,46 @@ fn the_small_services_do_as_their_rfcs_say() {
         end(served);
     });
 }
+
+/// `--service` runs beside each server command's own application: all listen, and stock iperf3 is served.
+#[test]
+fn services_run_beside_every_server() {
+    for (name, words, own) in [
+        ("ftpd", &["ftpd"][..], 21),
+        ("httpd", &["httpd"], 80),
+        ("serve", &["serve", "echo"], 7),
+        ("kvd", &["kvd"], 6379),
+        ("filed", &["filed"], 52_049),
+        ("iperf3", &["iperf3", "-s", "-p", "5300"], 5300),
+        ("netserver", &["netserver", "-p", "12000"], 12_000),
+        ("tcpreceive", &["netrate", "tcpreceive"], 6060),
+        ("host", &["host"], 12_865),
+    ] {
+        let flags = ["--port", "pair:a", "--service", "iperf3", "--service", "netserver", "--service", "discard:99"];
+        let served = Running::start_as(&format!("beside-{name}"), &[words, &flags].concat());
+        let sockets = served.ok("ss -ltun");
+        for port in [own, 5201, 12_865, 99] {
+            assert!(sockets.contains(&format!(":{port} ")), "{name} has no port {port}:\n{sockets}");
+        }
+        assert_eq!(served.interrupt().0, Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_service_beside_a_server_serves_stock_iperf3() {
+    isolated("a_service_beside_a_server_serves_stock_iperf3", || {
+        if !is_there("iperf3", "a_service_beside_a_server_serves_stock_iperf3") {
+            return;
+        }
+        let served = start(&["httpd", "--service", "iperf3"]);
+        let report = iperf3(&["-t", "1"]);
+        let end = &report["end"];
+        assert!(end["sum_received"]["bytes"].as_u64() > Some(1_000_000), "{end}");
+        // The processor time is measured (getrusage), not a constant 0.
+        assert!(end["cpu_utilization_percent"]["remote_total"].as_f64() > Some(0.0), "{end}");
+        zeros("http://10.0.0.2/dev/zero");
+        let (code, out, err) = served.interrupt();
+        assert_eq!(code, Some(0), "{out}");
+        assert!(err.contains("iperf3") || err.contains("[SUM]") || err.contains("receiver"), "{err}");
+    });
+}

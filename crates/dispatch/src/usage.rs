@@ -21,13 +21,24 @@ pub fn thread_delay_ns() -> Option<u64> {
 /// Returns the context switches of this process, its threads together: voluntary (it waited),
 /// involuntary (others had their turn); getrusage(2).
 pub fn context_switches() -> [u64; 2] {
+    let usage = own_usage();
+    [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
+}
+
+/// Returns the processor time of this process in seconds, its threads together: in user mode, in the
+/// kernel; getrusage(2).
+pub fn process_cpu_s() -> [f64; 2] {
+    let usage = own_usage();
+    [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6)
+}
+
+fn own_usage() -> libc::rusage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; RUSAGE_SELF cannot fail.
-    let usage = unsafe {
+    unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
-    };
-    [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
+    }
 }
 
 #[cfg(test)]
@@ -73,9 +84,11 @@ mod tests {
     fn work_takes_processor_time() {
         let begun = Instant::now();
         let cpu = thread_cpu_ns();
-        while thread_cpu_ns() - cpu < 1_000_000 {
+        let process: f64 = process_cpu_s().iter().sum();
+        while thread_cpu_ns() - cpu < 20_000_000 {
             std::hint::spin_loop();
         }
+        assert!(process_cpu_s().iter().sum::<f64>() > process);
         assert!(begun.elapsed() >= Duration::from_millis(1));
     }
 }

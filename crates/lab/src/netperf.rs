@@ -335,7 +335,7 @@ impl Place {
         let router = self.router::<L>(&pairs)?;
         let far = self.host::<L>(1, &pairs)?;
         let mut there = OurSockets::new(&far, Rest::Never);
-        let (mut end, port) = <P::Far>::open(&mut there, usual::<P::Far>()).context("the far end")?;
+        let (mut end, port) = <P::Far>::open_for_one(&mut there, usual::<P::Far>()).context("the far end")?;
         // The cards' own threads need the processor as well.
         let rest = if self.over == Over::Nic { Rest::Spins } else { Rest::Never };
         let mut here = OurSockets::new(&near, rest);
@@ -564,7 +564,7 @@ fn far_end<A: Asked, S: Sockets>(
     over: &AtomicBool,
     told: &Told,
 ) -> anyhow::Result<()> {
-    let opened = A::open(sockets, at);
+    let opened = A::open_for_one(sockets, at);
     let (mut end, port) = match opened {
         Ok(opened) => opened,
         Err(why) => {

@@ -9,7 +9,7 @@ mod up;
 
 pub(crate) use build::build_seated;
 pub use build::{BuildError, build};
-pub use programs::{NoPrograms, Program, Programs};
+pub use programs::{NoPrograms, Program, Programs, Running};
 pub use up::{Event, Outcome, UpError, end, up, up_network, up_with};
 
 use crate::control::Server;

@@ -4,7 +4,9 @@ use super::HostStreams;
 use crate::iperf3::{self, Iperf3};
 use crate::netperf::far::Far;
 use crate::netperf::ours::{OurSockets, Rest};
+use crate::netperf::session::{self, Asked};
 use crate::serve::Server;
+use crate::slots::Limits;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
@@ -40,6 +42,7 @@ impl<'h, L: Locks> Iperf3Server<'h, L> {
         let mut streams = HostStreams::beside(host);
         let app = Iperf3::new(iperf3::Config {
             interval: Duration::ZERO,
+            cpu: Some(iperf3::CpuTimes::of_process),
             datagrams_at: Some(at),
             ..iperf3::Config::default()
         });
@@ -82,7 +85,9 @@ struct Netserver<'h, L: Locks> {
 impl<'h, L: Locks> Netserver<'h, L> {
     fn open(host: &'h Host<L>, at: SocketAddr) -> Result<Netserver<'h, L>, String> {
         let mut sockets = OurSockets::new(host, Rest::Never);
-        let far = Far::open(&mut sockets, at).map_err(|why| why.to_string())?;
+        let most = <session::Netserver as Asked>::CONNECTIONS;
+        let limits = Limits { most, per_peer: most.div_ceil(2) };
+        let far = Far::open(&mut sockets, at, limits).map_err(|why| why.to_string())?;
         Ok(Netserver { sockets, far })
     }
 }

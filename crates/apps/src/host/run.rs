@@ -1,6 +1,6 @@
 //! The whole life of a host with one application: made, served until told to stop, audited.
 
-use super::HostStreams;
+use super::{HostStreams, Servers};
 use crate::app::App;
 use crate::date::Wall;
 use crate::serve::{ServeCounts, Server};
@@ -8,9 +8,9 @@ use crate::streams::Failure;
 use clock::{Clock, Instant};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
-use node::config::HostConfig;
+use node::config::{HostConfig, ServiceConfig};
 use node::control;
-use node::run::{Event, Outcome, Runner};
+use node::run::{Event, Outcome, Runner, Running};
 use port::Pairs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,13 +35,13 @@ pub enum RunError {
         /// Why.
         why: io::Error,
     },
-    /// A datagram service found its port taken.
-    #[error("service on port {port}: {why}")]
+    /// A service of the host could not be opened.
+    #[error("{} on port {}: {why}", service.kind, service.port.0)]
     Service {
-        /// Which.
-        port: u16,
-        /// Why.
-        why: socket::Errno,
+        /// The service.
+        service: ServiceConfig,
+        /// The reason.
+        why: String,
     },
     /// The application could not listen.
     #[error("{at}: {why}")]
@@ -119,7 +119,8 @@ fn live<L: Locks, A: App>(
 ) -> Result<Ended<A>, RunError> {
     let pairs = Pairs::new();
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
-    let mut streams = HostStreams::new(&host, runner(config, &host)?, &pairs);
+    let (runner, programs) = runner(config, &host)?;
+    let mut streams = HostStreams::with_programs(&host, runner, programs, &pairs);
     let app = app(wall(host.clock.now()));
     let open = Server::open(app, &mut streams, at, host.clock.now());
     let mut server = open.map_err(|(at, why)| RunError::Listen { at, why })?;
@@ -146,20 +147,23 @@ fn live<L: Locks, A: App>(
     let lost_ports = streams.runner().is_some_and(over_and_lost);
     let counts = std::mem::take(&mut server.counts);
     let app = server.close(&mut streams);
+    streams.end_programs();
     drop(streams);
     Ok(Ended { app, counts, outcome: Outcome { lost_ports, ..node::run::end(&host) } })
 }
 
-pub(crate) fn runner<L: Locks>(config: &HostConfig, host: &Host<L>) -> Result<Runner, RunError> {
+/// Opens the control socket and all services of `config`: the datagram services run in the runner, the
+/// others beside it.
+pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Result<(Runner, Running<'h>), RunError> {
     let bind = |path: &std::path::PathBuf| {
         control::Server::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
     };
     let control = config.control.as_ref().map(bind).transpose()?;
-    if let Some(program) = config.services.iter().find(|service| !service.kind.is_datagrams()) {
-        return Err(RunError::Service { port: program.port.0, why: socket::Errno::EOPNOTSUPP });
-    }
+    let failed = |service, why| RunError::Service { service, why };
     let runner = Runner::new(host, &config.services, control);
-    Ok(runner.map_err(|(service, why)| RunError::Service { port: service.port.0, why })?.stay(config.stay))
+    let runner = runner.map_err(|(service, why)| failed(service, why.to_string()))?.stay(config.stay);
+    let programs = Running::open(&Servers, host, &config.services).map_err(|(service, why)| failed(service, why))?;
+    Ok((runner, programs))
 }
 
 /// The calendar time at the zero of a clock on which it is `now`.

@@ -1,7 +1,6 @@
 //! An application as a far end: its listener and its connections, looked at in turn, on any [`Sockets`].
 //!
-//! Those tell no readiness, so each connection is asked in each turn: for tens of connections, not for thousands. They do not tell who
-//! connects either: the application is told its own address twice.
+//! These report no readiness, so each connection is tried in each turn: for tens of connections, not for thousands.
 
 use super::AWAKE;
 use crate::app::{Accept, Action, App, Chan, Event};
@@ -43,8 +42,8 @@ impl<A: App, S: Sockets> Hosted<A, S> {
 
     fn accept(&mut self, sockets: &mut S, now: Instant) -> bool {
         for taken in 0..ACCEPTS {
-            let Ok(fd) = sockets.accept(self.listener) else { return taken > 0 };
-            let ends = Ends { local: self.local, peer: self.local };
+            let Ok((fd, peer)) = sockets.accept(self.listener) else { return taken > 0 };
+            let ends = Ends { local: self.local, peer };
             match self.app.accept(None, ends, now) {
                 taken @ (Accept::Take(chan) | Accept::Replace(_, chan)) => {
                     if let Accept::Replace(old, _) = taken

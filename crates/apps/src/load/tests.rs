@@ -30,7 +30,7 @@ fn play<M: Mix, const N: usize>(
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let (mut far, port) = Service::<M>::open(&mut there, any).unwrap();
+    let (mut far, port) = Service::<M>::open_for_one(&mut there, any).unwrap();
     let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
         let now = there.step(pace);
         far.turn(&mut there, now);

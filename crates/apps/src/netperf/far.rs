@@ -1,16 +1,18 @@
-//! The far end, netserver's part: takes one control connection after the other, and does what each asks, a turn at a time.
+//! The far end, netserver's part: accepts control connections, and runs the test of each, a turn at a time.
 //!
-//! Who drives it decides about threads: [`Far::turn`] never waits unless the sockets of its test do. A near end whose control
-//! connection is gone ends its test; so does one that says nothing while nothing moves, for it may have lost its power: there is one
-//! near end at a time, and the next would wait for ever.
+//! The caller decides about threads: [`Far::turn`] never waits unless the sockets of its tests do. A near end
+//! whose control connection is gone ends its test, and so does one that sends nothing while nothing moves: it
+//! may have lost its power. There are [`Limits`] to the near ends at a time and to those of one address;
+//! with all places taken, the one idle for longest gives way.
 
 use super::control::{Ask, Order, Ready, Say, Talk, Tally};
 use super::near::STALL;
 use super::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use super::{DATAGRAM_MAX, LENGTH_MAX, MESSAGE_MAX, Test};
+use crate::slots::{Connection, Limits, Room, Slots, room};
 use crate::streams::Failure;
 use clock::{Duration, Instant};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Turns with work to do between two looks at the control connection.
 const ATTENTION: u32 = 64;
@@ -18,21 +20,47 @@ const ATTENTION: u32 = 64;
 const QUANTUM: usize = 16;
 /// The same of datagrams.
 const DATAGRAMS: usize = 64;
-/// How long a near end may say nothing before it asks for a test: the next one waits for [`PATIENCE`].
+/// Turns between two looks at the listener while there is a near end.
+const ACCEPT_TURNS: u32 = 8;
+/// Control connections accepted in a turn.
+const ACCEPTS: usize = 16;
+/// How long a near end may send nothing before it requests a test.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// A far end.
 #[derive(Debug)]
 pub struct Far<S: Sockets> {
     listener: S::Fd,
-    talk: Option<Talk<S::Fd>>,
-    work: Option<Work<S::Fd>>,
+    limits: Limits,
+    sessions: Slots<Session<S::Fd>>,
     buffer: Vec<u8>,
     turns: u32,
-    /// When something was last asked, or moved.
-    moved: Instant,
     /// Tests that came to their end.
     pub tests: u64,
+    /// Near ends that were refused a place.
+    pub refused: u64,
+    /// Near ends that gave way to others after having been idle for longest.
+    pub evicted: u64,
+}
+
+/// A near end's control connection, and its test.
+#[derive(Debug)]
+struct Session<F> {
+    peer: IpAddr,
+    talk: Talk<F>,
+    work: Option<Work<F>>,
+    /// When something was last requested, or moved.
+    moved: Instant,
+}
+
+impl<F> Connection for Session<F> {
+    fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    fn moved(&self) -> Instant {
+        self.moved
+    }
 }
 
 /// A test under way.
@@ -55,12 +83,13 @@ impl<S: Sockets> Far<S> {
     ///
     /// # Errors
     /// As [`Sockets::listen`].
-    pub fn open(sockets: &mut S, at: SocketAddr) -> Result<Far<S>, Failure> {
+    pub fn open(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<Far<S>, Failure> {
         let listener = sockets.listen(at, &Setup::default())?;
-        Ok(Far { listener, talk: None, work: None, buffer: Vec::new(), turns: 0, moved: Instant::ZERO, tests: 0 })
+        let (sessions, buffer) = (Slots::new(limits.most), Vec::new());
+        Ok(Far { listener, limits, sessions, buffer, turns: 0, tests: 0, refused: 0, evicted: 0 })
     }
 
-    /// Its L4 port.
+    /// Returns its L4 port.
     ///
     /// # Errors
     /// As [`Sockets::local`].
@@ -68,28 +97,25 @@ impl<S: Sockets> Far<S> {
         Ok(sockets.local(self.listener)?.port())
     }
 
-    /// Is there a near end?
-    pub fn has_company(&self) -> bool {
-        self.talk.is_some()
+    /// Returns the number of near ends.
+    pub fn near_ends(&self) -> usize {
+        self.sessions.len()
     }
 
-    /// When a near end that says nothing is given up.
+    /// Returns when the next near end that sends nothing is given up.
     pub fn next_timer(&self) -> Option<Instant> {
-        self.talk.as_ref()?;
-        let patience = self.work.as_ref().map_or(SILENCE, |work| {
-            // Its datagrams may all be lost: then nothing moves until its time is over and it asks for the figures.
-            Duration::from_nanos(work.order.time_ns).min(LENGTH_MAX) + STALL + PATIENCE
-        });
-        Some(self.moved.after(patience))
+        self.sessions.iter().map(|(_, session)| session.expires()).min()
     }
 
-    /// Does what can be done now; says whether that was something.
+    /// Does what can be done now; returns whether that was something.
     #[inline]
     pub fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
         self.turns = self.turns.wrapping_add(1);
-        let busy = self.work.as_mut().is_some_and(|work| work.turn(sockets, &mut self.buffer, now));
-        if busy {
-            self.moved = now;
+        let mut busy = false;
+        for (_, session) in self.sessions.iter_mut() {
+            if session.work.as_mut().is_some_and(|work| work.turn(sockets, &mut self.buffer, now)) {
+                (session.moved, busy) = (now, true);
+            }
         }
         if !busy || self.turns.is_multiple_of(ATTENTION) {
             return self.attend(sockets, now) || busy;
@@ -106,70 +132,124 @@ impl<S: Sockets> Far<S> {
         }
     }
 
+    /// Serves the listener and the control connections.
     #[cold]
     fn attend(&mut self, sockets: &mut S, now: Instant) -> bool {
-        let Some(talk) = &mut self.talk else {
-            self.talk = sockets.accept(self.listener).ok().map(Talk::new);
-            self.moved = now;
-            return self.talk.is_some();
-        };
-        let heard = match talk.flush(sockets) {
-            Ok(()) => talk.hear::<S, Ask>(sockets),
+        // An accept is a system call on the kernel's sockets: beside a test, not in each turn.
+        let accepts = self.sessions.is_empty() || self.turns.is_multiple_of(ACCEPT_TURNS);
+        let mut busy = accepts && self.accept(sockets, now);
+        for at in 0..self.sessions.places() {
+            busy |= self.attend_to(sockets, at, now);
+        }
+        busy
+    }
+
+    fn accept(&mut self, sockets: &mut S, now: Instant) -> bool {
+        for accepted in 0..ACCEPTS {
+            let Ok((fd, peer)) = sockets.accept(self.listener) else { return accepted > 0 };
+            let peer = peer.ip();
+            let Limits { most, per_peer } = self.limits;
+            let room = room(self.sessions.iter(), (most, per_peer), peer, now);
+            if let Room::Of(old) = room {
+                self.end(sockets, old);
+                self.evicted += 1;
+            }
+            let session = Session { peer, talk: Talk::new(fd), work: None, moved: now };
+            if room == Room::None || self.sessions.insert(session).is_err() {
+                let mut talk = Talk::new(fd);
+                talk.say(&Say::Refused(format!("as many near ends as there may be: {most}, {per_peer} of an address")));
+                let _ = talk.flush(sockets); // a line fits into an empty send buffer, or the peer is gone
+                sockets.close(fd);
+                self.refused += 1;
+            }
+        }
+        true
+    }
+
+    /// Serves one control connection.
+    fn attend_to(&mut self, sockets: &mut S, at: u32, now: Instant) -> bool {
+        // A call that waits for one near end keeps the others waiting.
+        let waits = if self.sessions.len() > 1 { Waits::Never } else { Waits::Briefly };
+        let Some(session) = self.sessions.get_mut(at) else { return false };
+        let heard = match session.talk.flush(sockets) {
+            Ok(()) => session.talk.hear::<S, Ask>(sockets),
             Err(why) => Err(why),
         };
         match heard {
             Ok(ask) => {
-                self.moved = now;
-                let say = self.obey(sockets, ask, now);
-                if let Some(talk) = &mut self.talk {
-                    talk.say(&say);
-                    let _ = talk.flush(sockets); // what is left goes in a later turn
-                }
+                session.moved = now;
+                let reply = match ask {
+                    Ask::Test(order) => match session.begin(sockets, &mut self.buffer, order, (now, waits)) {
+                        Ok(ready) => Say::Ready(ready),
+                        Err(why) => Say::Refused(why),
+                    },
+                    Ask::Results => match session.results(sockets, &mut self.buffer, now) {
+                        Some(tally) => {
+                            self.tests += 1;
+                            Say::Results(tally)
+                        }
+                        None => Say::Refused("no test is under way".to_owned()),
+                    },
+                };
+                session.talk.say(&reply);
+                let _ = session.talk.flush(sockets); // what is left goes in a later turn
                 true
             }
-            Err(Failure::Again) if self.next_timer().is_none_or(|at| now < at) => false,
+            Err(Failure::Again) if now < session.expires() => false,
             Err(_) => {
-                self.end(sockets);
-                if let Some(talk) = self.talk.take() {
-                    sockets.close(talk.fd);
-                }
+                self.end(sockets, at);
                 true
             }
         }
     }
 
-    fn obey(&mut self, sockets: &mut S, ask: Ask, now: Instant) -> Say {
-        match ask {
-            Ask::Test(order) => {
-                self.end(sockets);
-                match self.begin(sockets, order, now) {
-                    Ok(ready) => Say::Ready(ready),
-                    Err(why) => Say::Refused(why),
-                }
-            }
-            Ask::Results => {
-                let Some(mut work) = self.work.take() else { return Say::Refused("no test is under way".to_owned()) };
-                // What has arrived already counts.
-                for _ in 0..1 << 20 {
-                    if !work.order.test.is_udp() || !work.turn(sockets, &mut self.buffer, now) {
-                        break;
-                    }
-                }
-                self.tests += 1;
-                let tally = std::mem::take(&mut work.tally);
-                work.close(sockets);
-                Say::Results(tally)
-            }
+    fn end(&mut self, sockets: &mut S, at: u32) {
+        if let Some(mut session) = self.sessions.remove(at) {
+            session.end(sockets);
+            sockets.close(session.talk.fd);
         }
     }
+}
 
-    fn end(&mut self, sockets: &mut S) {
+impl<F: Copy> Session<F> {
+    /// When it is given up if nothing moves.
+    fn expires(&self) -> Instant {
+        let patience = self.work.as_ref().map_or(SILENCE, |work| {
+            // Its datagrams may all be lost: then nothing moves until its time is over and it asks for the figures.
+            Duration::from_nanos(work.order.time_ns).min(LENGTH_MAX) + STALL + PATIENCE
+        });
+        self.moved.after(patience)
+    }
+
+    fn end<S: Sockets<Fd = F>>(&mut self, sockets: &mut S) {
         if let Some(work) = self.work.take() {
             work.close(sockets);
         }
     }
 
-    fn begin(&mut self, sockets: &mut S, order: Order, now: Instant) -> Result<Ready, String> {
+    /// Ends the test and returns its figures; `None`: there is no test.
+    fn results<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, buffer: &mut [u8], now: Instant) -> Option<Tally> {
+        let mut work = self.work.take()?;
+        // What has arrived already counts.
+        for _ in 0..1 << 20 {
+            if !work.order.test.is_udp() || !work.turn(sockets, buffer, now) {
+                break;
+            }
+        }
+        let tally = std::mem::take(&mut work.tally);
+        work.close(sockets);
+        Some(tally)
+    }
+
+    /// Opens the sockets of a test; `buffer` is shared with other sessions, and grows.
+    fn begin<S: Sockets<Fd = F>>(
+        &mut self,
+        sockets: &mut S,
+        buffer: &mut Vec<u8>,
+        order: Order,
+        (now, waits): (Instant, Waits),
+    ) -> Result<Ready, String> {
+        self.end(sockets);
         let most = if order.test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX };
         if order.request > most || order.response > most {
             return Err(format!("messages of {} and {} bytes: at most {most}", order.request, order.response));
@@ -180,7 +260,7 @@ impl<S: Sockets> Far<S> {
             recv_buffer: order.recv_buffer,
             nodelay: order.nodelay,
             from: None,
-            waits: Waits::Briefly,
+            waits,
         };
         let opened = match order.test.is_udp() {
             true => sockets.datagrams(any, None, &setup),
@@ -191,8 +271,8 @@ impl<S: Sockets> Far<S> {
         let at = sockets.local(fd).map_err(|why| format!("{}: {why}", order.test))?;
         let or = |size: usize, buffer: usize| if size > 0 { size } else { buffer.clamp(1, most) };
         let (request, response) = (or(order.request, sizes.recv), or(order.response, sizes.send));
-        self.buffer.clear();
-        self.buffer.resize(request.max(response).max(if order.test.is_udp() { DATAGRAM_MAX } else { 1 }), b'n');
+        let least = request.max(response).max(if order.test.is_udp() { DATAGRAM_MAX } else { 1 });
+        buffer.resize(buffer.len().max(least), b'n');
         let until = now.after(Duration::from_nanos(order.time_ns));
         let left = if order.bytes > 0 { order.bytes } else { u64::MAX };
         let order = Order { request, response, ..order };
@@ -244,7 +324,7 @@ impl<F: Copy> Work<F> {
 
     fn accept<S: Sockets<Fd = F>>(&mut self, sockets: &mut S) -> Result<(), Failure> {
         let Some(listener) = self.listener else { return Err(Failure::Again) };
-        self.conn = Some(sockets.accept(listener)?);
+        self.conn = Some(sockets.accept(listener)?.0);
         (self.got, self.to_send) = (0, 0);
         match self.order.test {
             // At once: the near end waits for nothing else, and one turn more would be the next round's.
@@ -380,7 +460,8 @@ impl<F: Copy> Work<F> {
     #[inline]
     fn echo<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         let (n, from, asked) = match sockets.recv_msg(fd, buffer) {
-            Err(Failure::Refused) => return Ok(()), // what an earlier answer met
+            // The error of an earlier response: an ICMP message, or an unanswered ARP request.
+            Err(Failure::Refused | Failure::HostUnreachable | Failure::NetUnreachable) => return Ok(()),
             received => received?,
         };
         self.tally.bytes += n as u64;

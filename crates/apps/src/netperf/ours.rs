@@ -126,10 +126,10 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
         self.or_close(fd, begin())
     }
 
-    fn accept(&mut self, listener: Fd) -> Result<Fd, Failure> {
+    fn accept(&mut self, listener: Fd) -> Result<(Fd, SocketAddr), Failure> {
         let calls = self.calls();
-        let (fd, _) = calls.accept(listener).map_err(failure)?;
-        self.or_close(fd, calls.set_option(fd, Opt::NonBlocking(true)))
+        let (fd, peer) = calls.accept(listener).map_err(failure)?;
+        Ok((self.or_close(fd, calls.set_option(fd, Opt::NonBlocking(true)))?, peer))
     }
 
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<Fd, Failure> {

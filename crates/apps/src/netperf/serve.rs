@@ -3,6 +3,7 @@
 use super::ours::{OurSockets, Rest};
 use super::session::{Asked, Play, Turn};
 use crate::host::{PATIENCE, RunError, runner, stay_on_core};
+use crate::slots::Limits;
 use clock::Clock;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
@@ -16,32 +17,45 @@ use std::net::{Ipv4Addr, SocketAddr};
 ///
 /// # Errors
 /// [`RunError`].
-pub fn serve<A: Asked>(config: &HostConfig, port: u16, each: &mut dyn FnMut(&Event)) -> Result<Outcome, RunError> {
+pub fn serve<A: Asked>(
+    config: &HostConfig,
+    port: u16,
+    limits: Limits,
+    each: &mut dyn FnMut(&Event),
+) -> Result<Outcome, RunError> {
     stay_on_core(config, each);
     match config.locks.as_str() {
-        "light" => live::<Light, A>(config, port, each),
-        "heavy" => live::<Heavy, A>(config, port, each),
-        _ => live::<Up, A>(config, port, each),
+        "light" => live::<Light, A>(config, port, limits, each),
+        "heavy" => live::<Heavy, A>(config, port, limits, each),
+        _ => live::<Up, A>(config, port, limits, each),
     }
 }
 
-fn live<L: Locks, A: Asked>(config: &HostConfig, port: u16, each: &mut dyn FnMut(&Event)) -> Result<Outcome, RunError> {
+fn live<L: Locks, A: Asked>(
+    config: &HostConfig,
+    port: u16,
+    limits: Limits,
+    each: &mut dyn FnMut(&Event),
+) -> Result<Outcome, RunError> {
     let pairs = Pairs::new();
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
-    let mut runner = runner(config, &host)?;
+    let (mut runner, mut programs) = runner(config, &host)?;
     let mut sockets = OurSockets::new(&host, Rest::Never);
     let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    let (mut far, _) = A::open(&mut sockets, at).map_err(|why| RunError::Listen { at, why })?;
+    let (mut far, _) = A::open(&mut sockets, at, limits).map_err(|why| RunError::Listen { at, why })?;
     each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
     while !dispatch::stop_requested() && !runner.is_over(host.clock.now()) {
+        let patience = programs.patience(|| host.clock.now(), PATIENCE);
         let turn = || {
             let now = sockets.set_now();
-            usize::from(far.turn(&mut sockets, now))
+            usize::from(far.turn(&mut sockets, now)) + programs.turn(&host)
         };
-        runner.round_with(&host, &pairs, &mut |text| each(&Event::Notice(text)), PATIENCE, turn);
+        runner.round_with(&host, &pairs, &mut |text| each(&Event::Notice(text)), patience, turn);
+        programs.tell(&mut |line| each(&Event::Notice(format!("{}: {line}", config.name))));
     }
+    programs.end();
     let lost_ports = runner.is_over(host.clock.now()) && runner.has_lost_a_port();
-    drop(runner);
+    drop((runner, programs));
     Ok(Outcome { lost_ports, ..node::run::end(&host) })
 }
 

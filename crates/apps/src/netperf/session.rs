@@ -7,6 +7,7 @@ use super::report::{self, Style};
 pub use super::sockets::Round;
 use super::sockets::Sockets;
 use super::{Options, PORT};
+use crate::slots::Limits;
 use crate::streams::Failure;
 use clock::Instant;
 use std::io::Write;
@@ -34,11 +35,22 @@ pub trait Asked {
     /// Where it listens, unless another L4 port is given.
     const PORT: u16;
 
+    /// Connections at a time, unless another number is given.
+    const CONNECTIONS: usize;
+
     /// Makes it, at `at`; L4 port 0 picks one. Says which it has.
     ///
     /// # Errors
     /// The address is taken.
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Self::End<S>, u16), Failure>;
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Self::End<S>, u16), Failure>;
+
+    /// Opens it for one near end, which may have all of [`Asked::CONNECTIONS`].
+    ///
+    /// # Errors
+    /// As [`Asked::open`].
+    fn open_for_one<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Self::End<S>, u16), Failure> {
+        Self::open(sockets, at, Limits::shared_by_one(Self::CONNECTIONS))
+    }
 }
 
 /// Something that two ends do, whatever is between them.
@@ -62,8 +74,10 @@ impl Asked for Netserver {
 
     const PORT: u16 = PORT;
 
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Far<S>, u16), Failure> {
-        let far = Far::open(sockets, at)?;
+    const CONNECTIONS: usize = 64;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Far<S>, u16), Failure> {
+        let far = Far::open(sockets, at, limits)?;
         let port = far.port(sockets)?;
         Ok((far, port))
     }

@@ -84,7 +84,7 @@ pub trait Sockets {
     ///
     /// # Errors
     /// `Again`, `NoRoom`.
-    fn accept(&mut self, listener: Self::Fd) -> Result<Self::Fd, Failure>;
+    fn accept(&mut self, listener: Self::Fd) -> Result<(Self::Fd, SocketAddr), Failure>;
 
     /// Begins to connect; [`Sockets::connected`] says how it went.
     ///

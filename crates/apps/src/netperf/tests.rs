@@ -3,8 +3,9 @@ use super::far::Far;
 use super::near::Near;
 use super::ours::{OurSockets, Rest};
 use super::report::{self, Style};
-use super::sockets::{Pace, Sockets};
+use super::sockets::{Pace, Setup, Sockets};
 use super::*;
+use crate::slots::Limits;
 use clock::{Clock, Instant, Strategy};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -12,6 +13,8 @@ use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
 use std::net::{Ipv4Addr, SocketAddr};
+
+const LIMITS: Limits = Limits { most: 3, per_peer: 2 };
 
 fn host(n: u8, port: &str, pairs: &Pairs) -> Host<Up> {
     let config = HostConfig { name: format!("np{n}"), ..HostConfig::default() };
@@ -26,7 +29,7 @@ fn over(port: &str, options: &[Options]) -> Vec<anyhow::Result<Outcome>> {
     let pairs = Pairs::new();
     let hosts = [host(1, port, &pairs), host(2, port, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
-    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).unwrap();
+    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), LIMITS).unwrap();
     let mut found = Vec::new();
     for options in options {
         let round = |sockets: &mut OurSockets<'_, Up>, pace| {
@@ -132,11 +135,11 @@ fn silent<'h>(
         near.step(Pace::Go);
         let now = there.step(Pace::Go);
         far.turn(there, now);
-        if far.has_company() {
+        if far.near_ends() == 1 {
             break;
         }
     }
-    assert!(far.has_company());
+    assert!(far.near_ends() == 1);
     fd
 }
 
@@ -145,13 +148,13 @@ fn whoever_says_nothing_is_given_up() {
     let pairs = Pairs::new();
     let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
-    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).unwrap();
+    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), LIMITS).unwrap();
     assert_eq!(far.next_timer(), None);
     // He connects, and no more.
     silent(&mut near, &mut there, &mut far);
     let at = far.next_timer().unwrap();
-    assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.has_company());
-    assert!(far.turn(&mut there, at) && !far.has_company());
+    assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.near_ends() == 1);
+    assert!(far.turn(&mut there, at) && far.near_ends() == 0);
     assert_eq!(far.next_timer(), None);
     // He asks for a test of two seconds, and loses his power.
     let mut talk = control::Talk::new(silent(&mut near, &mut there, &mut far));
@@ -178,8 +181,8 @@ fn whoever_says_nothing_is_given_up() {
     assert!(matches!(said, control::Say::Ready(_)), "{said:?}");
     let (now, at) = (there.now(), far.next_timer().unwrap());
     assert!((Duration::from_secs(40)..=Duration::from_secs(42)).contains(&at.since(now)), "{:?}", at.since(now));
-    assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.has_company());
-    assert!(far.turn(&mut there, at) && !far.has_company());
+    assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.near_ends() == 1);
+    assert!(far.turn(&mut there, at) && far.near_ends() == 0);
     // The next one is served.
     let round = |sockets: &mut OurSockets<'_, Up>, pace| {
         let now = there.step(pace);
@@ -188,6 +191,70 @@ fn whoever_says_nothing_is_given_up() {
     };
     let to = SocketAddr::from(([10, 0, 0, 2], PORT));
     assert_eq!(Near::new(&mut near, round, |_| ()).run(to, &counted(Test::TcpRr, 10)).unwrap().messages, 10);
+}
+
+/// One address has two places of three; with all taken the near end idle for longest gives way, and others
+/// measure meanwhile.
+#[test]
+fn near_ends_have_limits_and_the_idle_one_gives_way() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
+    let alias = inet::iface::IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, 3), len: 24 };
+    hosts[0].stack.add_addr(hosts[0].cx(), hosts[0].ports()[0].iface, alias).unwrap();
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let at = SocketAddr::from(([10, 0, 0, 2], PORT));
+    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), LIMITS).unwrap();
+    let mut open = |near: &mut OurSockets<'_, Up>, far: &mut Far<_>, from: u8, later: u64| {
+        let setup = Setup { from: Some(Ipv4Addr::new(10, 0, 0, from)), ..Setup::default() };
+        let fd = near.connect(at, &setup).unwrap();
+        let (ends, refused, evicted) = (far.near_ends(), far.refused, far.evicted);
+        for _ in 0..1000 {
+            near.step(Pace::Go);
+            let now = there.step(Pace::Go);
+            far.turn(&mut there, now.after(Duration::from_millis(later)));
+            if (far.near_ends(), far.refused, far.evicted) != (ends, refused, evicted) {
+                break;
+            }
+        }
+        fd
+    };
+    let state = |far: &Far<OurSockets<'_, Up>>| (far.near_ends(), far.refused, far.evicted);
+    open(&mut near, &mut far, 1, 0);
+    open(&mut near, &mut far, 1, 10);
+    assert_eq!(state(&far), (2, 0, 0));
+    open(&mut near, &mut far, 1, 20);
+    assert_eq!(state(&far), (2, 1, 0), "two of one address");
+    open(&mut near, &mut far, 3, 30);
+    assert_eq!(state(&far), (3, 1, 0));
+    open(&mut near, &mut far, 3, 500);
+    assert_eq!(state(&far), (3, 2, 0), "all of them are in use: none is idle for a second");
+    open(&mut near, &mut far, 3, 1_100);
+    assert_eq!(state(&far), (3, 2, 1), "the first gave way");
+    let round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        let now = there.step(pace);
+        far.turn(&mut there, now);
+        sockets.step(pace)
+    };
+    let why = Near::new(&mut near, round, |_| ()).run(at, &counted(Test::TcpRr, 10)).unwrap_err();
+    assert_eq!(why.to_string(), "the far end refuses: as many near ends as there may be: 3, 2 of an address");
+}
+
+/// A near end that holds a test keeps no other from its own.
+#[test]
+fn several_near_ends_are_served_at_a_time() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), LIMITS).unwrap();
+    silent(&mut near, &mut there, &mut far);
+    let round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        let now = there.step(pace);
+        far.turn(&mut there, now);
+        sockets.step(pace)
+    };
+    let to = SocketAddr::from(([10, 0, 0, 2], PORT));
+    assert_eq!(Near::new(&mut near, round, |_| ()).run(to, &counted(Test::TcpRr, 10)).unwrap().messages, 10);
+    assert_eq!((far.near_ends(), far.tests), (1, 1));
 }
 
 #[test]

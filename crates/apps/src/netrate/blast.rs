@@ -4,6 +4,7 @@
 use super::{Kind, Out, Services, stamp, wall};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits};
+use crate::slots::Limits;
 use crate::streams::Failure;
 use clock::{Duration, Instant};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -153,7 +154,9 @@ impl Asked for Netreceive {
 
     const PORT: u16 = AT;
 
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
-        Services::open(sockets, at, Kind::TakeDatagrams)
+    const CONNECTIONS: usize = 0;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Services<S>, u16), Failure> {
+        Services::open(sockets, at, Kind::TakeDatagrams, limits)
     }
 }

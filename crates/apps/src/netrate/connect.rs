@@ -3,6 +3,7 @@
 use super::{Kind, Out, Services};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits, connect};
+use crate::slots::Limits;
 use crate::span::{Span, Took};
 use crate::streams::Failure;
 use clock::Duration;
@@ -74,7 +75,9 @@ impl Asked for Tcpreceive {
 
     const PORT: u16 = AT;
 
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
-        Services::open(sockets, at, Kind::EchoOne)
+    const CONNECTIONS: usize = 1;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Services<S>, u16), Failure> {
+        Services::open(sockets, at, Kind::EchoOne, limits)
     }
 }

@@ -9,6 +9,7 @@ use crate::http::{Config, Http};
 use crate::load::Hosted;
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
+use crate::slots::Limits;
 use crate::span::{Span, Took};
 use crate::streams::Failure;
 use clock::Duration;
@@ -225,8 +226,12 @@ impl Asked for Httpd {
 
     const PORT: u16 = AT;
 
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Hosted<Http, S>, u16), Failure> {
-        Hosted::open(sockets, at, Http::new(Config::new(Root::devices())))
+    const CONNECTIONS: usize = 1024;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Hosted<Http, S>, u16), Failure> {
+        let Limits { most, per_peer } = limits;
+        let config = Config { conns_max: most, conns_per_peer: per_peer, ..Config::new(Root::devices()) };
+        Hosted::open(sockets, at, Http::new(config))
     }
 }
 

@@ -7,6 +7,7 @@
 use super::{Kind, Out, Services};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits, connect, wait};
+use crate::slots::Limits;
 use crate::streams::Failure;
 use anyhow::Context;
 use clock::{Duration, Instant};
@@ -144,7 +145,9 @@ impl Asked for Partner {
 
     const PORT: u16 = AT;
 
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
-        Services::open(sockets, at, Kind::EchoAll)
+    const CONNECTIONS: usize = super::services::CONNS_MAX;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Services<S>, u16), Failure> {
+        Services::open(sockets, at, Kind::EchoAll, limits)
     }
 }

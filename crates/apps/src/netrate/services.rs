@@ -2,12 +2,13 @@
 
 use crate::netperf::session::Turn;
 use crate::netperf::sockets::{Setup, Sockets, Waits};
+use crate::slots::{Connection, Limits, Room, room};
 use crate::streams::Failure;
 use clock::Instant;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Connections at a time; who comes later waits in the listener's queue.
-const CONNS_MAX: usize = 1024;
+/// Connections at a time, unless told otherwise.
+pub(super) const CONNS_MAX: usize = 1024;
 /// Bytes read at a time.
 const CHUNK: usize = 64 << 10;
 /// Calls of a turn, for each socket.
@@ -18,7 +19,7 @@ const RECV_BUFFER: usize = 128 << 10;
 /// What is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// `tcpreceive`: connections, one at a time, echoed.
+    /// `tcpreceive`: connections, usually one at a time, echoed.
     EchoOne,
     /// `netreceive`: datagrams, taken.
     TakeDatagrams,
@@ -38,12 +39,25 @@ impl Kind {
 struct Conn<F> {
     fd: F,
     unsent: Vec<u8>,
+    peer: IpAddr,
+    moved: Instant,
+}
+
+impl<F> Connection for Conn<F> {
+    fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    fn moved(&self) -> Instant {
+        self.moved
+    }
 }
 
 /// A far end.
 #[derive(Debug)]
 pub struct Services<S: Sockets> {
     kind: Kind,
+    limits: Limits,
     listeners: Vec<S::Fd>,
     datagrams: Option<S::Fd>,
     conns: Vec<Conn<S::Fd>>,
@@ -52,6 +66,10 @@ pub struct Services<S: Sockets> {
     pub received: u64,
     /// Connections that came to their end.
     pub served: u64,
+    /// Connections that were closed at once, since their peer had as many as it may have.
+    pub refused: u64,
+    /// Connections that gave way to others after having been idle for longest.
+    pub evicted: u64,
 }
 
 impl<S: Sockets> Services<S> {
@@ -59,7 +77,7 @@ impl<S: Sockets> Services<S> {
     ///
     /// # Errors
     /// The address is taken.
-    pub fn open(sockets: &mut S, at: SocketAddr, kind: Kind) -> Result<(Services<S>, u16), Failure> {
+    pub fn open(sockets: &mut S, at: SocketAddr, kind: Kind, limits: Limits) -> Result<(Services<S>, u16), Failure> {
         let (mut listeners, mut datagrams, mut at) = (Vec::new(), None, at);
         if kind != Kind::TakeDatagrams {
             // With datagrams beside it no call may wait: the other's would not be heard.
@@ -76,15 +94,24 @@ impl<S: Sockets> Services<S> {
             datagrams = Some(fd);
         }
         let (conns, buffer) = (Vec::new(), vec![0; CHUNK]);
-        Ok((Services { kind, listeners, datagrams, conns, buffer, received: 0, served: 0 }, at.port()))
+        let (received, served, refused, evicted) = (0, 0, 0, 0);
+        let services =
+            Services { kind, limits, listeners, datagrams, conns, buffer, received, served, refused, evicted };
+        Ok((services, at.port()))
     }
 
     /// [`Services::open`] with `more` listeners at the L4 ports that follow.
     ///
     /// # Errors
     /// One of the addresses is taken.
-    pub fn open_several(sockets: &mut S, at: SocketAddr, kind: Kind, more: u16) -> Result<(Services<S>, u16), Failure> {
-        let (mut services, port) = Services::open(sockets, at, kind)?;
+    pub fn open_several(
+        sockets: &mut S,
+        at: SocketAddr,
+        kind: Kind,
+        more: u16,
+        limits: Limits,
+    ) -> Result<(Services<S>, u16), Failure> {
+        let (mut services, port) = Services::open(sockets, at, kind, limits)?;
         let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
         for next in 1..=more {
             let next = port.checked_add(next).ok_or(Failure::InUse);
@@ -99,29 +126,59 @@ impl<S: Sockets> Services<S> {
         Ok((services, port))
     }
 
-    fn accept(&mut self, sockets: &mut S) -> bool {
-        let most = if self.kind == Kind::EchoOne { 1 } else { CONNS_MAX };
+    /// What there is for another connection of `peer`; `None`: of any.
+    fn room(&self, peer: Option<IpAddr>, now: Instant) -> Room {
+        let numbered = self.conns.iter().enumerate().map(|(at, conn)| (at as u32, conn));
+        let Limits { most, per_peer } = self.limits;
+        match peer {
+            Some(peer) => room(numbered, (most, per_peer), peer, now),
+            None => room(numbered, (most, most), Ipv4Addr::UNSPECIFIED.into(), now),
+        }
+    }
+
+    /// Accepts what waits at the listeners. With all places taken, a connection waits in a listener's queue
+    /// until another one has been idle for [`crate::slots::IDLE_MIN`], which then gives way.
+    fn accept(&mut self, sockets: &mut S, now: Instant) -> bool {
         let mut came = false;
-        for listener in &self.listeners {
-            if self.conns.len() >= most {
+        for at in 0..self.listeners.len() {
+            let is_full = self.conns.len() >= self.limits.most;
+            if is_full && self.room(None, now) == Room::None {
                 break;
             }
-            // Else nobody waits, or it was gone already.
-            if let Ok(fd) = sockets.accept(*listener) {
-                self.conns.push(Conn { fd, unsent: Vec::new() });
-                came = true;
+            // Else no connection waits, or it was reset meanwhile.
+            let Some(Ok((fd, peer))) = self.listeners.get(at).map(|listener| sockets.accept(*listener)) else {
+                continue;
+            };
+            came = true;
+            let peer = peer.ip();
+            if is_full || self.conns.len() >= self.limits.per_peer {
+                match self.room(Some(peer), now) {
+                    Room::Free => {}
+                    Room::Of(old) => {
+                        sockets.close(self.conns.swap_remove(old as usize).fd);
+                        self.evicted += 1;
+                    }
+                    Room::None => {
+                        sockets.close(fd);
+                        self.refused += 1;
+                        continue;
+                    }
+                }
             }
+            self.conns.push(Conn { fd, unsent: Vec::new(), peer, moved: now });
         }
         came
     }
 
     /// A turn of each connection; whether something was done.
-    fn serve(&mut self, sockets: &mut S) -> bool {
+    fn serve(&mut self, sockets: &mut S, now: Instant) -> bool {
         let (kind, buffer) = (self.kind, self.buffer.as_mut_slice());
         let (mut busy, served) = (false, &mut self.served);
         self.conns.retain_mut(|conn| {
             let done = conn.turn(sockets, kind, buffer);
-            busy |= done != Err(Failure::Again);
+            if done != Err(Failure::Again) {
+                (busy, conn.moved) = (true, now);
+            }
             let over = matches!(done, Err(why) if why != Failure::Again);
             if over {
                 sockets.close(conn.fd);
@@ -172,15 +229,15 @@ impl<F: Copy> Conn<F> {
 }
 
 impl<S: Sockets> Turn<S> for Services<S> {
-    fn turn(&mut self, sockets: &mut S, _now: Instant) -> bool {
-        let mut busy = self.datagram(sockets) | self.serve(sockets);
+    fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
+        let mut busy = self.datagram(sockets) | self.serve(sockets, now);
         // Who is done makes room for the next in the same turn: else two turns a connection, and whoever connects once a turn
         // fills the listener's queue.
         for _ in 0..QUANTUM {
-            if !self.accept(sockets) {
+            if !self.accept(sockets, now) {
                 break;
             }
-            self.serve(sockets);
+            self.serve(sockets, now);
             busy = true;
         }
         busy

@@ -6,6 +6,7 @@
 use super::{Kind, Out, Services, warm_up};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
+use crate::slots::Limits;
 use crate::streams::Failure;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -178,14 +179,16 @@ impl Asked for TcppServer {
 
     const PORT: u16 = AT;
 
-    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
+    const CONNECTIONS: usize = super::services::CONNS_MAX;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Services<S>, u16), Failure> {
         if at.port() != 0 {
-            return Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1);
+            return Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1, limits);
         }
         // Below those that the system picks: there so many in a row are seldom free, behind others' connections.
         let bases = (0..TRIES).map(|n| AT + n * SETS_MAX);
         let mut tried = bases.map(|base| {
-            Services::open_several(sockets, SocketAddr::new(at.ip(), base), Kind::TakeStreams, SETS_MAX - 1)
+            Services::open_several(sockets, SocketAddr::new(at.ip(), base), Kind::TakeStreams, SETS_MAX - 1, limits)
         });
         tried.find(|opened| !matches!(opened, Err(Failure::InUse))).unwrap_or(Err(Failure::InUse))
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::netperf::ours::{OurSockets, Rest};
 use crate::netperf::session::{Asked, Play, Turn};
 use crate::netperf::sockets::{Pace, Setup, Sockets};
+use crate::slots::Limits;
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -27,7 +28,7 @@ where
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
     let (mut far, port) =
-        <P::Far>::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, <P::Far>::PORT))).unwrap();
+        <P::Far>::open_for_one(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, <P::Far>::PORT))).unwrap();
     let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
         let now = there.step(pace);
         far.turn(&mut there, now);
@@ -56,13 +57,42 @@ fn tcpconnect_counts_connections() {
     assert!(lines.len() == 2 && lines[0].ends_with(" count") && lines[1].ends_with(" connections/second"), "{lines:?}");
 }
 
+/// One address has two connections of three; with all taken a connection waits in the listener's queue until another
+/// one has been idle for a second, which then gives way.
+#[test]
+fn connections_have_limits_and_the_idle_one_gives_way() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let alias = IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, 3), len: 24 };
+    hosts[0].stack.add_addr(hosts[0].cx(), hosts[0].ports()[0].iface, alias).unwrap();
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let limits = Limits { most: 3, per_peer: 2 };
+    let (mut far, port) =
+        Services::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), Kind::TakeStreams, limits).unwrap();
+    let mut connect = |from: u8, later: u64| {
+        let setup = Setup { from: Some(Ipv4Addr::new(10, 0, 0, from)), ..Setup::default() };
+        near.connect(SocketAddr::from(([10, 0, 0, 2], port)), &setup).unwrap();
+        for _ in 0..100 {
+            near.step(Pace::Go);
+            let now = there.step(Pace::Go);
+            far.turn(&mut there, now.after(Duration::from_millis(later)));
+        }
+        (far.served, far.refused, far.evicted)
+    };
+    assert_eq!((connect(1, 0), connect(1, 10)), ((0, 0, 0), (0, 0, 0)));
+    assert_eq!(connect(1, 20), (0, 1, 0), "two of one address");
+    assert_eq!(connect(3, 30), (0, 1, 0));
+    assert_eq!(connect(3, 500), (0, 1, 0), "it waits: none has been idle for a second");
+    assert_eq!(connect(3, 1_100), (0, 2, 1), "the one that waited has the place of the first; a third of it has none");
+}
+
 /// Who comes while the one before has not left: the listener's queue does not grow by one for two.
 #[test]
 fn all_who_came_and_left_are_served_in_one_turn() {
     let pairs = Pairs::new();
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
-    let (mut far, port) = Tcpreceive::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
+    let (mut far, port) = Tcpreceive::open_for_one(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     for _ in 0..10 {
         let fd = near.connect(SocketAddr::from(([10, 0, 0, 2], port)), &Setup::default()).unwrap();
         for _ in 0..10 {
@@ -176,7 +206,8 @@ fn tcpp_has_sets_and_addresses_and_tells_of_processors() {
         hosts[0].stack.add_addr(hosts[0].cx(), eth, IfaceAddr { addr: *addr, len: 24 }).unwrap();
     }
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
-    let (mut far, port) = TcppServer::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 10_000))).unwrap();
+    let (mut far, port) =
+        TcppServer::open_for_one(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 10_000))).unwrap();
     let mut seen = std::collections::BTreeSet::new();
     let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
         let now = there.step(pace);

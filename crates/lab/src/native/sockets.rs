@@ -179,15 +179,15 @@ impl Sockets for KernelSockets {
         Ok(self.keep(Sock::Listener(listener, *setup)))
     }
 
-    fn accept(&mut self, listener: usize) -> Result<usize, Failure> {
+    fn accept(&mut self, listener: usize) -> Result<(usize, SocketAddr), Failure> {
         let Sock::Listener(socket, setup) = self.sock(listener)? else { return Err(Failure::Invalid) };
         if self.waits(setup) {
             // What is not readable is found out by accept.
             let _ = dispatch::wait_readable(&[socket.as_fd()], Some(MOMENT));
         }
-        let (stream, _) = socket.accept().map_err(failure)?;
+        let (stream, peer) = socket.accept().map_err(failure)?;
         self.set_up(&stream, setup).map_err(failure)?;
-        Ok(self.keep(Sock::Stream(stream, self.fresh)))
+        Ok((self.keep(Sock::Stream(stream, self.fresh)), peer))
     }
 
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<usize, Failure> {

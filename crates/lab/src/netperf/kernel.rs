@@ -6,6 +6,7 @@ use anyhow::Context;
 use apps::netperf::ours::{OurSockets, Rest};
 use apps::netperf::session::{Asked, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
+use apps::slots::Limits;
 use lock::Up;
 use port::Pairs;
 use port::os::netlink::Netlink;
@@ -63,7 +64,7 @@ pub(super) fn together<P: Play>(
     listen: SocketAddr,
     at: impl Fn(u16) -> SocketAddr,
 ) -> anyhow::Result<()> {
-    let (mut end, port) = <P::Far>::open(&mut there, listen).context("the far end")?;
+    let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("the far end")?;
     let mut round = |here: &mut KernelSockets, pace| {
         let now = there.latest();
         end.turn(&mut there, now);
@@ -94,9 +95,9 @@ pub(super) fn native_apart<P: Play>(play: &mut P) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// The port is taken.
-pub fn serve_native<A: Asked>(port: u16, ready: impl FnOnce()) -> anyhow::Result<()> {
+pub fn serve_native<A: Asked>(port: u16, limits: Limits, ready: impl FnOnce()) -> anyhow::Result<()> {
     let mut sockets = KernelSockets::new(Calls::Wait);
-    let (mut end, _) = A::open(&mut sockets, any(port)).with_context(|| format!("L4 port {port}"))?;
+    let (mut end, _) = A::open(&mut sockets, any(port), limits).with_context(|| format!("L4 port {port}"))?;
     ready();
     let mut pace = Pace::Go;
     while !dispatch::stop_requested() {

@@ -68,7 +68,7 @@ impl Shape {
         let others = numbered.filter(|(at, _)| ![self.near, self.far].contains(at));
         let between: Vec<&Host<Up>> = others.map(|(_, host)| host).collect();
         let mut there = OurSockets::new(far, Rest::Never);
-        let (mut end, port) = <P::Far>::open(&mut there, usual::<P::Far>()).context("the far end")?;
+        let (mut end, port) = <P::Far>::open_for_one(&mut there, usual::<P::Far>()).context("the far end")?;
         let mut here = OurSockets::new(near, Rest::Never);
         let mut round = |here: &mut OurSockets<'_, Up>, pace| {
             // In the file's order, and backwards: a packet passes a row of routers in one round.

@@ -292,8 +292,8 @@ pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
 
 /// The keys of a `[[host.service]]`.
 pub const SERVICE: &[Key<ServiceConfig>] = &[
-    key("kind", "What it does: echo or discard over UDP, iperf3 or netserver.", |c, v| {
-        put(&mut c.kind, text(v, ServiceKind::WORDS))
+    key("kind", "What it does: echo and discard are over UDP.", |c, v| {
+        put(&mut c.kind, text(v, ServiceKind::EXPECTED))
     }),
     key("port", "Its L4 port; the usual one if not given.", |c, v| put(&mut c.port, number(v, 1, 65_535).map(L4Port))),
 ];

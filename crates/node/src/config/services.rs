@@ -4,57 +4,79 @@ use std::fmt;
 use std::str::FromStr;
 use wire::L4Port;
 
-/// Something that a host does for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ServiceKind {
+macro_rules! service_kinds {
+    ($(#[$first_doc:meta])* $first:ident = ($first_word:literal, $first_port:literal, $first_over:ident);
+     $($(#[$doc:meta])* $kind:ident = ($word:literal, $port:literal, $over:ident);)*) => {
+        /// A service of a host: a value of `kind` in a file and of `--service`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+        pub enum ServiceKind {
+            $(#[$first_doc])*
+            #[default]
+            $first,
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl ServiceKind {
+            /// All kinds.
+            pub const ALL: &[ServiceKind] = &[ServiceKind::$first, $(ServiceKind::$kind,)*];
+            /// The words of all kinds.
+            pub const WORDS: &str = concat!($first_word, $(", ", $word,)*);
+            /// What is expected where a kind stands.
+            pub(super) const EXPECTED: &str = concat!("one of ", $first_word, $(", ", $word,)*);
+
+            /// (word, usual L4 port, transport).
+            const fn facts(self) -> (&'static str, u16, Over) {
+                match self {
+                    ServiceKind::$first => ($first_word, $first_port, Over::$first_over),
+                    $(ServiceKind::$kind => ($word, $port, Over::$over),)*
+                }
+            }
+        }
+    };
+}
+
+/// Transport of a service.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// Datagrams: `node` serves it ([`crate::service`]).
+    Udp,
+    /// Streams: a program serves it ([`crate::run::Programs`]).
+    Tcp,
+}
+
+service_kinds! {
     /// Sends each datagram back (RFC 862).
-    #[default]
-    Echo,
-    /// Reads datagrams and forgets them (RFC 863).
-    Discard,
-    /// The end that iperf3's clients measure against.
-    Iperf3,
-    /// The end that `linerate netperf` asks.
-    Netserver,
+    Echo = ("echo", 7, Udp);
+    /// Reads and discards datagrams (RFC 863).
+    Discard = ("discard", 9, Udp);
+    /// The server of iperf3's clients.
+    Iperf3 = ("iperf3", 5201, Tcp);
+    /// The far end of `linerate netperf`.
+    Netserver = ("netserver", 12_865, Tcp);
 }
 
 impl ServiceKind {
-    const ALL: [ServiceKind; 4] =
-        [ServiceKind::Echo, ServiceKind::Discard, ServiceKind::Iperf3, ServiceKind::Netserver];
-    /// What is expected where a kind stands.
-    pub(super) const WORDS: &str = "echo or discard, iperf3 or netserver";
-
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            ServiceKind::Echo => "echo",
-            ServiceKind::Discard => "discard",
-            ServiceKind::Iperf3 => "iperf3",
-            ServiceKind::Netserver => "netserver",
-        }
+        self.facts().0
     }
 
-    /// Its usual L4 port: RFC 862's, RFC 863's, and those of the programs of these names.
+    /// Returns its usual L4 port: RFC 862's, RFC 863's, and those of the programs of these names.
     pub fn usual_port(self) -> L4Port {
-        L4Port(match self {
-            ServiceKind::Echo => 7,
-            ServiceKind::Discard => 9,
-            ServiceKind::Iperf3 => 5201,
-            ServiceKind::Netserver => 12_865,
-        })
+        L4Port(self.facts().1)
     }
 
-    /// Is it one of the small ones over UDP, which `node` serves itself? The others are programs: [`crate::run::Programs`].
+    /// Returns whether it is one of the small services over UDP, which `node` serves itself.
     pub fn is_datagrams(self) -> bool {
-        matches!(self, ServiceKind::Echo | ServiceKind::Discard)
+        self.facts().2 == Over::Udp
     }
 }
 
 impl FromStr for ServiceKind {
     type Err = String;
     fn from_str(word: &str) -> Result<ServiceKind, String> {
-        let found = ServiceKind::ALL.into_iter().find(|kind| kind.word() == word);
-        found.ok_or_else(|| format!("expected {}", ServiceKind::WORDS))
+        let found = ServiceKind::ALL.iter().copied().find(|kind| kind.word() == word);
+        found.ok_or_else(|| format!("expected {}", ServiceKind::EXPECTED))
     }
 }
 
@@ -78,7 +100,7 @@ impl FromStr for ServiceConfig {
     /// `echo`, `echo:7007`.
     fn from_str(text: &str) -> Result<ServiceConfig, String> {
         let (kind, port) = text.split_once(':').map_or((text, None), |(kind, port)| (kind, Some(port)));
-        let bad = || format!("expected {}, and a port as in echo:7", ServiceKind::WORDS);
+        let bad = || format!("expected {}, and a port as in echo:7", ServiceKind::EXPECTED);
         let kind: ServiceKind = kind.parse().map_err(|_| bad())?;
         let given = port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)).transpose()?;
         Ok(ServiceConfig { kind, port: given.map_or(kind.usual_port(), L4Port) })

@@ -77,7 +77,7 @@ fn services_know_their_ports() {
     assert_eq!(host.services, [ServiceConfig { kind: ServiceKind::Discard, port: L4Port(9) }]);
     assert_eq!("echo:7007".parse(), Ok(ServiceConfig { kind: ServiceKind::Echo, port: L4Port(7007) }));
     assert!("echo:0".parse::<ServiceConfig>().is_err());
-    assert!("chargen".parse::<ServiceConfig>().unwrap_err().contains("echo or discard"));
+    assert!("chargen".parse::<ServiceConfig>().unwrap_err().contains("one of echo, discard, "));
 }
 
 #[test]

@@ -46,13 +46,24 @@ impl Programs for NoPrograms {
     }
 }
 
-/// The programs of one host.
+/// The programs of one host: every loop around a host with services runs them beside its [`Runner`].
+///
+/// [`Runner`]: super::Runner
 #[derive(Default)]
-pub(super) struct Running<'h>(Vec<Box<dyn Program + 'h>>);
+pub struct Running<'h>(Vec<Box<dyn Program + 'h>>);
+
+impl std::fmt::Debug for Running<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Running").field(&self.0.len()).finish()
+    }
+}
 
 impl<'h> Running<'h> {
     /// Opens those of `services` that are programs.
-    pub(super) fn open<L: Locks, P: Programs>(
+    ///
+    /// # Errors
+    /// The service that cannot be opened, and why.
+    pub fn open<L: Locks, P: Programs>(
         programs: &P,
         host: &'h Host<L>,
         services: &[ServiceConfig],
@@ -62,8 +73,8 @@ impl<'h> Running<'h> {
         own.map(open).collect::<Result<Vec<_>, _>>().map(Running)
     }
 
-    /// A turn of each; says how much was done.
-    pub(super) fn turn<L: Locks>(&mut self, host: &Host<L>) -> usize {
+    /// Gives each a turn; returns how much was done.
+    pub fn turn<L: Locks>(&mut self, host: &Host<L>) -> usize {
         let Running(programs) = self;
         if programs.is_empty() {
             return 0;
@@ -72,21 +83,21 @@ impl<'h> Running<'h> {
         programs.iter_mut().map(|program| program.turn(now)).sum()
     }
 
-    /// How long the host may sleep for them, at most `idle`.
-    pub(super) fn patience(&self, now: impl FnOnce() -> Instant, idle: Duration) -> Duration {
+    /// Returns how long the host may sleep for them, at most `idle`.
+    pub fn patience(&self, now: impl FnOnce() -> Instant, idle: Duration) -> Duration {
         let next = self.0.iter().filter_map(|program| program.next_timer()).min();
         next.map_or(idle, |next| next.since(now()).min(idle))
     }
 
-    /// Tells what they have to tell, line by line.
-    pub(super) fn tell(&mut self, notice: &mut dyn FnMut(&str)) {
+    /// Passes their output to `notice`, line by line.
+    pub fn tell(&mut self, notice: &mut dyn FnMut(&str)) {
         for program in &mut self.0 {
             program.take_output().lines().for_each(&mut *notice);
         }
     }
 
-    /// Ends all.
-    pub(super) fn end(&mut self) {
+    /// Ends all of them.
+    pub fn end(&mut self) {
         self.0.iter_mut().for_each(|program| program.end());
     }
 }
