@@ -362,7 +362,7 @@ if let Problem::Unreachable { code, .. } = cause.problem() {
             None => None,
         };
         if written.is_none() {
-            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
         }
         // From the address that was spoken to, if it is ours; else from where the answer leaves.
         let src = self.is_local(cx, header.dst).then_some(header.dst);

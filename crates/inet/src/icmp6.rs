@@ -174,7 +174,7 @@ impl<L: Locks> Stack<L> {
             None => None,
         };
         if written.is_none() {
-            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
         }
         let mut out = self.reply_to6(header.src, Proto::IPV6_ICMP, iface);
         out.src = Some(src);

@@ -72,7 +72,7 @@ impl<L: Locks> Stack<L> {
         let src = iface.link_local6(cx).unwrap_or(Ipv6Addr::UNSPECIFIED);
         let report = mld::report(src, kind, groups);
         if frame.extend(&ROUTER_ALERT).and_then(|()| frame.extend(&report)).is_none() {
-            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
         }
         let out = Outgoing6::new(ip6::ALL_MLD2_ROUTERS, Proto::HOP_BY_HOP, 1);
         let out = Outgoing6 { src: Some(src), iface: Some(iface.id), ..out };

@@ -177,7 +177,9 @@ impl<L: Locks> Stack<L> {
         let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts that it is empty
         let mac = (iface.kind == IfaceKind::Ethernet).then_some(iface.mac);
         let written = frame.append(nd::NEIGHBOR_LEN).and_then(|room| emit(mac, room));
-        let Some(len) = written else { return self.drop_frame(cx, frame, DropReason::TxNoPort) };
+        let Some(len) = written else {
+            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+        };
         frame.truncate(len);
         let out = Outgoing6 { src: Some(src), iface: Some(iface.id), ..Outgoing6::new(dst, Proto::IPV6_ICMP, HOPS) };
         let _ = self.ip6_output(cx, frame, &out); // counted there

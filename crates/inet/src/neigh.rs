@@ -301,7 +301,8 @@ impl<A: Address> Table<A> {
     /// Adds a packet to those that wait in an Incomplete entry, within the bounds of the entry and of the table.
     fn hold(&mut self, key: (IfaceId, A), frame: Frame, rules: Rules, pool: &Pool) {
         let Some(entry) = self.entries.get_mut(&key) else {
-            return self.ended.push((frame, DropReason::NeighTimeout));
+            debug_assert!(false, "an entry that was found or made has gone");
+            return self.ended.push((frame, DropReason::Bug));
         };
         let overflow = if entry.pending.len() >= rules.hold { entry.pending.pop_front() } else { None };
         entry.pending.push_back(frame);
@@ -327,6 +328,7 @@ impl<A: Address> Table<A> {
     fn drop_oldest(&mut self) -> bool {
         let Some(first) = self.asked.holding.first_entry() else { return false };
         let Some(entry) = self.entries.get_mut(first.get()) else {
+            debug_assert!(false, "a neighbor with packets has no entry");
             first.remove();
             return true;
         };
@@ -355,8 +357,13 @@ impl<A: Address> Table<A> {
 
     /// Removes the longest unresolved entry with its packets.
     fn displace(&mut self) -> bool {
-        let Some((_, &(_, (iface, addr)))) = self.asked.all.first_key_value() else { return false };
-        let Some(pending) = self.remove(iface, addr) else { return false };
+        let Some((serial, &(_, (iface, addr)))) = self.asked.all.first_key_value() else { return false };
+        let serial = *serial;
+        let Some(pending) = self.remove(iface, addr) else {
+            debug_assert!(false, "an unresolved neighbor has no entry");
+            self.asked.all.remove(&serial); // or it would be in the way of all others
+            return false;
+        };
         self.evicted += 1;
         self.ended.extend(pending.into_iter().map(|frame| (frame, DropReason::NeighDisplaced)));
         true

@@ -168,7 +168,8 @@ impl Bridge {
                 false
             }
             None => {
-                self.drops.bump(DropReason::BridgeOutFull);
+                debug_assert!(false, "port {to} has no burst");
+                self.drops.bump(DropReason::Bug);
                 false
             }
         }

@@ -21,7 +21,9 @@ impl<L: Locks> Stack<L> {
     pub(super) fn ip6_forward(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header) {
         match self.onward6(cx, from, &packet, header) {
             Ok((out, next)) => {
-                let _ = ip6::decrement_hop_limit(packet.bytes_mut()); // there was one more than 1
+                if ip6::decrement_hop_limit(packet.bytes_mut()).is_none() {
+                    return self.drop_as_bug(cx, packet, "a packet that is forwarded has a hop limit above 1");
+                }
                 self.count(cx).ip6.forwarded.bump();
                 self.send_to_neighbor6(cx, out, next, packet, AtOnce::Later);
             }

@@ -120,7 +120,7 @@ impl<L: Locks> Stack<L> {
         out: &Outgoing6,
     ) -> Result<(), OutputError> {
         let Some(room) = packet.push::<{ ip6::HEADER_LEN }>() else {
-            self.drop_frame(cx, packet, DropReason::TxNoPort);
+            self.drop_as_bug(cx, packet, "a frame that was made for a packet has no room for its headers");
             return Err(OutputError::TooBig(0));
         };
         header.emit(room);
@@ -163,7 +163,7 @@ impl<L: Locks> Stack<L> {
         }
         match packet.push::<{ eth::HEADER_LEN }>() {
             Some(room) => eth::Header { dst, src: iface.mac, ethertype: EtherType::IPV6 }.emit(room),
-            None => return self.drop_frame(cx, packet, DropReason::TxNoPort),
+            None => return self.drop_as_bug(cx, packet, "a packet for an iface has no room for its link header"),
         }
         self.stage(cx, iface, packet, at_once);
     }

@@ -93,7 +93,7 @@ impl<L: Locks> Stack<L> {
         }
         match packet.push::<{ eth::HEADER_LEN }>() {
             Some(room) => *room = iface.header_to(dst),
-            None => return self.drop_frame(cx, packet, DropReason::TxNoPort),
+            None => return self.drop_as_bug(cx, packet, "a packet for an iface has no room for its link header"),
         }
         self.stage(cx, iface, packet, at_once);
     }

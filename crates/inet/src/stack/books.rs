@@ -105,6 +105,15 @@ impl<L: Locks> Stack<L> {
         self.count(cx).drops.bump(DropReason::Bug);
     }
 
+    /// Drops a frame in a branch that no frame reaches, `what` being the reason: tests fail, and a release
+    /// build counts [`DropReason::Bug`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn drop_as_bug(&self, cx: Cx, frame: Frame, what: &'static str) {
+        debug_assert!(false, "{what}");
+        self.drop_frame(cx, frame, DropReason::Bug);
+    }
+
     /// The calling thread's counters.
     #[inline(always)]
     pub(crate) fn count(&self, cx: Cx) -> &Counters {

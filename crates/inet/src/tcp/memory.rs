@@ -266,11 +266,11 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else { return };
         if stream.tcb.state() != State::TimeWait && stream.stalls(cx.now) >= patience {
             self.count(cx).tcp_memory.orphans_stalled.bump();
-            self.tcp_give_up(cx, sock);
+            self.tcp_give_up(cx, sock, Failure::TimedOut);
         }
     }
 
-    fn tcp_give_up(&self, cx: Cx, sock: &mut Sock<L>) {
+    pub(super) fn tcp_give_up(&self, cx: Cx, sock: &mut Sock<L>, why: Failure) {
         let Kind::Stream(stream) = &mut sock.kind else { return };
         let reset = stream.tcb.abort(cx.now);
         let sent = stream.send.len();
@@ -280,7 +280,7 @@ impl<L: Locks> Stack<L> {
         if let Some(reset) = reset {
             self.tcp_answer(cx, sock, &reset);
         }
-        sock.error = Some(Failure::TimedOut);
+        sock.error = Some(why);
     }
 
     /// When memory has run out: forgets what is out of order, and gives up the connections that have stalled longest, until a
@@ -325,7 +325,7 @@ impl<L: Locks> Stack<L> {
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut() else { return };
         self.count(cx).tcp_memory.stalled.bump();
-        self.tcp_give_up(cx, sock);
+        self.tcp_give_up(cx, sock, Failure::TimedOut);
         sock.wake(cx, id);
         self.tcp_charge(sock);
         let over = self.tcp_settle(cx, id, sock, crate::stack::AtOnce::Later);

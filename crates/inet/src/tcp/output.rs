@@ -312,7 +312,7 @@ impl<L: Locks> Stack<L> {
         let sum = text_sum(partial, sum, &frame);
         let len = wire::tcp::HEADER_LEN + out.options.len();
         let Some(head) = frame.push_n(len) else {
-            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+            return self.drop_as_bug(cx, frame, "a frame that was made for a packet has no room for its headers");
         };
         write_header(head, ends, out);
         let total = len as u32 + out.text_len;

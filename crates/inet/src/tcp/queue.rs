@@ -495,8 +495,10 @@ impl OutOfOrder {
         }
     }
 
-    /// Moves the `len` bytes from number `at` on to the end of `queue`, and forgets all before their end.
-    pub fn take(&mut self, mut at: u64, len: u64, queue: &mut RecvQueue) {
+    /// Moves the `len` bytes from number `at` on to the end of `queue`, and forgets all before their end;
+    /// `false` if some of them are not here.
+    #[must_use]
+    pub fn take(&mut self, mut at: u64, len: u64, queue: &mut RecvQueue) -> bool {
         let end = at + len;
         while at < end {
             let until = (at / PAGE + 1) * PAGE;
@@ -504,11 +506,12 @@ impl OutOfOrder {
             let from = (at % PAGE) as usize;
             match self.pages.get(&(at / PAGE)).and_then(|page| page.get(from..from + n as usize)) {
                 Some(bytes) => queue.push_bytes(bytes),
-                None => return, // the core says they are here: not reached
+                None => return false,
             }
             at += n;
         }
         self.pages = self.pages.split_off(&(end / PAGE));
+        true
     }
 
     /// Bytes of memory.

@@ -30,9 +30,11 @@ pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
         _ => return Ok(()),
     };
     let marked = tos & !MASK | mark;
-    // The header is there: it was read above.
-    let _ = if six { ip6::set_traffic_class(inner, marked) } else { ip4::set_tos(inner, marked).map(drop) };
-    Ok(())
+    let written = if six { ip6::set_traffic_class(inner, marked) } else { ip4::set_tos(inner, marked).map(drop) };
+    written.ok_or_else(|| {
+        debug_assert!(false, "a header that was read can be written");
+        DropReason::Bug
+    })
 }
 
 #[cfg(test)]

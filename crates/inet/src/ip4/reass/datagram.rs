@@ -197,10 +197,17 @@ impl Datagram {
             };
             whole = moved;
         }
+        let mut is_whole = true;
         for piece in later {
             let frame = self.frames.get(usize::from(piece.slot)).and_then(Option::as_ref);
-            // Room for all of them was made sure of above.
-            let _ = frame.and_then(|frame| whole.extend(piece.payload(frame)));
+            is_whole &= frame.and_then(|frame| whole.extend(piece.payload(frame))).is_some();
+        }
+        if !is_whole {
+            debug_assert!(false, "a datagram that was given room for all of its pieces takes them");
+            if let Some(home) = self.frames.get_mut(usize::from(first.slot)) {
+                *home = Some(whole); // counted with the others
+            }
+            return Err(DropReason::Bug);
         }
         header.write(whole.bytes_mut());
         whole.mark_l3();

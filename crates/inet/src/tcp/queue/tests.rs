@@ -171,7 +171,7 @@ fn what_came_too_early_lies_in_order_when_its_turn_comes() {
             let (from, to) = ranges.swap_remove(chance(&mut state, ranges.len()));
             early.insert(from as u64, &bytes(from, to - from));
         }
-        early.take(0, len as u64, &mut queue);
+        assert!(early.take(0, len as u64, &mut queue));
         let mut all = vec![0; len + 1];
         assert_eq!(queue.read(&mut all), len, "seed {seed}");
         assert_eq!(all[..len], bytes(0, len), "seed {seed}");
@@ -183,4 +183,14 @@ fn what_came_too_early_lies_in_order_when_its_turn_comes() {
 fn what_a_queue_and_what_waits_in_it_take() {
     assert_eq!((size_of::<SendQueue>(), size_of::<RecvQueue>()), (48, 48));
     assert_eq!((size_of::<Piece>(), size_of::<Chunk>()), (24, 24));
+}
+
+/// Text that was acknowledged and is not here is reported: its reader must not get other bytes for it.
+#[test]
+fn missing_text_is_reported() {
+    let (mut early, mut queue) = (OutOfOrder::default(), RecvQueue::new(0));
+    early.insert(PAGE + 5, b"text");
+    assert!(early.take(PAGE + 5, 4, &mut queue));
+    assert!(!early.take(3 * PAGE, 4, &mut queue));
+    assert_eq!(queue.len(), 4);
 }
