@@ -9,7 +9,7 @@ mod run;
 
 pub use programs::Servers;
 pub use run::{Ended, RunError, run, run_at};
-pub(crate) use run::{PATIENCE, runner, stay_on_core};
+pub(crate) use run::{PATIENCE, enter, runner, stay_on_core};
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
 use clock::Instant;

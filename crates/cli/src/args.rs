@@ -22,6 +22,7 @@ use crate::netrate::NetrateArgs;
 use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, TapArgs};
 use crate::results::{GateArgs, ReportArgs};
 use crate::rfc2544::Rfc2544Args;
+use crate::sandbox::SandboxArgs;
 use apps::slots::Limits;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
@@ -105,7 +106,7 @@ pub enum Command {
     /// Run the hosts of a TOML file until Ctrl-C or until no port is left
     Up(UpArgs),
     /// Run one host made from flags until Ctrl-C or until no port is left
-    Host(HostArgs),
+    Host(Box<AloneArgs>),
     /// Run a learning bridge over ports, which may be text, or control a running one
     #[command(visible_alias = "switch")]
     Bridge(BridgeArgs),
@@ -270,18 +271,21 @@ pub struct UpArgs {
     /// Seed the random numbers of --sim
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sim")]
     pub seed: u64,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
 }
 
-/// `host`.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "\
+const HOST_HELP: &str = "\
 --addr, --mac, --mtu and --offload are about the --port before them. The host
 ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a
 capture read to its end: exit code 0; a device gone: 1); with --set stay=on it
 goes on without them.
 
 Example: a host that answers ping and echoes UDP on the kernel's tap0
-  linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7")]
+  linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7";
+
+/// A host from flags.
+#[derive(Args, Clone, Debug)]
 pub struct HostArgs {
     /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
     #[arg(long, value_name = "SPEC")]
@@ -328,6 +332,16 @@ fn service_help() -> String {
     format!("Run a service: {}; its port as in echo:7", node::config::ServiceKind::WORDS)
 }
 
+/// `host`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = HOST_HELP)]
+pub struct AloneArgs {
+    #[command(flatten)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+}
+
 /// A host as `host` makes it, with one application.
 #[derive(Args, Clone, Debug)]
 pub struct ServedArgs {
@@ -339,6 +353,8 @@ pub struct ServedArgs {
     pub gateway: Option<std::net::Ipv4Addr>,
     #[command(flatten)]
     pub host: HostArgs,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
 }
 
 /// The limit of a peer.

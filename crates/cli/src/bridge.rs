@@ -4,6 +4,7 @@ use crate::ctl;
 use crate::exit::{Exit, Fault, notice, print};
 use crate::hosts;
 use crate::ready::Ready;
+use crate::sandbox::{SandboxArgs, tell_refused};
 use anyhow::Context;
 use bridge::{ADDRESSES, FdbConfig, MAX_PORTS};
 use clap::{Args, ValueHint};
@@ -76,6 +77,8 @@ pub struct BridgeArgs {
     /// JSON, for what it is asked and for its audit at the end
     #[arg(short, long)]
     pub json: bool,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
 }
 
 pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
@@ -116,6 +119,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         print(&answer)?;
     }
     let mut control = args.control.as_deref().map(serve).transpose()?;
+    args.sandbox.with_control(control.is_some()).enter()?.into_iter().for_each(notice);
     let path = control.as_ref().map(|server| server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     match &control {
@@ -128,6 +132,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     let ran = switch.run(control.as_mut(), until, dispatch::stop_requested);
     words::remarks(&switch).iter().filter(|remark| !at_start.contains(remark)).for_each(|remark| notice(remark));
     words::report(&switch).lines().for_each(notice);
+    tell_refused();
     ran.context("waiting for ports")?;
     let audit = switch.audit();
     if !audit.holds() {

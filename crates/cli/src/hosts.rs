@@ -1,9 +1,11 @@
 //! `up` and `host`: from a file or from flags to running hosts, live or on virtual time, and their audits at the end.
 
-use crate::args::{HostArgs, UpArgs};
+use crate::args::{AloneArgs, HostArgs, UpArgs};
 use crate::exit::{Exit, Fault, notice, print};
 use crate::ready::Ready;
+use crate::sandbox::tell_refused;
 use anyhow::Context;
+use dispatch::sandbox::Sandbox;
 use node::config::{self, HostConfig, IfaceConfig, Network};
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
@@ -40,7 +42,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
             *control = Some(dir.join(format!("{name}.sock")));
         }
     }
-    run(network, args.ready_fd)
+    run(network, &args.sandbox.with_control(true), args.ready_fd)
 }
 
 /// `up --sim SECONDS FILE`: the same hosts on virtual time; first the commands, then each host asks each
@@ -95,17 +97,18 @@ fn command(world: &mut sim::World, line: &str, span: Duration) -> anyhow::Result
 }
 
 /// `host --port SPEC ...`.
-pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
-    let host = from_flags(&args, words).map_err(Fault::usage)?;
-    run(Network { hosts: vec![host], switches: Vec::new() }, args.ready_fd)
+pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let host = from_flags(&args.host, words).map_err(Fault::usage)?;
+    let sandbox = args.sandbox.with_control(host.control.is_some());
+    run(Network { hosts: vec![host], switches: Vec::new() }, &sandbox, args.host.ready_fd)
 }
 
 /// Runs until Ctrl-C, or until no port is left; then come the audits.
-fn run(network: Network, ready_fd: Option<u32>) -> anyhow::Result<Exit> {
+fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow::Result<Exit> {
     let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::run::up_network(network, apps::host::Servers, |event| tell(event, &mut ready));
+    let outcomes = node::run::up_network(network, apps::host::Servers, sandbox, |event| tell(event, &mut ready));
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
@@ -155,6 +158,7 @@ pub fn report(outcomes: &[Outcome], audits: Audits) -> anyhow::Result<Exit> {
         let [stack, rx, tx] = outcome.imbalance;
         notice(&format!("{}: frames unaccounted for: {stack} in the stack, {rx} received, {tx} sent", outcome.name));
     }
+    tell_refused();
     let fine = |outcome: &Outcome| outcome.is_balanced() && !outcome.lost_ports;
     Ok(if outcomes.iter().all(fine) { Exit::Fine } else { Exit::Failed })
 }

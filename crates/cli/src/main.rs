@@ -27,6 +27,7 @@ mod results;
 mod rfc2544;
 mod run;
 mod running;
+mod sandbox;
 mod serve;
 mod surroundings;
 mod tcpdump;
@@ -77,7 +78,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
     match command {
         Command::Up(args) => hosts::up(args),
         Command::Bridge(args) => bridge::run(&args),
-        Command::Host(args) => hosts::host(args, words),
+        Command::Host(args) => hosts::host(&args, words),
         Command::Ftpd(args) => serve::ftpd(&args, words),
         Command::Httpd(args) => serve::httpd(&args, words),
         Command::Iperf3(args) => iperf3::run(&args, words),

@@ -5,6 +5,7 @@ use crate::args::{HostArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::ready::Ready;
+use crate::sandbox::tell_refused;
 use anyhow::Context;
 use apps::host::RunError;
 use apps::netperf::serve as ends;
@@ -116,9 +117,13 @@ pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16, limits: 
         )));
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let sandbox = args.sandbox.with_kernel_sockets();
     lab::netperf::serve_native::<A>(port, limits, || {
-        notice(&format!("{name}: on the kernel's sockets, L4 port {port}"))
+        sandbox.enter()?.into_iter().for_each(notice);
+        notice(&format!("{name}: on the kernel's sockets, L4 port {port}"));
+        Ok(())
     })?;
+    tell_refused();
     Ok(Exit::Fine)
 }
 
@@ -138,8 +143,9 @@ pub fn serve_ours<A: Asked>(
     with_buffers(&mut config, &args.host);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
+    let sandbox = args.sandbox.with_control(config.control.is_some());
     let mut each = |event: &_| hosts::tell(event, &mut ready);
-    let ended = ends::serve::<A>(&config, port, limits, &mut each).map_err(|why| match why {
+    let ended = ends::serve::<A>(&config, port, limits, &sandbox, &mut each).map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         other => anyhow::Error::from(other).context(config.name.clone()),
     })?;

@@ -119,7 +119,9 @@ pub fn run_at<A: App>(
             true
         })
     };
-    let ended = host::run_at(&config, at, app, &mut |event| hosts::tell(event, &mut ready), &mut is_enough);
+    let sandbox = args.sandbox.with_control(config.control.is_some());
+    let mut each = |event: &_| hosts::tell(event, &mut ready);
+    let ended = host::run_at(&config, at, &sandbox, app, &mut each, &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         other => anyhow::Error::from(other).context(config.name.clone()),

@@ -1,4 +1,4 @@
-//! When and where work runs: pinned workers, netisr, polling, dataflow, waiting, and being told to stop.
+//! When and where work runs: pinned workers, netisr, polling, dataflow, waiting, being told to stop; and with which rights.
 //!
 //! What every host needs: a thread of its own on a core of its own, a way to sleep until a port has something, and a clean end on Ctrl-C;
 //! what a thread has used of its core, and for how long others had it;
@@ -9,6 +9,8 @@ mod affinity;
 pub mod dataflow;
 pub mod netisr;
 pub mod polling;
+#[allow(unsafe_code)] // an unsafe room: capset, prctl, seccomp, signal handlers
+pub mod sandbox;
 mod stop;
 mod usage;
 mod wait;

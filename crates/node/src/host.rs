@@ -323,7 +323,10 @@ impl<L: Locks> Host<L> {
         let unit = unit_of(&name).unwrap_or(self.ports().len() as u16);
         let mac = config.mac.unwrap_or_else(|| self.mac_of(&name));
         let env = port::Env { pool: self.stack.pool.clone(), pairs, mac, unit };
-        let port = port::open(&spec, &env)?;
+        let port = {
+            let _rights = dispatch::sandbox::port_rights();
+            port::open(&spec, &env)?
+        };
         self.attach(&name, mac, port, config)
     }
 

@@ -274,7 +274,9 @@ impl Switch {
         let unit = lock(&self.members).places() as u16;
         // A generator's frames are for a station that nobody has: they go everywhere.
         let env = Env { pool: self.pool.clone(), pairs: &self.pairs, mac: random_mac(), unit };
+        let rights = dispatch::sandbox::port_rights();
         let port = port::open(spec, &env).inspect_err(|_| lock(&self.members).give_up(&seat))?;
+        drop(rights);
         self.join(port, &seat)
     }
 

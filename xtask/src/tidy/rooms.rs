@@ -24,6 +24,8 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/buf/src/pool", why: "exclusive use of a free list is proven by thread or lock" },
     Room { path: "crates/port/src/os", why: "ioctl, unshare, netlink sockets, rings shared with the kernel" },
     Room { path: "crates/dispatch/src/affinity", why: "sched_*affinity" },
+    Room { path: "crates/dispatch/src/sandbox", why: "capset, prctl, the user database, signal handlers" },
+    Room { path: "crates/dispatch/tests/sandbox", why: "forbidden system calls are made" },
     Room { path: "crates/dispatch/src/stop", why: "a signal handler" },
     Room { path: "crates/dispatch/src/usage", why: "clock_gettime, getrusage" },
     Room { path: "crates/dispatch/src/wait", why: "poll" },

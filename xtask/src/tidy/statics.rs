@@ -16,6 +16,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/buf/src/pool", why: "the table of pools: a frame names its pool by a number" },
     Room { path: "crates/buf/src/unwind", why: "frames that a panicking thread lets go of are the thread's" },
     Room { path: "crates/dispatch/src/affinity", why: "the cores are the process's" },
+    Room { path: "crates/dispatch/src/sandbox", why: "rights and refused system calls are the process's" },
     Room { path: "crates/dispatch/src/stop", why: "a signal is the process's" },
     Room { path: "crates/dispatch/src/worker", why: "what a profile does on each of the process's threads" },
     Room { path: "crates/node/src/ledgers", why: "what a profile of the process asked hosts to leave when they end" },

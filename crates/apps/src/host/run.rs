@@ -6,6 +6,7 @@ use crate::date::Wall;
 use crate::serve::{ServeCounts, Server};
 use crate::streams::Failure;
 use clock::{Clock, Instant};
+use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, ServiceConfig};
@@ -43,6 +44,9 @@ pub enum RunError {
         /// The reason.
         why: String,
     },
+    /// The process could not give up its rights.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The application could not listen.
     #[error("{at}: {why}")]
     Listen {
@@ -79,25 +83,27 @@ pub fn run<A: App>(
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
-    run_at(config, &[SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))], app, each, turned)
+    run_at(config, &[SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))], &Sandbox::off(), app, each, turned)
 }
 
-/// [`run`] for an application that serves at these addresses, or, as a client, at none.
+/// [`run`] for an application that serves at these addresses, or, as a client, at none. The process enters `sandbox` when
+/// ports and control socket are open, before the first frame is processed.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn run_at<A: App>(
     config: &HostConfig,
     at: &[SocketAddr],
+    sandbox: &Sandbox,
     app: impl FnOnce(Wall) -> A,
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
     stay_on_core(config, each);
     match config.locks.as_str() {
-        "light" => live::<Light, A>(config, at, app, each, turned),
-        "heavy" => live::<Heavy, A>(config, at, app, each, turned),
-        _ => live::<Up, A>(config, at, app, each, turned),
+        "light" => live::<Light, A>(config, at, sandbox, app, each, turned),
+        "heavy" => live::<Heavy, A>(config, at, sandbox, app, each, turned),
+        _ => live::<Up, A>(config, at, sandbox, app, each, turned),
     }
 }
 
@@ -113,6 +119,7 @@ pub(crate) fn stay_on_core(config: &HostConfig, each: &mut dyn FnMut(&Event)) {
 fn live<L: Locks, A: App>(
     config: &HostConfig,
     at: &[SocketAddr],
+    sandbox: &Sandbox,
     app: impl FnOnce(Wall) -> A,
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
@@ -124,6 +131,7 @@ fn live<L: Locks, A: App>(
     let app = app(wall(host.clock.now()));
     let open = Server::open(app, &mut streams, at, host.clock.now());
     let mut server = open.map_err(|(at, why)| RunError::Listen { at, why })?;
+    enter(sandbox, each)?;
     each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
     let (mut until, mut is_stopping) = (Instant::NEVER, false);
     loop {
@@ -164,6 +172,12 @@ pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Re
     let runner = runner.map_err(|(service, why)| failed(service, why.to_string()))?.stay(config.stay);
     let programs = Running::open(&Servers, host, &config.services).map_err(|(service, why)| failed(service, why))?;
     Ok((runner, programs))
+}
+
+/// Enters the sandbox; a warning goes to `each`.
+pub(crate) fn enter(sandbox: &Sandbox, each: &mut dyn FnMut(&Event)) -> Result<(), SandboxError> {
+    sandbox.enter()?.into_iter().for_each(|text| each(&Event::Notice(text.to_owned())));
+    Ok(())
 }
 
 /// The calendar time at the zero of a clock on which it is `now`.

@@ -2,9 +2,10 @@
 
 use super::ours::{OurSockets, Rest};
 use super::session::{Asked, Play, Turn};
-use crate::host::{PATIENCE, RunError, runner, stay_on_core};
+use crate::host::{PATIENCE, RunError, enter, runner, stay_on_core};
 use crate::slots::Limits;
 use clock::Clock;
+use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::HostConfig;
@@ -13,7 +14,7 @@ use port::Pairs;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Serves as a far end at L4 port `port` of a host made as `config` says, until [`dispatch::request_stop`] (Ctrl-C, the control
-/// word `stop`) or its ports are over.
+/// word `stop`) or its ports are over. The process enters `sandbox` once it listens.
 ///
 /// # Errors
 /// [`RunError`].
@@ -21,13 +22,14 @@ pub fn serve<A: Asked>(
     config: &HostConfig,
     port: u16,
     limits: Limits,
+    sandbox: &Sandbox,
     each: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, RunError> {
     stay_on_core(config, each);
     match config.locks.as_str() {
-        "light" => live::<Light, A>(config, port, limits, each),
-        "heavy" => live::<Heavy, A>(config, port, limits, each),
-        _ => live::<Up, A>(config, port, limits, each),
+        "light" => live::<Light, A>(config, port, limits, sandbox, each),
+        "heavy" => live::<Heavy, A>(config, port, limits, sandbox, each),
+        _ => live::<Up, A>(config, port, limits, sandbox, each),
     }
 }
 
@@ -35,6 +37,7 @@ fn live<L: Locks, A: Asked>(
     config: &HostConfig,
     port: u16,
     limits: Limits,
+    sandbox: &Sandbox,
     each: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, RunError> {
     let pairs = Pairs::new();
@@ -43,6 +46,7 @@ fn live<L: Locks, A: Asked>(
     let mut sockets = OurSockets::new(&host, Rest::Never);
     let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     let (mut far, _) = A::open(&mut sockets, at, limits).map_err(|why| RunError::Listen { at, why })?;
+    enter(sandbox, each)?;
     each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
     while !dispatch::stop_requested() && !runner.is_over(host.clock.now()) {
         let patience = programs.patience(|| host.clock.now(), PATIENCE);

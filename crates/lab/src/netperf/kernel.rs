@@ -91,14 +91,18 @@ pub(super) fn native_apart<P: Play>(play: &mut P) -> anyhow::Result<()> {
 }
 
 /// Serves a far end on the kernel's sockets at L4 port `port` of every address, until
-/// [`dispatch::request_stop`]. Calls `ready` once it listens.
+/// [`dispatch::request_stop`]. Calls `ready` once it listens, and ends if that fails.
 ///
 /// # Errors
-/// The port is taken.
-pub fn serve_native<A: Asked>(port: u16, limits: Limits, ready: impl FnOnce()) -> anyhow::Result<()> {
+/// The port is taken; `ready`'s.
+pub fn serve_native<A: Asked>(
+    port: u16,
+    limits: Limits,
+    ready: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let mut sockets = KernelSockets::new(Calls::Wait);
     let (mut end, _) = A::open(&mut sockets, any(port), limits).with_context(|| format!("L4 port {port}"))?;
-    ready();
+    ready()?;
     let mut pace = Pace::Go;
     while !dispatch::stop_requested() {
         let now = sockets.step(pace);

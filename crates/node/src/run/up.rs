@@ -12,14 +12,15 @@ use crate::switch::node::NodeError;
 use crate::topology::Topology;
 use crate::words;
 use clock::{Clock, Duration};
+use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
 use port::Pairs;
 use socket::Poller;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// Something to tell the person who started the hosts.
@@ -85,6 +86,9 @@ pub enum UpError {
         /// Why.
         why: String,
     },
+    /// The process could not give up its rights.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The system gave no thread, or a thread panicked.
     #[error("{host}: its thread: {why}")]
     Thread {
@@ -110,6 +114,27 @@ struct Shared<P> {
     /// Hosts that have not ended: switches end after them.
     hosts: AtomicUsize,
     end: AtomicBool,
+    /// Opens when all ports are open and the process has given up its rights, or has failed: no frame is processed before.
+    gate: Gate,
+}
+
+/// Holds threads back until it is opened.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open));
+    }
 }
 
 impl<P> Shared<P> {
@@ -137,22 +162,24 @@ pub fn up_with<P: Programs + 'static>(
     programs: P,
     each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    up_network(Network { hosts: configs, switches: Vec::new() }, programs, each)
+    up_network(Network { hosts: configs, switches: Vec::new() }, programs, &Sandbox::off(), each)
 }
 
 /// [`up_with`], with switches between the hosts: each in a thread, until the last host has ended. Their audits come behind the hosts'.
+/// The process enters `sandbox` when all ports are open, before the first frame is processed.
 ///
 /// # Errors
 /// [`UpError`]: nothing runs then.
 pub fn up_network<P: Programs + 'static>(
     network: Network,
     programs: P,
+    sandbox: &Sandbox,
     mut each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
     let topology = Arc::new(Topology::of_network(&network));
     let Network { hosts: configs, switches } = network;
     let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
-    let shared = Arc::new(Shared { pairs: Arc::default(), topology, programs, hosts, end });
+    let shared = Arc::new(Shared { pairs: Arc::default(), topology, programs, hosts, end, gate: Gate::default() });
     let (say, said) = channel();
     let nodes = configs.iter().map(|config| config.stacks.max(1)).sum::<usize>() + switches.len();
     let mut threads = Vec::new();
@@ -178,11 +205,12 @@ pub fn up_network<P: Programs + 'static>(
     }
     drop(say);
     if failed.is_none() {
-        failed = attend(&said, nodes, &shared.pairs, &mut each);
+        failed = attend(&said, nodes, &shared, sandbox, &mut each);
     }
     if failed.is_some() {
         shared.end.store(true, Ordering::Relaxed);
     }
+    shared.gate.open();
     let mut outcomes = Vec::new();
     for (name, thread) in threads {
         match thread.join() {
@@ -194,16 +222,29 @@ pub fn up_network<P: Programs + 'static>(
 }
 
 /// Passes on what the threads say, until all have ended or one has failed.
-fn attend(said: &Receiver<Said>, hosts: usize, pairs: &Pairs, each: &mut impl FnMut(&Event)) -> Option<UpError> {
-    let mut running = 0;
+fn attend<P>(
+    said: &Receiver<Said>,
+    hosts: usize,
+    shared: &Shared<P>,
+    sandbox: &Sandbox,
+    each: &mut impl FnMut(&Event),
+) -> Option<UpError> {
+    let pairs = &shared.pairs;
+    let (mut running, mut started) = (0, Vec::new());
     for said in said {
         match said {
             Said::Failed(why) => return Some(why),
             Said::Notice(text) => each(&Event::Notice(text)),
             Said::Running(event) => {
-                each(&event);
                 running += 1;
+                started.push(event);
                 if running == hosts {
+                    match sandbox.enter() {
+                        Ok(warning) => warning.into_iter().for_each(|text| each(&Event::Notice(text.to_owned()))),
+                        Err(why) => return Some(why.into()),
+                    }
+                    started.drain(..).for_each(|event| each(&event));
+                    shared.gate.open();
                     let loose = pairs.unfinished().into_iter();
                     loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: nobody opened its other end"))));
                     let wires = pairs.unfinished_wires().into_iter();
@@ -223,6 +264,7 @@ fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Said>
         let mut control = file.control.as_ref().map(|path| bind(&file.name, path)).transpose()?;
         let path = control.as_ref().map(|server| server.path().to_path_buf());
         let _ = say.send(Said::Running(Event::Running { name: file.name.clone(), control: path }));
+        shared.gate.pass();
         let over = || shared.is_over() || shared.hosts.load(Ordering::Relaxed) == 0;
         Ok(switch.run_as_node(control.as_mut(), over)?)
     };
@@ -467,6 +509,7 @@ fn run_with<L: Locks, P: Programs>(
     };
     let control = runner.control.as_ref().map(|server| server.path().to_path_buf());
     let _ = say.send(Said::Running(Event::Running { name: host.stack.name.clone(), control }));
+    shared.gate.pass();
     let mut notice = |text| drop(say.send(Said::Notice(text)));
     while !shared.is_over() && !runner.is_over(host.clock.now()) {
         let patience = programs.patience(|| host.clock.now(), IDLE);

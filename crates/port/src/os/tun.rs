@@ -190,9 +190,9 @@ pub fn set_up(name: &str) -> io::Result<()> {
     ioctl_ifreq(&control, libc::SIOCSIFFLAGS, &mut request)
 }
 
-/// The socket on which interface ioctls are made.
+/// The socket on which interface ioctls are made: of any family, and AF_UNIX needs no right to reach a network.
 pub(super) fn control() -> io::Result<OwnedFd> {
-    socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
+    socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
 }
 
 pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {

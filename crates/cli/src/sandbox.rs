@@ -1,0 +1,41 @@
+//! `--user` and `--no-sandbox`, declared once for all servers.
+
+use crate::exit::notice;
+use clap::Args;
+use dispatch::sandbox::{Confine, Needs, Sandbox, User, refused};
+
+/// Rights of a server once its ports are open.
+#[derive(Args, Clone, Debug)]
+pub struct SandboxArgs {
+    /// Run as this user once ports and files are open, with its groups
+    #[arg(long, value_name = "NAME|UID[:GID]")]
+    pub user: Option<User>,
+    /// Keep all capabilities and allow all system calls (for debugging)
+    #[arg(long)]
+    pub no_sandbox: bool,
+}
+
+impl SandboxArgs {
+    /// Returns the sandbox of a host or bridge; one with a control socket may open ports later.
+    pub fn with_control(&self, has_control: bool) -> Sandbox {
+        self.sandbox(Needs { live_ports: has_control, ..Needs::default() })
+    }
+
+    /// Returns the sandbox of a server on the kernel's sockets.
+    pub fn with_kernel_sockets(&self) -> Sandbox {
+        self.sandbox(Needs { kernel_sockets: true, ..Needs::default() })
+    }
+
+    fn sandbox(&self, needs: Needs) -> Sandbox {
+        let confine = if self.no_sandbox { Confine::Off } else { Confine::On };
+        Sandbox { user: self.user.clone(), confine, needs }
+    }
+}
+
+/// Reports at the end how many system calls the sandbox refused, if any.
+pub fn tell_refused() {
+    let count = refused();
+    if count > 0 {
+        notice(&format!("sandbox: {count} system calls were not allowed; --no-sandbox allows all"));
+    }
+}

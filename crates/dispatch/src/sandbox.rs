@@ -1,0 +1,104 @@
+//! Least privilege for servers: user, capabilities, no new privileges, and an allow list of system calls.
+//!
+//! [`Sandbox::enter`] is called once, after ports, control socket and logs are open and before the first frame is
+//! processed. It applies to every thread of the process, and threads started later inherit it. In order: the bounding
+//! set, groups and user, the permitted, effective, inheritable and ambient sets, NO_NEW_PRIVS, then the seccomp filter.
+//! What is kept and why stands in docs/decisions/0026.
+
+mod filter;
+mod refused;
+mod rights;
+mod threads;
+mod user;
+
+pub use refused::refused;
+pub use rights::{PortRights, port_rights};
+pub use user::{User, UserError};
+
+use rights::Plan;
+use std::io;
+
+/// What a server needs after it has opened its ports, beyond files, clocks, threads and its open descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// Opens ports on demand (`ifconfig X create` on the control socket): TAP devices, packet and XDP sockets.
+    pub live_ports: bool,
+    /// Opens the kernel's TCP and UDP sockets (`netserver --native`).
+    pub kernel_sockets: bool,
+}
+
+/// What is applied to the process by [`Sandbox::enter`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sandbox {
+    /// Change to this user.
+    pub user: Option<User>,
+    /// Drop capabilities, set NO_NEW_PRIVS and install the filter.
+    pub confine: Confine,
+    /// What stays allowed.
+    pub needs: Needs,
+}
+
+/// Whether a process is confined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Confine {
+    /// Capabilities are dropped and system calls filtered.
+    On,
+    /// Only the user is changed, if one is given (`--no-sandbox`).
+    Off,
+}
+
+/// Why the sandbox could not be entered.
+#[derive(Debug)]
+pub enum SandboxError {
+    /// A step of changing the user or dropping capabilities failed on a thread.
+    Step {
+        /// The system call.
+        step: &'static str,
+        /// The system's error.
+        why: io::Error,
+    },
+    /// The threads of the process cannot be listed or signalled.
+    Threads(io::Error),
+    /// A thread did not take the change within the time limit.
+    Stuck(libc::pid_t),
+    /// The filter could not be compiled or installed.
+    Filter(String),
+}
+
+impl std::fmt::Display for SandboxError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SandboxError::Step { step, why } => write!(f, "sandbox: {step}: {why}")?,
+            SandboxError::Threads(why) => write!(f, "sandbox: cannot reach the process's threads: {why}")?,
+            SandboxError::Stuck(tid) => write!(f, "sandbox: thread {tid} does not take signals")?,
+            SandboxError::Filter(why) => write!(f, "sandbox: seccomp filter: {why}")?,
+        }
+        f.write_str("; --no-sandbox runs without it")
+    }
+}
+
+impl std::error::Error for SandboxError {}
+
+impl Sandbox {
+    /// Returns a sandbox that changes nothing.
+    pub const fn off() -> Sandbox {
+        Sandbox { user: None, confine: Confine::Off, needs: Needs { live_ports: false, kernel_sockets: false } }
+    }
+
+    /// Changes the user, drops capabilities and installs the filter, on all threads. Returns a warning where this
+    /// processor architecture has no filter.
+    ///
+    /// # Errors
+    /// [`SandboxError`]. Some threads may have changed already: the caller is expected to end the process.
+    pub fn enter(&self) -> Result<Option<&'static str>, SandboxError> {
+        if self.user.is_none() && self.confine == Confine::Off {
+            return Ok(None);
+        }
+        let keep = if self.needs.live_ports { rights::FOR_PORTS } else { 0 };
+        threads::on_each(&Plan { user: self.user.as_ref(), confine: self.confine, keep })?;
+        match self.confine {
+            Confine::Off => Ok(None),
+            Confine::On => filter::install(self.needs),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The allow list of system calls, as a seccomp filter on all threads (seccomp(2), SECCOMP_FILTER_FLAG_TSYNC).
+//!
+//! A call that is not listed fails with EPERM and one line on standard error ([`super::refused`]). Calls without
+//! conditions cost nothing to check: since Linux 5.11 the kernel keeps their result in a bitmap.
+
+use super::{Needs, SandboxError, refused};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the filter allows capget(2) and capset(2), and capabilities are kept for ports.
+static KEEPS_PORT_RIGHTS: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn keeps_port_rights() -> bool {
+    KEEPS_PORT_RIGHTS.load(Ordering::Relaxed)
+}
+
+/// Processor architectures whose system calls are listed here.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod known;
+
+/// Installs the filter on all threads.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError> {
+    let failed = |why: &dyn ToString| SandboxError::Filter(why.to_string());
+    let [compat, allow] = known::programs(needs).map_err(|why| failed(&why))?;
+    refused::install().map_err(|why| failed(&why))?;
+    seccompiler::apply_filter_all_threads(&compat).map_err(|why| failed(&why))?;
+    seccompiler::apply_filter_all_threads(&allow).map_err(|why| failed(&why))?;
+    KEEPS_PORT_RIGHTS.store(needs.live_ports, Ordering::Relaxed);
+    Ok(None)
+}
+
+/// Elsewhere there is no filter; capabilities are dropped all the same.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError> {
+    KEEPS_PORT_RIGHTS.store(needs.live_ports, Ordering::Relaxed);
+    Ok(Some("sandbox: no list of system calls for this processor architecture: all are allowed"))
+}
