@@ -67,7 +67,7 @@ pub struct Member {
     pub private: bool,
     /// Gets a copy of all that comes in, and is no part of the bridge else.
     pub span: bool,
-    /// Frames go from port to port within a cluster only (bridge_cfg of FreeBSD 4).
+    /// Frames go from port to port within a cluster only, which has addresses of its own (bridge_cfg of FreeBSD 4).
     pub cluster: u16,
     /// Its device carries frames ([`Bridge::set_carrier`]): here too, since every frame's way reads it.
     pub carrier: bool,
@@ -200,6 +200,7 @@ impl Bridge {
         self.members.push((member, Counts::default()));
         self.extras.push(Extra::default());
         self.spans += usize::from(member.span);
+        self.keep_cluster(number, member.cluster);
         self.reconsider();
         Some(number)
     }
@@ -214,8 +215,16 @@ impl Bridge {
         if let Some((there, _)) = self.members.get_mut(usize::from(port)) {
             self.spans = self.spans - usize::from(there.span) + usize::from(member.span);
             *there = member;
+            self.keep_cluster(port, member.cluster);
         }
         self.reconsider();
+    }
+
+    /// Has the table follow the cluster of a port; an empty place is in none.
+    fn keep_cluster(&mut self, port: PortNo, cluster: u16) {
+        if cluster != places::NO_CLUSTER {
+            self.fdb.set_cluster(port, cluster);
+        }
     }
 
     fn extra(&self, port: PortNo) -> Option<&Extra> {
@@ -230,6 +239,7 @@ impl Bridge {
     fn reconsider(&mut self) {
         self.checked = self.spans > 0
             || self.tags.is_some()
+            || self.members.iter().any(|(member, _)| !matches!(member.cluster, 0 | places::NO_CLUSTER))
             || self.running != Running::Up
             || self.extras.iter().any(Extra::is_checked);
     }

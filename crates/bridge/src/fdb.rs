@@ -2,6 +2,9 @@
 //!
 //! Buckets of four entries, a cache line each. An address has two buckets (two parts of its hash) and stands in the first if that had room
 //! when it came: half full, as the table is made at most, 96 of 100 do, and a lookup touches one line.
+//!
+//! A cluster of ports (bridge_cfg of FreeBSD 4, where each has a table) has addresses of its own: the cluster takes part in the hash,
+//! and an entry is in the cluster of its port.
 
 mod bucket;
 mod list;
@@ -9,7 +12,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-use crate::{LOCAL, PortNo};
+use crate::{LOCAL, MAX_PORTS, PortNo};
 use bucket::{Bucket, HEARD, LEARNED, OWN, Place, STATIC, STICKY, WAYS, WINDOWS};
 use clock::{Duration, Instant};
 pub use list::{Cursor, Page};
@@ -175,6 +178,10 @@ pub struct Fdb {
     window_units: u32,
     len: usize,
     shares: Shares,
+    /// The cluster of each port.
+    clusters: Box<[u16]>,
+    /// There is another cluster than 0.
+    clustered: bool,
     counts: FdbCounts,
     /// The next bucket to be swept, and when.
     sweep: usize,
@@ -203,6 +210,8 @@ impl Fdb {
             window_units: units(WINDOW.as_nanos() as u64),
             len: 0,
             shares: Shares::new(),
+            clusters: vec![0; MAX_PORTS].into_boxed_slice(),
+            clustered: false,
             counts: FdbCounts::default(),
             sweep: 0,
             sweep_at: Instant::ZERO,
@@ -250,10 +259,39 @@ impl Fdb {
         self.counts
     }
 
-    /// Where `key` is looked for: to be asked of the cache first ([`Fdb::prefetch`]).
+    /// The cluster of a port; that of the bridge itself ([`LOCAL`]) is 0.
     #[inline(always)]
-    pub(crate) fn hash(&self, key: Key) -> u64 {
-        self.hash.hash2(key.0, 0)
+    fn cluster(&self, port: PortNo) -> u16 {
+        self.clusters.get(usize::from(port)).copied().unwrap_or_default()
+    }
+
+    /// Puts a port into a cluster. What was learned there is forgotten; static entries go along, as far as there is place for them.
+    pub(crate) fn set_cluster(&mut self, port: PortNo, cluster: u16) {
+        if self.cluster(port) == cluster {
+            return;
+        }
+        let mut kept = Vec::new();
+        for (at, way) in (0..self.buckets.len()).flat_map(|at| (0..WAYS).map(move |way| (at, way))) {
+            let Some(bucket) = self.buckets.get(at) else { break };
+            let Some((key, place)) = bucket.keys.get(way).zip(bucket.places.get(way)) else { break };
+            if *key != 0 && place.port == port {
+                kept.extend((place.kind() == STATIC).then_some((Key(*key), *place)));
+                self.clear(at, way);
+            }
+        }
+        if let Some(there) = self.clusters.get_mut(usize::from(port)) {
+            *there = cluster;
+        }
+        self.clustered = self.clusters.iter().any(|cluster| *cluster != 0);
+        for (key, place) in kept {
+            self.say(key, place);
+        }
+    }
+
+    /// Where `key` is looked for in a cluster: to be asked of the cache first ([`Fdb::prefetch`]).
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: Key, cluster: u16) -> u64 {
+        self.hash.hash2(key.0, u64::from(cluster))
     }
 
     #[inline(always)]
@@ -272,19 +310,29 @@ impl Fdb {
     }
 
     #[inline(always)]
-    fn find(&self, key: Key, hash: u64) -> Option<(usize, usize)> {
+    fn find(&self, key: Key, cluster: u16, hash: u64) -> Option<(usize, usize)> {
         let first = hash as usize & self.mask;
         match self.buckets.get(first)?.find(key) {
-            Some(way) => Some((first, way)),
-            None => self.find_second(key, hash),
+            Some(way) if self.is_in((first, way), cluster) => Some((first, way)),
+            _ => self.find_more(key, cluster, hash),
         }
     }
 
-    /// In its other bucket, where 4 of 100 stand and what is not known is looked for in vain.
+    /// In its other bucket, where 4 of 100 stand and what is not known is looked for in vain; or beside the same address of another cluster.
     #[inline(never)]
-    fn find_second(&self, key: Key, hash: u64) -> Option<(usize, usize)> {
-        let [_, second] = self.both(hash);
-        self.buckets.get(second)?.find(key).map(|way| (second, way))
+    fn find_more(&self, key: Key, cluster: u16, hash: u64) -> Option<(usize, usize)> {
+        let [first, second] = self.both(hash);
+        if !self.clustered {
+            return self.buckets.get(second)?.find(key).map(|way| (second, way));
+        }
+        let all = [first, second].into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
+        let is_key = |(at, way): (usize, usize)| self.buckets.get(at).and_then(|b| b.keys.get(way)) == Some(&key.0);
+        all.filter(|at| is_key(*at)).find(|at| self.is_in(*at, cluster))
+    }
+
+    #[inline(always)]
+    fn is_in(&self, at: (usize, usize), cluster: u16) -> bool {
+        !self.clustered || self.place(at).is_some_and(|place| self.cluster(place.port) == cluster)
     }
 
     #[inline(always)]
@@ -297,15 +345,21 @@ impl Fdb {
         self.buckets.get_mut(at.0)?.places.get_mut(at.1)
     }
 
-    /// At which port an address is; `None` if nobody knows.
+    /// At which port an address of cluster 0 is; `None` if it is not known.
     #[inline(always)]
     pub fn lookup(&self, key: Key, now: Instant) -> Option<PortNo> {
-        self.lookup_hashed(key, self.hash(key), now)
+        self.lookup_in(0, key, now)
+    }
+
+    /// At which port of a cluster an address is; `None` if it is not known there.
+    #[inline(always)]
+    pub fn lookup_in(&self, cluster: u16, key: Key, now: Instant) -> Option<PortNo> {
+        self.lookup_hashed(key, cluster, self.hash(key, cluster), now)
     }
 
     #[inline(always)]
-    pub(crate) fn lookup_hashed(&self, key: Key, hash: u64, now: Instant) -> Option<PortNo> {
-        let place = self.place(self.find(key, hash)?)?;
+    pub(crate) fn lookup_hashed(&self, key: Key, cluster: u16, hash: u64, now: Instant) -> Option<PortNo> {
+        let place = self.place(self.find(key, cluster, hash)?)?;
         (place.kind() != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
     }
 
@@ -313,12 +367,12 @@ impl Fdb {
     pub fn lookup_burst(&self, keys: &[Key], now: Instant, out: &mut [Option<PortNo>]) {
         let mut hashes = [0; 32];
         for ((key, hash), out) in keys.iter().zip(&mut hashes).zip(out.iter_mut()) {
-            *hash = self.hash(*key);
+            *hash = self.hash(*key, 0);
             self.prefetch(*hash);
             *out = None;
         }
         for ((key, hash), out) in keys.iter().zip(hashes).zip(out) {
-            *out = self.lookup_hashed(*key, hash, now);
+            *out = self.lookup_hashed(*key, 0, hash, now);
         }
     }
 
@@ -330,13 +384,13 @@ impl Fdb {
     /// `key` was seen at `port`. `sticky`: if that is new, it stays there.
     #[inline(always)]
     pub fn learn(&mut self, key: Key, port: PortNo, sticky: bool, now: Instant) -> Learned {
-        self.learn_hashed(key, self.hash(key), port, sticky, now)
+        self.learn_hashed(key, self.hash(key, self.cluster(port)), port, sticky, now)
     }
 
     #[inline(always)]
     pub(crate) fn learn_hashed(&mut self, key: Key, hash: u64, port: PortNo, sticky: bool, now: Instant) -> Learned {
         let seen = units(now.nanos());
-        if let Some(at) = self.find(key, hash)
+        if let Some(at) = self.find(key, self.cluster(port), hash)
             && let Some(place) = self.place_mut(at)
             && place.port == port
         {
@@ -353,12 +407,13 @@ impl Fdb {
     /// Learns from hearsay: another replica saw the address at `port` when it was `at`. What was seen here since stays, as does what somebody said;
     /// and what has aged on its way is no news. Of one unit of age (67 ms) what is heard comes after what was seen.
     pub fn hear(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
-        let (hash, now, seen) = (self.hash(key), units(now.nanos()), units(at.min(now).nanos()));
+        let cluster = self.cluster(port);
+        let (hash, now, seen) = (self.hash(key, cluster), units(now.nanos()), units(at.min(now).nanos()));
         let age = now.wrapping_sub(seen);
         if age >= self.timeout_units {
             return;
         }
-        if let Some(at) = self.find(key, hash)
+        if let Some(at) = self.find(key, cluster, hash)
             && let Some(place) = self.place_mut(at)
         {
             let known = now.wrapping_sub(place.seen);
@@ -378,7 +433,9 @@ impl Fdb {
     #[cold]
     fn learn_more(&mut self, key: Key, hash: u64, news: Seen) -> Learned {
         let Seen { port, bits, seen, window } = news;
-        let Some(at) = self.find(key, hash) else { return self.learn_new(key, hash, Place { port, bits, seen }) };
+        let Some(at) = self.find(key, self.cluster(port), hash) else {
+            return self.learn_new(key, hash, Place { port, bits, seen });
+        };
         let has_room = self.shares.has_room(port);
         let Some(place) = self.place_mut(at) else { return Learned::Full };
         let before = place.port;
@@ -420,9 +477,10 @@ impl Fdb {
         self.window_units = units(within.min(FOREVER).as_nanos() as u64).max(1);
     }
 
-    /// How often an address has moved within the window that `now` is in (see [`Fdb::set_window`]); at most 255.
-    pub fn moves(&self, key: Key, now: Instant) -> u8 {
-        let place = self.find(key, self.hash(key)).and_then(|at| self.place(at));
+    /// How often an address of the cluster of `port` has moved within the window that `now` is in (see [`Fdb::set_window`]); at most 255.
+    pub fn moves(&self, key: Key, port: PortNo, now: Instant) -> u8 {
+        let cluster = self.cluster(port);
+        let place = self.find(key, cluster, self.hash(key, cluster)).and_then(|at| self.place(at));
         place.map_or(0, |place| place.moves(self.window(units(now.nanos()))))
     }
 
@@ -437,8 +495,9 @@ impl Fdb {
     }
 
     fn say(&mut self, key: Key, place: Place) -> bool {
-        let hash = self.hash(key);
-        let Some(at) = self.find(key, hash) else { return self.put(key, hash, place) };
+        let cluster = self.cluster(place.port);
+        let hash = self.hash(key, cluster);
+        let Some(at) = self.find(key, cluster, hash) else { return self.put(key, hash, place) };
         if let Some(there) = self.place_mut(at) {
             let before = std::mem::replace(there, place);
             self.shares.went(&before);
@@ -447,11 +506,20 @@ impl Fdb {
         true
     }
 
-    /// Forgets an address. `false`: it was not known.
+    /// Forgets an address, in every cluster. `false`: it was not known.
     pub fn remove(&mut self, key: Key) -> bool {
-        let Some((at, way)) = self.find(key, self.hash(key)) else { return false };
-        self.clear(at, way);
-        true
+        let mut clusters = if self.clustered { self.clusters.to_vec() } else { Vec::new() };
+        clusters.push(0);
+        clusters.sort_unstable();
+        clusters.dedup();
+        let mut known = false;
+        for cluster in clusters {
+            if let Some((at, way)) = self.find(key, cluster, self.hash(key, cluster)) {
+                self.clear(at, way);
+                known = true;
+            }
+        }
+        known
     }
 
     fn clear(&mut self, at: usize, way: usize) {

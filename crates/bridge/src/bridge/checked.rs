@@ -1,4 +1,4 @@
-//! The way of a frame when more has a say than where its addresses are: VLANs, the state of ports, rules; or when
+//! The way of a frame when more has a say than where its addresses are: VLANs, the state of ports, clusters, rules; or when
 //! somebody wants copies of all.
 //!
 //! Frame by frame, in this order: is it a frame at all; is it for a reserved group, which a port reads in all states but disabled; is its
@@ -63,7 +63,8 @@ impl Bridge {
     #[inline(always)]
     fn look_closely(&self, from: PortNo, frame: &Frame) -> Look {
         let vlan = self.classify(from, frame.bytes());
-        let seen = self.look(frame, vlan.map_or(0, |(vid, _)| vid));
+        let cluster = self.member(from).map_or(0, |member| member.cluster);
+        let seen = self.look(frame, vlan.map_or(0, |(vid, _)| vid), cluster);
         self.fdb.prefetch(seen.src_hash);
         self.fdb.prefetch(seen.dst_hash);
         Look { seen, vlan }
@@ -120,7 +121,7 @@ impl Bridge {
         if self.address == Some(dst) {
             return Ok(OWN);
         }
-        self.towards(*way, member, self.fdb.lookup_hashed(Key::of(way.vid, dst), dst_hash, now))
+        self.towards(*way, member, self.fdb.lookup_hashed(Key::of(way.vid, dst), member.cluster, dst_hash, now))
     }
 
     fn admit(&self, from: PortNo, state: PortState) -> Result<(), DropReason> {

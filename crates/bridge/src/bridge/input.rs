@@ -2,7 +2,8 @@
 //! (docs/results/2026-11-22-bridge.md).
 //!
 //! A burst is cut into chunks of 32, a chunk's headers and buckets under way together. Then frame by frame: the source learned, the
-//! destination looked up, a [`Verdict`]; then each is given to where it goes. Tags are not looked at: all of it is one VLAN, 0.
+//! destination looked up, a [`Verdict`]; then each is given to where it goes. Tags are not looked at: all of it is one VLAN, 0, and one
+//! cluster, 0.
 
 use super::flood::Way;
 use super::{Bridge, Member};
@@ -91,15 +92,16 @@ impl Bridge {
 
     /// Reads a frame's addresses and where they are looked for.
     #[inline(always)]
-    pub(super) fn look(&self, frame: &Frame, vid: u16) -> Seen {
+    pub(super) fn look(&self, frame: &Frame, vid: u16, cluster: u16) -> Seen {
         let (dst, src) = addresses(frame).unwrap_or((0, NO_HEADER));
-        Seen { dst, src, dst_hash: self.fdb.hash(Key::of(vid, dst)), src_hash: self.fdb.hash(Key::of(vid, src)) }
+        let hash = |mac| self.fdb.hash(Key::of(vid, mac), cluster);
+        Seen { dst, src, dst_hash: hash(dst), src_hash: hash(src) }
     }
 
     /// A frame that came alone.
     #[inline]
     fn one(&mut self, from: PortNo, member: Member, frame: Frame, now: Instant, out: &mut [Burst]) {
-        let seen = self.look(&frame, 0);
+        let seen = self.look(&frame, 0, 0);
         self.fdb.prefetch(seen.dst_hash);
         let verdict = self.decide(from, member, &seen, now);
         let mut frame = frame;
@@ -121,7 +123,7 @@ impl Bridge {
         frames.iter().for_each(Frame::prefetch);
         let mut seen = [Seen::default(); CHUNK];
         for (frame, seen) in frames.iter().zip(&mut seen) {
-            *seen = self.look(frame, 0);
+            *seen = self.look(frame, 0, 0);
             self.fdb.prefetch(seen.src_hash);
             self.fdb.prefetch(seen.dst_hash);
         }
@@ -186,7 +188,7 @@ impl Bridge {
         if seen.dst & GROUP != 0 {
             return FLOOD;
         }
-        match self.fdb.lookup_hashed(Key::of(0, seen.dst), seen.dst_hash, now) {
+        match self.fdb.lookup_hashed(Key::of(0, seen.dst), 0, seen.dst_hash, now) {
             Some(to) if to == from => Verdict::drop(DropReason::BridgeSamePort),
             Some(to) if self.may_go(&member, to) => Verdict::to(to),
             Some(LOCAL) => OWN,

@@ -106,7 +106,7 @@ impl Bridge {
     }
 
     pub(super) fn moved(&mut self, key: Key, from: PortNo, to: PortNo, now: Instant) {
-        let times = self.fdb.moves(key, now);
+        let times = self.fdb.moves(key, to, now);
         let muted = self.mute.is_some_and(|mute| times > mute.moves.min(254)) && self.is_mutable(from);
         if muted {
             self.muting = Some(from);

@@ -5,6 +5,9 @@ use super::{Bridge, Counts, Member};
 use crate::{Entry, Key, MAX_PORTS, PortNo};
 use clock::Instant;
 
+/// The cluster of an empty place.
+pub(super) const NO_CLUSTER: u16 = u16::MAX;
+
 /// In an empty place: nothing is learned there, nothing goes there, as no port is in its cluster.
 const NOBODY: Member = Member {
     learn: false,
@@ -14,7 +17,7 @@ const NOBODY: Member = Member {
     sticky: false,
     private: true,
     span: false,
-    cluster: u16::MAX,
+    cluster: NO_CLUSTER,
     carrier: true,
 };
 

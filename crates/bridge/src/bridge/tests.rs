@@ -178,3 +178,44 @@ fn a_port_that_goes_is_forgotten_and_its_place_is_free() {
     assert_eq!(lan.bridge.counts_of(1).map(|counts| (counts.received, counts.given)), Some((0, 1)));
     assert!(lan.bridge.audit().holds() && lan.bridge.audit().received == 5);
 }
+
+/// As the tables of FreeBSD 4's clusters: a station of one cluster is not learned into another, where the same address may be
+/// another station.
+#[test]
+fn a_cluster_has_addresses_of_its_own() {
+    for vlans in [false, true] {
+        let of = |cluster| Member { cluster, ..Member::default() };
+        let mut lan = Lan::new(&[of(0), of(0), of(1), of(1)], 64);
+        if vlans {
+            lan.bridge.set_vlan_filtering(Some(wire::eth::EtherType::VLAN));
+        }
+        // The same address at a port of each, by turns; then a frame for it in each.
+        for _ in 0..20 {
+            lan.one(0, ALL, station(1));
+            lan.one(2, ALL, station(1));
+        }
+        assert_eq!(lan.one(1, station(1), station(2)), [1, 0, 0, 0], "VLANs: {vlans}");
+        assert_eq!(lan.one(3, station(1), station(3)), [0, 0, 1, 0]);
+        let counts = lan.bridge.fdb().counts();
+        assert_eq!((counts.learned, counts.moved, lan.bridge.fdb().len()), (4, 0, 4));
+        // What is known in one cluster only is unknown in the other.
+        assert_eq!(lan.one(0, station(3), station(1)), [0, 1, 0, 0]);
+        let vid = u16::from(vlans);
+        let key = Key::new(vid, Mac(station(1)));
+        assert_eq!([0, 1].map(|cluster| lan.bridge.fdb().lookup_in(cluster, key, Instant::ZERO)), [Some(0), Some(2)]);
+        // A port that changes its cluster is forgotten in the one and takes static addresses to the other.
+        let fixed = Key::new(vid, Mac(station(9)));
+        assert!(lan.bridge.fdb_mut().insert_static(fixed, 2, Instant::ZERO));
+        assert_eq!(lan.one(0, station(9), station(1)), [0, 1, 0, 0]);
+        lan.bridge.set_member(2, of(0));
+        assert_eq!(lan.one(0, station(9), station(1)), [0, 0, 1, 0]);
+        assert_eq!(lan.one(3, station(1), station(3)), [0, 0, 0, 0], "alone");
+        assert_eq!(lan.bridge.fdb().lookup_in(1, key, Instant::ZERO), None);
+        // Removed, an address is unknown everywhere.
+        lan.bridge.set_member(2, of(1));
+        lan.one(2, ALL, station(1));
+        assert!(lan.bridge.forget_address(key, Instant::ZERO));
+        assert_eq!([0, 1].map(|cluster| lan.bridge.fdb().lookup_in(cluster, key, Instant::ZERO)), [None, None]);
+        assert_eq!(lan.bridge.fdb().lookup_in(1, fixed, Instant::ZERO), Some(2));
+    }
+}

@@ -112,7 +112,8 @@ impl Fdb {
     pub(super) fn make_room(&mut self, both: [usize; 2]) -> Option<usize> {
         for (at, way) in both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way))) {
             let (key, place) = (*self.buckets.get(at)?.keys.get(way)?, *self.place((at, way))?);
-            let other = self.both(self.hash(Key(key))).into_iter().find(|other| *other != at)?;
+            let other =
+                self.both(self.hash(Key(key), self.cluster(place.port))).into_iter().find(|other| *other != at)?;
             if let Some(free) = self.room_in([other; 2])
                 && let Some(bucket) = self.buckets.get_mut(free)
                 && let Some(empty) = bucket.keys.iter().position(|key| *key == 0)

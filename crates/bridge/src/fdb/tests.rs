@@ -157,8 +157,8 @@ fn most_addresses_stand_in_their_first_bucket() {
     let mut fdb = table(N as usize, 300);
     (1..=N).for_each(|n| _ = fdb.learn(key(n), 1, false, at(0)));
     let first = |n: &u64| {
-        let hash = fdb.hash(key(*n));
-        fdb.find(key(*n), hash).is_some_and(|(at, _)| at == fdb.both(hash)[0])
+        let hash = fdb.hash(key(*n), 0);
+        fdb.find(key(*n), 0, hash).is_some_and(|(at, _)| at == fdb.both(hash)[0])
     };
     let there = (1..=N).filter(first).count() as u64;
     println!("{} in 1000", there * 1000 / N);
@@ -174,7 +174,7 @@ fn what_was_heard_late_does_not_undo_what_was_seen_since() {
     fdb.hear(key(1), 1, false, at(90), at(101));
     assert_eq!(fdb.entries(at(110)).next().map(|entry| (entry.age.as_secs(), entry.heard)), Some((9, false)));
     fdb.hear(key(1), 2, false, at(105), at(106));
-    assert_eq!((fdb.lookup(key(1), at(106)), fdb.moves(key(1), at(106))), (Some(2), 1));
+    assert_eq!((fdb.lookup(key(1), at(106)), fdb.moves(key(1), 1, at(106))), (Some(2), 1));
     assert!(fdb.entries(at(106)).all(|entry| entry.heard));
     // Hearsay against hearsay: the later sighting stays, whichever is heard first.
     fdb.hear(key(1), 3, false, at(104), at(107));

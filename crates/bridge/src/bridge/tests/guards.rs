@@ -139,8 +139,8 @@ fn who_moves_seldom_or_where_nobody_minds_is_not_muted() {
         lan.left();
     }
     assert_eq!((lan.bridge.mutings(), lan.bridge.moves_lost()), (0, 2 * 99 - 64));
-    assert_eq!(lan.bridge.fdb().moves(Key::new(0, Mac(station(2))), at(200_000)), 99);
-    assert_eq!(lan.bridge.fdb().moves(Key::new(0, Mac(station(2))), at(210_000)), 0);
+    assert_eq!(lan.bridge.fdb().moves(Key::new(0, Mac(station(2))), 0, at(200_000)), 99);
+    assert_eq!(lan.bridge.fdb().moves(Key::new(0, Mac(station(2))), 0, at(210_000)), 0);
 }
 
 #[test]
