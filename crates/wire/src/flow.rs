@@ -1,13 +1,17 @@
 //! Which frames belong together, as one number: for queues, workers and paths that are to keep the order of each flow.
 //!
-//! What receive-side scaling hashes: addresses and, where both fragments and options are absent, L4 ports. The key makes it a number that a
+//! What receive-side scaling hashes: addresses and, but for fragments, L4 ports, wherever options and extension headers put them: a
+//! segment with such headers is of the same flow as one without. The key makes it a number that a
 //! stranger cannot work out, so that he cannot have all flows meet in one place.
 
+mod upper;
 pub mod whose;
+
+pub(crate) use upper::{Fragment, Upper, upper4, upper6};
 
 use crate::eth::{self, EtherType};
 use crate::hash::Key;
-use crate::{Proto, ip4, ip6, vlan};
+use crate::{Proto, vlan};
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|eight| u64::from_be_bytes(*eight))
@@ -43,9 +47,8 @@ pub fn hash(key: Key, frame: &[u8]) -> u64 {
 #[inline]
 pub fn four(key: Key, packet: &[u8]) -> Option<u64> {
     let addresses = word(packet, 12)?;
-    let [first, _, _, _, _, _, high, low, _, proto, ..] = *packet.first_chunk::<{ ip4::HEADER_LEN }>()?;
-    let is_fragment = (high & 0x3f) | low != 0;
-    let ports = (first == 0x45 && !is_fragment && has_ports(proto)).then(|| ports(packet, ip4::HEADER_LEN)).flatten();
+    let Upper { proto, at, fragment } = upper4(packet)?;
+    let ports = (fragment.is_none() && has_ports(proto)).then(|| ports(packet, at)).flatten();
     Some(of(key, addresses, proto, ports.unwrap_or_default()))
 }
 
@@ -55,13 +58,16 @@ pub fn of(key: Key, addresses: u64, proto: u8, ports: u64) -> u64 {
     key.hash2(addresses, ports << 8 | u64::from(proto))
 }
 
-/// The flow of an IPv6 packet without its Ethernet header; behind extension headers all of a pair of addresses is one flow.
+/// The flow of an IPv6 packet without its Ethernet header. Fragments go by their addresses alone: only the first one has ports.
 #[inline]
 pub fn six(key: Key, packet: &[u8]) -> Option<u64> {
     let [a, b, c, d] = [word(packet, 8)?, word(packet, 16)?, word(packet, 24)?, word(packet, 32)?];
-    let next = *packet.get(6)?;
-    let ports = has_ports(next).then(|| ports(packet, ip6::HEADER_LEN)).flatten().unwrap_or_default();
-    Some(key.hash2(key.hash4(a, b, c, d), ports << 8 | u64::from(next)))
+    let Upper { proto, at, fragment } = upper6(packet)?;
+    let (proto, ports) = match fragment {
+        Some(_) => (Proto::FRAGMENT.0, None),
+        None => (proto, has_ports(proto).then(|| ports(packet, at)).flatten()),
+    };
+    Some(key.hash2(key.hash4(a, b, c, d), ports.unwrap_or_default() << 8 | u64::from(proto)))
 }
 
 #[cfg(test)]
@@ -138,5 +144,63 @@ mod tests {
             let _ = of(&six(1)[..len]);
         }
         assert_ne!(of(&udp4(1, 1)), hash(Key::seeded(2), &udp4(1, 1)), "the key has its say");
+    }
+
+    /// An IPv6 packet of TCP, or of what `next` names, behind these extension headers.
+    fn behind(extensions: &[(Proto, Vec<u8>)], upper: Proto, segment: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 0, extensions.first().map_or(upper, |first| first.0).0, 64];
+        packet.extend([[0xfd; 16], [0xfe; 16]].concat());
+        for (at, (_, header)) in extensions.iter().enumerate() {
+            packet.push(extensions.get(at + 1).map_or(upper, |next| next.0).0);
+            packet.extend(header);
+        }
+        packet.extend(segment);
+        packet
+    }
+
+    /// RFC 8200 4.3 to 4.6, RFC 4302 2.2, RFC 6946: a flow has one number whatever headers stand before its ports.
+    #[test]
+    fn extension_headers_and_options_do_not_hide_ports() {
+        let key = Key::seeded(3);
+        let segment = [0x1f, 0x90, 0xc3, 0x50, 1, 2, 3, 4];
+        let plain = behind(&[], Proto::TCP, &segment);
+        let numbers = |packet: &[u8]| {
+            let whose = whose::flow(key, packet, &mut whose::Fragments::default());
+            (super::six(key, packet), crate::rss::six(packet), whose)
+        };
+        let options = |words: u8| [vec![words], vec![0; 6 + 8 * usize::from(words)]].concat();
+        let hop = (Proto::HOP_BY_HOP, options(0));
+        let dest = (Proto::DEST_OPTIONS, options(3));
+        let routing = (Proto::ROUTING, options(2));
+        let auth = (Proto::AUTH, [vec![4], vec![0; 22]].concat()); // six words of four bytes
+        let fragment = |word: u16| (Proto::FRAGMENT, [vec![0], word.to_be_bytes().to_vec(), vec![0, 0, 0, 7]].concat());
+        let all = [hop.clone(), dest.clone(), routing.clone(), auth.clone(), fragment(0)];
+        for one in &all {
+            let packet = behind(std::slice::from_ref(one), Proto::TCP, &segment);
+            assert_eq!(numbers(&packet), numbers(&plain), "{:?}", one.0);
+            assert_ne!(numbers(&packet), numbers(&behind(&[], Proto::TCP, &[1; 8])), "{:?}: by its ports", one.0);
+        }
+        assert_eq!(numbers(&behind(&all, Proto::TCP, &segment)), numbers(&plain));
+        assert_ne!(numbers(&behind(&all, Proto::TCP, &[9; 8])), numbers(&plain), "ports have their say");
+        // Fragments go by their addresses alone, the first one too, whatever is in front of the Fragment header.
+        let first = behind(&[hop.clone(), fragment(1)], Proto::UDP, &segment);
+        let later = behind(&[hop, fragment(8 << 3)], Proto::UDP, &[7; 8]);
+        let bare = behind(&[fragment(16 << 3)], Proto::TCP, &[8; 8]);
+        let both = |packet: &[u8]| (super::six(key, packet), crate::rss::six(packet));
+        assert_eq!(both(&first), both(&later));
+        assert_eq!(both(&first), both(&bare));
+        assert_ne!(both(&first), both(&plain));
+        // IPv4's options do not hide them either (RFC 791 3.1).
+        let four = |options: usize, port: u8| {
+            let mut packet = vec![0x45 + options as u8, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            packet.extend([vec![1; options * 4], vec![0, port, 0, 80]].concat());
+            (super::four(key, &packet), crate::rss::four(&packet))
+        };
+        assert_eq!(four(3, 1), four(0, 1));
+        assert_ne!(four(3, 1), four(3, 2));
+        // A chain that is cut, or does not end, has a number as well.
+        let long = vec![(Proto::DEST_OPTIONS, options(0)); 20];
+        let packet = behind(&long, Proto::TCP, &segment);
+        assert!((40..packet.len()).all(|len| super::six(key, &packet[..len]).is_some()));
     }
 }

@@ -3,7 +3,8 @@
 //! The hash and its test vectors are Microsoft's ("Verifying the RSS Hash Calculation"), and what FreeBSD's rss(4) computes where a card does not.
 //! Unlike [`crate::flow`] it has no secret: everybody can work out which queue a packet meets.
 
-use crate::{Proto, ip4, ip6};
+use crate::Proto;
+use crate::flow::{Upper, upper4, upper6};
 
 /// The key that drivers set by default.
 const KEY: [u8; 40] = [
@@ -41,17 +42,18 @@ fn has_ports(proto: u8) -> bool {
     matches!(Proto(proto), Proto::TCP | Proto::UDP)
 }
 
-/// The hash of an IPv4 packet without its Ethernet header: of a fragment, or behind options, its addresses alone. `None`: no whole header.
+/// The hash of an IPv4 packet without its Ethernet header: of a fragment its addresses alone. `None`: no whole header.
 pub fn four(packet: &[u8]) -> Option<u32> {
-    let [first, _, _, _, _, _, high, low, _, proto, ..] = *packet.first_chunk::<{ ip4::HEADER_LEN }>()?;
-    let has_ports = first == 0x45 && (high & 0x3f) | low == 0 && has_ports(proto);
-    hash(packet, 12..20, has_ports.then_some(ip4::HEADER_LEN))
+    hash(packet, 12..20, upper4(packet).and_then(ports_at))
 }
 
-/// The same of an IPv6 packet.
+/// The hash of an IPv6 packet; extension headers are passed over, which cards do or do not.
 pub fn six(packet: &[u8]) -> Option<u32> {
-    let has_ports = has_ports(*packet.get(6)?);
-    hash(packet, 8..40, has_ports.then_some(ip6::HEADER_LEN))
+    hash(packet, 8..40, upper6(packet).and_then(ports_at))
+}
+
+fn ports_at(Upper { proto, at, fragment }: Upper) -> Option<usize> {
+    (fragment.is_none() && has_ports(proto)).then_some(at)
 }
 
 /// The entry of the table that a hash means.

@@ -11,19 +11,14 @@
 //! | an ICMP error | the packet it quotes, turned round |
 //! | anything else | addresses and protocol |
 
-use super::{has_ports, word};
+use super::{Fragment, Upper, has_ports, upper4, upper6, word};
 use crate::eth::{self, EtherType};
 use crate::hash::Key;
-use crate::{L4Port, Proto, ip4, ip6};
+use crate::{L4Port, Proto};
 use std::net::Ipv4Addr;
 
 /// Datagrams whose first fragment is remembered: as many as are under way at one moment, not a second.
 const FRAGMENTS: usize = 256;
-/// IPv6 extension headers that are looked behind (as many as are taken from anybody).
-const CHAIN_MAX: usize = 8;
-/// Those that have a length, or that of a fragment.
-const EXTENSIONS: [Proto; 4] = [Proto::HOP_BY_HOP, Proto::ROUTING, Proto::FRAGMENT, Proto::DEST_OPTIONS];
-
 /// What two addresses and a protocol say of a packet, and where its payload begins.
 #[derive(Clone, Copy)]
 struct Parts {
@@ -32,12 +27,6 @@ struct Parts {
     proto: u8,
     payload: usize,
     fragment: Option<Fragment>,
-}
-
-#[derive(Clone, Copy)]
-struct Fragment {
-    id: u32,
-    is_first: bool,
 }
 
 /// Was the packet sent to us, or by us (an error quotes it)?
@@ -122,10 +111,10 @@ pub fn is_for_all(frame: &[u8]) -> bool {
     match ethertype {
         Some(EtherType::ARP) => true,
         Some(EtherType::IPV4) => packet.get(9) == Some(&Proto::IGMP.0),
-        Some(EtherType::IPV6) => behind(packet).is_some_and(|(next, at, _)| {
+        Some(EtherType::IPV6) => upper6(packet).is_some_and(|Upper { proto, at, .. }| {
             let kind = packet.get(at).copied().unwrap_or_default();
             // MLD's four, and from router solicitation to redirect.
-            next == Proto::IPV6_ICMP.0 && matches!(kind, 130..=137 | 143)
+            proto == Proto::IPV6_ICMP.0 && matches!(kind, 130..=137 | 143)
         }),
         _ => false,
     }
@@ -150,45 +139,15 @@ fn read(key: Key, packet: &[u8], way: Way) -> Option<Parts> {
 
 fn read4(packet: &[u8], way: Way) -> Option<Parts> {
     let pair = word(packet, 12)?;
-    let [first, _, _, _, id_high, id_low, high, low, _, proto, ..] = *packet.first_chunk::<{ ip4::HEADER_LEN }>()?;
-    let payload = usize::from(first & 0x0f) * 4;
-    let (more, offset) = (high & 0x20 != 0, u16::from_be_bytes([high & 0x1f, low]));
-    let fragment = Fragment { id: u16::from_be_bytes([id_high, id_low]).into(), is_first: offset == 0 };
-    Some(Parts {
-        pair: if way == Way::There { pair.rotate_left(32) } else { pair },
-        proto,
-        payload: payload.max(ip4::HEADER_LEN),
-        fragment: (more || offset != 0).then_some(fragment),
-    })
+    let Upper { proto, at, fragment } = upper4(packet)?;
+    Some(Parts { pair: if way == Way::There { pair.rotate_left(32) } else { pair }, proto, payload: at, fragment })
 }
 
 fn read6(key: Key, packet: &[u8], way: Way) -> Option<Parts> {
     let [a, b, c, d] = [word(packet, 8)?, word(packet, 16)?, word(packet, 24)?, word(packet, 32)?];
     let pair = if way == Way::There { key.hash4(c, d, a, b) } else { key.hash4(a, b, c, d) };
-    let (proto, payload, fragment) = behind(packet)?;
-    Some(Parts { pair, proto, payload, fragment })
-}
-
-/// What is behind an IPv6 packet's extension headers, and where.
-fn behind(packet: &[u8]) -> Option<(u8, usize, Option<Fragment>)> {
-    let (mut next, mut at, mut fragment) = (*packet.get(6)?, ip6::HEADER_LEN, None);
-    for _ in 0..CHAIN_MAX {
-        let [after, len, high, low, i, j, k, l] = match next {
-            next if EXTENSIONS.contains(&Proto(next)) => *packet.get(at..)?.first_chunk()?,
-            _ => break,
-        };
-        if Proto(next) == Proto::FRAGMENT {
-            let (id, is_first) = (u32::from_be_bytes([i, j, k, l]), u16::from_be_bytes([high, low]) & 0xfff8 == 0);
-            fragment = Some(Fragment { id, is_first });
-            (next, at) = (after, at + 8);
-            if !is_first {
-                break;
-            }
-            continue;
-        }
-        (next, at) = (after, at + 8 + usize::from(len) * 8);
-    }
-    Some((next, at, fragment))
+    let Upper { proto, at, fragment } = upper6(packet)?;
+    Some(Parts { pair, proto, payload: at, fragment })
 }
 
 /// The packet that an ICMP error is about.

@@ -1,0 +1,76 @@
+//! Where the upper layer of a packet begins, found without checking what lies between: for numbers, not for input.
+
+use crate::{Proto, ip4, ip6};
+
+/// IPv6 extension headers that are passed over (as many as are taken from anybody).
+const CHAIN_MAX: usize = ip6::MAX_EXTENSIONS;
+
+/// The upper layer of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Upper {
+    /// Its protocol; of a later fragment what the Fragment header names.
+    pub proto: u8,
+    /// Where it begins.
+    pub at: usize,
+    /// The packet is a part of one.
+    pub fragment: Option<Fragment>,
+}
+
+/// A part of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fragment {
+    pub id: u32,
+    pub is_first: bool,
+}
+
+/// The upper layer of an IPv4 packet; `None`: there is no whole header.
+#[inline]
+pub(crate) fn upper4(packet: &[u8]) -> Option<Upper> {
+    let [first, _, _, _, id_high, id_low, high, low, _, proto, ..] = *packet.first_chunk::<{ ip4::HEADER_LEN }>()?;
+    let at = (usize::from(first & 0x0f) * 4).max(ip4::HEADER_LEN);
+    let (more, offset) = (high & 0x20 != 0, u16::from_be_bytes([high & 0x1f, low]));
+    let fragment = Fragment { id: u16::from_be_bytes([id_high, id_low]).into(), is_first: offset == 0 };
+    Some(Upper { proto, at, fragment: (more || offset != 0).then_some(fragment) })
+}
+
+/// The upper layer of an IPv6 packet, behind its extension headers. Where the chain ends before it is whole, what it came to.
+#[inline]
+pub(crate) fn upper6(packet: &[u8]) -> Option<Upper> {
+    let proto = *packet.get(6)?;
+    let upper = Upper { proto, at: ip6::HEADER_LEN, fragment: None };
+    Some(if is_extension(proto) { behind(packet, upper) } else { upper })
+}
+
+#[inline]
+fn is_extension(proto: u8) -> bool {
+    matches!(Proto(proto), Proto::HOP_BY_HOP | Proto::ROUTING | Proto::FRAGMENT | Proto::DEST_OPTIONS | Proto::AUTH)
+}
+
+#[cold]
+fn behind(packet: &[u8], mut upper: Upper) -> Upper {
+    for _ in 0..CHAIN_MAX {
+        if !is_extension(upper.proto) {
+            break;
+        }
+        let header = packet.get(upper.at..).and_then(|rest| rest.first_chunk());
+        let Some([next, len, high, low, i, j, k, l]) = header.copied() else { break };
+        let len = usize::from(len);
+        upper.at += match Proto(upper.proto) {
+            Proto::FRAGMENT => 8,
+            Proto::AUTH => (len + 2) * 4, // RFC 4302 2.2
+            _ => (len + 1) * 8,           // RFC 8200 4.3
+        };
+        if Proto(upper.proto) == Proto::FRAGMENT {
+            let word = u16::from_be_bytes([high, low]);
+            let (id, is_first, is_whole) = (u32::from_be_bytes([i, j, k, l]), word & 0xfff8 == 0, word & 0xfff9 == 0);
+            // With offset 0 and nothing to follow it is a whole packet (RFC 6946).
+            upper.fragment = (!is_whole).then_some(Fragment { id, is_first });
+            if !is_first {
+                upper.proto = next;
+                break;
+            }
+        }
+        upper.proto = next;
+    }
+    upper
+}
