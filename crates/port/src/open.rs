@@ -243,9 +243,7 @@ fn packet_config(layer: &Layer) -> PacketConfig {
     };
     let count = |option| u32::try_from(layer.count(option)).unwrap_or(u32::MAX);
     PacketConfig {
-        blocks: count("blocks"),
-        block: count("block"),
-        retire: layer.duration("retire"),
+        rx_ring: count("rx_ring"),
         tx_ring: count("tx_ring"),
         fanout: Some(narrow(layer.count("fanout"))).filter(|group| *group > 0).map(|group| (group, mode)),
         promisc: layer.switch("promisc"),

@@ -1,16 +1,17 @@
-//! `packet:IFNAME`: an interface of the kernel, by packet sockets with rings in shared memory (AF_PACKET, TPACKET_V3).
+//! `packet:IFNAME`: an interface of the kernel, by packet sockets with rings in shared memory (AF_PACKET, TPACKET_V2).
 //!
-//! A frame is copied once: from a block of the receiving ring into a buffer of the pool, or from a buffer into a slot of the sending
-//! ring. There is no system call while blocks are there, and one per burst that is sent. The kernel keeps frames back until a block is
-//! full or `retire` is over: that is the price in delay, and a reader that stays away for `blocks` times `retire` loses frames. A virtio header in front of every frame carries what local senders leave
-//! undone: a checksum that they left open is trusted (or closed, by the option `rx_csum`), TCP segments of up to 64 KiB pass uncut both
-//! ways, or are cut up here (`lro=off`). The kernel's own stack goes on receiving from the interface: give it no address there, or it
-//! answers too. An interface that is down loses what it is sent, and goes on when it comes up; one that is deleted ends the port.
+//! A frame is copied once: from a slot of the receiving ring into a buffer of the pool, or from a buffer into a slot of the sending
+//! ring. There is no system call while frames are there, and one per burst that is sent. A frame is received as soon as the kernel has
+//! put it into its slot; a reader that stays away for longer than `rx_ring` frames take loses some. A virtio header in front of every
+//! frame carries what local senders leave undone: a checksum that they left open is trusted (or closed, by the option `rx_csum`), TCP
+//! segments of up to 64 KiB pass uncut both ways, or are cut up here (`lro=off`). Such a segment is longer than a slot: it is read from
+//! the socket by a call of its own. The kernel's own stack goes on receiving from the interface: give it no address there, or it answers
+//! too. An interface that is down loses what it is sent, and goes on when it comes up; one that is deleted ends the port.
 
 pub mod bare;
-mod block;
 mod error;
 mod rx;
+mod slot;
 mod tx;
 
 pub use crate::offload::RxCsum;
@@ -24,7 +25,6 @@ use crate::os::packet::tx::TxRing;
 use crate::os::tun::VNET_HDR_LEN;
 use crate::{Caps, Port, PortCounts};
 use buf::Pool;
-use clock::Duration;
 use rx::PacketRx;
 use std::sync::Arc;
 use tx::PacketTx;
@@ -33,13 +33,8 @@ use wire::{eth, vlan};
 /// How the interface is to be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketConfig {
-    /// Blocks of the receiving ring: 2 to 4096. With few frames a block is used up by each `retire`: a reader that stays away for longer than
-    /// `blocks` times `retire` loses some.
-    pub blocks: u32,
-    /// Bytes of a block, rounded up to whole pages; at least 128 KiB, so that a large segment has room.
-    pub block: u32,
-    /// After this time a block is given to us though it is not full, in whole milliseconds, at least one.
-    pub retire: Duration,
+    /// Slots of the receiving ring, rounded up to a power of two: 64 to 65,536. Each holds a frame of the MTU.
+    pub rx_ring: u32,
     /// Slots of the sending ring, rounded up to a power of two: 64 to 4096.
     pub tx_ring: u32,
     /// Share the interface's frames with the other ports of this group, in this manner.
@@ -65,9 +60,7 @@ pub struct PacketConfig {
 impl Default for PacketConfig {
     fn default() -> PacketConfig {
         PacketConfig {
-            blocks: 64,
-            block: 128 << 10,
-            retire: Duration::from_millis(1),
+            rx_ring: 4096,
             tx_ring: 512,
             fanout: None,
             promisc: true,
@@ -85,26 +78,25 @@ impl Default for PacketConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// The smallest block: the largest frame has room, and what the kernel puts around it.
-const BLOCK_MIN: u32 = 128 << 10;
-
-/// The most memory that the blocks of a ring may take.
+/// The most memory that a ring may take.
 const RING_MAX: u64 = 1 << 30;
 
-/// Slots of the sending ring have this many bytes or more: a frame of the usual MTU and what stands around it.
+/// Slots have this many bytes or more: a frame of the usual MTU and what stands around it.
 const SLOT_MIN: usize = 2048;
 /// A longer frame gets no slot but a system call of its own.
 const SLOT_MAX: usize = 16_384;
+/// The longest slot where nothing but a slot takes a frame: for the largest packet.
+const SLOT_LONGEST: usize = 131_072;
 
 impl PacketConfig {
-    /// How the receiving socket is to be.
-    fn rx(&self) -> os::rx::Config {
-        let page = 4096;
-        let retire_ms = u32::try_from(self.retire.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX).clamp(1, 10_000);
+    /// How the receiving socket is to be, for frames of `longest` bytes.
+    fn rx(&self, longest: usize) -> os::rx::Config {
+        let most = if self.vnet_hdr { SLOT_MAX } else { SLOT_LONGEST };
+        let slot = (os::rx::FRONT + longest).next_power_of_two().clamp(SLOT_MIN, most);
         os::rx::Config {
-            blocks: self.blocks.clamp(2, 4096),
-            block: self.block.clamp(BLOCK_MIN, RING_MAX as u32).next_multiple_of(page),
-            retire_ms,
+            slots: self.rx_ring.clamp(64, 65_536).next_power_of_two(),
+            slot: slot as u32, // within SLOT_LONGEST
+            queue_long: self.vnet_hdr,
             vnet_hdr: self.vnet_hdr,
             promisc: self.promisc,
             ignore_outgoing: self.ignore_outgoing,
@@ -172,11 +164,12 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
 /// Looks the interface up and opens the receiving ring.
 fn open_rx(name: &str, config: &PacketConfig) -> Result<(os::Iface, RxRing), PacketError> {
     let failed = |(step, error)| PacketError::new(name, config, step, error);
-    let (iface, ask) = (os::iface(name).map_err(failed)?, config.rx());
+    let iface = os::iface(name).map_err(failed)?;
     if !iface.ethernet {
         return Err(PacketError::NotEthernet { name: name.to_string() });
     }
-    let bytes = u64::from(ask.blocks) * u64::from(ask.block);
+    let ask = config.rx(iface.mtu.min(u16::MAX.into()) as usize + AROUND);
+    let bytes = u64::from(ask.slots) * u64::from(ask.slot);
     if bytes > RING_MAX {
         return Err(PacketError::Memory { name: name.to_string(), bytes });
     }

@@ -1,7 +1,7 @@
 //! Packet sockets (packet(7)) and their rings (Documentation/networking/packet_mmap.rst): what is set up by system calls.
 //!
 //! Receiving and sending have a socket each: the one that sends is bound to no protocol and so is never given a frame. How the rings are
-//! used is in [`rx`] and [`tx`]: a block, or a slot, belongs to one side at a time, and its status word says to which.
+//! used is in [`rx`] and [`tx`]: a slot belongs to one side at a time, and its status word says to which.
 
 mod map;
 pub mod rx;
@@ -103,6 +103,14 @@ fn widen(fd: &OwnedFd) {
     const ROOM: i32 = 4 << 20;
     if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &ROOM).is_err() {
         let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &ROOM);
+    }
+}
+
+/// Asks for room for large segments that wait to be read, beyond the default, if that may be had.
+fn widen_rx(fd: &OwnedFd) {
+    const ROOM: i32 = 8 << 20; // doubled by the kernel: as many segments of 64 KiB as there are buffers for them
+    if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
+        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &ROOM);
     }
 }
 

@@ -1,15 +1,18 @@
 //! The yardstick of this kind of port: what comes from one interface's ring goes, its addresses swapped, into another's, and nothing else.
 //!
-//! No frames, no pool, no burst, no counters: blocks are walked and slots filled in place, with one system call per block, by sockets that
-//! are set up as the port's are. `linerate bench bridge` holds the port against it (`packet.forward`).
+//! No frames, no pool, no burst, no counters: slots are read and filled in place, with one system call per turn, by sockets that are set
+//! up as the port's are. `linerate bench bridge` holds the port against it (`packet.forward`).
 
-use super::block::Cursor;
+use super::slot::{Extent, Packet};
 use super::{AROUND, PacketConfig, PacketError, open_rx};
 use crate::os::packet as os;
 use crate::os::packet::rx::RxRing;
 use crate::os::packet::tx::{Slot, TxRing};
 use crate::os::tun::VNET_HDR_LEN;
 use wire::eth;
+
+/// Frames passed on before others have their turn.
+const BURST: usize = 64;
 
 /// Two rings, joined.
 #[derive(Debug)]
@@ -33,34 +36,34 @@ impl Bare {
         Ok(Bare { rx, tx, vnet_hdr: config.vnet_hdr, tail: 0 })
     }
 
-    /// Passes one block on, if there is one; says how many frames. Those that are too long for a slot, or find none free, are left out.
+    /// Passes on what is there, at most 64 frames; returns how many. Those that are too long for a slot, or find none free, are left
+    /// out.
     pub fn step(&mut self) -> usize {
-        if !self.rx.acquire() {
-            return 0;
-        }
-        let (mut cursor, mut frames) = (Cursor::new(self.rx.bytes()), 0);
-        while !cursor.is_done() {
-            let Some(packet) = cursor.packet(self.rx.bytes()) else { break };
-            let next = packet.next();
+        let mut frames = 0;
+        for _ in 0..BURST {
+            let Some(packet) = self.rx.next().map(Packet::parse) else { break };
             if self.tx.state(self.tail) != Slot::Free {
                 drop(self.tx.send());
             }
-            let mut vnet = packet.vnet;
-            let [_, _, h0, h1, ..] = &mut vnet; // have the kernel copy the frame whole, as the port does
-            [*h0, *h1] = (packet.bytes.len() as u16).to_ne_bytes();
-            let front = if self.vnet_hdr { VNET_HDR_LEN } else { 0 };
-            let len = front + packet.bytes.len();
-            if self.tx.state(self.tail) == Slot::Free
-                && fill(self.tx.data(self.tail), vnet.get(..front).unwrap_or_default(), packet.bytes).is_some()
-            {
-                self.tx.request(self.tail, len);
-                self.tail = self.tail.wrapping_add(1);
-                frames += 1;
+            if let Some(packet) = packet.filter(|packet| packet.extent() == Extent::Whole) {
+                let mut vnet = packet.vnet;
+                let [_, _, h0, h1, ..] = &mut vnet; // have the kernel copy the frame whole, as the port does
+                [*h0, *h1] = (packet.bytes.len() as u16).to_ne_bytes();
+                let front = if self.vnet_hdr { VNET_HDR_LEN } else { 0 };
+                let len = front + packet.bytes.len();
+                if self.tx.state(self.tail) == Slot::Free
+                    && fill(self.tx.data(self.tail), vnet.get(..front).unwrap_or_default(), packet.bytes).is_some()
+                {
+                    self.tx.request(self.tail, len);
+                    self.tail = self.tail.wrapping_add(1);
+                    frames += 1;
+                }
             }
-            cursor.pass(next);
+            self.rx.release();
         }
-        self.rx.release();
-        drop(self.tx.send());
+        if frames > 0 {
+            drop(self.tx.send());
+        }
         frames
     }
 }

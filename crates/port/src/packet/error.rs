@@ -76,7 +76,8 @@ impl PacketError {
             // ENXIO: it was deleted between the first step and this one.
             Some(libc::ENODEV | libc::ENXIO) => PacketError::NoInterface { name },
             Some(libc::ENOMEM) if step.contains("_RING") => {
-                PacketError::Memory { name, bytes: u64::from(config.blocks) * u64::from(config.block) }
+                let bytes = u64::from(config.rx_ring) * super::SLOT_MIN as u64;
+                PacketError::Memory { name, bytes }
             }
             Some(_) if step == "PACKET_FANOUT" => {
                 let group = config.fanout.map_or(0, |(group, _)| group);
@@ -105,7 +106,7 @@ impl fmt::Display for PacketError {
             PacketError::NotEthernet { name } => write!(f, "packet:{name}: not an Ethernet interface"),
             PacketError::Memory { name, bytes } => write!(
                 f,
-                "packet:{name}: no memory for rings of {bytes} bytes (1 GiB is the most): fewer or smaller blocks, or a smaller tx_ring"
+                "packet:{name}: no memory for rings of {bytes} bytes (1 GiB is the most): a smaller rx_ring or tx_ring"
             ),
             PacketError::Fanout { name, group, error } => write!(
                 f,

@@ -1,18 +1,20 @@
-//! From the interface to a host: along a block, a frame at a time, and on to the next block.
+//! From the interface to a host: along the ring, a slot at a time.
 //!
 //! A frame of the MTU goes into a buffer of the pool. A large segment goes into a large buffer, and is cut up from the last of these
-//! (`offload::large`). Without a buffer the frame stays in its block, and comes next time. When nothing is there, now and then the socket is
-//! asked what it lost, and whether its interface is up.
+//! (`offload::large`); the socket's queue has it, its slot only the beginning. Without a buffer the frame stays where it is, and comes
+//! next time. When nothing is there, now and then the socket is asked what it lost, and whether its interface is up.
 
-use super::block::{Cursor, Packet};
+use super::slot::{self, Extent, Packet};
 use super::{PacketConfig, RxCsum};
 use crate::offload::large::{Cut, Large};
 use crate::offload::{self, virtio};
-use crate::os::packet::rx::{Lost, RxRing};
+use crate::os::packet::rx::RxRing;
 use crate::os::packet::{bound_to, is_running, take_error};
+use crate::os::tun::VNET_HDR_LEN;
 use crate::{PortCounts, RxHalf};
 use buf::{Burst, Flags, Frame, Pool};
 use clock::{Duration, Instant};
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use wire::{eth, vlan};
@@ -25,7 +27,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(super) struct PacketRx {
     name: String,
     ring: RxRing,
-    cursor: Cursor,
     pool: Pool,
     /// Bytes that a buffer of `pool` has room for.
     room: usize,
@@ -47,10 +48,10 @@ pub(super) struct PacketRx {
 #[derive(Default)]
 struct Seen {
     lost: u64,
-    stands: u64,
     downs: u64,
     uncuttable: u64,
     cut_short: u64,
+    crowded: u64,
 }
 
 /// What was taken from the ring.
@@ -75,7 +76,6 @@ impl PacketRx {
         PacketRx {
             name: name.to_string(),
             ring,
-            cursor: Cursor::default(),
             room: pool.size() - pool.headroom(),
             pool,
             large: Large::new(large),
@@ -97,34 +97,32 @@ impl PacketRx {
             let cut = self.large.cut(&self.pool);
             return self.cut(cut);
         }
-        while self.cursor.is_done() {
-            if !self.next_block() {
-                return Got::Empty;
-            }
-        }
-        let Some(packet) = self.cursor.packet(self.ring.bytes()) else {
-            self.cursor = Cursor::default(); // a block that makes no sense: the rest of it is left
+        let Some(slot) = self.ring.next() else { return Got::Empty };
+        let Some(packet) = Packet::parse(slot) else {
+            self.ring.skip();
             return Got::Malformed;
         };
-        let next = packet.next();
-        let buffer =
-            if packet.len() <= self.room { self.pool.get() } else { large_buffer(&mut self.large, self.whole) };
+        if packet.status & libc::TP_STATUS_LOSING != 0 {
+            count_lost(&self.ring, &self.counts, &mut self.seen);
+        }
+        let buffer = match packet.extent() {
+            Extent::Whole if packet.len() <= self.room => self.pool.get(),
+            Extent::Whole | Extent::Queued if self.large.is_some() => large_buffer(&mut self.large, self.whole),
+            _ => return self.leave_out(),
+        };
         let Some(mut frame) = buffer else {
-            if !self.large.is_some() && packet.len() > self.room {
-                self.seen.cut_short += 1;
-                self.pass(next);
-                return Got::Malformed;
-            }
             self.counts.rx.no_buffer.bump();
             return Got::Empty;
         };
-        let understood = self.understand(&packet, &mut frame);
         let is_large = packet.vnet.get(1).is_some_and(|kind| *kind != virtio::GSO_NONE) && self.vnet_hdr;
-        let is_cut = packet.is_cut;
-        self.pass(next);
+        let got = match packet.extent() {
+            Extent::Queued => read_queued(&self.ring, &packet, &mut frame),
+            _ => packet.copy_to(&mut frame),
+        };
+        let understood = got.and_then(|()| self.understand(&packet, &mut frame));
+        self.ring.release();
         if understood.is_none() {
             self.seen.uncuttable += u64::from(is_large);
-            self.seen.cut_short += u64::from(is_cut);
             self.large.keep(frame);
             return Got::Malformed;
         }
@@ -141,35 +139,23 @@ impl PacketRx {
         Got::Frame(frame)
     }
 
-    /// Goes past a frame; past the last one, the block is the kernel's again.
-    #[inline]
-    fn pass(&mut self, next: usize) {
-        self.cursor.pass(next);
-        if self.cursor.is_done() {
-            self.ring.release();
-        }
-    }
-
-    /// Goes on to the next block, if it is there.
-    fn next_block(&mut self) -> bool {
+    /// Leaves out a frame that is longer than any buffer, or that lost its end.
+    #[cold]
+    fn leave_out(&mut self) -> Got {
+        // Nothing is queued without a virtio header, with which there are large buffers.
+        let crowded = self.large.is_some();
+        self.seen.crowded += u64::from(crowded);
+        self.seen.cut_short += u64::from(!crowded);
         self.ring.release();
-        if !self.ring.acquire() {
-            return false;
-        }
-        if self.ring.is_losing() {
-            self.count_lost();
-        }
-        self.cursor = Cursor::new(self.ring.bytes());
-        true
+        Got::Malformed
     }
 
-    /// Copies, and does and notes what is said of the frame; `None`: it is not whole, or makes no sense.
+    /// Does and notes what the kernel reports of the frame; `None`: the report makes no sense.
     #[inline]
     fn understand(&self, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
-        if packet.is_cut || packet.bytes.len() < eth::HEADER_LEN {
+        if packet.bytes.len() < eth::HEADER_LEN {
             return None;
         }
-        packet.copy_to(frame)?;
         if self.vnet_hdr {
             let mut header = virtio::Header::parse(&packet.vnet);
             if packet.tag.is_some() {
@@ -204,26 +190,18 @@ impl PacketRx {
         }
     }
 
-    #[cold]
-    fn count_lost(&mut self) {
-        let Lost { frames, stands } = self.ring.lost();
-        self.counts.rx.missed.add(frames);
-        self.seen.lost += frames;
-        self.seen.stands += stands;
-    }
-
     /// Nothing was there: is something wrong?
     fn look(&mut self) {
         self.asked = self.asked.wrapping_add(1);
         if self.asked % LOOK_EVERY != 1 {
             return;
         }
-        self.count_lost();
+        count_lost(&self.ring, &self.counts, &mut self.seen);
         if take_error(self.ring.as_fd()).is_some() {
             self.seen.downs += 1;
             self.is_down = true;
         }
-        // Blocks from before still come; and of its deletion an interface that was down says nothing more.
+        // Frames from before still come; and of its deletion an interface that was down says nothing more.
         if self.is_down && bound_to(self.ring.as_fd()).is_none() {
             self.gone = true;
             self.counts.rx.errors.bump();
@@ -231,6 +209,28 @@ impl PacketRx {
             self.is_down = !is_running(&self.name);
         }
     }
+}
+
+#[cold]
+fn count_lost(ring: &RxRing, counts: &PortCounts, seen: &mut Seen) {
+    let lost = ring.lost();
+    counts.rx.missed.add(lost);
+    seen.lost += lost;
+}
+
+/// Reads a frame that is longer than its slot from the socket's queue. `None`: it is longer than the buffer, too.
+#[cold]
+fn read_queued(ring: &RxRing, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
+    // The slot has the same header.
+    let (mut vnet, mut beyond) = ([0; VNET_HDR_LEN], [0]);
+    let room = frame.tailroom();
+    let mut parts = [IoSliceMut::new(&mut vnet), IoSliceMut::new(frame.append(room)?), IoSliceMut::new(&mut beyond)];
+    let len = ring.read_long(&mut parts).ok()?.checked_sub(VNET_HDR_LEN)?;
+    if len > room {
+        return None;
+    }
+    frame.truncate(len);
+    packet.tag.map_or(Some(()), |tag| slot::insert_tag(frame, tag))
 }
 
 /// A buffer for a frame that is too long for the pool's.
@@ -286,15 +286,10 @@ impl RxHalf for PacketRx {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let Seen { lost, stands, downs, uncuttable, cut_short } = self.seen;
+        let Seen { lost, downs, uncuttable, cut_short, crowded } = self.seen;
         let name = &self.name;
         let all = [
-            (
-                lost,
-                format!(
-                    "{lost} frames lost, no block was free (came to a stand {stands} times): more blocks, or larger ones"
-                ),
-            ),
+            (lost, format!("{lost} frames lost, no slot was free: a larger rx_ring")),
             (downs, format!("interface {name} was found down {downs} times")),
             (
                 uncuttable,
@@ -306,6 +301,13 @@ impl RxHalf for PacketRx {
                 cut_short,
                 format!(
                     "{cut_short} frames dropped that are longer than a buffer: the mtu of {name} has grown, or vnet_hdr is off"
+                ),
+            ),
+            (
+                crowded,
+                format!(
+                    "{crowded} large segments dropped, the socket's buffer was full: raise net.core.rmem_max, or turn gso off at the \
+                     sender of {name} (ethtool -K)"
                 ),
             ),
         ];

@@ -187,7 +187,7 @@ fn bursts_go_through_a_ring_smaller_than_all_of_them_in_order() {
             }
         }
         assert_eq!((port.counts.tx.frames.get(), port.counts.tx.bursts.get()), (4000, 20));
-        // And the other way: more than a block has, asked for in small bursts.
+        // And the other way: asked for in small bursts, around the ring.
         let mut numbers = Vec::new();
         for n in 0..4000u32 {
             socket.send_to(&n.to_be_bytes(), (US, 9)).unwrap();
@@ -277,6 +277,54 @@ fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
     });
 }
 
+/// A frame is there when the sender's call returns: it does not wait until a block is full or a timer of a millisecond expires.
+#[test]
+fn a_frame_that_comes_alone_is_received_at_once() {
+    let name = "packet::tests::a_frame_that_comes_alone_is_received_at_once";
+    in_a_namespace(name, || {
+        let (_netlink, socket) = wire_up();
+        let pool = pool();
+        let mut port = super::open("ours", &PacketConfig::default(), &pool).unwrap();
+        let mut took: Vec<Time> = (0..101)
+            .map(|_| {
+                sleep(Time::from_millis(2));
+                let begun = std::time::Instant::now();
+                socket.send_to(b"alone", (US, 9)).unwrap();
+                let mut burst = Burst::new();
+                while port.rx.rx_burst(&mut burst, 32, Instant::ZERO) == 0 {
+                    assert!(begun.elapsed() < Time::from_secs(5), "nothing came");
+                }
+                begun.elapsed()
+            })
+            .collect();
+        took.sort();
+        assert!(took[50] < Time::from_micros(500), "median {:?}", took[50]);
+    });
+}
+
+/// An MTU that grows later: what is longer than a slot comes by the socket's queue, whole and in its order.
+#[test]
+fn a_frame_longer_than_its_slot_comes_whole_and_in_order() {
+    let name = "packet::tests::a_frame_longer_than_its_slot_comes_whole_and_in_order";
+    in_a_namespace(name, || {
+        let (mut netlink, socket) = wire_up();
+        let pool = pool();
+        let mut port = super::open("ours", &PacketConfig { rx_ring: 64, ..PacketConfig::default() }, &pool).unwrap();
+        ["ours", "kernel"].iter().for_each(|end| netlink.set_mtu(end, 9000).unwrap());
+        for turn in 0..20 {
+            let lens = [10, 8000, 1472, 2000, 8972, 1, 5000];
+            let sent: Vec<Vec<u8>> = lens.map(|len| (0..len).map(|i| (i + len + turn) as u8).collect()).to_vec();
+            sent.iter().for_each(|text| _ = socket.send_to(text, (US, 9)).unwrap());
+            let got = receive(&mut port, lens.len(), is_udp);
+            assert_eq!(got.iter().map(|(frame, _)| frame.len() - 42).collect::<Vec<_>>(), lens);
+            assert!(got.iter().zip(&sent).all(|((frame, _), text)| frame[42..] == text[..]), "turn {turn}");
+        }
+        assert_eq!((port.counts.rx.malformed.get(), port.rx.remarks()), (0, Vec::new()));
+        drop(port);
+        assert_eq!(pool.stats().live(), 0);
+    });
+}
+
 #[test]
 fn mistakes_in_opening_say_what_to_do() {
     let name = "packet::tests::mistakes_in_opening_say_what_to_do";
@@ -289,8 +337,11 @@ fn mistakes_in_opening_say_what_to_do() {
             matches!(missing, PacketError::NoInterface { .. }) && missing.to_string().contains("`ip link`"),
             "{missing}"
         );
-        let much = open("ours", PacketConfig { blocks: 4096, block: 64 << 20, ..PacketConfig::default() }).unwrap_err();
-        assert!(matches!(much, PacketError::Memory { bytes, .. } if bytes == 1 << 38), "{much}");
+        netlink.set_mtu("ours", 65_535).unwrap();
+        let much = PacketConfig { rx_ring: 65_536, vnet_hdr: false, ..PacketConfig::default() };
+        let much = open("ours", much).unwrap_err();
+        assert!(matches!(much, PacketError::Memory { bytes, .. } if bytes == 1 << 33), "{much}");
+        netlink.set_mtu("ours", 1500).unwrap();
         let ask = |mode| PacketConfig { fanout: Some((7, mode)), ..PacketConfig::default() };
         let _first = super::open("ours", &ask(FanoutMode::Hash), &pool).unwrap();
         let other = open("ours", ask(FanoutMode::Lb)).unwrap_err();
@@ -310,6 +361,6 @@ fn no_privilege_and_no_memory_are_errors_with_advice() {
     };
     let refused = error("socket", libc::EPERM);
     assert_eq!(refused, "packet:eth0: socket refused: needs CAP_NET_RAW, or run in an own namespace");
-    assert!(error("PACKET_TX_RING", libc::ENOMEM).contains("fewer or smaller blocks"));
+    assert!(error("PACKET_TX_RING", libc::ENOMEM).contains("a smaller rx_ring"));
     assert!(error("socket", libc::EAFNOSUPPORT).contains("load the af_packet module"));
 }

@@ -218,22 +218,10 @@ static PACKET: Info = Info {
     names: NameRule::Interface,
     options: &[
         option(
-            "blocks",
-            Form::Count { min: 2, max: 4096 },
-            Is("64"),
-            "Blocks of the receiving ring: times retire, how long a reader may stay away.",
-        ),
-        option(
-            "block",
-            Form::Count { min: 131_072, max: 1 << 26 },
-            Is("131072"),
-            "Bytes of a block, rounded up to whole pages; all blocks together at most 1 GiB.",
-        ),
-        option(
-            "retire",
-            Form::Duration,
-            Is("1ms"),
-            "How long frames wait for their block to be full, in whole milliseconds, 1 at least: so much later they come.",
+            "rx_ring",
+            Form::Count { min: 64, max: 65_536 },
+            Is("4096"),
+            "Slots of the receiving ring, rounded up to a power of two: so many frames may wait to be read.",
         ),
         option(
             "tx_ring",

@@ -53,8 +53,7 @@ pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
         "forward: one core does three steps in turn: frames from 1,000 stations are sent with sendmmsg, forwarded, \
          and counted at the far device. *.forward is the time of sending and forwarding, *.loop that of forwarding \
          alone. kernel: its bridge over such veths, which runs within the sender's call; it is the peer of tap, \
-         too, since between TAP devices the kernel needs a program at either end. packet: the time until a block \
-         is retired (up to 1 ms) is not counted. bare.xdp returns each frame to the device that it came from; \
+         too, since between TAP devices the kernel needs a program at either end. bare.xdp returns each frame to the device that it came from; \
          bare.tap has two devices in each direction",
     );
 }

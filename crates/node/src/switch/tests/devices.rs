@@ -22,7 +22,7 @@ fn plug(lan: &mut Lan, spec: &str) -> Result<PortNo, AddError> {
 #[test]
 fn no_spelling_makes_two_of_one_interface() {
     for (first, second) in [
-        ("packet:x0", "packet(blocks=32):x0"),
+        ("packet:x0", "packet(rx_ring=64):x0"),
         ("packet(fanout=3):x0", "packet(fanout=4):x0"),
         ("packet(fanout=3):x0", "packet:x0"),
         ("xdp:p1", "packet:p1"),

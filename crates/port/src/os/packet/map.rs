@@ -52,7 +52,7 @@ impl Map {
     /// The bytes of `from..to`; none if that is not within the ring.
     ///
     /// # Safety
-    /// The status word of this block says that it is ours.
+    /// The status word of this slot says that it is ours.
     #[inline]
     pub(super) unsafe fn bytes(&self, from: usize, to: usize) -> &[u8] {
         if from > to || to > self.len {

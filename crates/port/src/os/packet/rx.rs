@@ -1,13 +1,15 @@
-//! The ring of blocks that a packet socket fills (TPACKET_V3).
+//! The ring of slots that a packet socket fills (TPACKET_V2).
 //!
-//! The kernel packs frames into a block until it is full or its time is up, and then gives it away; whoever has read all of it gives it
-//! back. Blocks are filled, and so read, in turn. A block begins with `struct tpacket_block_desc`, whose status word is at byte 8.
+//! The kernel puts each frame into the next slot and gives it away at once: its status word, the first of the slot, says USER. Who has
+//! read it gives it back. A frame that is longer than a slot, a large segment mostly, waits as a whole in the socket's queue as well
+//! (`PACKET_COPY_THRESH`; its status says COPY), from which it is read with one copy. TPACKET_V3, whose blocks take frames without
+//! gaps, gives a block away only when it is full or a timer of at least a millisecond has expired.
 
 use super::map::Map;
-use super::{Failure, bind, get, open, set};
+use super::{Failure, bind, get, open, set, widen_rx};
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, IoSliceMut, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Which socket of a fanout group gets a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,12 +28,12 @@ pub enum FanoutMode {
 /// How a socket is to receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Blocks in the ring.
-    pub blocks: u32,
-    /// Bytes of a block: whole pages.
-    pub block: u32,
-    /// Milliseconds after which a block that has a frame is given away though it is not full; at least 1 (0: the kernel's choice).
-    pub retire_ms: u32,
+    /// Slots in the ring: a power of two.
+    pub slots: u32,
+    /// Bytes of a slot: a power of two, at least 256.
+    pub slot: u32,
+    /// Queue frames that are longer than a slot as a whole.
+    pub queue_long: bool,
     /// A virtio header in front of every frame.
     pub vnet_hdr: bool,
     /// Receive also what is addressed to other stations.
@@ -42,29 +44,23 @@ pub struct Config {
     pub fanout: Option<(u16, FanoutMode)>,
 }
 
-/// How many frames the socket was to get since it was asked last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Lost {
-    /// Lost: no block was free.
-    pub frames: u64,
-    /// Times that the ring came to a stand.
-    pub stands: u64,
-}
-
 /// A socket with its ring.
 #[derive(Debug)]
 pub struct RxRing {
     map: Map,
-    socket: OwnedFd,
-    block: usize,
-    blocks: usize,
-    /// The block that is read, or that is waited for.
+    socket: File,
+    slot: usize,
+    slots: usize,
+    /// The slot that is read, or that is waited for.
     at: usize,
-    held: bool,
 }
 
-/// Where a block's status word is (`hdr.bh1.block_status`).
-const STATUS: usize = 8;
+/// Bytes of `struct tpacket2_hdr`, with which a slot begins; the status word is the first.
+pub const HEADER_LEN: usize = size_of::<libc::tpacket2_hdr>();
+/// Bytes of a slot in front of a frame, at most: header, address, alignment, virtio header (net/packet/af_packet.c, tpacket_rcv).
+pub const FRONT: usize = 128;
+/// Bytes of a block of slots: what the kernel finds in one piece without searching.
+const BLOCK: u32 = 64 << 10;
 
 impl RxRing {
     /// Opens a socket on interface number `index`, with a ring. It receives from now on.
@@ -74,26 +70,27 @@ impl RxRing {
     /// another kind) ...
     pub fn open(index: u32, config: &Config) -> Result<RxRing, Failure> {
         let socket = open()?;
-        set(&socket, "PACKET_VERSION", libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32))?;
+        set(&socket, "PACKET_VERSION", libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32))?;
         if config.vnet_hdr {
             set(&socket, "PACKET_VNET_HDR", libc::PACKET_VNET_HDR, &1i32)?;
         }
         if config.ignore_outgoing {
             set(&socket, "PACKET_IGNORE_OUTGOING", libc::PACKET_IGNORE_OUTGOING, &1i32)?;
         }
-        let frame = 2048; // of no meaning but for a count that must be right
-        let request = libc::tpacket_req3 {
-            tp_block_size: config.block,
-            tp_block_nr: config.blocks,
-            tp_frame_size: frame,
-            tp_frame_nr: config.block / frame * config.blocks,
-            tp_retire_blk_tov: config.retire_ms,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
+        if config.queue_long {
+            set(&socket, "PACKET_COPY_THRESH", libc::PACKET_COPY_THRESH, &1i32)?;
+            widen_rx(&socket);
+        }
+        let len = config.slots * config.slot;
+        let block = config.slot.max(BLOCK).min(len);
+        let request = libc::tpacket_req {
+            tp_block_size: block,
+            tp_block_nr: len / block,
+            tp_frame_size: config.slot,
+            tp_frame_nr: config.slots,
         };
         set(&socket, "PACKET_RX_RING", libc::PACKET_RX_RING, &request)?;
-        let (block, blocks) = (config.block as usize, config.blocks as usize);
-        let map = Map::new(&socket, block * blocks).map_err(|error| ("mmap of PACKET_RX_RING", error))?;
+        let map = Map::new(&socket, len as usize).map_err(|error| ("mmap of PACKET_RX_RING", error))?;
         // Only now: what came before would wait in a queue that nobody reads.
         bind(socket.as_fd(), index, libc::ETH_P_ALL as u16)?;
         if config.promisc {
@@ -108,47 +105,53 @@ impl RxRing {
         if let Some((group, mode)) = config.fanout {
             set(&socket, "PACKET_FANOUT", libc::PACKET_FANOUT, &fanout(group, mode, config.ignore_outgoing))?;
         }
-        Ok(RxRing { map, socket, block, blocks, at: 0, held: false })
+        let (slot, slots) = (config.slot as usize, config.slots as usize);
+        Ok(RxRing { map, socket: File::from(socket), slot, slots, at: 0 })
     }
 
-    /// Takes the next block, if the kernel has given it away; true also if it was ours already.
+    /// The bytes of the next slot, if the kernel has given it away.
     #[inline]
-    pub fn acquire(&mut self) -> bool {
-        self.held = self.held || self.map.status(self.at * self.block + STATUS) & libc::TP_STATUS_USER != 0;
-        self.held
-    }
-
-    /// The block that was taken; nothing if there is none.
-    #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        if !self.held {
-            return &[];
+    pub fn next(&self) -> Option<&[u8]> {
+        let from = self.at * self.slot;
+        if self.map.status(from) & libc::TP_STATUS_USER == 0 {
+            return None;
         }
-        let from = self.at * self.block;
-        // SAFETY: `held`: the kernel has given this block away, and does not write to it before `release`, which needs `&mut self`.
-        unsafe { self.map.bytes(from, from + self.block) }
+        // SAFETY: the kernel has given this slot away, and does not write to it before `release`, which needs `&mut self`.
+        Some(unsafe { self.map.bytes(from, from + self.slot) })
     }
 
-    /// Have frames been lost up to this block?
-    pub fn is_losing(&self) -> bool {
-        self.held && self.map.status(self.at * self.block + STATUS) & libc::TP_STATUS_LOSING != 0
-    }
-
-    /// Gives the block back and goes on to the next.
+    /// Gives the slot back that [`RxRing::next`] returned, and goes on to the one after it.
+    #[inline]
     pub fn release(&mut self) {
-        if self.held {
-            self.map.set_status(self.at * self.block + STATUS, libc::TP_STATUS_KERNEL);
-            self.at = if self.at + 1 < self.blocks { self.at + 1 } else { 0 };
-            self.held = false;
-        }
+        self.map.set_status(self.at * self.slot, libc::TP_STATUS_KERNEL);
+        self.at = if self.at + 1 < self.slots { self.at + 1 } else { 0 };
     }
 
-    /// What was lost since the last time (PACKET_STATISTICS: the kernel begins at 0 again).
-    pub fn lost(&self) -> Lost {
-        // struct tpacket_stats_v3: tp_packets, tp_drops, tp_freeze_q_cnt
-        let [_, drops, stands]: [u32; 3] =
+    /// Gives a slot back unread, and drops the frame that the queue has for it.
+    #[cold]
+    pub fn skip(&mut self) {
+        if self.map.status(self.at * self.slot) & libc::TP_STATUS_COPY != 0 {
+            // Too short for what is there: the kernel drops the rest (packet(7)).
+            let _ = self.read_long(&mut [IoSliceMut::new(&mut [0; 64])]);
+        }
+        self.release();
+    }
+
+    /// Takes the first frame of the socket's queue, its virtio header in front: the one of the next slot, if its status says COPY. Says
+    /// how long it is, at most as long as `parts`.
+    ///
+    /// # Errors
+    /// EAGAIN: there is none.
+    pub fn read_long(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&self.socket).read_vectored(parts)
+    }
+
+    /// Frames that were lost since the last call, as no slot was free (PACKET_STATISTICS: the kernel begins at 0 again).
+    pub fn lost(&self) -> u64 {
+        // struct tpacket_stats: tp_packets, tp_drops
+        let [_, drops]: [u32; 2] =
             get(self.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS).unwrap_or_default();
-        Lost { frames: drops.into(), stands: stands.into() }
+        drops.into()
     }
 }
 

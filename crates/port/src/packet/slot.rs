@@ -1,0 +1,98 @@
+//! A slot of the receiving ring: from the kernel's bytes to a frame (`struct tpacket2_hdr`).
+
+use crate::os::packet::rx::HEADER_LEN;
+use crate::os::tun::VNET_HDR_LEN;
+use buf::Frame;
+
+/// The destination and source addresses: a tag follows them.
+const ADDRESSES: usize = 12;
+
+/// Where a tag's protocol is taken from when the kernel does not report it.
+const TPID: u16 = 0x8100;
+
+/// A frame in a slot.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    /// Its bytes, as far as the slot holds them.
+    pub bytes: &'a [u8],
+    /// The VLAN tag that was taken from it.
+    pub tag: Option<[u8; 4]>,
+    /// The virtio header in front of it, whatever is there.
+    pub vnet: [u8; VNET_HDR_LEN],
+    /// `tp_status`.
+    pub status: u32,
+    /// Bytes of the frame on the interface, without the tag.
+    whole: usize,
+}
+
+/// Whether the slot holds the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Its beginning; all of it waits in the socket's queue.
+    Queued,
+    /// Its beginning; the rest is lost.
+    Cut,
+}
+
+impl Packet<'_> {
+    /// The frame of `slot`; `None`: no such thing there.
+    #[inline]
+    pub fn parse(slot: &[u8]) -> Option<Packet<'_>> {
+        let header: &[u8; HEADER_LEN] = slot.first_chunk()?;
+        let &[s0, s1, s2, s3, l0, l1, l2, l3, k0, k1, k2, k3, m0, m1, ..] = header;
+        let long = |bytes| u32::from_ne_bytes(bytes) as usize;
+        let (status, whole) = (u32::from_ne_bytes([s0, s1, s2, s3]), long([l0, l1, l2, l3]));
+        let (kept, mac) = (long([k0, k1, k2, k3]), usize::from(u16::from_ne_bytes([m0, m1])));
+        let bytes = slot.get(mac..)?.get(..kept)?;
+        let vnet = *slot.get(mac.checked_sub(VNET_HDR_LEN)?..)?.first_chunk()?;
+        let tag = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| tag(header, status));
+        Some(Packet { bytes, tag, vnet, status, whole })
+    }
+
+    /// How much of the frame the slot holds.
+    #[inline]
+    pub fn extent(&self) -> Extent {
+        match (self.bytes.len() < self.whole, self.status & libc::TP_STATUS_COPY != 0) {
+            (false, false) => Extent::Whole,
+            (_, true) => Extent::Queued,
+            (true, false) => Extent::Cut,
+        }
+    }
+
+    /// Bytes of the whole frame with its tag.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.whole + self.tag.map_or(0, |tag| tag.len())
+    }
+
+    /// Copies the slot's bytes into `frame`, with the tag where it was. `None`: it has no room.
+    #[inline]
+    pub fn copy_to(&self, frame: &mut Frame) -> Option<()> {
+        let Some(tag) = &self.tag else { return frame.extend(self.bytes) };
+        let (addresses, rest) = self.bytes.split_at_checked(ADDRESSES)?;
+        frame.extend(addresses)?;
+        frame.extend(tag)?;
+        frame.extend(rest)
+    }
+}
+
+/// The tag of a frame, as on the wire (`tp_vlan_tci`, `tp_vlan_tpid`).
+#[cold]
+fn tag(header: &[u8; HEADER_LEN], status: u32) -> [u8; 4] {
+    let &[.., i0, i1, p0, p1, _, _, _, _] = header;
+    let reported = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let [p0, p1] = if reported { u16::from_ne_bytes([p0, p1]) } else { TPID }.to_be_bytes();
+    let [t0, t1] = u16::from_ne_bytes([i0, i1]).to_be_bytes();
+    [p0, p1, t0, t1]
+}
+
+/// Puts a tag back into a frame without one. `None`: it has no room, or no addresses.
+#[cold]
+pub fn insert_tag(frame: &mut Frame, tag: [u8; 4]) -> Option<()> {
+    frame.push_n(tag.len())?;
+    let bytes = frame.bytes_mut();
+    bytes.get_mut(..tag.len() + ADDRESSES)?.copy_within(tag.len().., 0);
+    bytes.get_mut(ADDRESSES..)?.first_chunk_mut().map(|at| *at = tag)
+}
