@@ -21,10 +21,12 @@ const NAP: Duration = Duration::from_millis(50);
 /// Whole frames, as they were on a wire: devices that would leave checksums open and segments uncut are asked not to, unless the
 /// name says otherwise.
 pub fn whole_frames(spec: &mut Spec) {
-    if !matches!(spec.port.kind, Kind::Tap | Kind::Packet) {
-        return;
-    }
-    for (option, value) in [("lro", "off"), ("tso", "off"), ("rx_csum", "complete")] {
+    let options = match spec.port.kind {
+        Kind::Tap | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],
+        Kind::Xdp => &[("rx_csum", "complete")],
+        _ => return,
+    };
+    for (option, value) in options {
         if !spec.port.is_set(option) {
             // An option of the kind and a value of its form.
             let _ = spec.port.set(option, value);

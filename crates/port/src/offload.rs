@@ -36,6 +36,9 @@ pub struct L4Place {
     pub end: usize,
 }
 
+/// Where a TCP header has its checksum.
+const TCP_FIELD: usize = 16;
+
 /// The TCP or UDP checksum of an Ethernet frame, under at most two VLAN tags; `None`: no such thing in there whole.
 pub fn l4_place(frame: &[u8]) -> Option<L4Place> {
     let (ethertype, l3) = l3_place(frame)?;
@@ -54,7 +57,7 @@ pub fn l4_place(frame: &[u8]) -> Option<L4Place> {
     };
     let field = start
         + match proto {
-            Proto::TCP => 16,
+            Proto::TCP => TCP_FIELD,
             Proto::UDP => 6,
             _ => return None,
         };
@@ -73,6 +76,36 @@ pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
         at += vlan::TAG_LEN;
     }
     Some((ethertype, at))
+}
+
+/// Recognizes a checksum that the sender's kernel left open, where nothing but the frame's bytes tells: the field holds the pseudo
+/// header's sum. That of a frame whose checksum is made does so once in 65,536 times, and closing it makes the same value again.
+#[inline]
+pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
+    if is_open(frame.bytes()) != Some(true) {
+        return;
+    }
+    frame.set_flags(frame.flags().with(Flags::RX_L4_OK).with(Flags::TX_L4_CSUM));
+    if rx_csum == RxCsum::Complete {
+        let _ = complete(frame); // the place was found
+    }
+}
+
+/// Whether the TCP or UDP checksum field holds the pseudo header's sum; `None`: there is none.
+fn is_open(frame: &[u8]) -> Option<bool> {
+    let place = l4_place(frame)?;
+    let (ethertype, l3) = l3_place(frame)?;
+    let (packet, len) = (frame.get(l3..)?, place.end - place.start);
+    let pseudo = if ethertype == eth::EtherType::IPV4 {
+        let header = ip4::Header::parse(packet).ok()?;
+        Partial::pseudo4(header.src, header.dst, header.proto, len as u16) // within a packet of 65,535 bytes
+    } else {
+        let header = ip6::Header::parse(packet).ok()?;
+        let proto = if place.field - place.start == TCP_FIELD { Proto::TCP } else { Proto::UDP };
+        Partial::pseudo6(header.src, header.dst, proto, len as u32)
+    };
+    let field: &[u8; 2] = frame.get(place.field..)?.first_chunk()?;
+    Some(u16::from_be_bytes(*field) == open_field(pseudo))
 }
 
 /// Closes the open checksum at `place`; `None` (and no change) if that lies outside the frame.

@@ -1,10 +1,12 @@
 //! From a [`Spec`] to a [`Port`]: the port itself first, then each wrapper around it, from the inside out.
 
+mod fit;
 mod pairs;
 #[cfg(test)]
 mod tests;
 mod wires;
 
+pub use fit::{buffer_len, fit_pool, is_zero_copy, pool_for, stride_for};
 pub use pairs::{PairError, Pairs};
 pub use wires::WireError;
 
@@ -19,7 +21,7 @@ use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
 use crate::xdp::{self, Attach, CopyMode, Hook, Wakeup, XdpConfig, XdpError};
 use crate::{Caps, Port, null};
-use buf::Pool;
+use buf::{Pool, PoolError};
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -49,6 +51,13 @@ pub enum OpenError {
         need: usize,
         /// Bytes a buffer has behind its headroom.
         have: usize,
+    },
+    /// A pool of longer buffers, for the port's MTU, could not be made.
+    Pool {
+        /// The port.
+        spec: String,
+        /// Why.
+        error: PoolError,
     },
     /// The pair has two ends already, or was described differently.
     Pair(PairError),
@@ -90,6 +99,7 @@ impl fmt::Display for OpenError {
             OpenError::SmallBuffers { spec, need, have } => {
                 write!(f, "{spec}: a frame has {need} bytes and the pool's buffers have {have}")
             }
+            OpenError::Pool { spec, error } => write!(f, "{spec}: {error}"),
             OpenError::Pair(error) => error.fmt(f),
             OpenError::Nic { spec, error } => write!(f, "{spec}: {error}"),
             OpenError::Wire(error) => error.fmt(f),
@@ -216,14 +226,18 @@ fn unit_net(unit: u16) -> [u8; 2] {
     [if first < 127 { first } else { first + 1 }, turn as u8]
 }
 
+fn rx_csum(layer: &Layer) -> RxCsum {
+    match layer.word("rx_csum") {
+        "off" => RxCsum::Off,
+        "complete" => RxCsum::Complete,
+        _ => RxCsum::Trust,
+    }
+}
+
 fn tap_config(layer: &Layer) -> TapConfig {
     TapConfig {
         vnet_hdr: layer.switch("vnet_hdr"),
-        rx_csum: match layer.word("rx_csum") {
-            "off" => RxCsum::Off,
-            "complete" => RxCsum::Complete,
-            _ => RxCsum::Trust,
-        },
+        rx_csum: rx_csum(layer),
         tx_csum: layer.switch("tx_csum"),
         tso: layer.switch("tso"),
         lro: layer.switch("lro"),
@@ -250,7 +264,7 @@ fn packet_config(layer: &Layer) -> PacketConfig {
         qdisc_bypass: layer.switch("qdisc_bypass"),
         ignore_outgoing: layer.switch("ignore_outgoing"),
         vnet_hdr: layer.switch("vnet_hdr"),
-        rx_csum: if layer.word("rx_csum") == "complete" { RxCsum::Complete } else { RxCsum::Trust },
+        rx_csum: rx_csum(layer),
         tx_csum: layer.switch("tx_csum"),
         tso: layer.switch("tso"),
         lro: layer.switch("lro"),
@@ -272,6 +286,7 @@ fn xdp_config(layer: &Layer) -> XdpConfig {
         },
         wakeup: if layer.switch("need_wakeup") { Wakeup::Asked } else { Wakeup::Always },
         ring: u32::from(narrow(layer.count("ring"))),
+        rx_csum: rx_csum(layer),
     }
 }
 

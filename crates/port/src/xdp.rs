@@ -6,24 +6,28 @@
 //! ([`RxHalf::held`](crate::RxHalf::held), [`TxHalf::held`](crate::TxHalf::held)) and in use to the pool. A device that goes away
 //! ends the port.
 //!
-//! Frames come as they are: a checksum that the peer's kernel left open (`veth`) is open here, and a VLAN tag that a device or
-//! kernel took off is not there. Have the peer close checksums (`ethtool -K PEER tx off`, [`crate::os::tun::close_tx_checksums`]).
+//! Frames come as they are, and nothing is reported of them. A checksum that the sender's kernel left open, as a virtual device
+//! passes it on (`veth`), is recognized: its field holds the pseudo header's sum. It is trusted, or closed here (`rx_csum`). A VLAN tag
+//! that a device or kernel took off is not there. A frame that is longer than a page comes, and is sent, in several buffers, which
+//! are put together in the first one's; that takes Linux 6.6.
 
 pub mod bare;
 mod error;
 mod rx;
 mod tx;
 
+pub use crate::offload::RxCsum;
 pub use crate::os::bpf::Hook;
 pub use crate::os::xdp::{CopyMode, Wakeup};
 pub use error::XdpError;
 
-use crate::os::bpf::Redirect;
+use crate::os::bpf::{Extent, Redirect};
+use crate::os::netlink::{self, Netlink};
 use crate::os::xdp::frames::{self, FrameRx, FrameTx, Geometry};
-use crate::os::xdp::{Ask, Failure};
-use crate::os::{bpf, netlink::Netlink, tun};
+use crate::os::xdp::{Ask, Failure, STEP_BIND};
+use crate::os::{bpf, tun};
 use crate::{Caps, Port, PortCounts};
-use buf::{Layout, Pool};
+use buf::Pool;
 use rx::XdpRx;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -54,12 +58,14 @@ pub struct XdpConfig {
     pub wakeup: Wakeup,
     /// Places in each ring, made a power of two: 64 to 4096.
     pub ring: u32,
+    /// Open checksums of frames that a virtual device passes on; [`RxCsum::Off`]: frames stay as they are.
+    pub rx_csum: RxCsum,
 }
 
 impl Default for XdpConfig {
     fn default() -> XdpConfig {
         let (mode, attach, wakeup) = (CopyMode::default(), Attach::default(), Wakeup::default());
-        XdpConfig { queue: 0, mode, attach, wakeup, ring: 2048 }
+        XdpConfig { queue: 0, mode, attach, wakeup, ring: 2048, rx_csum: RxCsum::default() }
     }
 }
 
@@ -72,8 +78,10 @@ const SHARE: usize = 8;
 /// A pool's buffers as the kernel is to see them.
 struct Fit {
     geometry: Geometry,
-    /// The longest frame that can be received.
+    /// The longest frame of the MTU.
     longest: usize,
+    /// What a frame of that length lies in.
+    extent: Extent,
 }
 
 /// Opens a port on the device `name`.
@@ -81,27 +89,32 @@ struct Fit {
 /// # Errors
 /// See [`XdpError`]: a missing privilege or part of the kernel, no such device, a queue in use, buffers that do not fit.
 pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpError> {
-    let (ifindex, present) = find(name)?;
+    let Found { ifindex, present, is_virtual } = find(name)?;
     let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
-    let (layout, fit) = fit(name, mtu as usize, config.mode, pool)?;
+    let fit = fit(name, mtu as usize, config.mode, pool)?;
     let mut remarks = Vec::new();
     let ask = ask(ifindex, config, &fit);
     let (rx, tx, zero_copy) = frames::open(pool, fit.geometry, &ask).map_err(|failure| match failure {
+        Some((STEP_BIND, error)) if ask.multi && error.raw_os_error() == Some(libc::EINVAL) => {
+            XdpError::TooLong { name: name.to_string(), longest: fit.longest }
+        }
         Some(failure) => XdpError::new(name, config.queue, failure),
         None => XdpError::BadPool { name: name.to_string() },
     })?;
     if config.mode == CopyMode::Auto && !zero_copy {
-        let why = if fit.geometry.unaligned {
-            "the pool's buffers cross pages: see mode=zerocopy"
-        } else {
-            "the driver cannot do without"
+        let able = netlink::xdp_features(name).is_ok_and(netlink::XdpFeatures::zero_copy);
+        let why = match (able, fit.geometry.unaligned) {
+            (true, true) => "the pool's buffers cross pages: pool.stride=power2",
+            (true, false) => "the driver refused zero copy of frames of this length",
+            (false, _) => "the driver has no zero copy",
         };
         remarks.push(format!("xdp:{name}: the kernel copies each frame ({why})"));
     }
-    let redirect = attach(name, config, rx.socket(), &mut remarks, |hook| Redirect::attach(ifindex, hook, present))?;
+    let redirect =
+        attach(name, config, rx.socket(), &mut remarks, |hook| Redirect::attach(ifindex, hook, present, fit.extent))?;
     let most = (pool.stats().buffers / SHARE).clamp(1, ask.places as usize);
-    let longest = fit.longest.min(mtu as usize + AROUND).min(layout.stride);
-    Ok(assemble(name, rx, tx, Parts { redirect, remarks, most, longest, mtu }))
+    let open_csum = if is_virtual { config.rx_csum } else { RxCsum::Off };
+    Ok(assemble(name, rx, tx, Parts { redirect, remarks, most, longest: fit.longest, mtu, open_csum }))
 }
 
 /// What the halves are made with.
@@ -111,21 +124,34 @@ struct Parts {
     most: usize,
     longest: usize,
     mtu: u32,
+    open_csum: RxCsum,
 }
 
 fn assemble(name: &str, rx: FrameRx, tx: FrameTx, parts: Parts) -> Port {
     let counts = Arc::new(PortCounts::default());
-    let caps = Caps { mtu: u16::try_from(parts.mtu).unwrap_or(u16::MAX), ..Caps::PLAIN };
+    let (mtu, rx_csum) = (u16::try_from(parts.mtu).unwrap_or(u16::MAX), parts.open_csum != RxCsum::Off);
+    let caps = Caps { mtu, rx_csum, ..Caps::PLAIN };
     let redirect = Arc::new(parts.redirect);
     let tx = XdpTx::new(tx, counts.clone(), parts.longest, redirect.clone());
-    let rx = XdpRx::new(rx, counts.clone(), parts.most, parts.remarks, redirect);
+    let rx = XdpRx::new(rx, counts.clone(), parts.most, parts.open_csum, parts.remarks, redirect);
     let (name, spec) = (name.to_string(), format!("xdp:{name}"));
     Port { name, spec, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: None }
 }
 
-/// The device's number, and that of the program on it.
-fn find(name: &str) -> Result<(u32, Option<u32>), XdpError> {
-    let found = Netlink::open().and_then(|mut netlink| Ok((netlink.ifindex(name)?, netlink.xdp_program(name)?)));
+/// What is known of a device before it is opened.
+struct Found {
+    ifindex: u32,
+    /// The number of the program on it.
+    present: Option<u32>,
+    /// It has no wire behind it.
+    is_virtual: bool,
+}
+
+fn find(name: &str) -> Result<Found, XdpError> {
+    let found = Netlink::open().and_then(|mut netlink| {
+        let (ifindex, present) = (netlink.ifindex(name)?, netlink.xdp_program(name)?);
+        Ok(Found { ifindex, present, is_virtual: netlink.kind(name)?.is_some() })
+    });
     found.map_err(|error| {
         let name = name.to_string();
         match error.errno {
@@ -136,27 +162,28 @@ fn find(name: &str) -> Result<(u32, Option<u32>), XdpError> {
 }
 
 /// Do the pool's buffers fit, for frames of this MTU?
-fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<(Layout, Fit), XdpError> {
+fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpError> {
     let name = || name.to_string();
     let layout = pool.layout().ok_or_else(|| XdpError::BadPool { name: name() })?;
     let need = mtu + AROUND;
     let short = |have| XdpError::SmallBuffers { name: name(), need, have };
     let geometry = Geometry::of(&layout, pool.size(), pool.headroom()).ok_or_else(|| short(0))?;
-    let longest = geometry.longest(&layout, pool.size());
-    if need > longest {
-        return Err(short(longest));
+    let joined = geometry.longest_joined(&layout, pool.size());
+    if need > joined {
+        return Err(short(joined));
     }
     if mode == CopyMode::ZeroCopy && geometry.unaligned {
         return Err(XdpError::AcrossPages { name: name(), stride: layout.stride });
     }
-    Ok((layout, Fit { geometry, longest }))
+    let extent = if need > geometry.longest(&layout, pool.size()) { Extent::Pieces } else { Extent::Whole };
+    Ok(Fit { geometry, longest: need, extent })
 }
 
 fn ask(ifindex: u32, config: &XdpConfig, fit: &Fit) -> Ask {
     let places = config.ring.clamp(64, 4096).next_power_of_two();
     // A device cannot follow a buffer from one page into the next, so it is not asked to.
     let mode = if fit.geometry.unaligned { CopyMode::Copy } else { config.mode };
-    Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup }
+    Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup, multi: fit.extent == Extent::Pieces }
 }
 
 /// Puts the program on the device by `put`, and the socket into its map.

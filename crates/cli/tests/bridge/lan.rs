@@ -179,10 +179,6 @@ pub fn prepare(host: &Host, kind: Kind) {
     let n = host.n;
     let quiet = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
     ok(&format!("echo 1 > {quiet}; ip link add p{n} type veth peer name e{n} && ip link set p{n} up"));
-    if kind == Kind::Xdp {
-        // What the host's kernel leaves open stays open: port::xdp.
-        port::os::tun::close_tx_checksums(&format!("e{n}")).unwrap();
-    }
     host.take(&format!("e{n}"));
 }
 

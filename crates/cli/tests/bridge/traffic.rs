@@ -95,6 +95,21 @@ fn two_hosts_at_xdp_ports() {
 }
 
 #[test]
+fn a_packet_and_an_xdp_port() {
+    isolated("traffic::a_packet_and_an_xdp_port", || talk(&[Packet, Xdp], &[]));
+}
+
+#[test]
+fn a_tap_and_an_xdp_port() {
+    isolated("traffic::a_tap_and_an_xdp_port", || talk(&[Tap, Xdp], &[]));
+}
+
+#[test]
+fn a_tap_and_a_packet_port() {
+    isolated("traffic::a_tap_and_a_packet_port", || talk(&[Tap, Packet], &[]));
+}
+
+#[test]
 fn four_hosts_at_xdp_ports() {
     isolated("traffic::four_hosts_at_xdp_ports", || talk(&[Xdp; 4], &[]));
 }

@@ -97,18 +97,35 @@ unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
     unsafe { bpf(command, attr).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
+/// What a frame lies in that the program is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// One piece. A device with longer frames refuses such a program.
+    Whole,
+    /// Several, if it is long (Linux 5.18).
+    Pieces,
+}
+
+/// The program looks at frames in several pieces (`BPF_F_XDP_HAS_FRAGS`).
+const XDP_HAS_FRAGS: u32 = 1 << 5;
+
 impl Redirect {
     /// Puts the program on a device. If the one that is there already, by the number `present`, is of this kind (of another port,
     /// or another process), it is shared.
     ///
     /// # Errors
     /// The step, and why. EBUSY or EEXIST at [`STEP_ATTACH`]: another program is there.
-    pub fn attach(ifindex: u32, hook: Hook, present: Option<u32>) -> Result<Redirect, (&'static str, io::Error)> {
+    pub fn attach(
+        ifindex: u32,
+        hook: Hook,
+        present: Option<u32>,
+        extent: Extent,
+    ) -> Result<Redirect, (&'static str, io::Error)> {
         if let Some(shared) = present.and_then(|program| shared(ifindex, program)) {
             return Ok(shared);
         }
         let map = create_map().map_err(|error| (STEP_MAP, error))?;
-        let program = load(map.as_fd()).map_err(|error| (STEP_LOAD, error))?;
+        let program = load(map.as_fd(), extent).map_err(|error| (STEP_LOAD, error))?;
         let link = link(program.as_fd(), ifindex, hook).map_err(|error| (STEP_ATTACH, error))?;
         Ok(Redirect { map, _link: link })
     }
@@ -158,13 +175,14 @@ fn program(map: i32) -> Vec<u8> {
     .concat()
 }
 
-fn load(map: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+fn load(map: BorrowedFd<'_>, extent: Extent) -> io::Result<OwnedFd> {
     let program = program(map.as_raw_fd());
     let license = c"Dual MIT/GPL";
     let count = word((program.len() / 8) as u32);
     let (code, license) = (pointer(program.as_ptr()), pointer(license.as_ptr()));
     // prog_type, insn_cnt, insns, license, log_level, log_size, log_buf, kern_version, prog_flags, prog_name
-    let parts: [&[u8]; 6] = [&word(PROG_TYPE_XDP), &count, &code, &license, &[0; 24], NAME];
+    let flags = word(if extent == Extent::Pieces { XDP_HAS_FRAGS } else { 0 });
+    let parts: [&[u8]; 7] = [&word(PROG_TYPE_XDP), &count, &code, &license, &[0; 20], &flags, NAME];
     // SAFETY: program and license live across the call; their lengths are the count and the closing NUL.
     unsafe { bpf_fd(PROG_LOAD, &mut Attr::of(&parts)) }
 }

@@ -4,10 +4,12 @@
 
 mod counts;
 mod drop;
+mod features;
 mod message;
 
 pub use counts::TxDrops;
 pub use drop::{DropBy, DropError};
+pub use features::{XdpFeatures, xdp_features};
 
 use super::netns::Namespace;
 use super::{errno_text, set_option, socket};
@@ -55,8 +57,12 @@ impl Netlink {
     /// # Errors
     /// No netlink here, or no descriptors left.
     pub fn open() -> Result<Netlink, NetlinkError> {
+        Netlink::open_family(libc::NETLINK_ROUTE)
+    }
+
+    fn open_family(family: i32) -> Result<Netlink, NetlinkError> {
         let failed = |error: std::io::Error| failure("open a netlink socket", &error);
-        let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map_err(failed)?;
+        let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, family).map_err(failed)?;
         // Better words in errors; kernels before 4.12 have none.
         let _ = set_option(fd.as_fd(), libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1i32);
         // The answer is there when the request returns; should it not be, do not wait for ever.

@@ -147,21 +147,11 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     Ok(taken != 0)
 }
 
-/// Has the kernel close the transmit checksums of interface `name` itself (ETHTOOL_STXCSUM): a virtual device passes frames on
-/// to readers that would find them open.
-///
-/// # Errors
-/// What SIOCETHTOOL says (EPERM, EOPNOTSUPP: the device does not let itself be told).
-pub fn close_tx_checksums(name: &str) -> io::Result<()> {
-    const SET_TX_CHECKSUM: u32 = 0x17;
-    switch_off(name, SET_TX_CHECKSUM)
-}
-
 /// Has interface `name` carry no packets beyond its MTU: large segments are cut before they leave (TSO, GSO off), what comes is
 /// not taken together (GRO off).
 ///
 /// # Errors
-/// As [`close_tx_checksums`].
+/// What SIOCETHTOOL says (EPERM, EOPNOTSUPP: the device does not let itself be told).
 pub fn carry_no_large(name: &str) -> io::Result<()> {
     const SET_TSO: u32 = 0x1f;
     const SET_GSO: u32 = 0x24;

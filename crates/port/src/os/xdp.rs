@@ -70,6 +70,8 @@ pub struct Ask {
     pub mode: CopyMode,
     /// When to tell the kernel.
     pub wakeup: Wakeup,
+    /// Frames may lie in several buffers (Linux 6.6).
+    pub multi: bool,
 }
 
 /// Memory to exchange frames in: `len` bytes from a page's beginning on, in pieces of `chunk` bytes.
@@ -172,7 +174,7 @@ fn bind(fd: BorrowedFd<'_>, ask: &Ask) -> io::Result<()> {
     let wakeup = if ask.wakeup == Wakeup::Asked { libc::XDP_USE_NEED_WAKEUP } else { 0 };
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: mode | wakeup,
+        sxdp_flags: mode | wakeup | if ask.multi { libc::XDP_USE_SG } else { 0 },
         sxdp_ifindex: ask.ifindex,
         sxdp_queue_id: ask.queue,
         sxdp_shared_umem_fd: 0,

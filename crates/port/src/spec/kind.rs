@@ -289,6 +289,13 @@ static XDP: Info = Info {
             Is("2048"),
             "Places in each ring, rounded up to a power of two; at most an eighth of the pool's buffers wait to be filled.",
         ),
+        option(
+            "rx_csum",
+            Form::Word(&["complete", "trust", "off"]),
+            Is("trust"),
+            "Checksums that a local sender left open, which a virtual interface passes on: trust them as they are, to be closed where a \
+             frame is passed on to a wire; complete them here; or leave the frames alone.",
+        ),
     ],
 };
 

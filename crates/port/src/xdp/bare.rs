@@ -1,8 +1,8 @@
 //! The yardstick: a loop that receives, swaps the two MAC addresses and sends back, once with nothing but rings and once over a
 //! port. The row `xdp.forward` is the second in terms of the first.
 
-use super::{AROUND, SHARE, XdpConfig, XdpError, attach, find};
-use crate::os::bpf::Redirect;
+use super::{AROUND, Found, SHARE, XdpConfig, XdpError, attach, find};
+use crate::os::bpf::{Extent, Redirect};
 use crate::os::xdp::bare::Circle;
 use crate::os::xdp::swap_macs;
 use crate::os::xdp::{Ask, CHUNK_MIN, CopyMode, KERNEL_HEADROOM};
@@ -25,7 +25,7 @@ impl BareSwap {
     /// # Errors
     /// Those of a port.
     pub fn open(name: &str, config: &XdpConfig) -> Result<BareSwap, XdpError> {
-        let (ifindex, present) = find(name)?;
+        let Found { ifindex, present, .. } = find(name)?;
         let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
         let (need, have) = (mtu as usize + AROUND, CHUNK_MIN - KERNEL_HEADROOM);
         if need > have {
@@ -34,10 +34,10 @@ impl BareSwap {
         let places = config.ring.clamp(64, 4096).next_power_of_two();
         // Copied, as over a pool whose buffers cross pages.
         let mode = if config.mode == CopyMode::Auto { CopyMode::Copy } else { config.mode };
-        let ask = Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup };
+        let ask = Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup, multi: false };
         let fill = (4096 / SHARE).min(places as usize);
         let circle = Circle::open(&ask, fill).map_err(|failure| XdpError::new(name, config.queue, failure))?;
-        let put = |hook| Redirect::attach(ifindex, hook, present);
+        let put = |hook| Redirect::attach(ifindex, hook, present, Extent::Whole);
         let redirect = attach(name, config, circle.socket(), &mut Vec::new(), put)?;
         Ok(BareSwap { circle, _redirect: redirect })
     }

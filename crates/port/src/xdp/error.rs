@@ -71,6 +71,13 @@ pub enum XdpError {
         /// Bytes that a buffer has for a frame when the kernel has taken its part; 0: too short for any.
         have: usize,
     },
+    /// Frames of the interface's MTU take several buffers, which this kernel does not do.
+    TooLong {
+        /// The interface.
+        name: String,
+        /// Bytes of the longest frame.
+        longest: usize,
+    },
     /// Zero copy was asked for, and buffers of the pool cross from one page into the next.
     AcrossPages {
         /// The interface.
@@ -165,6 +172,11 @@ impl fmt::Display for XdpError {
                 f,
                 "xdp:{name}: a frame may have {need} bytes and the pool's buffers, less the kernel's part, {have}: \
                  lower the interface's MTU, or larger buffers (up to a page each)"
+            ),
+            XdpError::TooLong { name, longest } => write!(
+                f,
+                "xdp:{name}: frames of {longest} bytes are longer than a page, which takes Linux 6.6 or later: lower the \
+                 interface's MTU, or use packet:{name}"
             ),
             XdpError::AcrossPages { name, stride } => write!(
                 f,

@@ -4,6 +4,7 @@
 //! there is time to look, now and then, whether the device is still there and what the kernel dropped: a socket whose
 //! device has gone does not become readable.
 
+use crate::offload::{self, RxCsum};
 use crate::os::bpf::Redirect;
 use crate::os::xdp::frames::FrameRx;
 use crate::{PortCounts, RxHalf};
@@ -25,6 +26,8 @@ pub(super) struct XdpRx {
     counts: Arc<PortCounts>,
     /// Buffers that the kernel is to have.
     most: usize,
+    /// Open checksums.
+    open_csum: RxCsum,
     remarks: Vec<String>,
     /// On their way from the pool to the kernel.
     empty: Burst,
@@ -39,6 +42,7 @@ impl XdpRx {
         frames: FrameRx,
         counts: Arc<PortCounts>,
         most: usize,
+        open_csum: RxCsum,
         remarks: Vec<String>,
         redirect: Arc<Redirect>,
     ) -> XdpRx {
@@ -48,6 +52,7 @@ impl XdpRx {
             pool,
             counts,
             most,
+            open_csum,
             remarks,
             empty: Burst::new(),
             look_at: Instant::ZERO,
@@ -96,7 +101,12 @@ impl XdpRx {
 impl RxHalf for XdpRx {
     fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
         let began = self.counts.ledger.begin(tsc::ticks);
+        let before = into.len();
         let got = self.frames.receive(into, most);
+        if self.open_csum != RxCsum::Off {
+            let new = into.as_mut_slice().iter_mut().skip(before);
+            new.for_each(|frame| offload::note_open(frame, self.open_csum));
+        }
         let taken = self.counts.ledger.since(began, Stage::PortTake, got.frames as u64, tsc::ticks);
         let rx = &self.counts.rx;
         rx.frames.add(got.frames as u64);

@@ -2,7 +2,7 @@ use super::*;
 use crate::offload::tests::udp4;
 use crate::os::netlink::Netlink;
 use crate::testns::isolated;
-use buf::{Burst, Frame, Held, PoolConfig, Stride};
+use buf::{Burst, Flags, Frame, Held, PoolConfig, Stride};
 use clock::{Clock, Instant, Strategy};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;

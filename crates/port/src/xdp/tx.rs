@@ -5,7 +5,7 @@
 //! it does not take at once stays in the ring, and is offered again a little later.
 
 use crate::os::bpf::Redirect;
-use crate::os::xdp::frames::{FrameTx, Kicked};
+use crate::os::xdp::frames::{FrameTx, Kicked, More};
 use crate::{PortCounts, TxHalf, offload};
 use buf::{Burst, Flags, Frame};
 use clock::{Duration, Instant, tsc};
@@ -33,8 +33,8 @@ pub(super) struct XdpTx {
 /// What is to become of a frame.
 enum Fate {
     Send,
-    /// From a buffer of ours.
-    Copy,
+    /// From so many buffers of ours.
+    Copy(usize),
     /// It cannot be sent, and is counted.
     Drop,
 }
@@ -67,35 +67,39 @@ impl XdpTx {
             tx.malformed.bump();
             return Fate::Drop;
         }
-        if self.frames.accepts(frame) { Fate::Send } else { Fate::Copy }
+        if self.frames.accepts(frame) { Fate::Send } else { Fate::Copy(frame.len().div_ceil(self.frames.part())) }
     }
 
     /// Puts frames into the ring, up to the first that has no place there.
     fn stage(&mut self, from: &mut Burst) -> usize {
         let (mut taken, mut frames, mut bytes) = (0, 0, 0);
         while let Some(frame) = from.as_mut_slice().first_mut() {
-            let fate = self.judge(frame);
-            if matches!(fate, Fate::Send | Fate::Copy) && self.frames.room(1) == 0 {
-                break;
-            }
-            let copy = match fate {
-                Fate::Copy => {
-                    let Some(copy) = self.copy(frame) else { break };
-                    Some(copy)
-                }
-                Fate::Send | Fate::Drop => None,
-            };
-            let Some(frame) = from.pop() else { break };
-            taken += 1;
-            if matches!(fate, Fate::Drop) {
-                continue;
-            }
-            let frame = copy.unwrap_or(frame);
             let len = frame.len();
-            match self.frames.send(frame) {
-                Ok(()) => (frames, bytes) = (frames + 1, bytes + len as u64),
-                Err(_) => self.counts.tx.errors.bump(), // its place and its pool were seen to
-            }
+            let sent = match self.judge(frame) {
+                Fate::Drop => false,
+                Fate::Copy(parts) => {
+                    if self.frames.room(parts) < parts {
+                        break;
+                    }
+                    let Some(sent) = self.send_copy(from.as_slice(), parts) else { break };
+                    sent
+                }
+                Fate::Send => {
+                    if self.frames.room(1) == 0 {
+                        break;
+                    }
+                    let Some(frame) = from.pop() else { break };
+                    taken += 1;
+                    // Its place and its pool were checked.
+                    let sent = self.frames.send(frame, More::No).is_ok();
+                    self.counts.tx.errors.add(u64::from(!sent));
+                    (frames, bytes) = (frames + u64::from(sent), bytes + if sent { len as u64 } else { 0 });
+                    continue;
+                }
+            };
+            drop(from.pop());
+            taken += 1;
+            (frames, bytes) = (frames + u64::from(sent), bytes + if sent { len as u64 } else { 0 });
         }
         self.counts.tx.frames.add(frames);
         self.counts.tx.bytes.add(bytes);
@@ -103,13 +107,27 @@ impl XdpTx {
         taken
     }
 
-    /// The same frame in a buffer of our pool; `None` while there is none.
+    /// Sends a copy of the first of `frames`, in so many buffers of our pool; `None` while there are not as many, and no frame taken.
     #[cold]
-    fn copy(&self, frame: &Frame) -> Option<Frame> {
-        let mut copy = self.frames.pool().get_of(0, frame.len())?;
-        copy.bytes_mut().copy_from_slice(frame.bytes());
+    fn send_copy(&mut self, frames: &[Frame], parts: usize) -> Option<bool> {
+        let frame = frames.first()?;
+        let (part, mut copies) = (self.frames.part(), Burst::new());
+        if self.frames.pool().get_burst(parts, &mut copies) < parts {
+            return None;
+        }
+        let mut rest = frame.bytes();
+        while let Some(mut copy) = copies.pop() {
+            let (now, later) = rest.split_at_checked(part).unwrap_or((rest, &[]));
+            rest = later;
+            let more = if rest.is_empty() { More::No } else { More::Yes };
+            // A buffer holds a part, and there is room for all: a frame of which a part is missing would run into the next one.
+            if copy.extend(now).is_none() || self.frames.send(copy, more).is_err() {
+                self.counts.tx.errors.bump();
+                return Some(false);
+            }
+        }
         self.counts.tx.copied.bump();
-        Some(copy)
+        Some(true)
     }
 
     fn kick(&mut self, now: Instant) {

@@ -53,6 +53,30 @@ impl Netlink {
         Ok(program)
     }
 
+    /// The kind of a virtual device, as "veth"; `None`: it has a driver of hardware behind it, or is the loopback.
+    ///
+    /// # Errors
+    /// ENODEV: there is none of that name.
+    pub fn kind(&mut self, dev: &str) -> Result<Option<String>, NetlinkError> {
+        const INFO_KIND: u16 = 1; // IFLA_INFO_KIND
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_GETLINK, 0);
+        message.ifinfo(index, 0, 0);
+        let mut kind = None;
+        self.exchange(
+            message,
+            || format!("find the kind of {dev}"),
+            |reply| {
+                if reply.ty == libc::RTM_NEWLINK {
+                    let info = reply.find(16, libc::IFLA_LINKINFO); // after struct ifinfomsg
+                    let text = info.and_then(|info| message::find(info, INFO_KIND));
+                    kind = text.map(|text| String::from_utf8_lossy(text).trim_end_matches('\0').to_string());
+                }
+            },
+        )?;
+        Ok(kind)
+    }
+
     fn queue_drops(&mut self, dev: &str, index: u32) -> Result<u32, NetlinkError> {
         let mut message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16);
         message.tc(index, 0, 0, 0);

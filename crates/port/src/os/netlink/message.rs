@@ -154,7 +154,8 @@ pub fn find(mut rest: &[u8], ty: u16) -> Option<&[u8]> {
     }
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
+/// The 16-bit word at byte `at`.
+pub fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 

@@ -13,7 +13,7 @@ mod rx;
 mod tx;
 
 pub use rx::{FrameRx, Received};
-pub use tx::{FrameTx, Kicked};
+pub use tx::{FrameTx, Kicked, More};
 
 use super::{Ask, CHUNK_MAX, CHUNK_MIN, CopyMode, Failure, KERNEL_HEADROOM, Memory, Queue};
 use buf::mem::{Pages, Region};
@@ -39,16 +39,21 @@ impl Geometry {
     /// For the pool whose buffers lie as `layout` says, hold `size` bytes and are given with `headroom` bytes free in front.
     /// `None`: too short for the kernel.
     pub fn of(layout: &Layout, size: usize, headroom: usize) -> Option<Geometry> {
-        let unaligned = !(layout.stride.is_power_of_two() && layout.stride <= CHUNK_MAX);
-        let chunk = if unaligned { (layout.front + size).min(CHUNK_MAX) } else { layout.stride };
+        let unaligned = !layout.stride.is_power_of_two();
+        let chunk = if unaligned { (layout.front + size).min(CHUNK_MAX) } else { layout.stride.min(CHUNK_MAX) };
         let headroom = (layout.front + headroom).saturating_sub(KERNEL_HEADROOM);
         let geometry = Geometry { chunk, headroom, unaligned };
         (chunk >= CHUNK_MIN && chunk > KERNEL_HEADROOM + headroom).then_some(geometry)
     }
 
-    /// The longest frame that can be received, in bytes.
+    /// The longest frame that can be received in one piece, in bytes.
     pub fn longest(&self, layout: &Layout, size: usize) -> usize {
         self.chunk.min(layout.front + size).saturating_sub(KERNEL_HEADROOM + self.headroom)
+    }
+
+    /// The longest frame that a buffer has room for when its pieces are put together in the first one's.
+    pub fn longest_joined(&self, layout: &Layout, size: usize) -> usize {
+        (layout.front + size).saturating_sub(KERNEL_HEADROOM + self.headroom)
     }
 
     fn memory(&self, layout: &Layout) -> Memory {

@@ -304,3 +304,77 @@ fn more_than_can_be_taken_is_lost_before_the_port_and_counted() {
         assert_eq!((pool.stats().live(), end.pool.stats().live()), (0, 0));
     });
 }
+
+/// veth passes on what the peer's kernel left open (CHECKSUM_PARTIAL): the field is the pseudo header's sum.
+#[test]
+fn open_checksums_are_trusted_closed_or_left_alone() {
+    with_xdp("devices::open_checksums_are_trusted_closed_or_left_alone", || {
+        let (_netlink, socket) = world();
+        for (rx_csum, flags, closed) in [
+            (RxCsum::Trust, Flags::RX_L4_OK.with(Flags::TX_L4_CSUM), false),
+            (RxCsum::Complete, Flags::RX_L4_OK, true),
+            (RxCsum::Off, Flags::default(), false),
+        ] {
+            let pool = pool_of(256);
+            let mut port = open("x0", &XdpConfig { rx_csum, ..XdpConfig::default() }, &pool).unwrap();
+            assert_eq!(port.caps.rx_csum, rx_csum != RxCsum::Off);
+            socket.send_to(b"open", (US, 9)).unwrap();
+            let (mut burst, start) = (Burst::new(), Wall::now());
+            let is_ours =
+                |frame: &Frame| frame.bytes().get(30..34) == Some(&US.octets()[..]) && frame.bytes()[23] == 17;
+            while !burst.as_slice().iter().any(is_ours) {
+                assert!(start.elapsed() < Duration::from_secs(5), "nothing came");
+                port.rx.rx_burst(&mut burst, 8, Instant::ZERO);
+            }
+            let frame = burst.drain().find(is_ours).unwrap();
+            let pseudo = wire::checksum::Partial::pseudo4(KERNEL, US, wire::Proto::UDP, 12);
+            assert_eq!(frame.flags(), flags, "{rx_csum:?}");
+            assert_eq!(wire::udp::checksum_ok(pseudo, &frame.bytes()[34..46]), closed, "{rx_csum:?}");
+            // Back with the checksum open: it is closed on the way, as the device does not.
+            let mut back = pool.get().unwrap();
+            back.extend(&udp4((KERNEL_MAC, OUR_MAC), (US, 9), (KERNEL, 7000), b"back", true)).unwrap();
+            back.set_flags(Flags::TX_L4_CSUM);
+            port.tx.tx_one(back, Instant::ZERO).unwrap();
+            let mut buffer = [0; 100];
+            assert_eq!(socket.recv(&mut buffer).unwrap(), 4);
+        }
+    });
+}
+
+/// Frames longer than a page come in several buffers and are put together; sent, they are taken apart.
+#[test]
+fn long_frames_come_and_go_in_several_buffers() {
+    with_xdp("devices::long_frames_come_and_go_in_several_buffers", || {
+        let (mut netlink, socket) = world();
+        ["k0", "x0"].iter().for_each(|dev| netlink.set_mtu(dev, 9000).unwrap());
+        for stride in [Stride::Odd, Stride::PowerOfTwo] {
+            let pool = PoolConfig { buffers: 256, data: 9400, stride, ..PoolConfig::default() };
+            let pool = Pool::new(&pool).unwrap();
+            let mut port = match open("x0", &XdpConfig::default(), &pool) {
+                Ok(port) => port,
+                Err(XdpError::TooLong { .. }) => {
+                    return println!("skipped: this kernel has no frames of several buffers");
+                }
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(port.caps.mtu, 9000);
+            let lens = [1usize, 1472, 3500, 3900, 4100, 8000, 8972];
+            let sent: Vec<Vec<u8>> = lens.map(|len| (0..len).map(|i| (i * 7 + len) as u8).collect()).to_vec();
+            sent.iter().for_each(|payload| _ = socket.send_to(payload, (US, 9)).unwrap());
+            let got = payloads(&mut port, lens.len(), 3);
+            assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), lens, "{stride:?}");
+            assert!(got == sent, "{stride:?}");
+            let mut buffer = vec![0; 10_000];
+            for payload in &sent {
+                port.tx.tx_one(datagram(&pool, payload), Instant::ZERO).unwrap();
+                assert_eq!(socket.recv(&mut buffer).unwrap(), payload.len(), "{stride:?}");
+                assert!(buffer[..payload.len()] == payload[..], "{stride:?} {}", payload.len());
+            }
+            assert_eq!((port.counts.tx.frames.get(), port.counts.tx.errors.get()), (lens.len() as u64, 0));
+            let bytes: usize = lens.iter().map(|len| len + 42).sum();
+            assert_eq!(port.counts.tx.bytes.get(), bytes as u64);
+            drop(port);
+            assert_eq!(pool.stats().live(), 0);
+        }
+    });
+}

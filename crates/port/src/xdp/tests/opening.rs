@@ -51,7 +51,30 @@ fn what_cannot_be_opened_says_why_and_what_to_do() {
         assert!(says("x0", &plain, &Pool::new(&malloc).unwrap()).contains("kind malloc"));
         netlink.set_mtu("x0", 3000).unwrap();
         assert!(says("x0", &plain, &pool).contains("a frame may have 3018 bytes and the pool's buffers"));
+        let features = crate::os::netlink::xdp_features("x0").unwrap();
+        assert!(features.redirect() && !features.zero_copy(), "veth: {features:?}");
         assert_eq!(pool.stats().live(), 0, "what failed keeps nothing");
+    });
+}
+
+/// A pool that is made for ports has buffers within pages where a device reads and writes them itself, and only there.
+#[test]
+fn the_pool_follows_what_the_driver_does() {
+    with_xdp("opening::the_pool_follows_what_the_driver_does", || {
+        let (mut netlink, _socket) = world();
+        let spec = |text: &str| crate::Spec::parse(text).unwrap();
+        assert_eq!(crate::stride_for(&[spec("xdp:x0"), spec("xdp(mode=copy):x0")]), Stride::Odd);
+        assert_eq!(crate::stride_for(&[spec("xdp(mode=zerocopy):x0")]), Stride::PowerOfTwo);
+        assert_eq!(crate::stride_for(&[spec("packet:x0")]), Stride::Odd);
+        netlink.set_mtu("k0", 9000).unwrap();
+        netlink.set_mtu("x0", 9000).unwrap();
+        let mut config = PoolConfig::default();
+        crate::fit_pool(&mut config, &[spec("xdp:x0"), spec("packet:nosuch")]);
+        assert_eq!(config.data, 9000 + 18 + 256);
+        let pool = pool_of(64);
+        let fits = crate::pool_for(&spec("xdp:x0"), &pool, &PoolConfig::default()).unwrap();
+        assert!(fits.size() - fits.headroom() >= config.data && fits.number() != pool.number());
+        assert_eq!(crate::pool_for(&spec("xdp:k0"), &fits, &config).unwrap().number(), fits.number());
     });
 }
 
@@ -62,10 +85,7 @@ fn a_queue_has_one_socket_and_is_free_when_that_ends() {
         let pool = pool_of(256);
         let first = open("x0", &XdpConfig::default(), &pool).unwrap();
         let remarks = first.rx.remarks();
-        assert_eq!(
-            remarks,
-            ["xdp:x0: the kernel copies each frame (the pool's buffers cross pages: see mode=zerocopy)"]
-        );
+        assert_eq!(remarks, ["xdp:x0: the kernel copies each frame (the driver has no zero copy)"]);
         let text = says("x0", &XdpConfig::default(), &pool);
         assert_eq!(text, "xdp:x0: queue 0 has a socket already: end its owner, or choose another queue");
         drop(first);

@@ -3,7 +3,7 @@
 use super::super::ring::{Consumer, Producer};
 use super::super::{Statistics, statistics, wake_rx};
 use super::{Geometry, Shared};
-use buf::{Away, Burst, Place, Pool};
+use buf::{Away, Burst, Frame, Place, Pool};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -16,7 +16,18 @@ pub struct FrameRx {
     rx: Consumer<libc::xdp_desc>,
     away: Away,
     geometry: Geometry,
+    joined: Joined,
     shared: Arc<Shared>,
+}
+
+/// A frame of which not all pieces have come.
+enum Joined {
+    /// There is none.
+    None,
+    /// What came so far, in the first piece's buffer.
+    Begun(Frame),
+    /// The rest of a frame that cannot be received.
+    Spoilt,
 }
 
 /// What one look at the ring gave.
@@ -38,7 +49,7 @@ impl FrameRx {
         geometry: Geometry,
         shared: Arc<Shared>,
     ) -> FrameRx {
-        FrameRx { fill, rx, away, geometry, shared }
+        FrameRx { fill, rx, away, geometry, joined: Joined::None, shared }
     }
 
     /// Appends up to `most` received frames to `into`, as far as there is room.
@@ -49,7 +60,16 @@ impl FrameRx {
         while got.frames < most {
             let Some(desc) = self.rx.read() else { break };
             let (slot, data) = self.geometry.place(desc.addr);
-            match self.away.take(Place { slot, data, len: desc.len as usize }) {
+            let piece = self.away.take(Place { slot, data, len: desc.len as usize });
+            let more = desc.options & libc::XDP_PKT_CONTD != 0;
+            let frame = match (&self.joined, more) {
+                (Joined::None, false) => piece,
+                _ => match self.join(piece, more) {
+                    None => continue,
+                    Some(frame) => frame,
+                },
+            };
+            match frame {
                 Some(frame) => {
                     let (len, mut lost) = (frame.len(), 0);
                     into.put(frame, || lost = 1); // `most` was limited to the room
@@ -61,6 +81,27 @@ impl FrameRx {
         }
         self.rx.release();
         got
+    }
+
+    /// Adds a piece to the frame that has begun, or begins one. At its last piece: the frame, or `None` if it could not be received.
+    #[cold]
+    fn join(&mut self, piece: Option<Frame>, more: bool) -> Option<Option<Frame>> {
+        let joined = match (std::mem::replace(&mut self.joined, Joined::None), piece) {
+            (Joined::None, Some(first)) => Joined::Begun(first),
+            (Joined::Begun(mut frame), Some(piece)) => match frame.extend(piece.bytes()) {
+                Some(()) => Joined::Begun(frame),
+                None => Joined::Spoilt,
+            },
+            (Joined::Spoilt, _) | (_, None) => Joined::Spoilt,
+        };
+        match joined {
+            Joined::Begun(frame) if !more => Some(Some(frame)),
+            _ if !more => Some(None),
+            joined => {
+                self.joined = joined;
+                None
+            }
+        }
     }
 
     /// Gives the kernel the buffers of `empty`, as many as the ring has room for; the others stay.

@@ -20,6 +20,16 @@ pub struct FrameTx {
     shared: Arc<Shared>,
 }
 
+/// Whether a frame ends with a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum More {
+    /// It does.
+    No = 0,
+    /// It goes on in the next one.
+    Yes = libc::XDP_PKT_CONTD,
+}
+
 /// What became of telling the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kicked {
@@ -72,20 +82,31 @@ impl FrameTx {
     /// Can the frame be sent from where it lies?
     #[inline]
     pub fn accepts(&self, frame: &Frame) -> bool {
-        self.away.accepts(frame) && frame.len() <= self.geometry.chunk
+        let within = if self.geometry.unaligned { 0 } else { self.away.layout().front + frame.headroom() };
+        self.away.accepts(frame) && within + frame.len() <= self.geometry.chunk
     }
 
-    /// Puts a frame into the ring; it goes with the next [`FrameTx::kick`].
+    /// The longest part of a frame that a buffer of the pool can be given for: longer frames go in several.
+    #[inline]
+    pub fn part(&self) -> usize {
+        self.geometry.chunk.saturating_sub(self.away.layout().front + self.away.pool().headroom())
+    }
+
+    /// Puts a frame, or a part of one, into the ring; it goes with the next [`FrameTx::kick`].
     ///
     /// # Errors
     /// The frame, if there is no room, or it cannot be sent from where it lies.
     #[inline]
-    pub fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+    pub fn send(&mut self, frame: Frame, more: More) -> Result<(), Frame> {
         if self.room(1) == 0 || !self.accepts(&frame) {
             return Err(frame);
         }
         let Place { slot, data, len } = self.away.give(frame)?;
-        self.tx.write(libc::xdp_desc { addr: self.geometry.address(slot, data), len: len as u32, options: 0 });
+        self.tx.write(libc::xdp_desc {
+            addr: self.geometry.address(slot, data),
+            len: len as u32,
+            options: more as u32,
+        });
         Ok(())
     }
 

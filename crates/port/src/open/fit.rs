@@ -1,0 +1,64 @@
+//! Buffers that a port needs, known from its name before it is opened.
+
+use super::OpenError;
+use crate::os::xdp::KERNEL_HEADROOM;
+use crate::os::{netlink, tun};
+use crate::spec::{Kind, Spec};
+use buf::{Pool, PoolConfig, PoolLocks, Stride};
+use wire::{eth, vlan};
+
+/// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
+const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
+
+/// Returns the bytes that a buffer needs behind its headroom for the frames of the port called `spec`: those of the device's MTU,
+/// or of the one that the options set. `None`: any buffer does, or there is no such device yet.
+pub fn buffer_len(spec: &Spec) -> Option<usize> {
+    let device = || tun::mtu(&spec.name).ok().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
+    let set = || spec.port.get_count("mtu").map(super::narrow);
+    let (mtu, kernel) = match spec.port.kind {
+        Kind::Tap => (set().or_else(device)?, 0),
+        Kind::Packet => (device()?, 0),
+        Kind::Xdp => (device()?, KERNEL_HEADROOM),
+        Kind::Nic => (super::narrow(spec.port.count("mtu")), 0),
+        _ => return None,
+    };
+    Some(usize::from(mtu) + AROUND + kernel)
+}
+
+/// Returns whether a device is to read and write the pool's buffers itself: asked for by name (`mode=zerocopy`), or what its driver
+/// does and nothing else was asked for (`mode=auto`). It needs buffers within pages.
+pub fn is_zero_copy(spec: &Spec) -> bool {
+    spec.port.kind == Kind::Xdp
+        && match spec.port.word("mode") {
+            "zerocopy" => true,
+            "auto" => netlink::xdp_features(&spec.name).is_ok_and(netlink::XdpFeatures::zero_copy),
+            _ => false,
+        }
+}
+
+/// Returns how far apart the buffers of a pool for these ports are to lie.
+pub fn stride_for<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Stride {
+    if specs.into_iter().any(is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
+}
+
+/// Makes the buffers of a pool as long as the longest frame of these ports, if they are shorter.
+pub fn fit_pool<'a>(config: &mut PoolConfig, specs: impl IntoIterator<Item = &'a Spec>) {
+    let longest = specs.into_iter().filter_map(buffer_len).max();
+    config.data = config.data.max(longest.unwrap_or_default());
+}
+
+/// Returns the pool for a port that is added to a running host or bridge: `pool`, or one that is like `config`, of which `pool` was
+/// made, but for longer buffers, or for buffers within pages.
+///
+/// # Errors
+/// [`OpenError::Pool`]: no memory.
+pub fn pool_for(spec: &Spec, pool: &Pool, config: &PoolConfig) -> Result<Pool, OpenError> {
+    let stride = if is_zero_copy(spec) { Stride::PowerOfTwo } else { config.stride };
+    let data = config.data.max(buffer_len(spec).unwrap_or_default());
+    if (stride, data) == (config.stride, config.data) {
+        return Ok(pool.clone());
+    }
+    // Several threads have halves of the port.
+    let config = PoolConfig { data, stride, locks: PoolLocks::Light, ..config.clone() };
+    Pool::new(&config).map_err(|error| OpenError::Pool { spec: spec.to_string(), error })
+}
