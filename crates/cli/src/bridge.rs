@@ -92,13 +92,14 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     let mut config = SwitchConfig { name: args.name.clone(), loops: args.loops.into(), ..SwitchConfig::default() };
     config.workers = args.workers.into();
     config.bridge.fdb = FdbConfig { most: args.table as usize, timeout: args.age, ..FdbConfig::new() };
-    config.pool.stride = node::config::stride_for(&specs);
+    config.pool.stride = port::stride_for(&specs);
     let mut knobs = Vec::new();
     for (name, value) in &args.set {
         if !words::preset(&mut config, name, value).map_err(Fault::usage)? {
             knobs.push((name, value));
         }
     }
+    port::fit_pool(&mut config.pool, &specs);
     let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).context("buffers for its ports")?;
     for spec in &specs {
         switch.add(spec, None).map_err(|why| match why {

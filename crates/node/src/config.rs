@@ -108,9 +108,10 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
-    /// The pool for a host with locks of kind `L`.
+    /// Returns the pool for a host with locks of kind `L`. Its buffers hold the longest frame of each port's MTU.
     pub fn pool_config<L: Locks>(&self) -> PoolConfig {
-        PoolConfig {
+        let specs: Vec<_> = self.ifaces.iter().filter_map(|iface| Spec::parse(&iface.port).ok()).collect();
+        let mut config = PoolConfig {
             kind: self.pool_kind,
             locks: match L::NAME {
                 "up" => PoolLocks::Owner,
@@ -120,13 +121,12 @@ impl HostConfig {
             buffers: self.pool_buffers,
             data: self.pool_data,
             pages: self.pool_pages,
-            stride: self.pool_stride.unwrap_or_else(|| {
-                let ports = self.ifaces.iter().filter_map(|iface| Spec::parse(&iface.port).ok());
-                stride_for(&ports.collect::<Vec<_>>())
-            }),
+            stride: self.pool_stride.unwrap_or_else(|| port::stride_for(&specs)),
             prefetch: self.pool_prefetch,
             ..PoolConfig::default()
-        }
+        };
+        port::fit_pool(&mut config, &specs);
+        config
     }
 }
 
@@ -139,11 +139,6 @@ impl HostConfig {
         };
         self.name == other.name || is_stack_of(&self.name, other) || is_stack_of(&other.name, self)
     }
-}
-
-/// How far apart a pool's buffers are to lie for these ports: a device that reads and writes them itself asks for whole pages.
-pub fn stride_for(ports: &[Spec]) -> Stride {
-    if ports.iter().any(Spec::is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
 }
 
 /// A host where one thread steps all hosts, and what is otherwise there than its file says.
@@ -212,7 +207,7 @@ pub struct IfaceConfig {
     pub addresses: Vec<IfaceAddr>,
     /// Those of IPv6.
     pub addresses6: Vec<inet::ip6::IfaceAddr6>,
-    /// Its MTU; the port's, at most 1500, if none is given.
+    /// Its MTU. If none is given: that of the device behind the port, or 1500 where there is none.
     pub mtu: Option<u16>,
     /// Leave IPv4 header checksums to the port.
     pub ip4csum: bool,

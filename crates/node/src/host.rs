@@ -9,14 +9,14 @@ use crate::isr::{Feed, Isr};
 use crate::jobs::{Around, Jobs};
 use crate::split::{Seat, Seated};
 use crate::topology::Topology;
-use buf::{Burst, Frame, Pool};
+use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, Offload, Output};
 use inet::{Config, Stack};
 use lock::{Cx, Guarded, How, Locks};
 use port::offload::soft::Soft;
 use port::pcap::Direction;
-use port::spec::Spec;
+use port::spec::{Kind, Spec};
 use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
@@ -173,6 +173,8 @@ pub struct Host<L: Locks> {
     pub stack: Stack<L>,
     /// The clock.
     pub clock: Clock,
+    /// What the stack's pool was made of.
+    pool_config: PoolConfig,
     /// Secret of the MAC addresses: random, or made from the configured seed.
     key: Key,
     how: How,
@@ -200,16 +202,27 @@ impl<L: Locks> Drop for Host<L> {
     }
 }
 
+/// The MTU of an iface that was given none: that of the kernel's device behind its port. Other ports have no link whose MTU
+/// they could report, only what they take.
+fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
+    let kind = Spec::parse(&config.port).map(|spec| spec.port.kind);
+    match kind {
+        Ok(Kind::Tap | Kind::Packet | Kind::Xdp) => caps.mtu,
+        _ => caps.mtu.min(1500),
+    }
+}
+
 impl<L: Locks> Host<L> {
     /// A host with its pool and loopback, without ports.
     ///
     /// # Errors
     /// Those of [`Pool::new`].
     pub fn new(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
-        let pool = Pool::new(&config.pool_config::<L>())?;
+        let pool_config = config.pool_config::<L>();
+        let pool = Pool::new(&pool_config)?;
         let cx = Cx::enter(config.context, clock.now());
         let mut reassembly = inet::ip4::reass::Limits::default();
-        reassembly.large.locks = config.pool_config::<L>().locks;
+        reassembly.large.locks = pool_config.locks;
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
             // Names and ranges were checked when the configuration was read.
@@ -228,6 +241,7 @@ impl<L: Locks> Host<L> {
         let (polled, quiet_until, removed) = Default::default();
         Ok(Host {
             stack,
+            pool_config,
             clock,
             key,
             how,
@@ -322,12 +336,12 @@ impl<L: Locks> Host<L> {
         }
         let unit = unit_of(&name).unwrap_or(self.ports().len() as u16);
         let mac = config.mac.unwrap_or_else(|| self.mac_of(&name));
-        let env = port::Env { pool: self.stack.pool.clone(), pairs, mac, unit };
+        let pool = port::pool_for(&spec, &self.stack.pool, &self.pool_config)?;
         let port = {
             let _rights = dispatch::sandbox::port_rights();
-            port::open(&spec, &env)?
+            port::open(&spec, &port::Env { pool: pool.clone(), pairs, mac, unit })?
         };
-        self.attach(&name, mac, port, config)
+        self.attach_with(&name, mac, port, config, pool)
     }
 
     /// Adds an iface for a port that is open already.
@@ -341,14 +355,26 @@ impl<L: Locks> Host<L> {
         port: port::Port,
         config: &IfaceConfig,
     ) -> Result<IfaceId, AddPortError> {
+        self.attach_with(name, mac, port, config, self.stack.pool.clone())
+    }
+
+    /// Adds an iface for an open port; large segments that the port does not cut are cut into buffers of `pool`.
+    fn attach_with(
+        &self,
+        name: &str,
+        mac: Mac,
+        port: port::Port,
+        config: &IfaceConfig,
+        pool: Pool,
+    ) -> Result<IfaceId, AddPortError> {
         let cx = self.cx();
         let caps = port.caps;
         let tso = caps.tso_max > 0;
         let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum, tso };
-        let mtu = config.mtu.unwrap_or(caps.mtu.min(1500));
+        let mtu = config.mtu.unwrap_or_else(|| default_mtu(config, caps));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
         let watch = Watch::new(id.0, &self.captures);
-        let soft = Soft::new(&caps, self.stack.pool.clone(), port.counts.clone());
+        let soft = Soft::new(&caps, pool, port.counts.clone());
         let output = PortOutput { half: port.tx, soft, watch: watch.clone() };
         self.stack.set_output(cx, id, Some(Box::new(output)));
         self.stack.set_offload(id, config.offload(capable));

@@ -127,6 +127,8 @@ pub struct Switch {
     /// The clock.
     pub clock: Clock,
     pool: Pool,
+    /// What the pool was made of.
+    pool_config: PoolConfig,
     pairs: Arc<Pairs>,
     lanes: Vec<Mutex<Lane>>,
     /// What the loop posts to workers, if there are any.
@@ -169,7 +171,8 @@ impl Switch {
         };
         let lanes = loops + workers;
         let locks = if lanes > 1 { PoolLocks::Light } else { config.pool.locks };
-        let pool = Pool::new(&PoolConfig { locks, ..config.pool.clone() })?;
+        let pool_config = PoolConfig { locks, ..config.pool.clone() };
+        let pool = Pool::new(&pool_config)?;
         let knobs = Arc::new(Knobs::default());
         let calls = (0..lanes).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
         let inbox = SharedInbox::default();
@@ -210,6 +213,7 @@ impl Switch {
             knobs,
             clock,
             pool,
+            pool_config,
             pairs,
             calls,
             members: Mutex::default(),
@@ -273,11 +277,14 @@ impl Switch {
         let seat = lock(&self.members).place(&spec.to_string(), lane, self.loops())?;
         let unit = lock(&self.members).places() as u16;
         // A generator's frames are for a station that nobody has: they go everywhere.
-        let env = Env { pool: self.pool.clone(), pairs: &self.pairs, mac: random_mac(), unit };
         let rights = dispatch::sandbox::port_rights();
-        let port = port::open(spec, &env).inspect_err(|_| lock(&self.members).give_up(&seat))?;
+        let opened = port::pool_for(spec, &self.pool, &self.pool_config).and_then(|pool| {
+            let env = Env { pool: pool.clone(), pairs: &self.pairs, mac: random_mac(), unit };
+            Ok((port::open(spec, &env)?, pool))
+        });
         drop(rights);
-        self.join(port, &seat)
+        let (port, pool) = opened.inspect_err(|_| lock(&self.members).give_up(&seat))?;
+        self.join(port, &seat, &pool)
     }
 
     /// Makes an open port a member.
@@ -286,15 +293,16 @@ impl Switch {
     /// [`AddError`]; nothing has been added then.
     pub fn attach(&self, port: Port, lane: Option<usize>) -> Result<PortNo, AddError> {
         let seat = lock(&self.members).place(&port.spec, lane, self.loops())?;
-        self.join(port, &seat)
+        self.join(port, &seat, &self.pool)
     }
 
-    fn join(&self, port: Port, seat: &Seat) -> Result<PortNo, AddError> {
+    /// Large segments that the port does not cut are cut into buffers of `pool`.
+    fn join(&self, port: Port, seat: &Seat, pool: &Pool) -> Result<PortNo, AddError> {
         let mut members = lock(&self.members);
         let (number, lane) = (members.seat(&port, seat, self.ports_max())?, seat.lane);
         if seat.beside.is_some() {
             if let Some(mut lane) = self.lane(lane) {
-                lane.add_queue(number, port);
+                lane.add_queue(number, port, pool);
             }
             return Ok(number);
         }
@@ -312,7 +320,7 @@ impl Switch {
             arrivals.push(Arrivals::Queue(queue));
         }
         if let Some(mut lane) = self.lane(lane) {
-            lane.add(number, port, arrivals);
+            lane.add(number, port, arrivals, pool);
         }
         drop(members);
         self.forget_link(number);

@@ -109,11 +109,6 @@ impl Spec {
         spread && one.kind == two.kind && self.name == other.name
     }
 
-    /// Is a device to read and write the pool's buffers itself?
-    pub fn is_zero_copy(&self) -> bool {
-        self.port.kind == Kind::Xdp && self.port.word("mode") == "zerocopy"
-    }
-
     /// Does a port of this name, or a wrapper around it, write to standard output?
     pub fn writes_stdout(&self) -> bool {
         let is_stdout = |layer: &Layer, option| layer.get_text(option).is_some_and(|file| file == "-");

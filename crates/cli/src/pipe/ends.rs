@@ -339,11 +339,17 @@ pub fn tell(input: &Input) -> bool {
     tally.bad > 0 && (is_capture || tally.bad == tally.lines)
 }
 
-/// Buffers for the frames of a port of this kind: those of files hold any frame.
-fn pool(kind: Kind, locks: PoolLocks) -> anyhow::Result<Pool> {
-    let usual = PoolConfig { locks, data: 2048, ..PoolConfig::default() };
-    let large = PoolConfig { locks, data: wire::text::MAX_FRAME, buffers: 1024, ..PoolConfig::default() };
-    Ok(Pool::new(if matches!(kind, Kind::Pcap | Kind::Text) { &large } else { &usual })?)
+/// Buffers for the frames of the port called `spec`: those of files hold any frame, others the frames of the device's MTU.
+fn pool(spec: &Spec, locks: PoolLocks) -> anyhow::Result<Pool> {
+    let mut config = match spec.port.kind {
+        Kind::Pcap | Kind::Text => {
+            PoolConfig { locks, data: wire::text::MAX_FRAME, buffers: 1024, ..PoolConfig::default() }
+        }
+        _ => PoolConfig { locks, ..PoolConfig::default() },
+    };
+    config.stride = port::stride_for([spec]);
+    port::fit_pool(&mut config, [spec]);
+    Ok(Pool::new(&config)?)
 }
 
 /// Opens a port that gives and takes whole frames, whichever threads have its halves.
@@ -359,7 +365,7 @@ fn open_with(name: &str, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
 pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
     let name = spec.to_string();
     whole_frames(&mut spec);
-    let pool = pool(spec.port.kind, locks)?;
+    let pool = pool(&spec, locks)?;
     let pairs = Pairs::new();
     let mac = wire::Mac([0x02, 0, 0, 0, 0, 1]);
     let env = Env { pool: pool.clone(), pairs: &pairs, mac, unit: 0 };

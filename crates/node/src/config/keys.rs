@@ -180,7 +180,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         put(&mut c.addresses6, items.iter().filter(six).map(address6).collect())?;
         put(&mut c.addresses, items.iter().filter(|item| !six(item)).map(address).collect())
     }),
-    key("mtu", "Its MTU in bytes; the port's, at most 1500, if not given.", |c, v| {
+    key("mtu", "Its MTU in bytes; the device's if not given, or 1500 where there is none.", |c, v| {
         put(&mut c.mtu, number(v, 68, 65_535).map(Some))
     }),
     key("ip4csum", "Leave IPv4 header checksums to the port.", |c, v| put(&mut c.ip4csum, switch(v))),

@@ -236,25 +236,25 @@ impl Lane {
         self
     }
 
-    pub(super) fn add(&mut self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>) {
-        let own = self.own_of(number, port, arrivals);
+    pub(super) fn add(&mut self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>, pool: &Pool) {
+        let own = self.own_of(number, port, arrivals, pool);
         self.put(number, own);
         self.ports.own.push(number);
     }
 
     /// Gives it a queue of its own of a port that it knows as another lane's: from now on it sends there itself.
-    pub(super) fn add_queue(&mut self, number: PortNo, port: Port) {
+    pub(super) fn add_queue(&mut self, number: PortNo, port: Port, pool: &Pool) {
         self.gone.full += self.counts(number).full;
-        let own = self.own_of(number, port, Vec::new());
+        let own = self.own_of(number, port, Vec::new(), pool);
         if let Some(place) = self.ports.places.get_mut(usize::from(number)) {
             *place = own;
             self.ports.own.push(number);
         }
     }
 
-    fn own_of(&self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>) -> Place {
+    fn own_of(&self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>, pool: &Pool) -> Place {
         let watch = Watch::new(number, &self.captures);
-        let soft = Soft::new(&port.caps, self.pool.clone(), port.counts.clone());
+        let soft = Soft::new(&port.caps, pool.clone(), port.counts.clone());
         let Port { rx, tx, nic, counts, .. } = port;
         Place::Own(Box::new(Own { rx, tx, soft, nic, arrivals, counts, watch, taken: 0 }))
     }

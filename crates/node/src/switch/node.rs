@@ -48,8 +48,9 @@ impl Switch {
         let specs = file.ports.iter().map(|port| Spec::parse(port)).collect::<Result<Vec<_>, _>>();
         let specs = specs.map_err(|why| failed(why.to_string()))?;
         let mut config = SwitchConfig { name: file.name.clone(), mac: file.mac, ..SwitchConfig::default() };
-        let stride = crate::config::stride_for(&specs);
+        let stride = port::stride_for(&specs);
         config.pool = PoolConfig { buffers: BUFFERS, stride, ..PoolConfig::default() };
+        port::fit_pool(&mut config.pool, &specs);
         if let Some(seed) = seed {
             config.bridge.fdb.key = wire::hash::Key::seeded(seed);
         }
