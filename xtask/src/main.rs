@@ -28,7 +28,7 @@ usage: cargo xtask <command>
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   tsan [args]                what threads share without a lock, under the thread sanitizer of rustc
   features                   lint and test each package that has features: with each alone, and with all
-  sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
+  sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 20000); or one, traced
   sim --speed                bytes that such a simulation moves a second, on one core
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
                              run the scripts below DIR against linerate-packetdrill, none longer than N seconds (60)
