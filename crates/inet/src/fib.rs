@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 
 use few::Few;
 use groups::Spare;
-use lock::{Cx, MAX_THREADS, Pinned, Pins};
+use lock::{Cx, Pinned, Pins, USUAL_THREADS};
 pub use prefix::{Prefix, PrefixError};
 use table::Table;
 
@@ -253,10 +253,11 @@ impl Fib {
 
     /// An empty table for up to `limit` routes.
     pub fn with_limit(limit: usize) -> Fib {
-        Fib::with_readers(limit, MAX_THREADS)
+        Fib::with_readers(limit, USUAL_THREADS)
     }
 
-    /// An empty table for up to `limit` routes and readers on `threads` threads: [`MAX_THREADS`], or 1 if owner and reader are one.
+    /// An empty table for up to `limit` routes and readers on several threads, `threads` of
+    /// which are usual ([`USUAL_THREADS`]), or 1 if owner and reader are one.
     pub fn with_readers(limit: usize, threads: usize) -> Fib {
         let matcher = Matcher { few: Few::default(), table: OnceLock::new(), pins: Pins::new(threads) };
         Fib { routes: BTreeMap::new(), matcher: Arc::new(matcher), spare: Spare::default(), limit, huge_pages: false }

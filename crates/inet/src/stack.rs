@@ -30,12 +30,12 @@ use crate::tunnel::{Requeue, Tunnels};
 use crate::udp::Pcb;
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::Instant;
-use lock::{Cx, Guarded, Locks, MAX_THREADS};
+use lock::{Cx, Guarded, Locks, USUAL_THREADS};
 use stats::{DropReason, Lap, Shards, Stage, trace};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use wire::hash::Key;
 use wire::{L4Port, Mac, Proto};
 
@@ -81,6 +81,9 @@ pub struct Stack<L: Locks> {
     /// Where frames come from.
     pub pool: Pool,
     pub(crate) counters: Shards<Counters>,
+    /// Whether ledgers are on, for the counters of threads to come. Held while counters are made, and while
+    /// all ledgers are switched.
+    has_ledger: Mutex<bool>,
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
     /// What packets go by: the routes, read without a lock.
@@ -139,13 +142,14 @@ impl<L: Locks> Stack<L> {
             large.locks = PoolLocks::Light; // several threads will take from it
         }
         let large_config = buffers::large(large, &config.pool);
-        let routes = Routes::new(if L::SHARED { MAX_THREADS } else { 1 });
+        let routes = Routes::new(if L::SHARED { USUAL_THREADS } else { 1 });
         let stack = Stack {
             name: config.name,
             large: Guarded::new(None),
             large_config,
             knobs: Knobs::default(),
-            counters: Shards::new(if L::SHARED { MAX_THREADS } else { 1 }),
+            has_ledger: Mutex::default(),
+            counters: Shards::new(if L::SHARED { USUAL_THREADS } else { 1 }),
             ifaces: Ifaces::new(),
             ways: routes.ways(),
             routes: Guarded::new(routes),

@@ -3,18 +3,23 @@
 //! rump2014 found `curlwp`, asked about 40 times per sendto through three function calls, to be its third-largest cost.
 //! [`Cx`] is our answer, and all of the report's ways to get it: passed in a register (the value itself), an inlined
 //! thread-local, or three calls. It also carries `now`, so that no layer asks a clock.
+//!
+//! A thread has a small number while it lives, the lowest that is free. It is given back by a destructor of POSIX
+//! thread-specific data: that runs after the destructors of `thread_local!` values, which may be the last to use a stack.
+#![allow(unsafe_code)] // an unsafe room: pthread_key_create and pthread_setspecific
 
 use clock::Instant;
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::fmt;
 use std::hint::{black_box, cold_path};
 use std::str::FromStr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Threads that can be inside stacks at one time, all stacks of a process together.
-pub const MAX_THREADS: usize = 64;
+/// Threads whose counters, pins and caches are made with a shared stack. Further threads get theirs when they
+/// first enter; there is no limit.
+pub const USUAL_THREADS: usize = 64;
 
 /// How the current context is found (the knob `kern.context`; rump2014 step 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,7 +58,7 @@ impl fmt::Display for How {
 /// The current context: passed by value down every path.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx {
-    index: u16,
+    index: u32,
     how: How,
     /// When the work in hand began. Layers read this, never a clock.
     pub now: Instant,
@@ -62,7 +67,7 @@ pub struct Cx {
 impl Cx {
     /// The context of the calling thread.
     pub fn enter(how: How, now: Instant) -> Cx {
-        Cx { index: thread_index() as u16, how, now }
+        Cx { index: thread_index() as u32, how, now }
     }
 
     /// The same context at a later time.
@@ -71,11 +76,11 @@ impl Cx {
         Cx { now, ..self }
     }
 
-    /// The index of the running thread, 0..[`MAX_THREADS`].
+    /// Returns the [`thread_index`] of the running thread.
     #[inline(always)]
     pub fn current(self) -> usize {
         if self.how == How::Register {
-            return usize::from(self.index);
+            return self.index as usize;
         }
         cold_path(); // laid out elsewhere; what it costs to ask is the rung's business
         match self.how {
@@ -100,32 +105,20 @@ fn thread_specific() -> usize {
     black_box(thread_index())
 }
 
-static TAKEN: Mutex<u64> = Mutex::new(0);
+/// A bit for each index: set while a thread has it.
+static TAKEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// The key whose destructor gives an index back; `None`: the system gave no key, and indexes are not given back.
+static LEAVING: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 static TOKENS: AtomicU32 = AtomicU32::new(1);
 const NONE: u32 = u32::MAX;
 
+// No value here has a destructor: they can be used until the thread has ended.
 thread_local! {
     static INDEX: Cell<u32> = const { Cell::new(NONE) };
     static TOKEN: Cell<u32> = const { Cell::new(0) };
-    static LEAVER: Leaver = const { Leaver };
 }
 
-/// Gives the thread's index back when the thread ends.
-struct Leaver;
-
-impl Drop for Leaver {
-    fn drop(&mut self) {
-        let index = INDEX.replace(NONE);
-        if index < MAX_THREADS as u32 {
-            *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) &= !(1 << index);
-        }
-    }
-}
-
-/// A small number of the calling thread's own while it lives, reused after.
-///
-/// # Panics
-/// With more than [`MAX_THREADS`] threads inside stacks at once: two would share counters and caches.
+/// Returns the lowest number that no other living thread has: other threads have it after this one.
 #[inline(always)]
 pub fn thread_index() -> usize {
     let index = INDEX.get();
@@ -134,13 +127,43 @@ pub fn thread_index() -> usize {
 
 #[cold]
 fn take_index() -> usize {
-    let _ = LEAVER.try_with(|_| {}); // registers the destructor
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let index = taken.trailing_ones();
-    assert!((index as usize) < MAX_THREADS, "more than {MAX_THREADS} threads inside stacks at once");
-    *taken |= 1 << index;
+    let index = take_free(&mut TAKEN.lock().unwrap_or_else(PoisonError::into_inner));
     INDEX.set(index);
+    if let Some(key) = *LEAVING.get_or_init(leaving) {
+        // SAFETY: the key is from `pthread_key_create` and never deleted; the value is a number, read by `leave` alone. Without
+        // memory for it (ENOMEM) the index is not given back.
+        unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(index as usize + 1)) };
+    }
     index as usize
+}
+
+/// Takes the lowest free index.
+fn take_free(taken: &mut Vec<u64>) -> u32 {
+    let at = taken.iter().position(|word| *word != u64::MAX).unwrap_or(taken.len());
+    if at == taken.len() {
+        taken.push(0);
+    }
+    let Some(word) = taken.get_mut(at) else { return 0 }; // it was there, or is now
+    let bit = word.trailing_ones();
+    *word |= 1 << bit;
+    at as u32 * u64::BITS + bit
+}
+
+fn leaving() -> Option<libc::pthread_key_t> {
+    let mut key = 0;
+    // SAFETY: `key` is written before the call returns; `leave` is a function of the program itself.
+    let failed = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
+    (failed == 0).then_some(key)
+}
+
+/// Gives the index of a thread that ends back; `value` is the index plus one.
+extern "C" fn leave(value: *mut c_void) {
+    let index = value.addr() - 1;
+    INDEX.set(NONE); // a destructor that uses a stack after this takes an index, and comes here again
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(word) = taken.get_mut(index / u64::BITS as usize) {
+        *word &= !(1 << (index % u64::BITS as usize));
+    }
 }
 
 /// The [`thread_token`] of the calling thread, or 0 if it has not asked for one: a load and no branch.

@@ -18,7 +18,7 @@ mod signal;
 mod tests;
 mod up;
 
-pub use context::{Cx, How, MAX_THREADS, thread_index, thread_token, thread_token_if_any};
+pub use context::{Cx, How, USUAL_THREADS, thread_index, thread_token, thread_token_if_any};
 pub use heavy::Heavy;
 pub use light::Light;
 pub use pins::{Pinned, Pins};

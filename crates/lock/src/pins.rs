@@ -11,6 +11,7 @@
 use crate::Cx;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use stats::Shards;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -20,18 +21,14 @@ mod tests;
 /// Nobody is pinned here.
 const FREE: u64 = 0;
 
-/// A place of its own cache line (two: they are fetched in pairs).
-#[repr(align(128))]
-#[derive(Debug)]
-struct Slot(AtomicU64);
-
 /// The readers of one table.
 #[derive(Debug)]
 pub struct Pins {
     /// Grows with each part that is taken out.
     count: AtomicU64,
-    /// One for each thread that may read, or one for the only one.
-    slots: Box<[Slot]>,
+    /// One for each thread that reads, or one for the only one. [`FREE`] is what a new one begins with.
+    slots: Shards<AtomicU64>,
+    is_shared: bool,
 }
 
 /// While it lives, nothing that its thread may have seen is used again.
@@ -40,28 +37,34 @@ pub struct Pins {
 pub struct Pinned<'a>(Option<&'a AtomicU64>);
 
 impl Pins {
-    /// For `threads` threads: a power of two, [`crate::MAX_THREADS`] where a table is shared, 1 where it is one thread's alone.
+    /// Makes slots for `threads` threads; where a table is shared, for [`crate::USUAL_THREADS`], and a thread beyond
+    /// them gets its slot with its first pin. With 1 the table is one thread's alone.
     pub fn new(threads: usize) -> Pins {
-        let slots = (0..threads.next_power_of_two()).map(|_| Slot(AtomicU64::new(FREE))).collect();
-        Pins { count: AtomicU64::new(1), slots }
+        Pins { count: AtomicU64::new(1), slots: Shards::new(threads), is_shared: threads > 1 }
     }
 
     /// The calling thread begins to read. A pin within a pin is the outer one's.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
-        if self.slots.len() == 1 { self.pin_at(0) } else { self.pin_at(cx.current()) }
+        if self.is_shared { self.pin_slot(self.slots.at(cx.current())) } else { self.pin_slot(self.slots.sole()) }
     }
 
     /// [`Pins::pin`] by the thread's index.
     #[inline(always)]
     pub fn pin_at(&self, thread: usize) -> Pinned<'_> {
-        let Some(Slot(slot)) = self.slots.get(thread & (self.slots.len() - 1)) else { return Pinned(None) };
+        self.pin_slot(self.slots.at(thread))
+    }
+
+    #[inline(always)]
+    fn pin_slot<'a>(&'a self, slot: &'a AtomicU64) -> Pinned<'a> {
         if slot.load(Ordering::Relaxed) != FREE {
             return Pinned(None);
         }
         slot.store(self.count.load(Ordering::Acquire), Ordering::Relaxed);
-        if self.slots.len() > 1 {
+        if self.is_shared {
             // Before anything is read: either the writer sees the slot, or this thread sees what the writer took out. 20 ticks.
+            // A slot that is new is seen as its content is: this thread found it before the fence, so it is there for a
+            // writer whose fence comes after.
             fence(Ordering::SeqCst);
         }
         Pinned(Some(slot))
@@ -76,7 +79,7 @@ impl Pins {
     /// What was retired at this count or an earlier one may be used again.
     pub fn passed(&self) -> u64 {
         fence(Ordering::SeqCst);
-        let pinned = self.slots.iter().map(|slot| slot.0.load(Ordering::Acquire)).filter(|&at| at != FREE);
+        let pinned = self.slots.iter().map(|slot| slot.load(Ordering::Acquire)).filter(|&at| at != FREE);
         pinned.min().unwrap_or(u64::MAX)
     }
 }

@@ -74,11 +74,55 @@ fn the_three_ways_find_the_same_thread() {
     assert_ne!(there.1, thread_token());
 }
 
+/// Other tests of this process run beside these: a few threads.
+const BESIDE: usize = 64;
+
 #[test]
 fn an_index_returns_when_its_thread_ends() {
-    for _ in 0..3 * MAX_THREADS {
-        assert!(std::thread::spawn(thread_index).join().unwrap() < MAX_THREADS);
+    for _ in 0..1000 {
+        assert!(std::thread::spawn(thread_index).join().unwrap() < BESIDE);
     }
+}
+
+/// Destructors of thread-local values may use a stack, also those that run last.
+#[test]
+fn an_index_returns_after_destructors_that_take_one() {
+    struct Uses;
+    impl Drop for Uses {
+        fn drop(&mut self) {
+            thread_index();
+        }
+    }
+    thread_local! {
+        static BEFORE: Uses = const { Uses };
+        static AFTER: Uses = const { Uses };
+    }
+    for _ in 0..1000 {
+        let thread = std::thread::spawn(|| {
+            BEFORE.with(|_| {});
+            let index = thread_index();
+            AFTER.with(|_| {});
+            index
+        });
+        assert!(thread.join().unwrap() < BESIDE);
+    }
+}
+
+#[test]
+fn threads_alive_together_have_different_indexes() {
+    let all = std::sync::Barrier::new(300);
+    let mut indexes: Vec<_> = std::thread::scope(|scope| {
+        let index = || {
+            let index = thread_index();
+            all.wait();
+            index
+        };
+        let threads: Vec<_> = (0..300).map(|_| scope.spawn(index)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    indexes.sort_unstable();
+    indexes.dedup();
+    assert_eq!(indexes.len(), 300);
 }
 
 #[test]

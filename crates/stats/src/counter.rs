@@ -52,66 +52,6 @@ pub trait Described {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64));
 }
 
-/// A set of counters per writer, each on cache lines of its own.
-#[derive(Debug)]
-pub struct Shards<T> {
-    /// That of a writer who is the only one: apart, so that no index is checked for it.
-    sole: Box<Shard<T>>,
-    /// Those of several writers, none if there is one.
-    each: Box<[Shard<T>]>,
-}
-
-#[derive(Debug, Default)]
-#[repr(align(128))] // two lines: adjacent-line prefetch makes pairs of lines share their fate
-struct Shard<T>(T);
-
-impl<T: Default> Shards<T> {
-    /// One shard per writer; `writers` is rounded up to a power of two.
-    pub fn new(writers: usize) -> Shards<T> {
-        let several = if writers > 1 { writers.next_power_of_two() } else { 0 };
-        Shards { sole: Box::default(), each: (0..several).map(|_| Shard::default()).collect() }
-    }
-}
-
-impl<T> Shards<T> {
-    /// The shard of writer `index`. Writers beyond the declared number share; they are refused where they enter.
-    #[inline(always)]
-    pub fn at(&self, index: usize) -> &T {
-        &self.each.get(index & self.each.len().wrapping_sub(1)).unwrap_or(&self.sole).0
-    }
-
-    /// The shard of a writer who is the only one.
-    #[inline(always)]
-    pub fn sole(&self) -> &T {
-        &self.sole.0
-    }
-
-    /// All shards.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        let sole = self.each.is_empty().then_some(&*self.sole);
-        sole.into_iter().chain(&self.each).map(|shard| &shard.0)
-    }
-}
-
-impl<T: Described> Shards<T> {
-    /// Sums the shards into named entries, in order of declaration.
-    pub fn snapshot(&self) -> Vec<Entry> {
-        let mut out: Vec<Entry> = Vec::new();
-        for (i, shard) in self.iter().enumerate() {
-            let mut at = 0;
-            shard.visit(&mut |prefix, field, sentence, value| {
-                if i == 0 {
-                    out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
-                } else {
-                    out[at].value += value;
-                }
-                at += 1;
-            });
-        }
-        out
-    }
-}
-
 /// Declares a set of counters: struct, dotted names and sentences from one place.
 ///
 /// ```

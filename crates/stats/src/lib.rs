@@ -9,11 +9,13 @@ mod counter;
 mod drops;
 mod knob;
 mod ledger;
+mod shards;
 #[cfg(test)]
 mod tests;
 pub mod trace;
 
-pub use counter::{Counter, Described, Entry, Shards};
+pub use counter::{Counter, Described, Entry};
 pub use drops::{DropReason, Drops, End};
 pub use knob::{Knob, KnobInfo, KnobSet, OutOfRange};
 pub use ledger::{Costs, Lap, Ledger, Outer, Probe, Row, Stage, StageCost, Statement};
+pub use shards::Shards;

@@ -21,6 +21,28 @@ fn shards_sum_and_keep_names_and_sentences() {
     assert_eq!(got, [("test.sample.seen".to_string(), "Seen.", 7), ("test.sample.done".to_string(), "Done.", 1)]);
 }
 
+/// Writers beyond the declared number have shards of their own, and each finds its own again.
+#[test]
+fn shards_grow_with_their_writers() {
+    let shards = Shards::<Sample>::new(2);
+    assert!(shards.get(1).is_some() && shards.get(2).is_none());
+    let indexes = [2, 3, 4, 7, 8, 1000, u32::MAX as usize >> 12];
+    std::thread::scope(|scope| {
+        for index in indexes {
+            let shards = &shards;
+            scope.spawn(move || (0..index).for_each(|_| shards.at(index).seen.bump()));
+        }
+    });
+    assert!(indexes.iter().all(|&index| shards.at(index).seen.get() == index as u64));
+    assert_eq!(shards.snapshot()[0].value, indexes.iter().sum::<usize>() as u64);
+    let numbers: Vec<_> = shards.enumerate().map(|(index, _)| index).collect();
+    assert_eq!(numbers, [[0, 1].as_slice(), &indexes].concat());
+    assert_eq!(shards.iter().count(), 2 + indexes.len());
+    let alone = Shards::<Sample>::new(1);
+    alone.at(1000).seen.bump();
+    assert_eq!((alone.sole().seen.get(), alone.iter().count()), (1, 1));
+}
+
 #[test]
 fn every_drop_reason_has_a_name_of_its_own_and_a_sentence() {
     let names: HashSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();

@@ -11,6 +11,7 @@ use crate::source::{Line, words};
 const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/tsc", why: "RDTSC and CPUID are intrinsics" },
     Room { path: "crates/stats/src/trace", why: "tracepoints are inline assembly" },
+    Room { path: "crates/lock/src/context", why: "a destructor of POSIX thread-specific data" },
     Room { path: "crates/lock/src/up", why: "exclusive access is proven by the held bit" },
     Room { path: "crates/lock/src/light", why: "exclusive access is proven by the owner word" },
     Room { path: "crates/wire/src/checksum/simd", why: "vector loads and target features" },

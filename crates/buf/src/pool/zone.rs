@@ -5,8 +5,8 @@
 #![allow(unsafe_code)] // an unsafe room: a thread's buckets are found by its index, which no two living threads share
 
 use super::{PoolLocks, lock_cx};
-use lock::{Guarded, Heavy, Light, MAX_THREADS, thread_index};
-use stats::Counter;
+use lock::{Guarded, Heavy, Light, USUAL_THREADS, thread_index};
+use stats::{Counter, Shards};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
@@ -17,7 +17,7 @@ const HEADER: usize = 64;
 
 type Bucket = Vec<NonNull<u8>>;
 
-#[repr(align(128))]
+#[derive(Default)]
 struct Cache {
     buckets: UnsafeCell<[Bucket; 2]>, // taken from, returned to
     gets: Counter,
@@ -31,7 +31,7 @@ enum Depot {
 }
 
 pub(super) struct Zone {
-    caches: Box<[Cache]>,
+    caches: Shards<Cache>,
     depot: Depot,
 }
 
@@ -64,13 +64,7 @@ impl Zone {
             PoolLocks::Heavy => Depot::Heavy(Guarded::new(full)),
             _ => Depot::Light(Guarded::new(full)),
         };
-        let cache = |_| Cache {
-            buckets: UnsafeCell::new([Vec::new(), Vec::new()]),
-            gets: Counter::default(),
-            puts: Counter::default(),
-            empty: Counter::default(),
-        };
-        Zone { caches: (0..MAX_THREADS).map(cache).collect(), depot }
+        Zone { caches: Shards::new(USUAL_THREADS), depot }
     }
 
     fn with_depot<R>(&self, f: impl FnOnce(&mut Vec<Bucket>) -> R) -> R {
@@ -89,7 +83,7 @@ impl Zone {
     }
 
     pub(super) fn get(&self) -> Option<NonNull<u8>> {
-        let cache = self.caches.get(thread_index())?;
+        let cache = self.caches.at(thread_index());
         // SAFETY: the caches of this index belong to this thread while it lives; no reference outlives this call.
         let [from, to] = unsafe { &mut *cache.buckets.get() };
         if from.is_empty() {
@@ -112,7 +106,7 @@ impl Zone {
 
     pub(super) fn put(&self, buf: NonNull<u8>) {
         destruct(buf);
-        let Some(cache) = self.caches.get(thread_index()) else { return };
+        let cache = self.caches.at(thread_index());
         // SAFETY: as in `get`.
         let [from, to] = unsafe { &mut *cache.buckets.get() };
         if to.len() >= BUCKET {
@@ -135,6 +129,6 @@ impl Zone {
     /// Has no other thread ever taken or returned a buffer?
     pub(super) fn used_only_here(&self) -> bool {
         let me = thread_index();
-        self.caches.iter().enumerate().all(|(i, c)| i == me || (c.gets.get() == 0 && c.puts.get() == 0))
+        self.caches.enumerate().all(|(i, c)| i == me || (c.gets.get() == 0 && c.puts.get() == 0))
     }
 }

@@ -8,6 +8,7 @@ use clock::Instant;
 use lock::{Cx, Locks};
 use stats::{Costs, DropReason, Entry, Lap};
 use std::net::Ipv4Addr;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use wire::{L4Port, Proto};
 
@@ -117,7 +118,23 @@ impl<L: Locks> Stack<L> {
     /// The calling thread's counters.
     #[inline(always)]
     pub(crate) fn count(&self, cx: Cx) -> &Counters {
-        if L::SHARED { self.counters.at(cx.current()) } else { self.counters.sole() }
+        match L::SHARED {
+            true => self.counters.get(cx.current()).unwrap_or_else(|| self.add_counters(cx.current())),
+            false => self.counters.sole(),
+        }
+    }
+
+    /// Makes the counters of a thread beyond the usual ones, its ledger as those of the others are.
+    #[cold]
+    fn add_counters(&self, index: usize) -> &Counters {
+        let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters can be found
+        self.counters.at_or_insert_with(index, || {
+            let counters = Counters::default();
+            if *is_on {
+                counters.ledger.set_on(true, clock::tsc::ticks());
+            }
+            counters
+        })
     }
 
     /// Starts a lap of the calling thread's cost ledger, in a call from outside.
@@ -150,6 +167,8 @@ impl<L: Locks> Stack<L> {
 
     /// Switches the cost ledger on or off.
     pub fn set_ledger(&self, on: bool) {
+        let mut is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_on = on;
         let now = clock::tsc::ticks();
         self.counters.iter().for_each(|shard| shard.ledger.set_on(on, now));
     }

@@ -329,3 +329,26 @@ fn what_a_stack_queues_for_itself_keeps_its_order() {
     out_of_a_tunnel::<Light>();
     out_of_a_tunnel::<Heavy>();
 }
+
+/// The ledger of a thread beyond the usual 64 is on if those of the others are.
+#[test]
+fn ledgers_are_on_for_threads_that_come_later() {
+    const THREADS: usize = 100;
+    let h = shared::<Light>();
+    h.stack.set_ledger(true);
+    let (s, all) = (h.bound(1001), Barrier::new(THREADS));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                assert_eq!(h.stack.udp_send(cx(), s, b"x", Some(&at(PEER, 7))), Ok(1));
+                all.wait();
+            });
+        }
+    });
+    h.stack.set_ledger(false);
+    let costs = h.stack.ledger();
+    let sent: u64 =
+        costs.stages.iter().filter(|cost| cost.stage == stats::Stage::UdpOutput).map(|cost| cost.units).sum();
+    assert_eq!(sent, THREADS as u64);
+    h.finish();
+}

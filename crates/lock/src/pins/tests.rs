@@ -15,6 +15,18 @@ mod plain {
         assert_eq!(pins.passed(), u64::MAX);
     }
 
+    /// A thread beyond the usual ones has a slot of its own.
+    #[test]
+    fn readers_beyond_the_usual_ones_hold_what_they_may_have() {
+        let pins = Pins::new(2);
+        let (first, other) = (pins.pin_at(200), pins.pin_at(8));
+        let at = pins.retire();
+        drop(other);
+        assert!(pins.passed() < at);
+        drop(first);
+        assert_eq!(pins.passed(), u64::MAX);
+    }
+
     #[test]
     fn a_pin_within_a_pin_is_the_outer_ones() {
         let pins = Pins::new(1);
@@ -61,18 +73,46 @@ mod models {
         }
     }
 
+    fn table() -> Arc<Table> {
+        let parts = [AtomicUsize::new(10), AtomicUsize::new(20)];
+        Arc::new(Table { pins: Pins::new(2), entry: AtomicUsize::new(ONE), parts })
+    }
+
+    fn reads_beside_a_change(thread: usize) {
+        let table = table();
+        let theirs = table.clone();
+        let writer = loom::thread::spawn(move || theirs.change());
+        for _ in 0..2 {
+            assert_ne!(table.read(thread), REUSED);
+        }
+        writer.join().unwrap();
+        assert_eq!(table.read(thread), 20);
+    }
+
     #[test]
     fn loom_a_part_is_not_used_again_under_a_reader() {
-        loom::model(|| {
-            let parts = [AtomicUsize::new(10), AtomicUsize::new(20)];
-            let table = Arc::new(Table { pins: Pins::new(2), entry: AtomicUsize::new(ONE), parts });
-            let theirs = table.clone();
+        loom::model(|| reads_beside_a_change(1));
+    }
+
+    /// The reader's slot appears while the writer looks for readers.
+    #[test]
+    fn loom_a_part_is_not_used_again_under_a_reader_whose_slot_is_new() {
+        loom::model(|| reads_beside_a_change(5));
+    }
+
+    /// Two readers' slots appear in one new chunk: each finds it, whoever makes it.
+    #[test]
+    fn loom_two_readers_whose_slots_are_new() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let table = table();
+            let (theirs, other) = (table.clone(), table.clone());
             let writer = loom::thread::spawn(move || theirs.change());
-            for _ in 0..2 {
-                assert_ne!(table.read(1), REUSED);
-            }
+            let reader = loom::thread::spawn(move || assert_ne!(other.read(4), REUSED));
+            assert_ne!(table.read(5), REUSED);
             writer.join().unwrap();
-            assert_eq!(table.read(1), 20);
+            reader.join().unwrap();
         });
     }
 }

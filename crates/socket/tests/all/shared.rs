@@ -329,3 +329,63 @@ mod tasks {
         });
     }
 }
+
+/// More threads than the usual ones (64) use one stack together: datagrams to themselves, and sockets that are closed by
+/// each thread.
+#[test]
+fn three_hundred_threads_use_one_stack_at_the_same_time() {
+    const THREADS: usize = 300;
+    with_host(|host| {
+        let all = std::sync::Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for n in 0..THREADS {
+                let (host, all) = (host.clone(), &all);
+                scope.spawn(move || {
+                    let socket = UdpSocket::bind(host.clone(), "127.0.0.1:0").unwrap();
+                    let listener = TcpListener::bind(host.clone(), "127.0.0.1:0").unwrap();
+                    all.wait(); // all are there
+                    let text = (n as u32).to_be_bytes();
+                    socket.send_to(&text, socket.local_addr().unwrap()).unwrap();
+                    let mut got = [0; 8];
+                    assert_eq!(socket.recv(&mut got).unwrap(), text.len());
+                    assert_eq!(got[..4], text);
+                    let mut client = TcpStream::connect(host, listener.local_addr().unwrap()).unwrap();
+                    let mut server = listener.accept().unwrap().0;
+                    client.write_all(&text).unwrap();
+                    server.read_exact(&mut got[..4]).unwrap();
+                    assert_eq!(got[..4], text);
+                    all.wait(); // and none has ended yet
+                });
+            }
+        });
+        assert_eq!(host.stack.counter("inet.udp.delivered"), THREADS as u64);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while host.stack.audit(host.cx()).imbalance() != 0 {
+            assert!(Instant::now() < deadline, "{:#?}", host.stack.audit(host.cx())); // it is exact when FINs are answered
+            std::thread::yield_now();
+        }
+    });
+}
+
+/// A socket that a thread leaves in a thread-local value is closed when the thread ends.
+#[test]
+fn ten_thousand_threads_one_after_another_leave_sockets_behind() {
+    thread_local! {
+        static LEFT: std::cell::RefCell<Option<UdpSocket<Arc<Host>>>> = const { std::cell::RefCell::new(None) };
+    }
+    with_host(|host| {
+        let open = host.stack.counter("inet.udp.sent");
+        for _ in 0..10_000 {
+            let host = host.clone();
+            let thread = std::thread::spawn(move || {
+                let socket = UdpSocket::bind(host, "127.0.0.1:0").unwrap();
+                socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+                LEFT.with(|left| left.replace(Some(socket)));
+                lock::thread_index()
+            });
+            assert!(thread.join().unwrap() < 1000, "indexes are given back");
+        }
+        assert_eq!(host.stack.counter("inet.udp.sent"), open + 10_000);
+        assert_eq!(host.with(|calls| calls.socket()).unwrap(), linerate_socket::Fd(0), "all were closed");
+    });
+}

@@ -1,0 +1,183 @@
+//! A value for each writer, found by the writer's number without a lock.
+//!
+//! The values for the declared number of writers are made at once and lie side by side. A writer with
+//! a higher number gets a value of its own when it first asks. Such values lie in chunks, each twice
+//! as long as the one before; a chunk and a value appear once and never move, so the way to one
+//! is three loads. Nothing is freed before the whole: numbers are used again.
+
+use crate::{Described, Entry};
+use once::Once;
+
+/// A `T` per writer, each on cache lines of its own, for any number of writers.
+#[derive(Debug)]
+pub struct Shards<T> {
+    /// The only writer's: apart, so that no index is checked for it.
+    sole: Box<Shard<T>>,
+    /// Those of the declared writers, none if there is one.
+    each: Box<[Shard<T>]>,
+    /// Those of writers beyond them.
+    more: Once<Chunks<T>>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))] // two lines: adjacent-line prefetch makes pairs of lines share their fate
+struct Shard<T>(T);
+
+type Chunk<T> = Once<Box<[Once<Box<Shard<T>>>]>>;
+
+/// Chunk `k` is for the writers from `n << k` on, where `n` is the declared number.
+type Chunks<T> = Box<[Chunk<T>; CHUNKS]>;
+
+/// Enough for numbers of 32 bits.
+const CHUNKS: usize = 32;
+
+impl<T: Default> Shards<T> {
+    /// Makes one shard per writer; `writers` is rounded up to a power of two. One writer has
+    /// [`Shards::sole`], whatever its number.
+    pub fn new(writers: usize) -> Shards<T> {
+        let several = if writers > 1 { writers.next_power_of_two() } else { 0 };
+        let each = (0..several).map(|_| Shard::default()).collect();
+        Shards { sole: Box::default(), each, more: Once::default() }
+    }
+
+    /// Returns the shard of writer `index`, made if it is new.
+    #[inline(always)]
+    pub fn at(&self, index: usize) -> &T {
+        match self.each.get(index) {
+            Some(shard) => &shard.0,
+            None => self.at_or_insert_with(index, T::default),
+        }
+    }
+}
+
+impl<T> Shards<T> {
+    /// Returns the shard of writer `index`, unless it is beyond the declared writers and new.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        match self.each.get(index) {
+            Some(shard) => Some(&shard.0),
+            None => self.get_beyond(index),
+        }
+    }
+
+    #[cold]
+    fn get_beyond(&self, index: usize) -> Option<&T> {
+        if self.each.is_empty() {
+            return Some(self.sole());
+        }
+        let (chunk, at) = self.locate(index);
+        let shard = self.more.get()?.get(chunk)?.get()?.get(at)?.get()?;
+        Some(&shard.0)
+    }
+
+    /// Returns the shard of writer `index`; one beyond the declared writers is made by `make`.
+    #[cold]
+    pub fn at_or_insert_with(&self, index: usize, make: impl FnOnce() -> T) -> &T {
+        if let Some(shard) = self.get(index) {
+            return shard;
+        }
+        let (chunk, at) = self.locate(index);
+        let chunks = self.more.get_or_init(|| Box::new(std::array::from_fn(|_| Once::default())));
+        let size = self.each.len() << chunk;
+        let shard = chunks.get(chunk).and_then(|chunk| {
+            let shards = chunk.get_or_init(|| (0..size).map(|_| Once::default()).collect());
+            Some(shards.get(at)?.get_or_init(|| Box::new(Shard(make()))))
+        });
+        shard.map_or(&self.sole.0, |shard| &shard.0) // a number of 64 bits, which no thread has
+    }
+
+    /// The chunk of a writer beyond the declared ones, and the place in it.
+    fn locate(&self, index: usize) -> (usize, usize) {
+        let chunk = (index / self.each.len().max(1)).max(1).ilog2() as usize;
+        (chunk, index - (self.each.len() << chunk))
+    }
+
+    /// Returns the shard of the only writer.
+    #[inline(always)]
+    pub fn sole(&self) -> &T {
+        &self.sole.0
+    }
+
+    /// Returns all shards that there are now.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let sole = self.each.is_empty().then_some(&*self.sole);
+        let chunks = self.more.get().into_iter().flat_map(|chunks| chunks.iter().filter_map(Once::get));
+        let more = chunks.flatten().filter_map(Once::get).map(|shard| &**shard);
+        sole.into_iter().chain(&self.each).chain(more).map(|shard| &shard.0)
+    }
+
+    /// Returns the numbers and shards of several writers, as far as they are made.
+    pub fn enumerate(&self) -> impl Iterator<Item = (usize, &T)> {
+        let first = self.each.iter().map(|shard| &shard.0).enumerate();
+        let chunks = self.more.get().into_iter().flat_map(|chunks| chunks.iter().enumerate());
+        let more = chunks.flat_map(|(k, chunk)| {
+            let from = self.each.len() << k;
+            let shards = chunk.get().into_iter().flat_map(|shards| shards.iter().enumerate());
+            shards.filter_map(move |(at, shard)| Some((from + at, &shard.get()?.0)))
+        });
+        first.chain(more)
+    }
+}
+
+impl<T: Described> Shards<T> {
+    /// Sums the shards into named entries, in order of declaration.
+    pub fn snapshot(&self) -> Vec<Entry> {
+        let mut out: Vec<Entry> = Vec::new();
+        for (i, shard) in self.iter().enumerate() {
+            let mut at = 0;
+            shard.visit(&mut |prefix, field, sentence, value| {
+                if i == 0 {
+                    out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+                } else {
+                    out[at].value += value;
+                }
+                at += 1;
+            });
+        }
+        out
+    }
+}
+
+/// A value that is made once: the standard library's.
+#[cfg(not(loom))]
+mod once {
+    pub(super) type Once<T> = std::sync::OnceLock<T>;
+}
+
+/// Under loom the flag and the lock that publish the value are loom's, with the orderings of
+/// [`std::sync::OnceLock`].
+#[cfg(loom)]
+mod once {
+    use loom::sync::Mutex;
+    use loom::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{OnceLock, PoisonError};
+
+    #[derive(Debug)]
+    pub(super) struct Once<T> {
+        made: AtomicBool,
+        making: Mutex<()>,
+        value: OnceLock<T>,
+    }
+
+    impl<T> Default for Once<T> {
+        fn default() -> Self {
+            Once { made: AtomicBool::new(false), making: Mutex::new(()), value: OnceLock::new() }
+        }
+    }
+
+    impl<T> Once<T> {
+        pub(super) fn get(&self) -> Option<&T> {
+            if self.made.load(Ordering::Acquire) { self.value.get() } else { None }
+        }
+
+        pub(super) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+            if let Some(value) = self.get() {
+                return value;
+            }
+            let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            let value = self.value.get_or_init(make);
+            self.made.store(true, Ordering::Release);
+            value
+        }
+    }
+}
