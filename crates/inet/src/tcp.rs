@@ -15,6 +15,7 @@
 mod bind;
 mod calls;
 mod counts;
+mod finish;
 mod input;
 mod memory;
 mod options;
@@ -43,6 +44,7 @@ use std::sync::atomic::AtomicUsize;
 use wire::hash;
 
 pub use calls::{Linger, TcpError};
+pub use finish::Unacknowledged;
 pub(crate) use input::mss_of;
 pub(crate) use memory::share_of;
 pub use show::{Memory, Timer};

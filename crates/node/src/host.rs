@@ -33,6 +33,9 @@ const SOON: Duration = Duration::from_micros(50);
 /// How long a host sleeps at most after another thread took frames through its stack: what they made due it has not seen.
 const RESTLESS: Duration = Duration::from_millis(1);
 
+/// How long a host that is dropped waits for acknowledgments.
+const DROP_PATIENCE: Duration = Duration::from_millis(500);
+
 /// A port's transmitting half as the stack sees it.
 struct PortOutput {
     half: Box<dyn TxHalf>,
@@ -194,8 +197,13 @@ pub struct Host<L: Locks> {
     pub(crate) topology: Arc<Topology>,
 }
 
+/// A host that is dropped makes a short attempt at what [`Host::shutdown`] does: at most 500 ms, and only on a
+/// live clock. Connections that have not been acknowledged by then are reset.
 impl<L: Locks> Drop for Host<L> {
     fn drop(&mut self) {
+        if self.clock.strategy().is_some() && !std::thread::panicking() {
+            self.shutdown(DROP_PATIENCE);
+        }
         if crate::ledgers::keeping() {
             crate::ledgers::leave(crate::ledgers::Kept { host: self.stack.name.clone(), costs: self.stack.ledger() });
         }

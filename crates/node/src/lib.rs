@@ -20,6 +20,7 @@ mod jobs;
 pub mod ledgers;
 pub mod run;
 pub mod service;
+mod shutdown;
 mod split;
 pub mod switch;
 pub mod topology;

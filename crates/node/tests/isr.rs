@@ -191,7 +191,7 @@ fn a_worker_that_dies_again_and_again_is_left() {
     });
     let held = say(&b, "audit")["held"].as_u64().unwrap();
     assert!(held >= 30, "the queue is full: {held}");
-    b.shutdown();
+    b.discard();
     let audit = say(&b, "audit");
     assert_eq!((&audit["imbalance"], &audit["held"]), (&0.into(), &0.into()));
     assert!(audit["drops"]["dispatch.netisr.queue_full"].as_u64() > Some(0), "{audit}");
@@ -320,7 +320,7 @@ fn server_alone(pairs: &Pairs, modes: &[&str], ready: &AtomicBool, requests: usi
         say(&host, &format!("sysctl net.isr.dispatch={}", modes[n * modes.len() / (requests + 1)]));
     }
     drop((stream, listener));
-    host.shutdown();
+    host.discard();
     assert_eq!(n, requests);
     assert_eq!((say(&host, "audit")["imbalance"].as_i64(), column(&host, "queue-drops")), (Some(0), 0));
     ["dispatched", "hybrid-dispatched", "queued", "handled"].map(|name| column(&host, name))

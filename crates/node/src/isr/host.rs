@@ -122,8 +122,8 @@ impl<L: Locks> Host<L> {
         self.own_isr().map_or((0, 0), |isr| isr.died.balance(isr.netisr.audit().lost))
     }
 
-    /// Ends everything still queued: the host is going away. The audit then holds with nothing held.
-    pub fn shutdown(&self) {
+    /// Drops everything that is still queued, as the last step before the host goes away. The audit then holds with nothing held.
+    pub fn discard(&self) {
         if let Some(isr) = self.own_isr() {
             isr.netisr.stop();
             let mut waiting = Vec::new();

@@ -122,7 +122,7 @@ fn what_is_refused_has_a_name_and_what_waits_is_held() {
     let report = two.b.audit();
     assert!(report.held >= 5 && row(&two.b, 0, "ip").len == 5 && row(&two.b, 0, "ip").qdrops == 12, "{report:?}");
     two.balanced();
-    two.b.shutdown();
+    two.b.discard();
     let report = two.b.audit();
     assert_eq!((report.held, two.b.stack.counter("node.shutdown")), (0, 5));
     two.balanced();

@@ -23,6 +23,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 
+/// How long a host that ends waits for its peers' acknowledgments. A second SIGINT or SIGTERM ends the process at once.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Something to tell the person who started the hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -113,6 +116,8 @@ struct Shared<P> {
     programs: P,
     /// Hosts that have not ended: switches end after them.
     hosts: AtomicUsize,
+    /// Hosts with connections that may not be acknowledged yet: the others answer until there are none.
+    unfinished: AtomicUsize,
     end: AtomicBool,
     /// Opens when all ports are open and the process has given up its rights, or has failed: no frame is processed before.
     gate: Gate,
@@ -179,7 +184,9 @@ pub fn up_network<P: Programs + 'static>(
     let topology = Arc::new(Topology::of_network(&network));
     let Network { hosts: configs, switches } = network;
     let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
-    let shared = Arc::new(Shared { pairs: Arc::default(), topology, programs, hosts, end, gate: Gate::default() });
+    let unfinished = AtomicUsize::new(0);
+    let gate = Gate::default();
+    let shared = Arc::new(Shared { pairs: Arc::default(), topology, programs, hosts, unfinished, end, gate });
     let (say, said) = channel();
     let nodes = configs.iter().map(|config| config.stacks.max(1)).sum::<usize>() + switches.len();
     let mut threads = Vec::new();
@@ -507,6 +514,8 @@ fn run_with<L: Locks, P: Programs>(
             return Err(service_error(config, service, why));
         }
     };
+    shared.unfinished.fetch_add(1, Ordering::AcqRel);
+    let mut unfinished = Some(Ends(&shared.unfinished));
     let control = runner.control.as_ref().map(|server| server.path().to_path_buf());
     let _ = say.send(Said::Running(Event::Running { name: host.stack.name.clone(), control }));
     shared.gate.pass();
@@ -517,6 +526,20 @@ fn run_with<L: Locks, P: Programs>(
         programs.tell(&mut |line| notice(format!("{}: {line}", config.name)));
     }
     programs.end();
+    let left = host.shutdown_while(FAREWELL, || {
+        unfinished = None;
+        shared.is_over() && shared.unfinished.load(Ordering::Acquire) > 0
+    });
+    drop(unfinished);
+    if !left.is_empty() {
+        let bytes: usize = left.iter().map(|left| left.bytes).sum();
+        let waited = FAREWELL.as_secs();
+        notice(format!(
+            "{}: {} connections were reset with {bytes} bytes that their peers did not acknowledge within {waited} s",
+            config.name,
+            left.len()
+        ));
+    }
     over();
     runner.tell_remarks(host, &mut notice);
     Ok(Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) })
@@ -524,7 +547,7 @@ fn run_with<L: Locks, P: Programs>(
 
 /// Ends what is queued and takes the audit.
 pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
-    host.shutdown();
+    host.discard();
     let report = host.audit();
     let (rx, tx) = words::port_imbalance(host, &report);
     Outcome {

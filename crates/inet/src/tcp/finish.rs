@@ -1,0 +1,80 @@
+//! The end of a host: what connections have written and is not acknowledged.
+//!
+//! [`Stack::tcp_finish`] shuts every connection down for writing. The caller keeps the host going until
+//! [`Stack::tcp_has_unacknowledged`] reports nothing, or its time is over; it then resets the rest
+//! ([`Stack::tcp_reset_unacknowledged`]), so that no peer takes a part for the whole (RFC 9293 3.10.5).
+
+use super::{Kind, Sock};
+use crate::Stack;
+use crate::demux::Tuple;
+use crate::stack::AtOnce;
+use ::tcp::State;
+use lock::{Cx, Locks};
+
+/// A connection whose peer has not acknowledged all that was written, or the FIN after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unacknowledged {
+    /// Its ends.
+    pub ends: Tuple,
+    /// Bytes written and not acknowledged. 0: the FIN is not.
+    pub bytes: usize,
+}
+
+impl<L: Locks> Sock<L> {
+    /// Returns what the peer of a connection that ends has not acknowledged.
+    fn unacknowledged(&self) -> Option<Unacknowledged> {
+        let Kind::Stream(stream) = &self.kind else { return None };
+        let state = stream.tcb.state();
+        let is_open = state.is_synchronized() && !matches!(state, State::FinWait2 | State::TimeWait);
+        let waits = is_open && (stream.tcb.has_shut_send() || !stream.send.is_empty());
+        waits.then(|| Unacknowledged { ends: self.tuple(), bytes: stream.send.len() })
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Shuts all connections down for writing: a FIN follows what was written. Nothing can be written afterwards.
+    pub fn tcp_finish(&self, cx: Cx) {
+        let mut open = Vec::new();
+        self.tcp.socks.for_each(cx, |id, sock| {
+            let writes = sock.has_peer() && sock.tcb().is_some_and(|tcb| !tcb.has_shut_send());
+            open.extend(writes.then_some(id));
+        });
+        for id in open {
+            let _ = self.tcp_shutdown(cx, id, false, true); // one that is over by now has nothing to send
+        }
+        self.flush(cx);
+    }
+
+    /// Returns whether a connection has something that its peer has not acknowledged.
+    pub fn tcp_has_unacknowledged(&self, cx: Cx) -> bool {
+        let mut has = false;
+        self.tcp.socks.for_each(cx, |_, sock| has |= sock.unacknowledged().is_some());
+        has
+    }
+
+    /// Returns the connections that have something that their peers have not acknowledged.
+    pub fn tcp_unacknowledged(&self, cx: Cx) -> Vec<Unacknowledged> {
+        let mut all = Vec::new();
+        self.tcp.socks.for_each(cx, |_, sock| all.extend(sock.unacknowledged()));
+        all
+    }
+
+    /// Resets the connections that have something that their peers have not acknowledged, and returns them.
+    pub fn tcp_reset_unacknowledged(&self, cx: Cx) -> Vec<Unacknowledged> {
+        let mut all = Vec::new();
+        self.tcp.socks.for_each(cx, |id, sock| all.extend(sock.unacknowledged().map(|left| (id, left))));
+        for (id, _) in &all {
+            let Some(slot) = self.tcp.socks.get(*id) else { continue };
+            let mut slot = slot.lock(cx);
+            let Some(sock) = slot.as_mut().filter(|sock| sock.unacknowledged().is_some()) else { continue };
+            self.tcp_give_up(cx, sock);
+            sock.wake(cx, *id);
+            self.tcp_charge(sock);
+            let over = self.tcp_settle(cx, *id, sock, AtOnce::Later);
+            drop(slot);
+            self.tcp_bury(cx, *id, over);
+        }
+        self.flush(cx);
+        all.into_iter().map(|(_, left)| left).collect()
+    }
+}

@@ -1,0 +1,44 @@
+//! The orderly end of a host: what was written is sent, with a FIN behind it, and the peers' acknowledgments are awaited.
+
+use crate::Host;
+use clock::{Duration, Instant};
+use inet::tcp::Unacknowledged;
+use lock::Locks;
+
+/// How often connections are searched for something unacknowledged while frames come in.
+const CHECK: Duration = Duration::from_millis(1);
+
+impl<L: Locks> Host<L> {
+    /// Sends what connections have written and their FINs, and waits until the peers have acknowledged all of it, at
+    /// most `timeout`. The calling thread keeps the host going meanwhile; others may too.
+    ///
+    /// Returns the connections that remain unacknowledged, with their bytes: they are reset. Nothing can be written
+    /// to any connection afterwards; what the peers sent can still be read.
+    pub fn shutdown(&self, timeout: Duration) -> Vec<Unacknowledged> {
+        self.shutdown_while(timeout, || false)
+    }
+
+    /// [`Host::shutdown`], but goes on for others when everything of this host is acknowledged, while `is_needed`
+    /// and time is left.
+    pub(crate) fn shutdown_while(&self, timeout: Duration, mut is_needed: impl FnMut() -> bool) -> Vec<Unacknowledged> {
+        self.stack.tcp_finish(self.cx());
+        let until = self.clock.now().after(timeout);
+        let mut done = !self.stack.tcp_has_unacknowledged(self.cx());
+        let mut check = Instant::ZERO;
+        while !done || is_needed() {
+            let step = self.step();
+            if step.frames == 0 || step.now >= check {
+                done = done || !self.stack.tcp_has_unacknowledged(self.cx());
+                check = step.now.after(CHECK);
+                if !done && self.is_over() || step.now >= until {
+                    break;
+                }
+            }
+            if step.frames == 0 {
+                let most = if done { step.now.after(CHECK) } else { until };
+                self.wait(step.next.unwrap_or(Instant::NEVER).min(most).min(until), None);
+            }
+        }
+        if done { Vec::new() } else { self.stack.tcp_reset_unacknowledged(self.cx()) }
+    }
+}
