@@ -230,10 +230,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     }
 
     fn send(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Failure> {
-        match self.calls.send(fd, bytes) {
-            Err(Errno::ENOBUFS) => Err(self.starve(fd)),
-            done => done.map_err(failure),
-        }
+        self.calls.send(fd, bytes).map_err(failure)
     }
 
     fn recv(&mut self, fd: Fd, into: &mut [u8]) -> Result<usize, Failure> {

@@ -238,7 +238,7 @@ counters! {
         text_refused,
         /// Buffers that were not made larger: three quarters of the limit were reached.
         growth_refused,
-        /// Sends that were refused: the limit was reached.
+        /// Sends that had to wait (EAGAIN): other connections held too much, or the pool was empty.
         sends_refused,
         /// Connections that forgot what they held out of order, for want of memory (RFC 2018 8).
         reneged,

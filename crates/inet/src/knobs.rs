@@ -98,7 +98,8 @@ stats::knobs! {
         tcp_pmtud = "net.inet.tcp.pmtud_blackhole_detection", 0..=1, 0;
         /// Bytes of buffers that all connections may hold together: sent and not acknowledged, received and not read, out of
         /// order; 0 is three quarters of the pool. At half of it nothing more is kept out of order, at three quarters buffers
-        /// stop growing, at all of it sends are refused, and text for those who have not read what they got.
+        /// stop growing, at all of it text is dropped for those who have not read what they got. From half of it on a connection
+        /// may queue for sending four times what is free, or a few segments, for which up to five sixteenths more may be held.
         tcp_memlimit = "net.inet.tcp.memlimit", 0..=1099511627776, 0;
         /// Connections that no process holds any more, TIME-WAIT aside; a close beyond that resets.
         tcp_max_orphans = "net.inet.tcp.max_orphans", 0..=16777216, 8192;

@@ -35,7 +35,7 @@ use ::tcp::time_wait::TimeWaitTable;
 use ::tcp::{Config, Ends, Events, State, Tcb};
 use clock::{Duration, Instant, Wheel};
 use lock::{Cx, Guarded, Locks, Signal};
-use memory::{Charge, Used};
+use memory::{Charge, MemoryWait, Used};
 use output::{Headers, Peers};
 use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
@@ -231,6 +231,8 @@ pub(crate) struct Stream {
     ended: bool,
     /// The host was said to be unreachable, and nothing has come from it since.
     soft: bool,
+    /// Whether its writer waits for memory.
+    memory_wait: MemoryWait,
     /// When the peer last took something, or there was nothing to take.
     progress: Instant,
     /// The latest time that the connection was told: threads of a shared host do not take turns in the order of their
@@ -254,6 +256,7 @@ impl Stream {
             counted: State::Closed,
             ended: false,
             soft: false,
+            memory_wait: MemoryWait::No,
             progress: Instant::ZERO,
             latest: Instant::ZERO,
             charge,
@@ -276,6 +279,7 @@ impl Stream {
             counted,
             ended,
             soft,
+            memory_wait,
             progress,
             latest,
             charge: _,
@@ -283,7 +287,7 @@ impl Stream {
         send.set_space(send_space);
         (*headers, *armed, *counted) = (Headers::default(), Instant::NEVER, State::Closed);
         (*dirty, *connected, *found, *ended, *soft) = (false, false, false, false, false);
-        (*progress, *latest) = (now, now);
+        (*progress, *latest, *memory_wait) = (now, now, MemoryWait::No);
     }
 
     /// The context at the connection's time.
@@ -308,7 +312,7 @@ impl Stream {
     /// Is so much of the send buffer free that a writer should be told?
     #[inline]
     fn has_room(&self) -> bool {
-        self.send.is_roomy() && self.tcb.is_unsent_low()
+        self.send.is_roomy() && self.tcb.is_unsent_low() && self.memory_wait != MemoryWait::Starved
     }
 
     /// Is it a connection that is not over? In TIME-WAIT it is (Linux, BSD).
@@ -514,6 +518,8 @@ pub(crate) struct Tcp<L: Locks> {
     /// The listener for every address and port, and one; 0: there is none.
     any_port: AtomicUsize,
     used: Arc<Used>,
+    /// Sockets whose writers wait for memory.
+    starved: Guarded<L, Vec<usize>>,
     reap_at: Guarded<L, Instant>,
     /// What TCP may hold unless the knob says otherwise.
     share: usize,
@@ -544,6 +550,7 @@ impl<L: Locks> Tcp<L> {
             bound: Guarded::default(),
             any_port: AtomicUsize::new(0),
             used: Arc::new(Used::new(L::SHARED)),
+            starved: Guarded::default(),
             reap_at: Guarded::new(Instant::ZERO),
             share,
             late: Guarded::new(TimeWaitTable::new(TIME_WAIT_LIMIT, secret)),
@@ -566,6 +573,7 @@ impl<L: Locks> Tcp<L> {
             LockUse { part: "inet.tcp.demux", locks: demux_locks, acquisitions: demux },
             LockUse { part: "inet.tcp.sock", locks: sock_locks, acquisitions: socks },
             one("inet.tcp.bound", self.bound.acquisitions()),
+            one("inet.tcp.starved", self.starved.acquisitions()),
             one("inet.tcp.reap", self.reap_at.acquisitions()),
             one("inet.tcp.timewait", self.late.acquisitions()),
             one("inet.tcp.timers", self.wheel.acquisitions()),

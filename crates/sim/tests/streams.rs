@@ -110,8 +110,7 @@ impl App {
             let chunk: Vec<u8> = (self.sent..total.min(self.sent + plan.chunk)).map(|i| byte(self.side, i)).collect();
             match calls.send(self.fd, &chunk) {
                 Ok(n) => self.sent += n,
-                // Single bytes, each a segment, use up a pool of this size: there will be room.
-                Err(Errno::EAGAIN | Errno::ENOBUFS) => break,
+                Err(Errno::EAGAIN) => break,
                 Err(error) => panic!("side {} after {} bytes: {error}", self.side, self.sent),
             }
         }

@@ -9,9 +9,6 @@ use inet::tcp::{SOCK_BIT, Sock, TcpError};
 use lock::Locks;
 use std::net::{Shutdown, SocketAddr};
 
-/// How long a sender without memory waits before it asks again.
-const MEMORY_PAUSE: Duration = Duration::from_millis(5);
-
 impl Fd {
     /// Is it a stream socket's?
     #[inline(always)]
@@ -85,20 +82,11 @@ impl<L: Locks> Calls<'_, L> {
             match self.stream_offer(id, rest, flags) {
                 Ok(n) if sent + n == bytes.len() => return Ok(bytes.len()),
                 Ok(n) => sent += n,
-                Err(error @ (TcpError::WouldBlock | TcpError::NoBuffer)) => {
-                    let waited = match error {
-                        TcpError::NoBuffer => self.stream_wait_for_memory(id, rest, flags),
-                        _ => self.stream_wait_for_room(id, flags),
-                    };
-                    match waited {
-                        Ok(n) => sent += n,
-                        Err(error) if sent == 0 => return Err(error),
-                        Err(_) => return Ok(sent),
-                    }
-                    if sent == bytes.len() {
-                        return Ok(sent);
-                    }
-                }
+                Err(TcpError::WouldBlock) => match self.stream_wait_for_room(id, flags) {
+                    Ok(()) => {}
+                    Err(error) if sent == 0 => return Err(error),
+                    Err(_) => return Ok(sent),
+                },
                 Err(error) if sent == 0 => return Err(error.into()),
                 Err(_) => return Ok(sent), // the next call tells
             }
@@ -114,51 +102,15 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    fn stream_wait_for_room(&self, id: usize, flags: SendFlags) -> Result<usize, Errno> {
+    /// Waits for room in the send buffer, or for memory.
+    fn stream_wait_for_room(&self, id: usize, flags: SendFlags) -> Result<(), Errno> {
         let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
-            Some(true) => Ok(0),
+            Some(true) => Ok(()),
             Some(false) => Err(TcpError::WouldBlock),
             None => Err(TcpError::NoSocket),
         };
         let flags = RecvFlags { dont_wait: flags.dont_wait, ..RecvFlags::default() };
         self.stream_wait(id, flags, |sock| sock.options().send_timeout, room)
-    }
-
-    /// Nobody is told when the host has memory again: asks from time to time. `ENOBUFS` for who may not wait, or not longer.
-    #[cold]
-    fn stream_wait_for_memory(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
-        let ask = |sock: &mut Sock<L>| (sock.options().nonblocking, sock.options().send_timeout);
-        let (nonblocking, timeout) = self.stack.with_sock(self.cx(), id, ask).ok_or(Errno::EBADF)?;
-        if nonblocking || flags.dont_wait {
-            return Err(Errno::ENOBUFS);
-        }
-        let mut left = timeout.unwrap_or(Duration::MAX);
-        while !left.is_zero() {
-            let pause = MEMORY_PAUSE.min(left);
-            left -= pause;
-            self.pause(id, pause)?;
-            match self.stream_offer(id, bytes, flags) {
-                Err(TcpError::NoBuffer) => {}
-                Err(TcpError::WouldBlock) => return Ok(0),
-                done => return Ok(done?),
-            }
-        }
-        Err(Errno::ENOBUFS)
-    }
-
-    /// Lets `time` pass, whatever happens.
-    fn pause(&self, id: usize, time: Duration) -> Result<(), Errno> {
-        let Some(driver) = self.driver else {
-            let signal = self.stack.with_sock(self.cx(), id, |sock| sock.signal()).ok_or(Errno::EBADF)?;
-            let _ = signal.wait_for(Some(time), || None::<()>);
-            return Ok(());
-        };
-        self.look(driver);
-        let until = self.cx().now.after(time);
-        while self.cx().now < until {
-            self.set_now(driver.drive(until).ok_or(Errno::EINTR)?);
-        }
-        Ok(())
     }
 
     #[inline]
@@ -287,7 +239,6 @@ impl From<TcpError> for Errno {
             TcpError::NotOurs | TcpError::NoPorts | TcpError::Invalid => Errno::EADDRNOTAVAIL,
             TcpError::Family => Errno::EAFNOSUPPORT,
             TcpError::TooMany => Errno::EMFILE,
-            TcpError::NoBuffer => Errno::ENOBUFS,
             TcpError::Shut => Errno::EPIPE,
             TcpError::Refused => Errno::ECONNREFUSED,
             TcpError::Reset => Errno::ECONNRESET,

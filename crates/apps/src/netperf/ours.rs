@@ -175,12 +175,7 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
 
     #[inline]
     fn send(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Failure> {
-        match self.calls().send(fd, bytes) {
-            Ok(n) => Ok(n),
-            // A stream may have it when the pool has buffers again.
-            Err(Errno::ENOBUFS) if fd.is_stream() => Err(Failure::Again),
-            Err(why) => Err(failure(why)),
-        }
+        self.calls().send(fd, bytes).map_err(failure)
     }
 
     #[inline]

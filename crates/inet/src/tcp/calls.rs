@@ -1,6 +1,6 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
-use super::memory::Shortage;
+use super::memory::{Awaited, MemoryWait, Shortage};
 use super::options::configured;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
@@ -60,8 +60,6 @@ pub enum TcpError {
     NoPorts,
     /// No more sockets.
     TooMany,
-    /// No buffer free.
-    NoBuffer,
     /// Writing was shut down.
     Shut,
     /// The peer refused.
@@ -352,7 +350,7 @@ impl<L: Locks> Stack<L> {
     /// Takes `bytes`, or as many as there is room for, to be sent; says how many.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] without room, [`TcpError::NoBuffer`] without memory, [`TcpError::Shut`] after a shutdown, and
+    /// [`TcpError::WouldBlock`] without room or memory, [`TcpError::Shut`] after a shutdown, and
     /// what has become of the connection.
     #[inline]
     pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
@@ -389,12 +387,12 @@ impl<L: Locks> Stack<L> {
             if !stream.connected || !stream.tcb.is_unsent_low() {
                 return Err(TcpError::WouldBlock);
             }
-            let short = self.tcp_shortage();
-            if short == Shortage::All {
-                self.count(cx).tcp_memory.sends_refused.bump();
-                return Err(TcpError::NoBuffer);
+            let allowed = self.tcp_send_allowance(stream);
+            if allowed == 0 && !bytes.is_empty() && stream.send.room() > 0 {
+                return Err(self.tcp_starve(cx, id, stream, Awaited::Bytes));
             }
-            if !fixed && stream.send.room() < bytes.len() && short < Shortage::Growth {
+            let offered = bytes.get(..allowed).unwrap_or(bytes);
+            if !fixed && stream.send.room() < bytes.len() && self.tcp_shortage() < Shortage::Growth {
                 let most = self.knobs.tcp_sendspace_max.get() as u32;
                 let wanted = stream.tcb.send_space_wanted().min(most);
                 if wanted as usize > stream.send.space() {
@@ -406,12 +404,20 @@ impl<L: Locks> Stack<L> {
                 let options = sock.options.as_deref().unwrap_or(&super::NO_OPTIONS);
                 self.tcp_keep_headers(cx, sock.ends, &mut stream.headers, &IpOptions::of(options, self));
             }
-            let sizes = stream.sizes(bytes.len());
+            let sizes = stream.sizes(offered.len());
             let sums = stream.headers.sums(self.epoch());
-            let taken = stream.send.append(bytes, sizes, sums, |waiting| self.tcp_buffer(cx, sizes, waiting));
+            self.tcp_charge_ahead(stream, offered.len().min(stream.send.room()));
+            let taken = stream.send.append(offered, sizes, sums, |waiting| self.tcp_buffer(cx, sizes, waiting));
             if taken == 0 && !bytes.is_empty() {
+                if stream.send.room() > 0 {
+                    return Err(self.tcp_starve(cx, id, stream, Awaited::Buffer));
+                }
                 stream.tcb.writer_waits(cx.now);
-                return Err(if stream.send.room() == 0 { TcpError::WouldBlock } else { TcpError::NoBuffer });
+                return Err(TcpError::WouldBlock);
+            }
+            self.tcp_charge_exactly(stream);
+            if stream.memory_wait == MemoryWait::Starved {
+                stream.memory_wait = MemoryWait::Listed;
             }
             if stream.send.len() == taken {
                 stream.progress = cx.now; // nothing waited before

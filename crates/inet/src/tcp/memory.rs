@@ -2,13 +2,15 @@
 //!
 //! A stranger decides how much of what we send he acknowledges, and an application how much of what comes it reads: so the sum over
 //! all connections has a limit, `net.inet.tcp.memlimit`. In steps: text out of order is refused first (it comes again), then
-//! buffers stop growing, then sends fail and text is dropped for whoever has more to read already, so that who reads is the
-//! last to be cut off. When all is used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first
+//! buffers stop growing, then text is dropped for whoever has more to read already, so that who reads is the last to be cut off.
+//! From half the limit on, a connection may queue for sending four times what is still free (Choudhury and Hahne, Dynamic queue length
+//! thresholds, 1998): connections that are not read leave room for others, however many they are. Each may queue a few segments
+//! beyond that, as Linux's tcp_wmem has a least. A writer beyond its share waits, and is woken when memory returns. When all is used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first
 //! (sockstress, CVE-2008-4609). What no process holds any more has a number and a time of its own.
 //!
 //! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
 
-use super::{Failure, Kind, Sock, Stream};
+use super::{Failure, Kind, Sock, Stream, TcpError};
 use crate::Stack;
 use buf::Frame;
 use clock::{Duration, Instant};
@@ -24,6 +26,8 @@ use wire::tcp::Flags;
 pub(crate) struct Used {
     bytes: AtomicUsize,
     orphans: AtomicUsize,
+    /// Writers wait for fewer bytes than this to be held; 0: none waits.
+    wake_below: AtomicUsize,
     /// Several threads may be in the host at one time. With one a locked instruction, some 20 ticks, is for nothing.
     shared: bool,
 }
@@ -31,7 +35,7 @@ pub(crate) struct Used {
 impl Used {
     /// Nothing yet, of a host that is `shared` by several threads or not.
     pub(crate) fn new(shared: bool) -> Used {
-        Used { bytes: AtomicUsize::new(0), orphans: AtomicUsize::new(0), shared }
+        Used { bytes: AtomicUsize::new(0), orphans: AtomicUsize::new(0), wake_below: AtomicUsize::new(0), shared }
     }
 
     #[inline]
@@ -40,6 +44,18 @@ impl Used {
             true => _ = sum.fetch_add(n, Ordering::Relaxed),
             false => sum.store(sum.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed),
         }
+    }
+
+    /// Returns whether a writer waits for memory that may be there now.
+    #[inline]
+    pub(super) fn is_awaited(&self) -> bool {
+        let below = self.wake_below.load(Ordering::Relaxed);
+        below != 0 && self.bytes.load(Ordering::Relaxed) < below
+    }
+
+    /// A writer waits until fewer bytes than `below` are held.
+    fn await_below(&self, below: usize) {
+        self.wake_below.fetch_max(below.max(1), Ordering::SeqCst);
     }
 
     /// One more that no process holds, if there are fewer than `most`.
@@ -64,7 +80,7 @@ pub(crate) struct Charge {
 }
 
 /// Differences smaller than this are not worth a shared word.
-const PAGE: u32 = 4096;
+const PAGE: usize = 4096;
 /// Connections that go at one time for want of memory, so that nothing else waits for it.
 const REAPED_AT_ONCE: usize = 1024;
 /// How often it is looked for them.
@@ -77,14 +93,15 @@ impl Charge {
 
     #[inline]
     fn set(&mut self, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        if bytes.abs_diff(self.bytes) >= PAGE {
-            self.change(bytes);
+        // A few bytes may be charged exactly.
+        if bytes.abs_diff(self.bytes as usize) >= PAGE || bytes == 0 && self.bytes != 0 {
+            self.set_exactly(bytes);
         }
     }
 
     #[inline(never)]
-    fn change(&mut self, bytes: u32) {
+    fn set_exactly(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.to.add(&self.to.bytes, (bytes as usize).wrapping_sub(self.bytes as usize));
         self.bytes = bytes;
     }
@@ -103,12 +120,12 @@ impl Charge {
     /// Gives all back.
     fn clear(&mut self) {
         if self.bytes > 0 {
-            self.to.add(&self.to.bytes, (self.bytes as usize).wrapping_neg());
+            self.set_exactly(0);
         }
         if self.orphan {
             self.to.add(&self.to.orphans, 1usize.wrapping_neg());
         }
-        (self.bytes, self.orphan) = (0, false);
+        self.orphan = false;
     }
 }
 
@@ -140,6 +157,34 @@ impl<L: Locks> Stack<L> {
             spare.push(place);
         }
     }
+}
+
+/// Bytes that a connection may queue for sending while others have used up the rest: tcp_wmem's least in Linux.
+const SEND_LEAST: usize = 4096;
+/// Buffers for them: single bytes, each sent at once, have one each.
+const SEND_LEAST_BUFFERS: usize = 4;
+/// A connection's queue for sending may pin so many times what is free.
+const FAIR: usize = 4;
+
+/// What a writer without memory waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Awaited {
+    /// Bytes that other connections hold.
+    Bytes,
+    /// A buffer: the pool has none.
+    Buffer,
+}
+
+/// Whether a connection's writer waits for memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum MemoryWait {
+    /// It does not.
+    #[default]
+    No,
+    /// It did, and is in the list of those that wait.
+    Listed,
+    /// It does: it is in the list, and not writable.
+    Starved,
 }
 
 /// How short memory is.
@@ -190,6 +235,100 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Returns how many bytes memory has for a connection's queue for sending, in one call.
+    #[inline]
+    pub(super) fn tcp_send_allowance(&self, stream: &Stream) -> usize {
+        let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
+        if used < limit / 2 { limit / 16 } else { self.tcp_short_allowance(stream, used, limit) }
+    }
+
+    /// What is sent leaves an eighth of the limit for what is received. Within that queues share what is free. Beyond, a few
+    /// segments for each, and one for an empty queue up to a quarter more than the limit, so that who writes before it reads
+    /// goes on.
+    #[cold]
+    fn tcp_short_allowance(&self, stream: &Stream, used: usize, limit: usize) -> usize {
+        let (len, buffers) = (stream.send.len(), stream.send.buffers());
+        let free = (limit / 8 * 7).saturating_sub(used);
+        let pinned = pinned_by(len, buffers, self.pool.size());
+        // What is added is free no longer, and text pins half as much again.
+        let fair = free.saturating_mul(FAIR).saturating_sub(pinned) / ((FAIR + 1) * 3 / 2);
+        let least = match () {
+            () if buffers >= SEND_LEAST_BUFFERS => 0,
+            () if used < limit / 16 * 15 => SEND_LEAST.saturating_sub(len),
+            () if len == 0 && used < limit.saturating_add(limit / 4) && self.tcp_leaves_buffers(8) => {
+                usize::from(stream.tcb.mss())
+            }
+            () => 0,
+        };
+        fair.max(least)
+    }
+
+    /// Returns whether more than one in `part` buffers of the pool is free.
+    fn tcp_leaves_buffers(&self, part: u64) -> bool {
+        let pool = self.pool.stats();
+        pool.live() < pool.buffers as u64 / part * (part - 1)
+    }
+
+    /// Charges a connection for `bytes` more, before they are copied: other threads write meanwhile.
+    #[inline]
+    pub(super) fn tcp_charge_ahead(&self, stream: &mut Stream, bytes: usize) {
+        if L::SHARED && bytes >= PAGE {
+            let pinned = stream.pinned(self.pool.size());
+            stream.charge.set_exactly(pinned + bytes + bytes / 2);
+        }
+    }
+
+    /// Charges a connection exactly, where memory is short and small differences add up.
+    pub(super) fn tcp_charge_exactly(&self, stream: &mut Stream) {
+        if self.tcp_memory() >= self.tcp_memory_limit() / 2 {
+            stream.charge.set_exactly(stream.pinned(self.pool.size()));
+        }
+    }
+
+    /// A writer waits for memory: [`Stack::tcp_wake_starved`] wakes it.
+    #[cold]
+    pub(super) fn tcp_starve(&self, cx: Cx, id: usize, stream: &mut Stream, waits: Awaited) -> TcpError {
+        self.count(cx).tcp_memory.sends_refused.bump();
+        stream.tcb.writer_waits(cx.now);
+        if std::mem::replace(&mut stream.memory_wait, MemoryWait::Starved) == MemoryWait::No {
+            self.tcp.starved.lock(cx).push(id);
+        }
+        let used = &self.tcp.used;
+        used.await_below(if waits == Awaited::Bytes { self.tcp_memory() } else { usize::MAX });
+        if L::SHARED && waits == Awaited::Bytes && self.tcp_send_allowance(stream) > 0 {
+            used.await_below(usize::MAX); // another thread gave some back, before it could see that somebody waits
+        }
+        TcpError::WouldBlock
+    }
+
+    /// Wakes writers that wait for memory, if there is some for them.
+    #[cold]
+    pub(super) fn tcp_wake_starved(&self, cx: Cx) {
+        let used = &self.tcp.used;
+        used.wake_below.swap(0, Ordering::SeqCst);
+        let (held, waiting) = (self.tcp_memory(), std::mem::take(&mut *self.tcp.starved.lock(cx)));
+        let has_buffer = self.pool.get().is_some();
+        let mut still = Vec::new();
+        for id in waiting {
+            let Some(slot) = self.tcp.socks.get(id) else { continue };
+            let mut slot = slot.lock(cx);
+            let Some(sock) = slot.as_mut() else { continue };
+            let Kind::Stream(stream) = &mut sock.kind else { continue };
+            match stream.memory_wait {
+                MemoryWait::Starved if !has_buffer || self.tcp_send_allowance(stream) == 0 => still.push(id),
+                MemoryWait::Starved => {
+                    stream.memory_wait = MemoryWait::No;
+                    sock.wake(cx, id);
+                }
+                MemoryWait::No | MemoryWait::Listed => stream.memory_wait = MemoryWait::No,
+            }
+        }
+        if !still.is_empty() {
+            self.tcp.starved.lock(cx).extend(still);
+            used.await_below(if has_buffer { held } else { usize::MAX });
+        }
+    }
+
     /// May a buffer grow?
     pub(super) fn tcp_may_grow(&self, cx: Cx) -> bool {
         let may = self.tcp_shortage() < Shortage::Growth;
@@ -209,8 +348,8 @@ impl<L: Locks> Stack<L> {
 
     #[inline(always)]
     pub(super) fn tcp_charge_stream(&self, stream: &mut Stream) {
-        let bytes = stream.pinned(self.pool.size());
-        stream.charge.set(bytes);
+        let pinned = stream.pinned(self.pool.size());
+        stream.charge.set(pinned);
     }
 
     /// Is there no memory for this segment's text?
@@ -233,10 +372,11 @@ impl<L: Locks> Stack<L> {
             counts.out_of_order_refused.add(segment.segments().into());
             return true;
         }
-        // A reader who has read all gets a segment all the same, up to a quarter more than the limit.
-        let limit = self.tcp_memory_limit();
-        let most = if stream.recv.is_empty() { limit.saturating_add(limit / 4) } else { limit };
-        let refused = self.tcp_memory() >= most;
+        // A reader who has read all gets a segment all the same, a little longer than one who has nothing under way may send one
+        // (`tcp_short_allowance`).
+        let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
+        let most = if stream.recv.is_empty() { limit.saturating_add(limit / 16 * 5) } else { limit };
+        let refused = used >= most || used >= limit && !self.tcp_leaves_buffers(16);
         if refused {
             counts.text_refused.add(segment.segments().into());
         }
@@ -334,6 +474,14 @@ impl<L: Locks> Stack<L> {
     }
 }
 
+/// Bytes of buffers of `buffer` bytes that a queue holds, nearly.
+#[inline(always)]
+fn pinned_by(len: usize, buffers: usize, buffer: usize) -> usize {
+    // A full segment of Ethernet's is two thirds of its buffer; the last may be all empty. No division: every call asks.
+    // Single bytes, each sent at once, pin a buffer each.
+    if len == 0 { 0 } else { (len + len / 2 + buffer).max(buffers * buffer) }
+}
+
 impl Stream {
     /// The connection is over: nothing is held any more but the place.
     fn retire(&mut self) {
@@ -347,11 +495,8 @@ impl Stream {
     /// Bytes of buffers that its queues hold, nearly: a segment's text pins the whole of its buffer.
     #[inline]
     fn pinned(&self, buffer: usize) -> usize {
-        // A full segment of Ethernet's is two thirds of its buffer; the last may be all empty. No division: every call asks.
-        // Single bytes, each sent at once, pin a buffer each.
-        let of = |len: usize, buffers: usize| if len == 0 { 0 } else { (len + len / 2 + buffer).max(buffers * buffer) };
-        of(self.send.len(), self.send.buffers())
-            + of(self.recv.len(), self.recv.chunks())
+        pinned_by(self.send.len(), self.send.buffers(), buffer)
+            + pinned_by(self.recv.len(), self.recv.chunks(), buffer)
             + self.ooo.as_ref().map_or(0, |ooo| ooo.bytes())
     }
 

@@ -12,6 +12,9 @@ const AT_ONCE: usize = 4096;
 impl<L: Locks> Stack<L> {
     /// Does what is due for TCP; says when to come again.
     pub(crate) fn tcp_poll(&self, cx: Cx) -> Instant {
+        if self.tcp.used.is_awaited() {
+            self.tcp_wake_starved(cx);
+        }
         let mut due = Vec::new();
         let mut wheel = self.tcp.wheel.lock(cx);
         if wheel.next() <= cx.now {
@@ -33,7 +36,7 @@ impl<L: Locks> Stack<L> {
     /// Has a connection something to do?
     #[inline]
     pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
-        self.tcp.wheel.lock(cx).next() <= cx.now
+        self.tcp.used.is_awaited() || self.tcp.wheel.lock(cx).next() <= cx.now
     }
 
     /// Tells the wheel of an earlier deadline. One that moves away is left there: it comes too early, once, and finds the new one.

@@ -41,8 +41,8 @@ fn ten_thousand_zero_windows_keep_memory_bounded() {
     for round in 0..3 {
         for (_, server) in &pairs {
             match w.b().send(*server, &[1; 4000]) {
-                Ok(_) | Err(Errno::EAGAIN) => {}
-                Err(Errno::ENOBUFS) => refused += 1,
+                Ok(_) => {}
+                Err(Errno::EAGAIN) => refused += 1,
                 Err(error) => panic!("{error}"),
             }
             most = most.max(w.nodes[1].stack.tcp_memory());
@@ -50,8 +50,9 @@ fn ten_thousand_zero_windows_keep_memory_bounded() {
         w.pass(secs(1 + round));
         most = most.max(w.nodes[1].stack.tcp_memory());
     }
-    assert!(most <= LIMIT + 16_384, "{most} bytes held");
-    assert!(refused > 10_000 && count(&w, 1, "sends_refused") == refused, "{refused}");
+    assert!(most <= LIMIT / 4 * 5 + 16_384, "the limit, and a segment each: {most}");
+    let waited = count(&w, 1, "sends_refused");
+    assert!(waited > 10_000 && refused > 10_000, "{waited} {refused}");
     assert!(w.nodes[1].pool.stats().live() < 6500, "buffers are left for everybody else");
     // Somebody else's datagram gets through meanwhile.
     let (from, to) = (w.a().socket().unwrap(), w.b().socket().unwrap());

@@ -32,7 +32,12 @@ impl Net for Host {
 
 /// Runs `work` beside a thread that keeps the host going.
 fn with_host(work: impl FnOnce(&Arc<Host>)) {
-    let pool = Pool::new(&PoolConfig { buffers: 16_384, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap();
+    with_host_of(16_384, work);
+}
+
+/// Runs `work` beside a thread that keeps a host with so many buffers going.
+fn with_host_of(buffers: usize, work: impl FnOnce(&Arc<Host>)) {
+    let pool = Pool::new(&PoolConfig { buffers, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap();
     let clock = Clock::live(Strategy::default());
     let cx = Cx::enter(How::Register, clock.now());
     let stack = Stack::new(cx, Config { seed: Some(5), ..Config::new("shared", pool) });
@@ -243,6 +248,119 @@ fn what_is_asked_of_poll_is_told_to_threads() {
     });
 }
 
+/// Buffers of a host whose memory many connections use up: 4 MiB, of which TCP may hold three quarters.
+const FEW: usize = 2048;
+/// Bytes for each stream.
+const EACH: usize = 200_000;
+
+/// Echoes what comes, until the peer has sent all.
+fn echo(mut stream: TcpStream<Arc<Host>>) {
+    let mut buf = vec![0; 10_000];
+    loop {
+        match stream.read(&mut buf).unwrap() {
+            0 => return,
+            n => stream.write_all(&buf[..n]).unwrap(),
+        }
+    }
+}
+
+/// Sends [`EACH`] bytes and reads as many back, at the same time.
+fn exchange(stream: TcpStream<Arc<Host>>) {
+    let (mut writer, mut reader) = (stream.try_clone().unwrap(), stream);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            writer.write_all(&(0..EACH).map(byte).collect::<Vec<_>>()).unwrap();
+            writer.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).unwrap();
+        assert!(got.len() == EACH && got.iter().enumerate().all(|(i, b)| *b == byte(i)), "{}", got.len());
+    });
+}
+
+/// More is written than memory holds: writers wait, and no call fails with ENOBUFS.
+#[test]
+fn blocking_echo_streams_wait_for_memory() {
+    for streams in [4, 64] {
+        with_host_of(FEW, |host| {
+            let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+            std::thread::scope(|scope| {
+                let connect = |_| {
+                    let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                    (client, listener.accept().unwrap().0)
+                };
+                for (client, server) in (0..streams).map(connect).collect::<Vec<_>>() {
+                    scope.spawn(|| echo(server));
+                    scope.spawn(|| exchange(client));
+                }
+            });
+            assert!(streams == 4 || host.stack.counter("inet.tcp.memory.sends_refused") > 0, "memory was short");
+        });
+    }
+}
+
+/// Connections whose peers do not read hold what they got, and leave some for others.
+#[test]
+fn unread_connections_do_not_stop_another() {
+    with_host_of(FEW, |host| {
+        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let mut held = Vec::new();
+        for _ in 0..64 {
+            let mut client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            client.set_nonblocking(true).unwrap();
+            let server = listener.accept().unwrap().0;
+            let text = vec![7; 20_000];
+            let deadline = Instant::now() + Duration::from_millis(20);
+            while Instant::now() < deadline {
+                match client.write(&text) {
+                    Ok(_) => {}
+                    Err(why) => assert_eq!(why.kind(), ErrorKind::WouldBlock, "{why}"),
+                }
+            }
+            held.push((client, server));
+        }
+        assert!(host.stack.counter("inet.tcp.memory.sends_refused") > 0, "memory was short");
+        let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+        let server = listener.accept().unwrap().0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| echo(server));
+            exchange(client);
+        });
+        drop(held);
+    });
+}
+
+/// A writer that waits for memory is told by poll when others give some back.
+#[test]
+fn poll_tells_when_memory_returns() {
+    with_host_of(FEW, |host| {
+        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let mut held = Vec::new();
+        while host.stack.counter("inet.tcp.memory.sends_refused") == 0 {
+            let mut client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            client.set_nonblocking(true).unwrap();
+            let server = listener.accept().unwrap().0;
+            for _ in 0..100 {
+                let _ = client.write(&[7; 20_000]);
+            }
+            held.push((client, server));
+        }
+        let (client, server) = held.pop().unwrap();
+        let (poller, calls) = (Poller::default(), Calls::new(&host.stack, host.cx()));
+        while (&client).write(&[7; 20_000]).is_ok() {}
+        calls.watch(&poller, client.fd()).unwrap();
+        poller.ready(&calls, 16, &mut Vec::new()); // what happened before
+        drop(held); // resets: what was not read is given back
+        let told = poller.wait(&calls, Some(Duration::from_secs(30)));
+        assert_eq!(told, Some(client.fd()));
+        while let Err(why) = (&client).write(&[7; 20_000]) {
+            assert_eq!(why.kind(), ErrorKind::WouldBlock);
+            assert_eq!(poller.wait(&calls, Some(Duration::from_secs(30))), Some(client.fd()));
+        }
+        drop(server);
+    });
+}
+
 #[cfg(feature = "tokio")]
 mod tasks {
     use super::*;
@@ -283,6 +401,51 @@ mod tasks {
         let mut buf = ReadBuf::new(into);
         poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buf)).await.unwrap();
         buf.filled().len()
+    }
+
+    /// More is written than memory holds: a write is pending, and no task meets ENOBUFS.
+    #[test]
+    fn tasks_wait_for_memory() {
+        for streams in [4, 64] {
+            with_host_of(FEW, |host| {
+                let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+                std::thread::scope(|scope| {
+                    for _ in 0..streams {
+                        let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                        let mut server = listener.accept().unwrap().0;
+                        scope.spawn(move || {
+                            run(async {
+                                let mut buf = vec![0; 10_000];
+                                loop {
+                                    let n = read(&mut server, &mut buf).await;
+                                    if n == 0 {
+                                        return;
+                                    }
+                                    write_all(&mut server, &buf[..n]).await;
+                                }
+                            });
+                        });
+                        let (mut writer, mut reader) = (client.try_clone().unwrap(), client);
+                        scope.spawn(move || {
+                            run(async {
+                                write_all(&mut writer, &(0..EACH).map(byte).collect::<Vec<_>>()).await;
+                                poll_fn(|cx| Pin::new(&mut writer).poll_shutdown(cx)).await.unwrap();
+                            });
+                        });
+                        scope.spawn(move || {
+                            run(async {
+                                let (mut got, mut buf) = (0, vec![0; 10_000]);
+                                while let n @ 1.. = read(&mut reader, &mut buf).await {
+                                    assert!(buf[..n].iter().enumerate().all(|(i, b)| *b == byte(got + i)));
+                                    got += n;
+                                }
+                                assert_eq!(got, EACH);
+                            });
+                        });
+                    }
+                });
+            });
+        }
     }
 
     #[test]
