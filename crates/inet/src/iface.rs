@@ -39,6 +39,11 @@ pub trait Output: Send {
         let _ = now;
         None
     }
+
+    /// When [`Output::poll`] has something to do; `None`: nothing is held.
+    fn next_event(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// What kind of link it is.

@@ -103,6 +103,8 @@ pub struct Stack<L: Locks> {
     drop_watch: OnceLock<DropWatch>,
     /// Echo requests of this host's own.
     pub(crate) exchanges: Guarded<L, Exchanges>,
+    /// Reports when something is due that the thread which polls a shared stack may not know of.
+    doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
@@ -165,6 +167,7 @@ impl<L: Locks> Stack<L> {
             leads_here: OnceLock::new(),
             drop_watch: OnceLock::new(),
             exchanges: Guarded::default(),
+            doorbell: OnceLock::new(),
             loopback: Guarded::default(),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),
@@ -364,7 +367,9 @@ impl<L: Locks> Stack<L> {
         }
         queue.push_back(packet);
         self.note_waiting(queue.len());
+        drop(queue);
         self.count(cx).loopback.queued.bump();
+        self.due(Instant::ZERO);
     }
 
     fn poll_loopback(&self, cx: Cx) {

@@ -10,6 +10,7 @@
 //! [`Cx`], the current context, answers "who is running" in one of the three ways that rump2014 compared.
 
 mod context;
+mod doorbell;
 mod heavy;
 mod light;
 mod pins;
@@ -19,6 +20,7 @@ mod tests;
 mod up;
 
 pub use context::{Cx, How, USUAL_THREADS, thread_index, thread_token, thread_token_if_any};
+pub use doorbell::Doorbell;
 pub use heavy::Heavy;
 pub use light::Light;
 pub use pins::{Pinned, Pins};

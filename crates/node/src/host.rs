@@ -7,6 +7,7 @@ use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::isr::{Feed, Isr};
 use crate::jobs::{Around, Jobs};
+use crate::sleep::Sleeper;
 use crate::split::{Seat, Seated};
 use crate::topology::Topology;
 use buf::{Burst, Frame, Pool, PoolConfig};
@@ -22,7 +23,6 @@ use socket::net::Net;
 use socket::{Calls, Drive};
 use stats::{Lap, Stage};
 use std::hash::BuildHasher;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
@@ -30,8 +30,6 @@ use wire::hash::{Key, Keyed};
 
 /// A stack that is busy is polled as a whole so often: what ports hold back for a while is as exact as that.
 const SOON: Duration = Duration::from_micros(50);
-/// How long a host sleeps at most after another thread took frames through its stack: what they made due it has not seen.
-const RESTLESS: Duration = Duration::from_millis(1);
 
 /// How long a host that is dropped waits for acknowledgments.
 const DROP_PATIENCE: Duration = Duration::from_millis(500);
@@ -62,6 +60,10 @@ impl Output for PortOutput {
             return Ok(());
         }
         self.transmit_one(frame, now)
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        if self.soft.is_behind() { Some(Instant::ZERO) } else { self.half.next_event() }
     }
 
     fn poll(&mut self, now: Instant) -> Option<Instant> {
@@ -104,7 +106,7 @@ impl PortOutput {
 /// A port's receiving half and where it leads.
 pub(crate) struct Receiver {
     pub(crate) iface: IfaceId,
-    half: Box<dyn RxHalf>,
+    pub(crate) half: Box<dyn RxHalf>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) counts: Arc<PortCounts>,
 }
@@ -112,11 +114,11 @@ pub(crate) struct Receiver {
 /// Where a host's frames come in.
 #[derive(Default)]
 pub(crate) struct Inputs {
-    receivers: Vec<Receiver>,
+    pub(crate) receivers: Vec<Receiver>,
     /// What decides who takes them through the stack, if not always who took them from the port.
     pub(crate) feed: Option<Feed>,
     /// Of a split host's stack: where its frames come from.
-    seat: Option<Seated>,
+    pub(crate) seat: Option<Seated>,
 }
 
 /// What is known of a host's port.
@@ -187,6 +189,8 @@ pub struct Host<L: Locks> {
     /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Guarded<L, Inputs>,
+    /// How other threads wake the one that keeps a shared host going; `None`: one thread's alone, or no descriptor was left.
+    pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
     /// Frames that removed ports had passed to the stack, and frames that the stack had passed to them.
@@ -244,6 +248,7 @@ impl<L: Locks> Host<L> {
         stack.set_drop_watch(move |frame, why, now| recorder.note_dropped(NOWHERE, frame, why, now));
         let (ports, topology) = Default::default();
         let inputs = Guarded::default();
+        let sleeper = if L::SHARED { Sleeper::new(&stack) } else { None };
         let (how, burst) = (config.context, config.burst);
         let key = config.seed.map_or_else(Key::random, Key::seeded);
         let (polled, quiet_until, removed) = Default::default();
@@ -257,6 +262,7 @@ impl<L: Locks> Host<L> {
             polled,
             quiet_until,
             inputs,
+            sleeper,
             isr: None,
             ports,
             removed,
@@ -402,6 +408,7 @@ impl<L: Locks> Host<L> {
         self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch, counts });
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
+        self.wake(); // to wait for the new port too
         Ok(id)
     }
 
@@ -413,6 +420,7 @@ impl<L: Locks> Host<L> {
         self.stack.flush(cx);
         self.stack.remove_iface(cx, id);
         self.inputs.lock(cx).receivers.retain(|receiver| receiver.iface != id);
+        self.wake(); // a sleeper holds the port's descriptor
         let counts = ports.remove(at).counts; // of a port whose halves are gone: they change no more
         for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
             sum.fetch_add(of, Ordering::Relaxed);
@@ -431,6 +439,9 @@ impl<L: Locks> Host<L> {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
         let frames = self.take_in(cx, self.stack.lap(cx));
+        if L::SHARED && frames > 0 {
+            self.wake(); // another thread may sleep, and the port that gave these frames does not announce the next to it
+        }
         // With frames coming the caller does not sleep: what counts in longer times is asked now and then.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
         if frames > 0 && now.since(polled) < SOON {
@@ -486,38 +497,6 @@ impl<L: Locks> Host<L> {
             frames += seat.take(&self.stack, cx, receivers);
         }
         frames
-    }
-
-    /// Sleeps until a port has something, `also` is readable, or `until`; returns at once where a port must be polled.
-    /// Says whether `also` is readable.
-    pub fn wait(&self, until: Instant, also: Option<BorrowedFd<'_>>) -> bool {
-        self.wait_for_any(until, also.as_slice())
-    }
-
-    /// [`Host::wait`] with several descriptors beside the ports; says whether one of them is readable.
-    pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
-        let cx = self.cx();
-        let mut inputs = self.inputs.lock(cx);
-        let Inputs { receivers, seat, .. } = &mut *inputs;
-        let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
-        let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
-        let restless = L::SHARED && self.isr.as_ref().is_some_and(Isr::is_restless);
-        let polled = match () {
-            () if must_poll => Duration::from_micros(50),
-            () if restless => RESTLESS,
-            () => Duration::from_millis(100),
-        };
-        let timeout = until.min(event).since(cx.now).min(polled);
-        let live = receivers.iter_mut().filter(|r| !r.half.is_gone());
-        let mut fds = also.to_vec();
-        fds.extend(live.filter_map(|r| r.half.wait_fd()));
-        // A failing poll (a descriptor gone bad) costs one round; the port itself reports that it is gone.
-        let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
-        let ready = match seat {
-            None => sleep(),
-            Some(seat) => seat.sleep(sleep).unwrap_or_default(),
-        };
-        ready.into_iter().take(also.len()).any(|ready| ready)
     }
 
     /// When a port that holds frames back by time will give the next; `None`: none does.

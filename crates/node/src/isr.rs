@@ -30,7 +30,6 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use wire::eth::{EtherType, Header};
 use wire::hash::Key;
 use wire::{flow, rss};
@@ -190,8 +189,6 @@ pub(crate) struct SeatOf {
 #[derive(Debug)]
 pub(crate) struct Isr {
     pub(crate) netisr: Arc<Netisr<Received>>,
-    /// What workers had done when the host's own loop slept last.
-    seen: AtomicU64,
     /// Of a split host's stack: which, and what its steerer has done. The netisr is all stacks', and what waits in it is not this host's yet.
     pub(crate) seat: Option<SeatOf>,
     pub(crate) died: Died,
@@ -206,19 +203,12 @@ impl Isr {
         }
         let netisr = make(config)?;
         let feed = Feed::new(&netisr)?;
-        Ok(Some((Isr { netisr, seen: AtomicU64::new(0), seat: None, died: Died::default() }, feed)))
+        Ok(Some((Isr { netisr, seat: None, died: Died::default() }, feed)))
     }
 
     /// Of stack `at` of a split host.
     pub(crate) fn of_seat(netisr: Arc<Netisr<Received>>, seat: SeatOf) -> Isr {
-        Isr { netisr, seen: AtomicU64::new(0), seat: Some(seat), died: Died::default() }
-    }
-
-    /// Have workers taken frames through the stack since the host asked last, or do some wait for them?
-    pub(crate) fn is_restless(&self) -> bool {
-        let audit = self.netisr.audit();
-        let done = audit.handled.wrapping_sub(audit.dispatched);
-        self.seen.swap(done, Ordering::Relaxed) != done || audit.held > 0
+        Isr { netisr, seat: Some(seat), died: Died::default() }
     }
 }
 

@@ -21,6 +21,7 @@ pub mod ledgers;
 pub mod run;
 pub mod service;
 mod shutdown;
+mod sleep;
 mod split;
 pub mod switch;
 pub mod topology;

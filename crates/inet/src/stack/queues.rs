@@ -5,6 +5,7 @@
 //! again behind its turn ([`Stack::poll`] says that it is due at once, [`Stack::poll_soon`] that something waits).
 
 use super::Stack;
+use clock::Instant;
 use lock::{Cx, Locks};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,6 +48,27 @@ impl<L: Locks> Stack<L> {
         self.poll_loopback(cx);
         self.poll_requeued(cx);
         true
+    }
+
+    /// Reports to the thread that polls a shared stack that something is due at `at`: it may sleep.
+    #[inline(always)]
+    pub(crate) fn due(&self, at: Instant) {
+        if L::SHARED
+            && let Some(doorbell) = self.doorbell.get()
+        {
+            doorbell(at);
+        }
+    }
+
+    /// Sets what is called with the time at which something is due, whenever a call gives rise to it: the first that is set
+    /// stays.
+    pub fn set_doorbell(&self, doorbell: impl Fn(Instant) + Send + Sync + 'static) {
+        let _ = self.doorbell.set(Box::new(doorbell));
+    }
+
+    /// Returns whether a call has given rise to something that is due before `at`, and that is not done yet.
+    pub fn is_due_before(&self, cx: Cx, at: Instant) -> bool {
+        self.has_waiting(cx) || self.tcp_next_timer(cx) < at
     }
 
     /// So many wait in one of the two, each of which has its own lock.

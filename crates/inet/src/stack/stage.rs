@@ -4,10 +4,13 @@ use crate::Stack;
 use crate::counters::Counters;
 use crate::iface::{Iface, IfaceKind, TxStage};
 use buf::{Burst, Frame};
-use clock::Instant;
+use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage};
 use std::sync::atomic::Ordering;
+
+/// When a full port is tried again.
+const RETRY: Duration = Duration::from_micros(50);
 
 /// May a frame wait for others that go the same way?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +26,11 @@ impl<L: Locks> Stack<L> {
     pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;
         for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
-            if let Some(output) = &mut iface.stage.lock(cx).output {
+            let mut stage = iface.stage.lock(cx);
+            if !stage.burst.is_empty() {
+                next = next.min(cx.now.after(RETRY)); // the port was full
+            }
+            if let Some(output) = &mut stage.output {
                 next = next.min(output.poll(cx.now).unwrap_or(Instant::NEVER));
             }
         }
@@ -50,8 +57,19 @@ impl<L: Locks> Stack<L> {
             if !stage.burst.is_empty() {
                 self.staged.store(true, Ordering::Relaxed); // the port is full
             }
+            self.report_held(cx, &stage);
         }
         lap.unnest(outer);
+    }
+
+    /// Reports when a port wants to be polled, for what it or the stage in front of it holds.
+    #[inline(always)]
+    fn report_held(&self, cx: Cx, stage: &TxStage) {
+        if L::SHARED && self.doorbell.get().is_some() {
+            let full = (!stage.burst.is_empty()).then(|| cx.now.after(RETRY));
+            let held = stage.output.as_ref().and_then(|output| output.next_event());
+            [full, held].into_iter().flatten().for_each(|at| self.due(at));
+        }
     }
 
     #[inline(always)]
@@ -59,6 +77,7 @@ impl<L: Locks> Stack<L> {
         let lap = self.resume(cx);
         let outer = lap.nest();
         flush_counted(cx, self.count(cx), stage, lap);
+        self.report_held(cx, stage);
         lap.unnest(outer);
     }
 
@@ -81,12 +100,16 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
         let mut stage = iface.stage.lock(cx);
         let frame = match self.pass_stage(cx, counters, iface, &mut stage, frame) {
-            Ok(()) => return lap.mark(Stage::PortTx, 1),
+            Ok(()) => {
+                self.report_held(cx, &stage);
+                return lap.mark(Stage::PortTx, 1);
+            }
             Err(frame) => frame,
         };
         self.stage_locked(cx, iface, &mut stage, frame);
         if stage.burst.len() as i64 >= self.knobs.tx_burst.get() {
             flush_counted(cx, counters, &mut stage, lap);
+            self.report_held(cx, &stage);
         } else {
             lap.mark(Stage::PortTx, 0); // it counts as sent when its burst is
         }
@@ -104,6 +127,7 @@ impl<L: Locks> Stack<L> {
                 flush_counted(cx, counters, &mut stage, lap);
             }
         }
+        self.report_held(cx, &stage);
     }
 
     /// A frame that nothing waits in front of, and that need not wait for others, goes straight to the port: the stage

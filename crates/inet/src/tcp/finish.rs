@@ -67,7 +67,7 @@ impl<L: Locks> Stack<L> {
             let Some(slot) = self.tcp.socks.get(*id) else { continue };
             let mut slot = slot.lock(cx);
             let Some(sock) = slot.as_mut().filter(|sock| sock.unacknowledged().is_some()) else { continue };
-            self.tcp_give_up(cx, sock);
+            self.tcp_give_up(cx, sock, Failure::TimedOut);
             sock.wake(cx, *id);
             self.tcp_charge(sock);
             let over = self.tcp_settle(cx, *id, sock, AtOnce::Later);

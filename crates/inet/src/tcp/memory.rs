@@ -5,8 +5,9 @@
 //! buffers stop growing, then text is dropped for whoever has more to read already, so that who reads is the last to be cut off.
 //! From half the limit on, a connection may queue for sending four times what is still free (Choudhury and Hahne, Dynamic queue length
 //! thresholds, 1998): connections that are not read leave room for others, however many they are. Each may queue a few segments
-//! beyond that, as Linux's tcp_wmem has a least. A writer beyond its share waits, and is woken when memory returns. When all is used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first
-//! (sockstress, CVE-2008-4609). What no process holds any more has a number and a time of its own.
+//! beyond that, as Linux's tcp_wmem has a least. A writer beyond its share waits, and is woken when memory returns. When all is
+//! used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first (sockstress,
+//! CVE-2008-4609). What no process holds any more has a number and a time of its own.
 //!
 //! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
 
@@ -350,6 +351,9 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_charge_stream(&self, stream: &mut Stream) {
         let pinned = stream.pinned(self.pool.size());
         stream.charge.set(pinned);
+        if L::SHARED && self.tcp.used.is_awaited() {
+            self.due(Instant::ZERO); // for those that wait for memory
+        }
     }
 
     /// Is there no memory for this segment's text?

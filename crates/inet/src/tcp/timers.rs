@@ -47,7 +47,13 @@ impl<L: Locks> Stack<L> {
         if next < stream.armed {
             stream.armed = next;
             self.tcp.wheel.lock(cx).set(id as u32, next);
+            self.due(next);
         }
+    }
+
+    /// When the first of all timers of connections goes off.
+    pub(crate) fn tcp_next_timer(&self, cx: Cx) -> Instant {
+        self.tcp.wheel.lock(cx).next()
     }
 
     fn tcp_poll_late(&self, cx: Cx) -> Instant {
@@ -119,6 +125,7 @@ impl<L: Locks> Stack<L> {
         if next != listening.armed {
             listening.armed = next;
             self.tcp.wheel.lock(cx).set(id as u32, next);
+            self.due(next);
         }
     }
 }

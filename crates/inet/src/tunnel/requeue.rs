@@ -55,6 +55,7 @@ impl<L: Locks> Stack<L> {
         self.requeued.some.store(true, Ordering::Relaxed);
         drop(queue);
         self.count(cx).tunnel.requeued.bump();
+        self.due(clock::Instant::ZERO);
     }
 
     /// Frames that wait here.

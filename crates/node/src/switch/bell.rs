@@ -1,16 +1,13 @@
 //! When a lane may sleep: what it and those who want something of it must not miss of each other.
 //!
-//! ```text
-//!  who wants   stores what he wants (a frame, or that he asks)   fence   looks whether the lane sleeps: rings, once
-//!  the lane    stores that it sleeps                             fence   looks whether there is something: stays
-//! ```
-//! Of two that store and then look one at least sees the other's store, by the fences between; so a lane never sleeps over anything.
+//! Who wants something stores what it wants (a frame, or that it asks) and rings a lane that sleeps ([`lock::Doorbell`]).
 //! Checked with loom (`cargo xtask loom`), with a lock and a count in the place of the pipe ([`super::exchange::Call`]).
 
+use lock::Doorbell;
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Who wants what of one lane.
 #[derive(Debug, Default)]
@@ -18,7 +15,7 @@ pub struct Bell {
     /// How many wait for the lane's lock.
     asking: AtomicUsize,
     /// The lane sleeps, or is about to.
-    asleep: AtomicBool,
+    asleep: Doorbell,
 }
 
 impl Bell {
@@ -40,22 +37,13 @@ impl Bell {
     /// Calls `ring` if the lane sleeps: once for each sleep at most. What the lane is to find was stored before.
     #[inline]
     pub fn wake(&self, ring: impl FnOnce()) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
-            ring();
-        }
+        self.asleep.wake(0, ring);
     }
 
     /// Sleeps by `sleep`, which ends when somebody has rung, unless `stay` finds something to do or somebody asks. `rung` takes
     /// back what one has rung, and is called when one has, or is about to.
     pub fn sleep<R>(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce() -> R, rung: impl FnOnce()) -> Option<R> {
-        self.asleep.swap(true, Ordering::AcqRel); // not a store: loom lets one be overtaken by a swap that came before it
-        fence(Ordering::SeqCst);
-        let slept = if stay() || self.is_asked() { None } else { Some(sleep()) };
-        if !self.asleep.swap(false, Ordering::AcqRel) {
-            rung();
-        }
-        slept
+        self.asleep.sleep(u64::MAX, || stay() || self.is_asked(), sleep, rung)
     }
 }
 

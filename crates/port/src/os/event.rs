@@ -29,9 +29,9 @@ impl Event {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Clears it.
-    pub fn clear(&self) {
-        let _ = (&self.0).read(&mut [0; 8]);
+    /// Clears it; returns whether it was raised.
+    pub fn clear(&self) -> bool {
+        (&self.0).read(&mut [0; 8]).is_ok()
     }
 
     /// To sleep on until it is raised.

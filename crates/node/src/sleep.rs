@@ -1,0 +1,128 @@
+//! How a host sleeps when it has nothing to do, and what wakes it.
+//!
+//! A host of one thread sleeps on its ports' descriptors. A shared one sleeps on them and on an event that other threads raise when
+//! their calls make something due before the sleep would end: a packet to itself, a timer, a frame that a port holds back. It
+//! holds no lock while it sleeps. One thread at a time sleeps so; another that waits meanwhile looks every millisecond.
+
+use crate::Host;
+use crate::host::{Inputs, Receiver};
+use clock::{Duration, Instant};
+use inet::Stack;
+use lock::{Doorbell, Locks};
+use port::os::event::Event;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, TryLockError};
+
+/// How often a port is polled that gives no descriptor.
+const POLLED: Duration = Duration::from_micros(50);
+/// How long a host sleeps at most.
+const IDLE: Duration = Duration::from_millis(100);
+/// How long a thread sleeps at most that nobody wakes.
+const RESTLESS: Duration = Duration::from_millis(1);
+
+/// How the thread that keeps a shared host going is woken.
+#[derive(Debug)]
+pub(crate) struct Sleeper {
+    doorbell: Doorbell,
+    event: Event,
+    /// Held by the thread that sleeps by the doorbell.
+    turn: Mutex<()>,
+}
+
+impl Sleeper {
+    /// Makes one that `stack` wakes; `None`: the system has no descriptor left.
+    pub(crate) fn new<L: Locks>(stack: &Stack<L>) -> Option<Arc<Sleeper>> {
+        let event = Event::new().ok()?;
+        let sleeper = Arc::new(Sleeper { doorbell: Doorbell::default(), event, turn: Mutex::new(()) });
+        let there = sleeper.clone();
+        stack.set_doorbell(move |at| there.wake(at));
+        Some(sleeper)
+    }
+
+    /// Wakes the thread if it sleeps beyond `at`.
+    #[inline]
+    fn wake(&self, at: Instant) {
+        self.doorbell.wake(at.nanos(), || self.event.raise());
+    }
+}
+
+/// What the ports say of a sleep: how long at most.
+fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
+    let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
+    let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
+    until.min(event).since(now).min(if must_poll { POLLED } else { IDLE })
+}
+
+impl<L: Locks> Host<L> {
+    /// Sleeps until a port has something, `also` is readable, or `until`; returns at once where a port must be polled.
+    /// Says whether `also` is readable.
+    pub fn wait(&self, until: Instant, also: Option<BorrowedFd<'_>>) -> bool {
+        self.wait_for_any(until, also.as_slice())
+    }
+
+    /// [`Host::wait`] with several descriptors beside the ports; says whether one of them is readable.
+    pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
+        match L::SHARED {
+            true => self.wait_unlocked(until, also),
+            false => self.wait_alone(until, also),
+        }
+    }
+
+    /// Wakes the thread that sleeps in [`Host::wait`], of a shared host.
+    pub(crate) fn wake(&self) {
+        if let Some(sleeper) = &self.sleeper {
+            sleeper.wake(Instant::ZERO);
+        }
+    }
+
+    /// The wait of a host's only thread.
+    fn wait_alone(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
+        let cx = self.cx();
+        let inputs = self.inputs.lock(cx);
+        let Inputs { receivers, seat, .. } = &*inputs;
+        let timeout = most(receivers, until, cx.now);
+        let mut fds = also.to_vec();
+        fds.extend(receivers.iter().filter(|r| !r.half.is_gone()).filter_map(|r| r.half.wait_fd()));
+        // A failing poll (a descriptor gone bad) costs one round; the port itself reports that it is gone.
+        let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
+        let ready = match seat {
+            None => sleep(),
+            Some(seat) => seat.sleep(sleep).unwrap_or_default(),
+        };
+        ready.into_iter().take(also.len()).any(|ready| ready)
+    }
+
+    /// The wait of a thread of a shared host: others may enter it, and take from its ports, meanwhile.
+    fn wait_unlocked(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
+        let now = self.clock.now();
+        let turn = self.sleeper.as_ref().map(|sleeper| (sleeper, sleeper.turn.try_lock()));
+        let turn = match turn {
+            Some((sleeper, Ok(turn))) => Some((sleeper, turn)),
+            Some((sleeper, Err(TryLockError::Poisoned(turn)))) => Some((sleeper, turn.into_inner())),
+            Some((_, Err(TryLockError::WouldBlock))) | None => None,
+        };
+        let inputs = self.inputs.lock(self.cx());
+        let timeout = most(&inputs.receivers, until, now);
+        let live = inputs.receivers.iter().filter(|r| !r.half.is_gone());
+        // Descriptors of our own: a port may be removed while this thread sleeps.
+        let ports: Vec<OwnedFd> = live.filter_map(|r| r.half.wait_fd()?.try_clone_to_owned().ok()).collect();
+        drop(inputs);
+        let mut fds: Vec<BorrowedFd<'_>> = also.to_vec();
+        fds.extend(ports.iter().map(AsFd::as_fd));
+        let ready = match &turn {
+            None => dispatch::wait_readable(&fds, Some(timeout.min(RESTLESS))).unwrap_or_default(),
+            Some((sleeper, _)) => {
+                fds.push(sleeper.event.fd());
+                let end = now.after(timeout);
+                let stay = || self.stack.is_due_before(self.cx(), end);
+                let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
+                let ready = sleeper.doorbell.sleep(end.nanos(), stay, sleep, || ()).unwrap_or_default();
+                if ready.last().is_some_and(|rung| *rung) {
+                    sleeper.event.clear();
+                }
+                ready
+            }
+        };
+        ready.into_iter().take(also.len()).any(|ready| ready)
+    }
+}

@@ -1,0 +1,162 @@
+//! What wakes a host that sleeps: calls of other threads, and frames of a pair.
+
+use clock::{Clock, Strategy};
+use inet::iface::IfaceAddr;
+use linerate_node as node;
+use lock::{Light, Locks, Up};
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::{Caps, Port};
+use socket::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use wire::Mac;
+
+fn host<L: Locks>(name: &str) -> Host<L> {
+    let config = HostConfig { name: name.to_string(), locks: L::NAME.to_string(), ..HostConfig::default() };
+    Host::new(&config, Clock::live(Strategy::default())).unwrap()
+}
+
+fn plug<L: Locks>(host: &Host<L>, last: u8, port: Port) {
+    let addr = IfaceAddr { addr: [10, 9, 0, last].into(), len: 24 };
+    let iface = IfaceConfig { addresses: vec![addr], ..IfaceConfig::default() };
+    host.attach("em0", Mac([2, 0, 0, 0, 9, last]), port, &iface).unwrap();
+}
+
+/// A thread that keeps a host going, and counts its rounds.
+#[derive(Default)]
+struct Loop {
+    over: AtomicBool,
+    rounds: AtomicU32,
+}
+
+impl Loop {
+    fn run<L: Locks>(&self, host: &Host<L>) {
+        host.run(|| {
+            self.rounds.fetch_add(1, Ordering::Relaxed);
+            self.over.load(Ordering::Relaxed)
+        });
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Relaxed)
+    }
+
+    /// Runs `work` beside the loop of `host`.
+    fn beside<L: Locks, R>(host: &Host<L>, work: impl FnOnce(&Loop) -> R) -> R
+    where
+        Host<L>: Sync,
+    {
+        let own = Loop::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| own.run(host));
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&own)));
+            own.over.store(true, Ordering::Relaxed);
+            done.unwrap_or_else(|why| std::panic::resume_unwind(why))
+        })
+    }
+}
+
+const TRIPS: u32 = 500;
+
+/// A packet to the host itself waits for its loop, which slept up to 100 ms over each: 500 took 25 s and more.
+#[test]
+fn a_call_wakes_the_loop_of_a_shared_host() {
+    let host = host::<Light>("shared");
+    Loop::beside(&host, |_| {
+        let socket = UdpSocket::bind(&host, "127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let (to, start) = (socket.local_addr().unwrap(), Instant::now());
+        for n in 0..TRIPS {
+            socket.send_to(&n.to_be_bytes(), to).unwrap();
+            let mut got = [0; 4];
+            assert_eq!(socket.recv(&mut got).unwrap(), 4);
+            assert_eq!(got, n.to_be_bytes());
+        }
+        assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
+    });
+}
+
+/// The sleeping loop holds no lock: calls that need its ports end while it sleeps. Each ended with a sleep before.
+#[test]
+fn a_loop_that_sleeps_holds_no_lock() {
+    let host = host::<Light>("shared");
+    let (here, _there) = port::pair::pair("ab", 64, Caps::PLAIN);
+    plug(&host, 1, here);
+    Loop::beside(&host, |own| {
+        while own.rounds() < 3 {
+            std::thread::yield_now();
+        }
+        let (before, start) = (own.rounds(), Instant::now());
+        for _ in 0..200 {
+            assert_eq!(host.gone(), []);
+        }
+        // A sleep lasts 100 ms.
+        let slept = start.elapsed().as_millis() as u32 / 100;
+        assert!(own.rounds() - before < 20 + slept, "{} rounds", own.rounds() - before);
+    });
+}
+
+/// A timer that a call sets ends the sleep in time.
+#[test]
+fn a_timer_that_a_call_sets_is_not_slept_over() {
+    let host = host::<Light>("shared");
+    Loop::beside(&host, |own| {
+        while own.rounds() < 3 {
+            std::thread::yield_now();
+        }
+        let rung = AtomicU32::new(0);
+        for n in 0..20 {
+            let before = own.rounds();
+            // A SYN to an address of our own: through the loopback queue, to a closed port, and back as a reset.
+            let refused = socket::net::TcpStream::connect(&host, ("127.0.0.1", 9 + n)).unwrap_err();
+            assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+            rung.fetch_add(u32::from(own.rounds() > before), Ordering::Relaxed);
+        }
+        assert_eq!(rung.load(Ordering::Relaxed), 20);
+    });
+}
+
+/// Two hosts of one thread each on a pair: the answers come, and an idle host does not poll (20,000 rounds a second before).
+#[test]
+fn hosts_on_a_pair_sleep_until_a_frame_comes() {
+    let (here, there) = port::pair::pair("ab", 64, Caps::PLAIN);
+    let (echo, rounds) = (Loop::default(), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let host = host::<Up>("echo");
+            plug(&host, 2, there);
+            let calls = host.shared_calls();
+            let fd = calls.socket().unwrap();
+            calls.set_option(fd, socket::Opt::NonBlocking(true)).unwrap();
+            calls.bind(fd, "0.0.0.0:7".parse().unwrap()).unwrap();
+            host.run(|| {
+                calls.set_now(host.clock.now());
+                let mut buffer = [0; 64];
+                while let Ok((n, from)) = calls.recv_from(fd, &mut buffer) {
+                    calls.send_to(fd, &buffer[..n], &from).unwrap();
+                }
+                rounds.fetch_add(1, Ordering::Relaxed);
+                echo.over.load(Ordering::Relaxed)
+            });
+        });
+        let host = host::<Up>("asks");
+        plug(&host, 1, here);
+        let socket = UdpSocket::bind(&host, "10.9.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for n in 0..TRIPS {
+                socket.send_to(&n.to_be_bytes(), "10.9.0.2:7").unwrap();
+                let mut got = [0; 4];
+                assert_eq!(socket.recv(&mut got).unwrap(), 4);
+                assert_eq!(got, n.to_be_bytes());
+            }
+            let before = rounds.load(Ordering::Relaxed);
+            std::thread::sleep(Duration::from_secs(1));
+            let idle = rounds.load(Ordering::Relaxed) - before;
+            assert!(idle < 200, "{idle} rounds in a second without a frame");
+        }));
+        echo.over.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|why| std::panic::resume_unwind(why));
+    });
+}
