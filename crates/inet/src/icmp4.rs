@@ -343,7 +343,7 @@ impl<L: Locks> Stack<L> {
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
                 && !self.tunnel_told(cx, cause.problem(), &inner)
             {
-if let Problem::Unreachable { code, .. } = cause.problem() {
+                if let Problem::Unreachable { code, .. } = cause.problem() {
                     self.echo_heard(cx, &header, &inner, Kind::Unreachable(code));
                 }
                 let what = if matches!(cause, Cause::NoNeighbor) { IcmpNotice::NoNeighbor } else { notice(error, 0) };

@@ -4,6 +4,7 @@
 //! [`Stack::tcp_has_unacknowledged`] reports nothing, or its time is over; it then resets the rest
 //! ([`Stack::tcp_reset_unacknowledged`]), so that no peer takes a part for the whole (RFC 9293 3.10.5).
 
+use super::Failure;
 use super::{Kind, Sock};
 use crate::Stack;
 use crate::demux::Tuple;
