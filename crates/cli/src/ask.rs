@@ -27,7 +27,22 @@ pub fn lines(job: &str, args: &PingArgs) -> anyhow::Result<Exit> {
     let host = Running::of(Some(&flags.url))?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let words: Vec<&str> = [job].into_iter().chain(words.iter().map(String::as_str)).collect();
-    let job = Job::start(&host, &words, flags.json)?;
+    follow(&Job::start(&host, &words, flags.json)?)
+}
+
+/// `iperf3 -c --url`: the host runs the client; its report as it comes.
+///
+/// # Errors
+/// No host, no server, or a test that failed.
+pub fn iperf3(url: &str, words: &[&str]) -> anyhow::Result<Exit> {
+    let host = Running::of(Some(url))?;
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let words: Vec<&str> = ["iperf3"].iter().chain(words).copied().collect();
+    follow(&Job::start(&host, &words, false)?)
+}
+
+/// Prints a job's lines until it has ended.
+fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
     let mut asked = None;
     loop {
         let (state, text) = job.read()?;
@@ -41,8 +56,7 @@ pub fn lines(job: &str, args: &PingArgs) -> anyhow::Result<Exit> {
         if dispatch::stop_requested()
             && *asked.get_or_insert_with(Instant::now) + Duration::from_secs(1) < Instant::now()
         {
-            job.stop()?; // a traceroute has no summary
-            return Ok(Exit::Failed);
+            return Ok(Exit::Failed); // a traceroute has no summary; the job is stopped with this process's end of it
         }
         if dispatch::stop_requested() {
             job.finish()?;

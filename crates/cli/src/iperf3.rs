@@ -9,7 +9,7 @@ use crate::serve;
 use crate::surroundings;
 use anyhow::Context;
 use apps::iperf3::{
-    self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, Iperf3, Params, Protocol, RateUnit,
+    self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, DATAGRAM, Iperf3, Params, Protocol, RateUnit,
 };
 use apps::streams::CongestionName;
 use clap::Args;
@@ -39,6 +39,9 @@ pub struct Iperf3Args {
     /// Be the client of the server at this address
     #[arg(short = 'c', long, value_name = "A")]
     pub client: Option<Ipv4Addr>,
+    /// Have the running host at this control socket be the client
+    #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "bind", "logfile", "file", "cport"])]
+    pub url: Option<String>,
     /// One JSON object for each test instead of lines
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -356,6 +359,9 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     if args.of_client.file.is_some() && params.reverse && params.streams > 1 {
         return Err(Fault::usage("-F: with -R one stream only, since all of them would write to the same file"));
     }
+    if let Some(url) = &args.url {
+        return ask(args, url, to, params);
+    }
     let mut output = Output::open(args.logfile.as_deref(), args.timestamps.clone())?;
     let to = SocketAddr::from((to, args.served.listen.unwrap_or(iperf3::PORT)));
     let cookie = cookie().context("no letters for a cookie")?;
@@ -408,6 +414,20 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
             Ok(Exit::Failed)
         }
     }
+}
+
+/// Has the running host at `url` be the client.
+fn ask(args: &Iperf3Args, url: &str, to: Ipv4Addr, mut params: Params) -> anyhow::Result<Exit> {
+    if params.block == 0 {
+        params.block = DATAGRAM; // the path is the host's: how long a segment is there is not known here
+    }
+    let port = args.served.listen.unwrap_or(iperf3::PORT).to_string();
+    let interval = ((args.interval * 1e3) as u64).to_string();
+    let letters = cookie().context("no letters for a cookie")?;
+    let letters = String::from_utf8_lossy(&letters[..COOKIE - 1]).into_owned();
+    let form = if args.json { "json" } else { "text" };
+    let (to, params) = (to.to_string(), params.to_json().to_string());
+    crate::ask::iperf3(url, &[&to, &port, &interval, &letters, form, &params])
 }
 
 /// Prints output of the application. Adds the environment to a JSON report under the key `linerate`,

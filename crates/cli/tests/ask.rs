@@ -68,6 +68,7 @@ fn the_kernel_is_pinged_and_its_servers_are_asked() {
         let (code, _, err) = ask(&["nc", "10.0.0.1", &port]);
         assert!(code == Some(1) && err.contains("ECONNREFUSED"), "{err}");
 
+        measured(&ask);
         assert_eq!(host.json("job list"), serde_json::json!([]), "nothing stays behind");
         let (code, out, err) = host.interrupt();
         assert!(code == Some(0) && out.contains("imbalance           0\n"), "{out}{err}");
@@ -137,6 +138,33 @@ fn names(ask: Ask<'_>) {
     assert!(code == Some(0) && out.contains("3.2.1.10.in-addr.arpa\tname = h.lr.\n"), "{out}");
     answers.join().unwrap();
     assert_eq!(ask(&["nslookup", "a..b", &server]).0, Some(2));
+}
+
+/// Stock iperf3 serves; the host is the client, both ways.
+fn measured(ask: Ask<'_>) {
+    if !common::has("iperf3") {
+        println!("skipped: no iperf3 here");
+        return;
+    }
+    let mut stock = std::process::Command::new("iperf3");
+    let mut server = stock.args(["-s", "-p", "5301"]).stdout(Stdio::null()).spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while std::net::TcpStream::connect((THEIRS, 5301)).is_err() && std::time::Instant::now() < until {
+        thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for reverse in [&[][..], &["-R"]] {
+        let (code, out, err) = ask(&[&["iperf3", "-c", "10.0.0.1", "-p", "5301", "-t", "1", "-J"], reverse].concat());
+        assert_eq!(code, Some(0), "{err}");
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let rate = report["end"]["sum_received"]["bits_per_second"].as_f64();
+        assert!(rate > Some(1e6), "{report}");
+    }
+    let (code, out, _) = ask(&["iperf3", "-c", "10.0.0.1", "-p", "5301", "-t", "1"]);
+    assert!(code == Some(0) && out.contains(" sender") && out.contains("Connecting to host 10.0.0.1"), "{out}");
+    let (code, _, err) = ask(&["iperf3", "-c", "10.0.0.1", "-p", "1", "-t", "1"]);
+    assert!(code == Some(1) && err.contains("unable to connect to server"), "{err}");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 /// The same commands on virtual time: round trips are those of the links.

@@ -89,11 +89,48 @@ pub(crate) struct Jobs<L: Locks> {
 struct Open<L: Locks> {
     jobs: Vec<Job<L>>,
     last_id: u32,
+    /// A loop around the host runs programs as jobs.
+    runs_programs: bool,
+    /// Programs that it has not taken yet.
+    wanted: Vec<Wanted>,
+}
+
+/// A program to be run as job `id`, by the loop around the host.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) id: u32,
+    pub(crate) words: Vec<String>,
+}
+
+/// A program's place among the jobs: the loop around the host does the work and reports
+/// ([`Jobs::report`]).
+#[derive(Default)]
+struct Outside {
+    finished: bool,
+}
+
+impl<L: Locks> Work<L> for Outside {
+    fn turn(&mut self, _around: &Around<'_, L>, _out: &mut String) -> Option<End> {
+        self.finished.then(|| End::Failed("interrupted".into()))
+    }
+
+    fn next(&self) -> Instant {
+        if self.finished { Instant::ZERO } else { Instant::NEVER }
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    fn close(&mut self, _around: &Around<'_, L>) {}
 }
 
 impl<L: Locks> Default for Jobs<L> {
     fn default() -> Jobs<L> {
-        Jobs { any: AtomicBool::new(false), open: Mutex::new(Open { jobs: Vec::new(), last_id: 0 }) }
+        Jobs {
+            any: AtomicBool::new(false),
+            open: Mutex::new(Open { jobs: Vec::new(), last_id: 0, runs_programs: false, wanted: Vec::new() }),
+        }
     }
 }
 
@@ -125,6 +162,42 @@ impl<L: Locks> Jobs<L> {
         open.jobs.push(Job { id, about, work, out: String::new(), ended: None, read_at: now });
         self.any.store(true, Ordering::Relaxed);
         Some(id)
+    }
+
+    /// Notes that a loop around the host takes programs ([`Jobs::take_wanted`]).
+    pub(crate) fn run_programs(&self) {
+        self.lock().runs_programs = true;
+    }
+
+    /// Starts a program as a job; returns its number. `None`: [`JOBS_MAX`] are open.
+    ///
+    /// # Errors
+    /// No loop around this host runs programs.
+    pub(crate) fn start_program(&self, words: &[&str], now: Instant) -> Result<Option<u32>, String> {
+        if !self.lock().runs_programs {
+            return Err("this host runs no programs; those of 'linerate up' and 'linerate host' do".into());
+        }
+        let Some(id) = self.start(words.join(" "), Box::new(Outside::default()), now) else { return Ok(None) };
+        self.lock().wanted.push(Wanted { id, words: words.iter().map(|word| word.to_string()).collect() });
+        Ok(Some(id))
+    }
+
+    /// Takes the programs that are to be run.
+    pub(crate) fn take_wanted(&self) -> Vec<Wanted> {
+        if self.any() { std::mem::take(&mut self.lock().wanted) } else { Vec::new() }
+    }
+
+    /// Adds output of a program, and how it ended if it has; `false`: its job was stopped. Output that is not
+    /// read is cut at [`BUFFER_MAX`] bytes.
+    pub(crate) fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
+        let mut open = self.lock();
+        let found = open.jobs.iter_mut().find(|job| job.id == id && job.ended.is_none());
+        let Some(job) = found else { return false };
+        if job.out.len() < BUFFER_MAX {
+            job.out += text;
+        }
+        job.ended = ended;
+        true
     }
 
     /// Gives each job a turn; returns when the next wants one.

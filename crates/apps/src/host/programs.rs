@@ -1,7 +1,7 @@
 //! The servers that a host of a file, or of flags, has beside others: `iperf3` and `netserver`, each in its host's rounds.
 
 use super::HostStreams;
-use crate::iperf3::{self, Iperf3};
+use crate::iperf3::{self, COOKIE, Client, ClientConfig, Iperf3, Params};
 use crate::netperf::far::Far;
 use crate::netperf::ours::{OurSockets, Rest};
 use crate::netperf::session::{self, Asked};
@@ -27,6 +27,84 @@ impl Programs for Servers {
             ServiceKind::Iperf3 => Ok(Box::new(Iperf3Server::open(host, at)?)),
             ServiceKind::Netserver => Ok(Box::new(Netserver::open(host, at)?)),
             kind @ (ServiceKind::Echo | ServiceKind::Discard) => Err(format!("{kind} is of datagrams, and no program")),
+        }
+    }
+
+    fn start<'h, L: Locks>(&self, host: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
+        match words.split_first() {
+            Some((word, rest)) if word == "iperf3" => Ok(Box::new(Iperf3Client::start(host, rest)?)),
+            _ => Err(format!("{}: not a program that this host runs", words.join(" "))),
+        }
+    }
+}
+
+/// iperf3's client, for an asker at the control socket.
+struct Iperf3Client<'h, L: Locks> {
+    streams: HostStreams<'h, L>,
+    server: Option<Server<Client, Fd>>,
+    ended: Option<Result<(), String>>,
+    output: String,
+}
+
+impl<'h, L: Locks> Iperf3Client<'h, L> {
+    /// Reads `A PORT INTERVAL-MS COOKIE text|json PARAMS` and begins the test.
+    fn start(host: &'h Host<L>, words: &[String]) -> Result<Iperf3Client<'h, L>, String> {
+        let [addr, port, interval, cookie, form, params] = words else {
+            return Err("iperf3: expected A PORT INTERVAL-MS COOKIE text|json PARAMS".into());
+        };
+        let bad = |what: &str, word: &str| format!("iperf3: bad {what}: '{word}'");
+        let addr: Ipv4Addr = addr.parse().map_err(|_| bad("address", addr))?;
+        let port: u16 = port.parse().map_err(|_| bad("port", port))?;
+        let interval: u64 = interval.parse().map_err(|_| bad("interval", interval))?;
+        let params = Params::parse(params.as_bytes()).map_err(|why| format!("iperf3: {why}"))?;
+        let mut letters = [0; COOKIE];
+        let room = letters.iter_mut().take(COOKIE - 1);
+        if cookie.len() != COOKIE - 1 || !cookie.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(bad("cookie", cookie));
+        }
+        room.zip(cookie.bytes()).for_each(|(room, byte)| *room = byte);
+        let now = host.clock.now();
+        let config = ClientConfig {
+            json: form == "json",
+            interval: Duration::from_millis(interval),
+            cpu: Some(iperf3::CpuTimes::of_process),
+            ..ClientConfig::new(params, (addr, port).into(), letters)
+        };
+        let mut streams = HostStreams::beside(host);
+        let opened = Server::open(Client::new(config, now), &mut streams, &[], now);
+        let server = opened.map_err(|(_, why)| why.to_string())?;
+        Ok(Iperf3Client { streams, server: Some(server), ended: None, output: String::new() })
+    }
+}
+
+impl<L: Locks> Program for Iperf3Client<'_, L> {
+    fn turn(&mut self, now: Instant) -> usize {
+        self.streams.set_now(now);
+        let Some(server) = &mut self.server else { return 0 };
+        let worked = server.turn(&mut self.streams, now, Duration::ZERO);
+        let worked = worked + server.turn(&mut self.streams, now, Duration::ZERO);
+        self.output += &server.app.take_output();
+        let result = server.app.result().map(|result| result.as_ref().map(|_| ()).map_err(|why| why.to_string()));
+        // Its last words go out before the connection is closed.
+        self.ended = result.filter(|_| server.open_chans() == 0 || worked == 0);
+        worked + usize::from(server.is_runnable())
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.server.as_ref().and_then(Server::next_timer)
+    }
+
+    fn take_output(&mut self) -> String {
+        std::mem::take(&mut self.output)
+    }
+
+    fn ended(&self) -> Option<Result<(), String>> {
+        self.ended.clone()
+    }
+
+    fn end(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.close(&mut self.streams);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::Host;
 use crate::config::ServiceConfig;
+use crate::jobs::{End, Wanted};
 use clock::{Duration, Instant};
 use lock::Locks;
 
@@ -23,17 +24,30 @@ pub trait Program {
         String::new()
     }
 
+    /// Returns how it ended, once it has: a client ends, a server does not.
+    fn ended(&self) -> Option<Result<(), String>> {
+        None
+    }
+
     /// The host goes away: connections are ended.
     fn end(&mut self) {}
 }
 
 /// Who has programs.
-pub trait Programs: Send + Sync {
+pub trait Programs: Clone + Send + Sync {
     /// Opens the one that `service` names, on `host`.
     ///
     /// # Errors
     /// Why it cannot be had, in a sentence.
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String>;
+
+    /// Starts the one that `words` name, for an asker at the control socket.
+    ///
+    /// # Errors
+    /// Why it cannot be had, in a sentence.
+    fn start<'h, L: Locks>(&self, _: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
+        Err(format!("{} is not run here", words.first().map_or("a program", String::as_str)))
+    }
 }
 
 /// Nobody: services are those of datagrams.
@@ -50,11 +64,18 @@ impl Programs for NoPrograms {
 ///
 /// [`Runner`]: super::Runner
 #[derive(Default)]
-pub struct Running<'h>(Vec<Box<dyn Program + 'h>>);
+pub struct Running<'h> {
+    services: Vec<Box<dyn Program + 'h>>,
+    /// Those that askers at the control socket have started, with their jobs' numbers.
+    asked: Vec<(u32, Box<dyn Program + 'h>)>,
+    start: Option<Start<'h>>,
+}
+
+type Start<'h> = Box<dyn Fn(&[String]) -> Result<Box<dyn Program + 'h>, String> + 'h>;
 
 impl std::fmt::Debug for Running<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Running").field(&self.0.len()).finish()
+        f.debug_struct("Running").field("services", &self.services.len()).field("asked", &self.asked.len()).finish()
     }
 }
 
@@ -63,41 +84,69 @@ impl<'h> Running<'h> {
     ///
     /// # Errors
     /// The service that cannot be opened, and why.
-    pub fn open<L: Locks, P: Programs>(
+    pub fn open<L: Locks, P: Programs + 'h>(
         programs: &P,
         host: &'h Host<L>,
         services: &[ServiceConfig],
     ) -> Result<Running<'h>, (ServiceConfig, String)> {
         let own = services.iter().filter(|service| !service.kind.is_datagrams());
         let open = |service: &ServiceConfig| programs.open(host, *service).map_err(|why| (*service, why));
-        own.map(open).collect::<Result<Vec<_>, _>>().map(Running)
+        let services = own.map(open).collect::<Result<Vec<_>, _>>()?;
+        host.jobs().run_programs();
+        let programs = programs.clone();
+        let start: Start<'h> = Box::new(move |words| programs.start(host, words));
+        Ok(Running { services, asked: Vec::new(), start: Some(start) })
     }
 
     /// Gives each a turn; returns how much was done.
     pub fn turn<L: Locks>(&mut self, host: &Host<L>) -> usize {
-        let Running(programs) = self;
-        if programs.is_empty() {
+        self.take_wanted(host);
+        if self.services.is_empty() && self.asked.is_empty() {
             return 0;
         }
         let now = host.clock.now();
-        programs.iter_mut().map(|program| program.turn(now)).sum()
+        let asked = self.asked.iter_mut().map(|(_, program)| program);
+        let done = self.services.iter_mut().chain(asked).map(|program| program.turn(now)).sum();
+        self.asked.retain_mut(|(id, program)| {
+            let ended = program.ended().map(|result| result.map_or_else(End::Failed, |()| End::Done));
+            let is_over = ended.is_some();
+            let goes_on = host.jobs().report(*id, &program.take_output(), ended) && !is_over;
+            if !goes_on {
+                program.end();
+            }
+            goes_on
+        });
+        done
+    }
+
+    /// Starts what askers want.
+    fn take_wanted<L: Locks>(&mut self, host: &Host<L>) {
+        let Some(start) = &self.start else { return };
+        for Wanted { id, words } in host.jobs().take_wanted() {
+            match start(&words) {
+                Ok(program) => self.asked.push((id, program)),
+                Err(why) => drop(host.jobs().report(id, "", Some(End::Failed(why)))),
+            }
+        }
     }
 
     /// Returns how long the host may sleep for them, at most `idle`.
     pub fn patience(&self, now: impl FnOnce() -> Instant, idle: Duration) -> Duration {
-        let next = self.0.iter().filter_map(|program| program.next_timer()).min();
+        let asked = self.asked.iter().map(|(_, program)| program);
+        let next = self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min();
         next.map_or(idle, |next| next.since(now()).min(idle))
     }
 
     /// Passes their output to `notice`, line by line.
     pub fn tell(&mut self, notice: &mut dyn FnMut(&str)) {
-        for program in &mut self.0 {
+        for program in &mut self.services {
             program.take_output().lines().for_each(&mut *notice);
         }
     }
 
     /// Ends all of them.
     pub fn end(&mut self) {
-        self.0.iter_mut().for_each(|program| program.end());
+        let asked = self.asked.iter_mut().map(|(_, program)| program);
+        self.services.iter_mut().chain(asked).for_each(|program| program.end());
     }
 }

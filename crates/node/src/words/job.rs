@@ -10,10 +10,10 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 
-const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "read", "write", "end", "stop", "list"];
+const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "iperf3", "read", "write", "end", "stop", "list"];
 
 /// The grammar, for `help`.
-pub(super) const GRAMMAR: &str = "ping A [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute A [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp A PORT | udp A PORT | read ID | write ID HEX | end ID | stop ID | list";
+pub(super) const GRAMMAR: &str = "ping A [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute A [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp A PORT | udp A PORT | iperf3 A PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
 /// The sentence, for `help`.
 pub(super) const ABOUT: &str =
     "Work of this host for the asker: what 'linerate ping', 'traceroute', 'nc' and 'http' start.";
@@ -26,13 +26,18 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         Ok(parse::number("job", words.next("a job's number")?, 1, u32::MAX.into())? as u32)
     };
     let unknown = |id: u32| WordError::failed(format!("{id}: no such job; one that is not read ends after 30 s"));
-    let about = words.rest().join(" ");
+    let full = || WordError::failed(format!("{JOBS_MAX} jobs are open already"));
+    let all = words.rest().to_vec();
     let verb = words.next(&VERBS.join(", "))?;
     let work: Box<dyn Work<L>> = match verb {
         "ping" => Box::new(Ping::new(ping(ctl, &mut words)?)),
         "traceroute" => Box::new(Trace::new(trace(&mut words)?)),
         "tcp" => Box::new(Stream::new(end(&mut words)?, None)),
         "udp" => Box::new(Datagrams::new(end(&mut words)?)),
+        "iperf3" => {
+            let started = jobs.start_program(&all, now).map_err(WordError::failed)?;
+            return started.map(|id| format!("{id}\n")).ok_or_else(full);
+        }
         "read" => {
             let id = number(&mut words)?;
             words.end()?;
@@ -65,8 +70,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         other => return Err(WordError::unknown("word", other, VERBS.iter().copied())),
     };
     words.end()?;
-    let started = jobs.start(about, work, now);
-    started.map(|id| format!("{id}\n")).ok_or_else(|| WordError::failed(format!("{JOBS_MAX} jobs are open already")))
+    let started = jobs.start(all.join(" "), work, now);
+    started.map(|id| format!("{id}\n")).ok_or_else(full)
 }
 
 fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
