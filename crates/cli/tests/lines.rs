@@ -252,3 +252,42 @@ fn a_stamp_says_when_a_frame_leaves() {
     assert!(begun.elapsed().as_millis() >= 50, "{:?}", begun.elapsed());
     assert!(fed(&["put", "--at-once", "null:"], text.as_bytes()).status.success());
 }
+
+/// `grep` maps no file: one on tmpfs that is cut short while it is read ends where it ends then, with grep's exit code, and not
+/// by SIGBUS; no byte can change between its selection and its output.
+#[test]
+fn a_file_on_tmpfs_may_be_cut_short_while_grep_reads_it() {
+    let shm = Path::new("/dev/shm");
+    if !shm.is_dir() {
+        return println!("skipped: no /dev/shm");
+    }
+    let dir = Dir::under(shm, "cut");
+    let line = frames(1);
+    let lines = |bytes: &[u8]| bytes.len() / line.len();
+    for jobs in ["1", "2"] {
+        let path = dir.file("lines", &line.repeat(50_000));
+        let mut grep = linerate(&["grep", "-j", jobs, "^.", &path]);
+        let mut child = grep.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        // The pipe is full, and the program waits within the file.
+        let mut first = vec![0; line.len()];
+        std::io::Read::read_exact(&mut out, &mut first).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+        assert!(!maps.contains(&path), "-j {jobs}: {maps}");
+        let end = 45_000 * line.len() - 100;
+        fs::File::options().write(true).open(&path).unwrap().set_len(end as u64).unwrap();
+        let mut rest = Vec::new();
+        std::io::Read::read_to_end(&mut out, &mut rest).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "-j {jobs}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "-j {jobs}");
+        let all = [first, rest].concat();
+        assert_eq!(lines(&all), 44_999, "-j {jobs}");
+        let (whole, part) = all.split_at(44_999 * line.len());
+        assert!(whole.chunks(line.len()).all(|found| found == line), "-j {jobs}");
+        // The line that lost its end is one without a newline.
+        let part = part.strip_suffix(b"\n").unwrap_or(part);
+        assert_eq!(part, &line[..line.len() - 100], "-j {jobs}");
+    }
+}

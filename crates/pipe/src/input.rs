@@ -1,25 +1,22 @@
 //! Frames out of a stream of bytes.
 
 mod cut;
-mod in_place;
 mod json;
 mod records;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use cut::{Cut, Piece};
+pub use cut::Cut;
 pub(crate) use json::write as write_json;
 pub(crate) use text::decode_line;
 pub use text::{Tally, Told};
 
 use crate::grep::Front;
 use crate::{About, Format, Frames, Time};
-use in_place::InPlace;
 use port::pcap::{self, LINKTYPE_ETHERNET, PcapError, Record, Section};
 use records::Records;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use text::Text;
@@ -30,9 +27,6 @@ use wire::text::BadLine;
 /// Bytes asked of the stream at once: the most that a pipe holds by default is less, and what is read is still in the cache when it is
 /// worked on.
 pub const BLOCK: usize = 256 * 1024;
-
-/// Bytes decoded at once where they lie: a writer waits no longer than that.
-const AT_ONCE: usize = 4 * BLOCK;
 
 /// Why there is no reading on.
 #[derive(Debug, thiserror::Error)]
@@ -93,8 +87,6 @@ pub struct Input {
     strict: bool,
     /// Which lines of text are decoded at all.
     front: Option<Front>,
-    /// Of a file whose lines need not be copied to be decoded.
-    in_place: Option<InPlace>,
     tally: Tally,
     /// Streams that are read after this one.
     following: VecDeque<Stream>,
@@ -112,8 +104,6 @@ enum State {
     /// Nothing was read yet.
     Begin(Stream),
     Text(Text<Stream>),
-    /// And the stream, for what must be read after all.
-    InPlace(InPlace, Stream),
     Json(Text<Stream>),
     Records(Records<Stream>),
     Pcap(Box<Capture>),
@@ -128,26 +118,12 @@ impl Input {
             format: Format::Text,
             strict,
             front: None,
-            in_place: None,
             tally: Tally::default(),
             following: VecDeque::new(),
             asked: format,
             failed: None,
             origin: None,
         }
-    }
-
-    /// Lines of a regular file, or of what else `file` is; `from` reads it, and is asked where its bytes cannot be had without being copied.
-    ///
-    /// # Errors
-    /// What the file says, when asked where it stands.
-    pub fn of_file(
-        file: &File,
-        from: impl Read + Send + 'static,
-        format: Option<Format>,
-        strict: bool,
-    ) -> io::Result<Input> {
-        Ok(Input { in_place: InPlace::of(file)?, ..Input::new(from, format, strict) })
     }
 
     /// Reads `from` when what there is so far has ended: captures and records one after the other, each with
@@ -222,14 +198,7 @@ impl Input {
 
     /// Appends frames; `false` at the stream's end.
     fn read_some(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
-        if let State::InPlace(lines, _) = &mut self.state {
-            let (front, tally) = (self.front.as_ref(), &mut self.tally);
-            if !lines.lend(AT_ONCE, |lines| text::decode_selected(lines, front, frames, tally)) {
-                self.read_on()?;
-            }
-        }
         Ok(match &mut self.state {
-            State::InPlace(..) => true,
             State::Text(text) => {
                 let front = self.front.as_ref();
                 text.read(&mut self.tally, |bytes, tally| text::decode_selected(bytes, front, frames, tally))?
@@ -248,16 +217,6 @@ impl Input {
     pub fn read_lines(&mut self, block: &mut Vec<u8>) -> Result<bool, BadInput> {
         self.begin()?;
         block.clear();
-        let copy = |lines: &[u8]| {
-            block.extend_from_slice(lines);
-            lines.len()
-        };
-        if let State::InPlace(lines, _) = &mut self.state
-            && lines.lend(BLOCK, copy)
-        {
-            return Ok(true);
-        }
-        self.read_on()?;
         let State::Text(text) = &mut self.state else { return Ok(false) };
         // Who decodes these lines will count the long one.
         let Some(lines) = text.next_block(false, &mut 0)? else { return Ok(false) };
@@ -272,21 +231,8 @@ impl Input {
     /// As [`Input::read`].
     pub fn lend_lines(&mut self) -> Result<Option<&[u8]>, BadInput> {
         self.begin()?;
-        self.read_on()?;
         let State::Text(text) = &mut self.state else { return Ok(None) };
         text.next_block(true, &mut self.tally.bad)
-    }
-
-    /// From now on lines are read, not looked at where they lie.
-    fn read_on(&mut self) -> Result<(), BadInput> {
-        self.state = match std::mem::replace(&mut self.state, State::Over) {
-            State::InPlace(lines, from) => {
-                lines.leave()?;
-                State::Text(Text::new(Vec::new(), from))
-            }
-            other => other,
-        };
-        Ok(())
     }
 
     /// Is a bad line an error?
@@ -339,13 +285,7 @@ impl Input {
             }
         }
         (self.state, self.format) = match format {
-            Format::Text | Format::Plain | Format::Stamped => {
-                let state = match self.in_place.take() {
-                    Some(lines) => State::InPlace(lines, from),
-                    None => State::Text(Text::new(start, from)),
-                };
-                (state, Format::Text)
-            }
+            Format::Text | Format::Plain | Format::Stamped => (State::Text(Text::new(start, from)), Format::Text),
             Format::Jsonl => (State::Json(Text::new(start, from)), format),
             Format::Bin1 | Format::Bin2 => {
                 let records = Records::new(start, from, asked)?;

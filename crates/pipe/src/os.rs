@@ -1,11 +1,9 @@
-//! What the operating system is asked: the clock that all processes share, pipes, mounts, leases. The crate's room for unsafe code.
+//! What the operating system is asked: the clock that all processes share, pipes, mounts. The crate's room for unsafe code.
 #![allow(unsafe_code)] // clock_gettime(2), fcntl(2), vmsplice(2), mmap(2), mount(2), recvmsg(2) have no safe form in std
 
 mod fuse;
-mod lease;
 
 pub use fuse::{FUSE_TYPE, fuse_mount, fuse_unmount, user};
-pub use lease::{Lease, Leased};
 pub use port::os::stdout;
 
 use std::fs::File;

@@ -306,9 +306,6 @@ pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
         Some((first, others)) => (open(first)?, others),
         None => (stdin()?, &[][..]),
     };
-    if others.is_empty() {
-        return Ok(Input::of_file(&first.try_clone()?, Stoppable::new(first)?, format, strict)?);
-    }
     let mut all = Input::new(Stoppable::new(first)?, format, strict);
     for path in others {
         all.then(Stoppable::new(open(path)?)?);

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Fault, notice};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use pipe::grep::{Found, Grep, Judge, Lines, Matcher, Selection, Shown, Syntax, Terms, Wanted};
-use pipe::input::{Cut, Piece};
+use pipe::input::Cut;
 use pipe::run::RunError;
 use pipe::spread::{Turns, lock, spread};
 use pipe::stage::Chain;
@@ -254,7 +254,7 @@ fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf
         [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
         _ => None,
     };
-    let ran = if args.most() == u64::MAX && (jobs > 1 || cut.as_ref().is_some_and(Cut::is_in_place)) {
+    let ran = if args.most() == u64::MAX && jobs > 1 {
         beside_each_other(args, matcher, input, cut.as_ref(), &mut out, jobs)
     } else {
         one_by_one(args, matcher, input, &mut out)
@@ -309,25 +309,19 @@ fn beside_each_other(
     };
     let worker = || {
         |number: u64, (mut block, mut out): Searched| -> Result<Searched, RunError> {
-            let (piece, without) = match cut {
-                Some(cut) => cut.lend(number, &mut block)?,
-                None => (Piece::Read(&block), 0),
-            };
-            left_out.fetch_add(without, Relaxed);
+            if let Some(cut) = cut {
+                left_out.fetch_add(cut.read(number, &mut block)?, Relaxed);
+            }
             // Numbers of lines depend on all lines before.
             let first = match args.line_number {
                 false => 0,
                 true => {
-                    let here = pipe::grep::count_lines(&piece);
+                    let here = pipe::grep::count_lines(&block);
                     turns.in_turn(number, || before.fetch_add(here, Relaxed))
                 }
             };
-            let found = lines.search(&piece, first, u64::MAX, &mut out);
+            let found = lines.search(&block, first, u64::MAX, &mut out);
             selected.fetch_add(found.selected, Relaxed);
-            if matches!(piece, Piece::InPlace(..)) {
-                out.keep(&piece);
-            }
-            drop(piece);
             Ok((block, out))
         }
     };

@@ -56,20 +56,7 @@ impl Selection {
         to.write_all(&self.bytes)
     }
 
-    /// Copies what is to be written of `block`, which will not be there any more.
-    pub fn keep(&mut self, block: &[u8]) {
-        if self.ranges.is_empty() {
-            return;
-        }
-        let own = std::mem::take(&mut self.bytes);
-        self.bytes.reserve(self.ranges.iter().map(Range::len).sum::<usize>() + own.len());
-        for range in self.ranges.drain(..) {
-            self.bytes.extend_from_slice(block.get(range).unwrap_or_default());
-        }
-        self.bytes.extend(own);
-    }
-
-    /// The same in one piece.
+    /// Returns it in one piece; `block` is the one that was searched.
     pub fn to_vec(&self, block: &[u8]) -> Vec<u8> {
         let ranges = self.ranges.iter().flat_map(|range| block.get(range.clone()).unwrap_or_default());
         ranges.chain(&self.bytes).copied().collect()

@@ -1,11 +1,12 @@
 //! A regular file of lines in pieces, for several threads to read beside each other.
+//!
+//! Its bytes are copied by pread(2): a file that is cut short or written to meanwhile gives the bytes that it has when each
+//! piece is read, and ends where it ends then (docs/decisions/0027).
 
 use super::BLOCK;
 use super::text::in_bounds;
-use crate::os::{Lease, Leased};
 use std::fs::File;
 use std::io;
-use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use wire::text::MAX_READ;
@@ -15,35 +16,10 @@ use wire::text::MAX_READ;
 pub struct Cut {
     file: File,
     len: u64,
-    leased: Option<Leased>,
-    /// Bytes of a share.
-    share: u64,
 }
 
-/// Read: large enough that what two pieces both read does not matter, small enough for a second-level cache.
+/// Bytes of a share: large enough that what two pieces both read does not matter, small enough for a second-level cache.
 const SHARE: u64 = BLOCK as u64;
-/// Not read: the lease costs 2.4 us a piece, and a writer waits for as long as one takes, some 150 us.
-const LEASED_SHARE: u64 = 4 * SHARE;
-
-/// The lines of a piece.
-#[derive(Debug)]
-pub enum Piece<'a> {
-    /// Read.
-    Read(&'a [u8]),
-    /// Where they lie: to be let go of soon, since writers wait.
-    InPlace(Lease<'a>, Range<usize>),
-}
-
-impl Deref for Piece<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Piece::Read(lines) => lines,
-            Piece::InPlace(all, range) => all.get(range.clone()).unwrap_or_default(),
-        }
-    }
-}
 
 impl Cut {
     /// `None` for what is no regular file.
@@ -56,62 +32,29 @@ impl Cut {
         if !about.is_file() {
             return Ok(None);
         }
-        let leased = Leased::of(&file);
-        let share = if leased.is_some() { LEASED_SHARE } else { SHARE };
-        Ok(Some(Cut { file, len: about.len(), leased, share }))
-    }
-
-    /// Need its bytes not be copied to be looked at? Only as long as nobody writes to it.
-    pub fn is_in_place(&self) -> bool {
-        self.leased.is_some()
+        Ok(Some(Cut { file, len: about.len() }))
     }
 
     /// How many pieces it has, by the length that it had when it was opened.
     pub fn pieces(&self) -> u64 {
-        self.len.div_ceil(self.share)
+        self.len.div_ceil(SHARE)
     }
 
-    /// The lines of piece `number`, read into `buf` if they must be; and how many were left out because they are longer than any frame's.
+    /// Reads the lines of piece `number` into `into`, which is emptied first. Returns how many were left out because they
+    /// are longer than any frame's.
     ///
     /// # Errors
-    /// What reading says.
-    pub fn lend<'a>(&'a self, number: u64, buf: &'a mut Vec<u8>) -> io::Result<(Piece<'a>, u64)> {
-        if let Some(all) = self.leased.as_ref().and_then(Leased::lease)
-            && let Some(range) = self.lines_of(number, &all)
-            && in_bounds(all.get(range.clone()).unwrap_or_default()) == range.len()
-        {
-            return Ok((Piece::InPlace(all, range), 0));
-        }
-        let left_out = self.read(number, buf)? + leave_out(buf);
-        Ok((Piece::Read(buf), left_out))
+    /// pread(2)'s.
+    pub fn read(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
+        Ok(self.read_whole(number, into)? + leave_out(into))
     }
 
-    /// Where the lines of piece `number` stand in `all`. `None` where a line has no end, or comes to an end too late.
-    fn lines_of(&self, number: u64, all: &[u8]) -> Option<Range<usize>> {
-        let begin = usize::try_from(number.checked_mul(self.share)?).ok()?;
-        let end = begin.checked_add(usize::try_from(self.share).ok()?)?.min(all.len());
-        // The first line that begins at `at` or behind it.
-        let line = |at: usize| match at.checked_sub(1) {
-            None => Some(0),
-            Some(_) if at == all.len() => (all.last() == Some(&b'\n')).then_some(at),
-            Some(before) => {
-                let window = all.get(before..all.len().min(at + MAX_READ))?;
-                memchr::memchr(b'\n', window).map(|newline| at + newline)
-            }
-        };
-        Some(line(begin)?..line(end)?)
-    }
-
-    /// The lines of piece `number` into `into`, which is emptied first; says how many were left out because they are longer than any
-    /// frame's.
-    ///
-    /// # Errors
-    /// What reading says.
-    fn read(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
-        let begin = number * self.share;
+    /// [`Cut::read`] with all long lines but the last, which is not read to its end.
+    fn read_whole(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
+        let begin = number * SHARE;
         // The byte in front says whether a line begins here.
         let from = begin.saturating_sub(1);
-        let want = usize::try_from((begin + self.share).min(self.len).saturating_sub(from)).unwrap_or(0);
+        let want = usize::try_from((begin + SHARE).min(self.len).saturating_sub(from)).unwrap_or(0);
         into.resize(want, 0);
         let got = self.fill(into, 0, from)?;
         into.truncate(got);
@@ -188,10 +131,9 @@ mod tests {
     fn all(cut: &Cut) -> (Vec<u8>, u64) {
         let (mut all, mut buf, mut left_out) = (Vec::<u8>::new(), Vec::new(), 0);
         for number in 0..cut.pieces() {
-            let (piece, without) = cut.lend(number, &mut buf).unwrap();
-            assert!(piece.is_empty() || piece.ends_with(b"\n"));
-            all.extend(&*piece);
-            left_out += without;
+            left_out += cut.read(number, &mut buf).unwrap();
+            assert!(buf.is_empty() || buf.ends_with(b"\n"));
+            all.extend(&buf);
         }
         (all, left_out)
     }
@@ -210,15 +152,12 @@ mod tests {
                 }
                 text.extend(tail.as_bytes());
                 File::create(&path).unwrap().write_all(&text).unwrap();
-                let mut cut = Cut::of(&path).unwrap().unwrap();
+                let cut = Cut::of(&path).unwrap().unwrap();
                 let mut expected: Vec<u8> = text;
                 if !tail.is_empty() {
                     expected.push(b'\n');
                 }
                 let expected = if line - 1 > MAX_READ { (Vec::new(), 5) } else { (expected, 0) };
-                assert!(all(&cut) == expected, "{line} {}", cut.is_in_place());
-                // Read in shares of this size, as when a writer came in between.
-                cut.leased = None;
                 assert!(all(&cut) == expected, "{line}");
             }
             std::fs::remove_file(&path).unwrap();
@@ -226,18 +165,27 @@ mod tests {
         assert!(Cut::of(Path::new("/dev/null")).unwrap().is_none());
     }
 
+    /// A file that is cut short ends where it ends when the piece is read; one that grew is read to its old length.
     #[test]
-    fn a_file_in_memory_is_not_copied_unless_somebody_writes_to_it() {
-        let path = Path::new("/dev/shm").join(format!("linerate-cut-in-place-{}", std::process::id()));
-        if let Err(why) = std::fs::write(&path, "0011\n0022\n") {
-            return println!("skipped: /dev/shm: {why}");
-        }
-        let mut buf = Vec::new();
+    fn a_file_that_changes_length_ends_at_its_end() {
+        let path = std::env::temp_dir().join(format!("linerate-cut-short-{}", std::process::id()));
+        let text = b"0011\n".repeat(BLOCK);
+        std::fs::write(&path, &text).unwrap();
         let cut = Cut::of(&path).unwrap().unwrap();
-        assert!(matches!(cut.lend(0, &mut buf).unwrap().0, Piece::InPlace(..)));
         let writer = File::options().write(true).open(&path).unwrap();
-        assert!(matches!(cut.lend(0, &mut buf).unwrap().0, Piece::Read(b"0011\n0022\n")));
-        drop(writer);
+        let mut buf = Vec::new();
+        assert_eq!((cut.pieces(), cut.read(4, &mut buf).unwrap()), (5, 0));
+        writer.set_len(BLOCK as u64 + 2).unwrap();
+        let (lines, left_out) = all(&cut);
+        assert_eq!(left_out, 0);
+        // The line that lost its end is one without a newline.
+        let mut expected = text[..BLOCK + 2].to_vec();
+        expected.push(b'\n');
+        assert!(lines == expected, "{} {}", lines.len(), expected.len());
+        writer.set_len(0).unwrap();
+        assert_eq!(all(&cut), (Vec::new(), 0));
+        std::fs::write(&path, text.repeat(2)).unwrap();
+        assert_eq!(all(&cut), (text, 0));
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::output::Encoder;
 use proptest::prelude::*;
-use wire::text::{MAX_READ, Stamp};
+use std::fs::File;
+use wire::text::Stamp;
 
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n";
 
@@ -17,23 +18,19 @@ impl Read for Pieces {
     }
 }
 
-/// Frames of an input until its end, with what was counted.
-fn drained(mut input: Input, each: &mut impl FnMut()) -> Result<Read1, BadInput> {
+/// Frames of a stream until its end, with what was counted.
+fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
+    let mut input = Input::new(Pieces(bytes.to_vec(), piece), asked, strict);
     let (mut frames, mut got) = (Frames::new(), Vec::new());
     while input.read(&mut frames)? {
         got.extend(frames.iter().map(|(bytes, time)| (bytes.to_vec(), time)));
         frames.clear();
-        each();
     }
     let format = input.format()?;
     Ok((got, input.tally().clone(), format))
 }
 
 type Read1 = (Vec<(Vec<u8>, Time)>, Tally, Format);
-
-fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
-    drained(Input::new(Pieces(bytes.to_vec(), piece), asked, strict), &mut || ())
-}
 
 fn written(frames: &[(Vec<u8>, Time)], format: Format) -> Vec<u8> {
     let mut batch = Frames::new();
@@ -88,55 +85,29 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
     assert!(most <= BLOCK + wire::text::MAX_READ + 2);
 }
 
-/// A file in memory is decoded where it lies, for as long as nobody writes to it and its lines are ones.
+/// A file on tmpfs that is cut short, and written to, while it is read ends at its new end, with the bytes that it has then.
 #[test]
-fn a_file_in_memory_gives_what_a_stream_gives() {
-    let path = std::path::Path::new("/dev/shm").join(format!("linerate-in-place-{}", std::process::id()));
-    let long = "0".repeat(MAX_READ + 10);
-    let many = LINE.repeat(100_000);
-    for text in [
-        many.clone(),
-        format!("{LINE}zz\n\n{many}00 11\n{}", LINE.trim_end()),
-        format!("{many}{long}\n{many}"),
-        format!("{long}{long}{long}"),
-        LINE.to_owned(),
-        String::new(),
-    ] {
-        if let Err(why) = std::fs::write(&path, &text) {
-            return println!("skipped: /dev/shm: {why}");
-        }
-        let expected = all(text.as_bytes(), BLOCK, None, false).unwrap();
-        let file = || File::open(&path).unwrap();
-        let input = |file: File| Input::of_file(&file.try_clone().unwrap(), file, None, false).unwrap();
-        assert!(drained(input(file()), &mut || ()).unwrap() == expected);
-        // That it was not read after all.
-        let mut first = input(file());
-        assert_eq!(first.format().unwrap(), Format::Text);
-        assert_eq!(matches!(first.state, State::InPlace(..)), !text.is_empty());
-        drop(first);
-        // From the second line on.
-        let mut behind = file();
-        io::copy(&mut (&mut behind).take(LINE.len() as u64), &mut io::sink()).unwrap();
-        let rest = text.get(LINE.len()..).unwrap_or_default();
-        assert!(drained(input(behind), &mut || ()).unwrap() == all(rest.as_bytes(), BLOCK, None, false).unwrap());
-        // A writer comes, and stays.
-        let mut writer = None;
-        let mut came = || writer = writer.take().or_else(|| File::options().append(true).open(&path).ok());
-        assert!(drained(input(file()), &mut came).unwrap() == expected);
-        // Pieces for several threads.
-        let (mut whole, mut block, mut tally, mut input) = (Frames::new(), Vec::new(), Tally::default(), input(file()));
-        let mut frames = Vec::new();
-        while input.read_lines(&mut block).unwrap() {
-            let mut read = Tally::default();
-            read.decode(&block, None, &mut whole);
-            tally.append(&read);
-            frames.extend(whole.iter().map(|(bytes, time)| (bytes.to_vec(), time)));
-            whole.clear();
-        }
-        tally.good = expected.1.good; // of another batch
-        let lens = (frames.len(), expected.0.len(), &tally, &expected.1, text.len());
-        assert!(frames == expected.0 && tally == expected.1, "{lens:?}");
+fn a_file_that_is_cut_short_while_it_is_read_ends_there() {
+    let path = std::path::Path::new("/dev/shm").join(format!("linerate-cut-{}", std::process::id()));
+    if let Err(why) = std::fs::write(&path, LINE.repeat(100_000)) {
+        return println!("skipped: /dev/shm: {why}");
     }
+    let writer = File::options().write(true).open(&path).unwrap();
+    let mut input = Input::new(File::open(&path).unwrap(), None, false);
+    let (mut block, mut lines) = (Vec::new(), 0);
+    assert!(input.read_lines(&mut block).unwrap());
+    lines += block.len() / LINE.len();
+    // One more line than was read, and a part of one.
+    let read = block.len().next_multiple_of(BLOCK.max(LINE.len()));
+    let end = (read / LINE.len() + 2) * LINE.len() + 5;
+    writer.set_len(end as u64).unwrap();
+    let mut rest = Vec::new();
+    while input.read_lines(&mut block).unwrap() {
+        rest.extend_from_slice(&block);
+    }
+    lines += rest.len() / LINE.len();
+    assert_eq!(lines, end / LINE.len());
+    assert_eq!(rest.get(rest.len() - 6..), Some(format!("{}\n", &LINE[..5]).as_bytes()));
     std::fs::remove_file(&path).unwrap();
 }
 
