@@ -144,8 +144,19 @@ impl Tcb {
         {
             return Duration::ZERO;
         }
-        let quarter = self.rtt.min().unwrap_or_default() / 4;
-        (quarter * u32::from(rack.mult)).min(self.rtt.srtt().unwrap_or_default())
+        let (min, srtt) = (self.rtt.min().unwrap_or_default(), self.rtt.srtt().unwrap_or_default());
+        (min / 4 + srtt / 4 * u32::from(rack.mult - 1)).min(srtt)
+    }
+
+    /// The time after which what was passed over is lost: a round trip and the reordering window.
+    ///
+    /// RFC 8985 takes the round trip of the latest-sent segment that was delivered, and widens the window by quarters of the least.
+    /// Where segments overtake, both are those of segments that overtook, and may be next to nothing. Once D-SACKs show that this was
+    /// too short, both follow the smoothed round trip, which bounds the window in the RFC as well.
+    fn loss_wait(&self) -> Duration {
+        let rtt = self.rack.rtt();
+        let rtt = if self.rack.mult > 1 { rtt.max(self.rtt.srtt().unwrap_or_default()) } else { rtt };
+        rtt + self.reorder_window()
     }
 
     /// RFC 8985 6.2 step 5; sets the reordering timer when something has to be waited for. Bytes found lost.
@@ -156,7 +167,7 @@ impl Tcb {
         if !self.config.rack && self.recovery.ca < Ca::Recovery && self.board.sacked().segments < DUPTHRESH {
             return 0;
         }
-        let wait = self.rack.rtt() + self.reorder_window();
+        let wait = self.loss_wait();
         let resent = self.board.retrans().segments;
         // What an undo spared is waited for longer: the path showed that the time before was too short.
         let spared_wait = wait.max(self.rtt.srtt().unwrap_or_default() + self.reorder_window());
@@ -175,7 +186,7 @@ impl Tcb {
 
     /// The time after which something unacknowledged counts as lost when the timeout comes (RFC 8985 6.3).
     pub(crate) fn lost_if_sent_before(&self, now: Instant) -> Instant {
-        let wait = (self.rack.rtt() + self.reorder_window()).as_nanos();
+        let wait = self.loss_wait().as_nanos();
         let wait = u64::try_from(wait).unwrap_or(u64::MAX);
         if self.config.rack && self.sack { Instant::from_nanos(now.nanos().saturating_sub(wait)) } else { now }
     }
