@@ -58,6 +58,8 @@ pub enum RouteError {
     Full(FibFull),
     /// More different next hops, or sets of paths, than can be numbered.
     TooManyNextHops,
+    /// An address with a prefix longer than 32 bits.
+    BadPrefix,
     /// None, more than [`PATHS_MAX`], or one that leads neither to a gateway nor to a link.
     BadPaths,
 }

@@ -439,8 +439,11 @@ impl<L: Locks> Stack<L> {
     /// Adds an address with its routes, and announces it (RFC 5227 2.3).
     ///
     /// # Errors
-    /// [`RouteError`] when the FIB is full. An unknown iface changes nothing.
+    /// [`RouteError`] when the FIB is full, or the prefix has more than 32 bits. An unknown iface changes nothing.
     pub fn add_addr(&self, cx: Cx, id: IfaceId, addr: IfaceAddr) -> Result<(), RouteError> {
+        if addr.len > 32 {
+            return Err(RouteError::BadPrefix);
+        }
         let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
         {
             let mut routes = self.routes.lock(cx);

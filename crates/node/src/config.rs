@@ -4,6 +4,7 @@
 //! `[[host]]` tables ([`read_network`]: of `[[switch]]` tables as well), [`HostConfig::set`] one `key=value` from the command line; both end in the same structures and the
 //! same [`ConfigError`]s, which say where, what, and the nearest word.
 
+mod check;
 mod file;
 pub mod keys;
 mod services;

@@ -151,6 +151,14 @@ pub enum AddPortError {
     /// There are as many ifaces as a stack can have.
     #[error("no more ifaces: a host has at most {}", inet::iface::IFACES_MAX)]
     TooMany,
+    /// A value that no iface can have, or one that has no effect.
+    #[error("{iface}: {why}")]
+    Config {
+        /// The iface.
+        iface: String,
+        /// Why.
+        why: String,
+    },
     /// A configured address did not fit.
     #[error("{iface}: {why}")]
     Address {
@@ -159,6 +167,17 @@ pub enum AddPortError {
         /// Why.
         why: String,
     },
+}
+
+/// Why a host was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum NewHostError {
+    /// An unknown knob, a value outside its range, or what would have no effect.
+    #[error("{0}")]
+    Config(String),
+    /// Its pool.
+    #[error(transparent)]
+    Pool(#[from] buf::PoolError),
 }
 
 /// What one round of a host did.
@@ -225,11 +244,17 @@ fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
 }
 
 impl<L: Locks> Host<L> {
-    /// A host with its pool and loopback, without ports.
+    /// A host with its pool and loopback, without ports: ifaces, routes, neighbors and services are for [`crate::build`].
     ///
     /// # Errors
-    /// Those of [`Pool::new`].
-    pub fn new(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
+    /// [`NewHostError`]: those of [`Pool::new`], an unknown knob, a value outside its range, and what is for `build`.
+    pub fn new(config: &HostConfig, clock: Clock) -> Result<Host<L>, NewHostError> {
+        config.check_bare().map_err(NewHostError::Config)?;
+        Ok(Host::of_checked(config, clock)?)
+    }
+
+    /// [`Host::new`] with a configuration that was checked.
+    pub(crate) fn of_checked(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
         let pool_config = config.pool_config::<L>();
         let pool = Pool::new(&pool_config)?;
         let cx = Cx::enter(config.context, clock.now());
@@ -237,7 +262,7 @@ impl<L: Locks> Host<L> {
         reassembly.large.locks = pool_config.locks;
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
-            // Names and ranges were checked when the configuration was read.
+            // Names and ranges were checked.
             crate::words::apply_knob(&stack.knobs, name, *value);
         }
         if crate::ledgers::keeping() {
@@ -381,6 +406,8 @@ impl<L: Locks> Host<L> {
         config: &IfaceConfig,
         pool: Pool,
     ) -> Result<IfaceId, AddPortError> {
+        let refused = |why| AddPortError::Config { iface: name.to_string(), why };
+        config.check_on_port().map_err(refused)?;
         let cx = self.cx();
         let caps = port.caps;
         let tso = caps.tso_max > 0;

@@ -28,5 +28,5 @@ pub mod topology;
 mod tunnel;
 pub mod words;
 
-pub use host::{AddPortError, Host, PortInfo, Step};
+pub use host::{AddPortError, Host, NewHostError, PortInfo, Step};
 pub use run::{build, up};

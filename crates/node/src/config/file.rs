@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::{L4Port, Mac};
 
-/// Hosts of one file, and switches: each has a thread, and a process has 64 that can be inside stacks.
+/// Hosts of one file, and stacks of them: each has a thread.
 pub const HOSTS_MAX: usize = 48;
 /// Bytes of a file.
 const FILE_MAX: u64 = 4 << 20;

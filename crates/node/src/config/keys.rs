@@ -1,11 +1,11 @@
 //! The vocabulary: every key of a host, an iface, a route, a neighbor, a service, declared once for file and flags.
 
-use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile};
+use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
 use crate::{isr, words};
 use inet::iface::IfaceAddr;
-use lock::How;
 use port::spec::Spec;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use wire::L4Port;
 
@@ -84,6 +84,10 @@ fn number<T: TryFrom<i64>>(item: &Item, min: i64, max: i64) -> Result<T, String>
     n.ok_or_else(|| format!("expected a number from {min} to {max}"))
 }
 
+fn within<T: TryFrom<i64>>(item: &Item, range: &RangeInclusive<i64>) -> Result<T, String> {
+    number(item, *range.start(), *range.end())
+}
+
 fn switch(item: &Item) -> Result<bool, String> {
     match item {
         Item::Bool(on) => Ok(*on),
@@ -121,7 +125,9 @@ pub const HOST: &[Key<HostConfig>] = &[
         "Stacks that it is made of, a thread each: every flow is one's; 1 or more, with locks = 'up'.",
         |c, v| put(&mut c.stacks, number(v, 1, isr::WORKSTREAMS_MAX as i64)),
     ),
-    key("threads", "Threads that enter it; more than one needs locks.", |c, v| put(&mut c.threads, number(v, 1, 32))),
+    key("threads", "Threads that enter it; more than one needs locks.", |c, v| {
+        put(&mut c.threads, within(v, &check::THREADS))
+    }),
     key("core", "The core its thread is pinned to.", |c, v| put(&mut c.core, number(v, 0, 1023).map(Some))),
     key(
         "context",
@@ -131,7 +137,7 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("clock", "How time is read: timespec, timespec-tsc, ns or tsc.", |c, v| {
         put(&mut c.clock, text(v, "timespec, timespec-tsc, ns or tsc"))
     }),
-    key("burst", "Frames taken from a port at a time, 1 to 256.", |c, v| put(&mut c.burst, number(v, 1, 256))),
+    key("burst", "Frames taken from a port at a time, 1 to 256.", |c, v| put(&mut c.burst, within(v, &check::BURST))),
     key("seed", "Seed of all secrets, for runs that must repeat.", |c, v| {
         put(&mut c.seed, number(v, 0, i64::MAX).map(Some))
     }),
@@ -150,8 +156,8 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("pool.kind", "How free buffers are kept: stack, freelist, zone or malloc.", |c, v| {
         put(&mut c.pool_kind, text(v, "stack, freelist, zone or malloc"))
     }),
-    key("pool.buffers", "Buffers in the pool.", |c, v| put(&mut c.pool_buffers, number(v, 16, 1 << 22))),
-    key("pool.data", "Bytes of packet a buffer can hold.", |c, v| put(&mut c.pool_data, number(v, 256, 65_536))),
+    key("pool.buffers", "Buffers in the pool.", |c, v| put(&mut c.pool_buffers, within(v, &check::POOL_BUFFERS))),
+    key("pool.data", "Bytes of packet a buffer can hold.", |c, v| put(&mut c.pool_data, within(v, &check::POOL_DATA))),
     key("pool.pages", "Pages under the pool: 4k, 2m or 1g.", |c, v| put(&mut c.pool_pages, text(v, "4k, 2m or 1g"))),
     key(
         "pool.stride",
@@ -181,7 +187,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         put(&mut c.addresses, items.iter().filter(|item| !six(item)).map(address).collect())
     }),
     key("mtu", "Its MTU in bytes; the device's if not given, or 1500 where there is none.", |c, v| {
-        put(&mut c.mtu, number(v, 68, 65_535).map(Some))
+        put(&mut c.mtu, within(v, &check::MTU).map(Some))
     }),
     key("ip4csum", "Leave IPv4 header checksums to the port.", |c, v| put(&mut c.ip4csum, switch(v))),
     key("udp4csum", "Leave UDP checksums to the port.", |c, v| put(&mut c.udp4csum, switch(v).map(Some))),
@@ -357,60 +363,6 @@ impl HostConfig {
             iface.addresses6.push(address6(&item).map_err(|why| format!("{value}: {why}"))?);
         } else {
             iface.addresses.push(address(&item).map_err(|why| format!("{value}: {why}"))?);
-        }
-        Ok(())
-    }
-
-    /// Checks what no single key can see.
-    ///
-    /// # Errors
-    /// A sentence.
-    pub fn check(&self) -> Result<(), String> {
-        if self.threads > 1 && self.locks == "up" {
-            let name = &self.name;
-            let threads = self.threads;
-            return Err(format!(
-                "host {name}: locks = 'up' is for one thread and threads = {threads}: choose locks = 'light' or \
-                 threads = 1"
-            ));
-        }
-        if self.locks == "up" && self.context != How::Register {
-            let (name, context) = (&self.name, self.context);
-            return Err(format!(
-                "host {name}: context = '{context}' has no effect with locks = 'up', where nothing depends on the running \
-                 thread: remove it, or choose locks = 'light' or 'heavy'"
-            ));
-        }
-        isr::check(self, self.locks != "up").map_err(|why| format!("host {}: {why}", self.name))?;
-        let mut names: Vec<String> = vec!["lo0".to_string()];
-        for iface in &self.ifaces {
-            if iface.port.is_empty() == iface.tunnel.is_none() {
-                return Err(match iface.tunnel {
-                    None => format!("host {}: an iface has no port", self.name),
-                    Some(_) => format!("host {}: an iface has a port and is a tunnel: which?", self.name),
-                });
-            }
-            if iface.tunnel.is_some() && iface.name.is_none() {
-                return Err(format!("host {}: a tunnel has no name, such as gif0", self.name));
-            }
-            let name = match &iface.name {
-                Some(name) => name.clone(),
-                None => Spec::parse(&iface.port).map_err(|why| why.to_string())?.name,
-            };
-            if names.contains(&name) {
-                return Err(format!("host {}: there are two ifaces called '{name}'", self.name));
-            }
-            names.push(name);
-        }
-        let devs = self.routes.iter().map(|route| &route.dev).chain(self.neighbors.iter().map(|n| &n.dev));
-        if let Some(dev) = devs.flatten().find(|dev| !names.contains(dev)) {
-            let what = words::WordError::unknown("iface", dev, names.iter().map(String::as_str));
-            return Err(format!("host {}: {what}", self.name));
-        }
-        for (i, service) in self.services.iter().enumerate() {
-            if self.services.iter().take(i).any(|other| other.port == service.port) {
-                return Err(format!("host {}: two services on port {}", self.name, service.port.0));
-            }
         }
         Ok(())
     }

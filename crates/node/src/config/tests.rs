@@ -241,3 +241,60 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
         assert!(routes.iter().any(|route| route == prefix), "{prefix} not in {routes:?}");
     }
 }
+
+/// What can be written and would have no effect, or cannot be, is an error in a file.
+#[test]
+fn what_has_no_effect_is_an_error() {
+    for (body, says) in [
+        ("[[host.iface]]\nport = 'null:x'\naddresses = ['10.0.0.1/33']\n", "a number from 0 to 32"),
+        ("[[host.iface]]\nport = 'null:x'\nmtu = 0\n", "expected a number from 68 to 65535"),
+        ("[[host.iface]]\nport = 'null:x'\nlocal = '10.0.0.1'\n", "host0: x: 'local' is a tunnel's"),
+        ("[[host.iface]]\nport = 'null:x'\nvni = 7\n", "'vni' is a tunnel's"),
+        ("[[host.iface]]\nport = 'null:x'\npeer = '10.0.0.2'\n", "'peer' is a tunnel's"),
+        ("[[host.iface]]\nname = 'g'\ntunnel = 'gif'\nkey = 7\n", "'key' has no effect on a tunnel of this kind"),
+        ("[[host.iface]]\nname = 'g'\ntunnel = 'gre'\ndstport = 7\n", "'dstport' has no effect"),
+        ("[[host.iface]]\nname = 'g'\ntunnel = 'gif'\ntso4 = false\n", "'tso4' has no effect"),
+        ("[[host.iface]]\nname = 'g'\ntunnel = 'gif'\nmac = '02:00:00:00:00:01'\n", "'mac' has no effect"),
+        ("[[host.iface]]\nname = 'g'\ntunnel = 'vxlan'\npeer = '10.0.0.2'\n", "'peer' has no effect"),
+        ("isr = { looks = 7 }\n", "isr.maxqlimit and isr.looks have no effect with isr.workstreams = 0"),
+    ] {
+        assert!(fault(&format!("[[host]]\n{body}")).contains(says), "{}", fault(&format!("[[host]]\n{body}")));
+    }
+}
+
+/// A program can write what a file cannot: it is refused where a host or an iface is made of it.
+#[test]
+fn the_library_refuses_what_a_file_cannot_say() {
+    let clock = || clock::Clock::sim(&clock::SimClock::new());
+    let sysctl = |name: &str, value| HostConfig { sysctl: [(name.to_string(), value)].into(), ..HostConfig::default() };
+    let iface = || IfaceConfig::on("null:x");
+    let of = |ifaces: Vec<IfaceConfig>| HostConfig { ifaces, ..HostConfig::default() };
+    let len = |len| vec![IfaceAddr { addr: [10, 0, 0, 1].into(), len }];
+    for (config, says) in [
+        (sysctl("net.inet.ip.fowarding", 1), "net.inet.ip.forwarding"),
+        (sysctl("net.inet.ip.ttl", 256), "a number from 1 to 255"),
+        (HostConfig { burst: 0, ..HostConfig::default() }, "burst = 0: expected a number from 1 to 256"),
+        (HostConfig { pool_buffers: 0, ..HostConfig::default() }, "pool.buffers = 0"),
+        (HostConfig { locks: "none".to_string(), ..HostConfig::default() }, "expected up, light or heavy"),
+        (of(vec![IfaceConfig { addresses: len(33), ..iface() }]), "10.0.0.1/33"),
+        (of(vec![IfaceConfig { mtu: Some(0), ..iface() }]), "mtu = 0: expected a number from 68 to 65535"),
+        (of(vec![IfaceConfig { peer: Some([10, 0, 0, 2].into()), ..iface() }]), "'peer' is a tunnel's"),
+    ] {
+        let why = crate::build::<lock::Up>(&config, &port::Pairs::new(), clock()).unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
+        let bare = crate::Host::<lock::Up>::new(&config, clock()).unwrap_err().to_string();
+        assert!(bare.contains(if config.ifaces.is_empty() { says } else { "ifaces have no effect" }), "{bare}");
+    }
+    let host = crate::Host::<lock::Up>::new(&HostConfig::default(), clock()).unwrap();
+    for (config, says) in [
+        (IfaceConfig { addresses: len(33), ..iface() }, "10.0.0.1/33"),
+        (IfaceConfig { mtu: Some(0), ..iface() }, "mtu = 0"),
+        (IfaceConfig { peer: Some([10, 0, 0, 2].into()), ..iface() }, "'peer' is a tunnel's"),
+    ] {
+        let why = host.add_port(&config, &port::Pairs::new()).unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
+    }
+    assert_eq!(host.ports().len(), 0);
+    let lo = inet::iface::LOOPBACK;
+    assert!(host.stack.add_addr(host.cx(), lo, len(33)[0]).is_err());
+}

@@ -113,7 +113,7 @@ fn build_with<L: Locks>(
 ) -> Result<Host<L>, BuildError> {
     config.check().map_err(BuildError::Config)?;
     let name = || config.name.clone();
-    let mut host = Host::<L>::new(config, clock).map_err(|why| BuildError::Pool { host: name(), why })?;
+    let mut host = Host::<L>::of_checked(config, clock).map_err(|why| BuildError::Pool { host: name(), why })?;
     host.set_topology(Arc::new(Topology::of(std::slice::from_ref(config))));
     host.set_isr(config).map_err(|why| BuildError::Isr { host: name(), why })?;
     for (at, iface) in config.ifaces.iter().enumerate() {

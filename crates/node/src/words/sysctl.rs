@@ -208,6 +208,18 @@ pub(crate) fn in_range(info: &KnobInfo, text: &str) -> Result<i64, WordError> {
     number.ok_or_else(|| WordError::bad(name, text, format!("a number from {min} to {max}")))
 }
 
+/// Checks a value that [`check`] would return for the knob called `name`: of a configuration that no words were read for.
+pub(crate) fn check_number(name: &str, value: i64) -> Result<(), WordError> {
+    if name == ALGORITHM {
+        let known = usize::try_from(value).is_ok_and(|at| at < ALGORITHMS.len());
+        return known.then_some(()).ok_or_else(|| WordError::bad(name, &value.to_string(), ALGORITHMS.join(" or ")));
+    }
+    if isr::names().any(|known| known == name) {
+        return Ok(()); // netisr is made of them, and refuses what it cannot be
+    }
+    check(name, &value.to_string()).map(drop)
+}
+
 /// Sets a knob that [`check`] has let through.
 pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
     let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };

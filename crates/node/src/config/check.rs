@@ -1,0 +1,213 @@
+//! What no single key can see, and what a configuration that was made by a program may have: values outside their ranges, and
+//! keys that would have no effect.
+
+use super::{HostConfig, IfaceConfig, IsrConfig};
+use crate::{isr, words};
+use inet::tunnel::Kind;
+use lock::How;
+use port::spec::Spec;
+use std::ops::RangeInclusive;
+
+/// MTUs of an iface: RFC 791 3.2 has 68 as the least.
+pub(super) const MTU: RangeInclusive<i64> = 68..=65_535;
+/// Frames taken from a port at a time.
+pub(super) const BURST: RangeInclusive<i64> = 1..=buf::BURST_MAX as i64;
+/// Threads that enter a host.
+pub(super) const THREADS: RangeInclusive<i64> = 1..=32;
+/// Buffers of a pool.
+pub(super) const POOL_BUFFERS: RangeInclusive<i64> = 16..=1 << 22;
+/// Bytes of packet in a buffer.
+pub(super) const POOL_DATA: RangeInclusive<i64> = 256..=65_536;
+
+/// Checks a number against the range of its key.
+fn within(name: &str, value: usize, range: &RangeInclusive<i64>) -> Result<(), String> {
+    let good = i64::try_from(value).is_ok_and(|value| range.contains(&value));
+    good.then_some(())
+        .ok_or_else(|| format!("{name} = {value}: expected a number from {} to {}", range.start(), range.end()))
+}
+
+impl IfaceConfig {
+    /// Checks the values that any iface has: MTU and addresses.
+    fn check_values(&self) -> Result<(), String> {
+        if let Some(mtu) = self.mtu {
+            within("mtu", mtu.into(), &MTU)?;
+        }
+        for at in &self.addresses {
+            let word = format!("{}/{}", at.addr, at.len);
+            words::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+        }
+        for at in &self.addresses6 {
+            let word = format!("{}/{}", at.addr, at.len);
+            words::six::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// Checks an iface on a port.
+    ///
+    /// # Errors
+    /// A sentence: the value, or a tunnel's key, which would have no effect.
+    pub(crate) fn check_on_port(&self) -> Result<(), String> {
+        self.check_values()?;
+        let set = self.tunnel_keys();
+        match set.first() {
+            None => Ok(()),
+            Some(key) => Err(format!("'{key}' is a tunnel's: it has no effect on an iface with a port")),
+        }
+    }
+
+    /// The keys of tunnels that are set.
+    fn tunnel_keys(&self) -> Vec<&'static str> {
+        let (ends, none) = (&self.ends, inet::tunnel::Config::default());
+        let keys = [
+            (self.tunnel.is_some(), "tunnel"),
+            (ends.local != none.local, "local"),
+            (ends.remote != none.remote, "remote"),
+            (ends.key != none.key, "key"),
+            (ends.checksum != none.checksum, "checksum"),
+            (ends.sequence != none.sequence, "sequence"),
+            (ends.vni != none.vni, "vni"),
+            (ends.l4port != none.l4port, "dstport"),
+            (ends.ttl != none.ttl, "ttl"),
+            (self.peer.is_some(), "peer"),
+        ];
+        keys.into_iter().filter(|(set, _)| *set).map(|(_, key)| key).collect()
+    }
+
+    /// Checks a tunnel: keys of other kinds and of ports have no effect.
+    fn check_tunnel(&self, kind: Kind) -> Result<(), String> {
+        self.check_values()?;
+        let set = self.tunnel_keys();
+        let of = |key: &str| match key {
+            "key" | "checksum" | "sequence" => kind == Kind::Gre,
+            "vni" | "dstport" => kind == Kind::Vxlan,
+            "peer" => !kind.is_ethernet(),
+            _ => true,
+        };
+        if let Some(key) = set.into_iter().find(|key| !of(key)) {
+            return Err(format!("'{key}' has no effect on a tunnel of this kind"));
+        }
+        let ports = [
+            (self.ip4csum, "ip4csum"),
+            (self.udp4csum.is_some(), "udp4csum"),
+            (self.tso4.is_some(), "tso4"),
+            (self.rxcsum.is_some(), "rxcsum"),
+            (self.mac.is_some() && !kind.is_ethernet(), "mac"),
+        ];
+        match ports.into_iter().find(|(set, _)| *set) {
+            None => Ok(()),
+            Some((_, key)) => Err(format!("'{key}' has no effect on a tunnel of this kind: it has no port")),
+        }
+    }
+}
+
+impl HostConfig {
+    /// Checks the host's own values, and its knobs.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn check_own(&self) -> Result<(), String> {
+        let own = || {
+            if !matches!(self.locks.as_str(), "up" | "light" | "heavy") {
+                return Err(format!("locks = '{}': expected up, light or heavy", self.locks));
+            }
+            within("burst", self.burst, &BURST)?;
+            within("threads", self.threads, &THREADS)?;
+            within("stacks", self.stacks, &(1..=isr::WORKSTREAMS_MAX as i64))?;
+            within("pool.buffers", self.pool_buffers, &POOL_BUFFERS)?;
+            within("pool.data", self.pool_data, &POOL_DATA)?;
+            for (name, value) in &self.sysctl {
+                words::check_knob_number(name, *value).map_err(|why| why.to_string())?;
+            }
+            Ok(())
+        };
+        own().map_err(|why| format!("host {}: {why}", self.name))
+    }
+
+    /// Checks that nothing is configured which needs [`crate::build`].
+    pub(crate) fn check_bare(&self) -> Result<(), String> {
+        self.check_own()?;
+        let parts = [
+            (!self.ifaces.is_empty(), "ifaces"),
+            (!self.routes.is_empty(), "routes"),
+            (!self.neighbors.is_empty(), "neighbors"),
+            (!self.services.is_empty(), "services"),
+            (self.stacks > 1, "stacks"),
+        ];
+        match parts.into_iter().find(|(set, _)| *set) {
+            None => Ok(()),
+            Some((_, part)) => Err(format!("host {}: its {part} have no effect here: use node::build", self.name)),
+        }
+    }
+
+    /// Checks what no single key can see.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_own()?;
+        if self.threads > 1 && self.locks == "up" {
+            let name = &self.name;
+            let threads = self.threads;
+            return Err(format!(
+                "host {name}: locks = 'up' is for one thread and threads = {threads}: choose locks = 'light' or \
+                 threads = 1"
+            ));
+        }
+        if self.locks == "up" && self.context != How::Register {
+            let (name, context) = (&self.name, self.context);
+            return Err(format!(
+                "host {name}: context = '{context}' has no effect with locks = 'up', where nothing depends on the running \
+                 thread: remove it, or choose locks = 'light' or 'heavy'"
+            ));
+        }
+        let unused = IsrConfig { workstreams: 0, ..self.isr.clone() } != IsrConfig::default();
+        if self.isr.workstreams == 0 && self.stacks == 1 && unused && !self.isr.bind {
+            let name = &self.name;
+            return Err(format!("host {name}: isr.maxqlimit and isr.looks have no effect with isr.workstreams = 0"));
+        }
+        isr::check(self, self.locks != "up").map_err(|why| format!("host {}: {why}", self.name))?;
+        let names = self.check_ifaces()?;
+        let devs = self.routes.iter().map(|route| &route.dev).chain(self.neighbors.iter().map(|n| &n.dev));
+        if let Some(dev) = devs.flatten().find(|dev| !names.contains(dev)) {
+            let what = words::WordError::unknown("iface", dev, names.iter().map(String::as_str));
+            return Err(format!("host {}: {what}", self.name));
+        }
+        for (i, service) in self.services.iter().enumerate() {
+            if self.services.iter().take(i).any(|other| other.port == service.port) {
+                return Err(format!("host {}: two services on port {}", self.name, service.port.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the ifaces; returns their names.
+    fn check_ifaces(&self) -> Result<Vec<String>, String> {
+        let mut names: Vec<String> = vec!["lo0".to_string()];
+        for iface in &self.ifaces {
+            if iface.port.is_empty() == iface.tunnel.is_none() {
+                return Err(match iface.tunnel {
+                    None => format!("host {}: an iface has no port", self.name),
+                    Some(_) => format!("host {}: an iface has a port and is a tunnel: which?", self.name),
+                });
+            }
+            if iface.tunnel.is_some() && iface.name.is_none() {
+                return Err(format!("host {}: a tunnel has no name, such as gif0", self.name));
+            }
+            let name = match &iface.name {
+                Some(name) => name.clone(),
+                None => Spec::parse(&iface.port).map_err(|why| why.to_string())?.name,
+            };
+            let checked = match iface.tunnel {
+                None => iface.check_on_port(),
+                Some(kind) => iface.check_tunnel(kind),
+            };
+            checked.map_err(|why| format!("host {}: {name}: {why}", self.name))?;
+            if names.contains(&name) {
+                return Err(format!("host {}: there are two ifaces called '{name}'", self.name));
+            }
+            names.push(name);
+        }
+        Ok(names)
+    }
+}
