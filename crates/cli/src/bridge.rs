@@ -20,11 +20,10 @@ use std::time::Duration;
 /// `bridge`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends with Ctrl-C, or when all ports are over; then says what each port did.
---text IN,OUT is text(write=OUT):IN: frames are read as lines from the file or
-FIFO IN and written to OUT. If the first word is not a port (link, fdb, vlan,
-mdb), the words are for a running bridge, as in 'linerate bridge --url
-unix:///tmp/b.sock fdb show'. 'linerate ctl --url ... help' lists them.
+Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is text(write=OUT):IN: \
+frames are read as lines from the file or FIFO IN and written to OUT. If the first word is not a port (link, fdb, \
+vlan, mdb), the words are for a running bridge, as in 'linerate bridge --url unix:///tmp/b.sock fdb show'. 'linerate \
+ctl --url ... help' lists them.
 
 Examples:
   linerate bridge tap:tap0 tap:tap1 tap:tap2
@@ -104,7 +103,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     for spec in &specs {
         switch.add(spec, None).map_err(|why| match why {
             AddError::Taken(_) | AddError::TooMany(_) | AddError::NoLoopLeft { .. } => Fault::usage(why),
-            why => anyhow::Error::from(why).context(format!("port {spec}")),
+            why => anyhow::anyhow!("port {}", port::said_of(&spec.to_string(), &why)),
         })?;
     }
     // Behind the ports: there are knobs of cards only where there are cards.

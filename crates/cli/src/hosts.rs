@@ -184,7 +184,7 @@ pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, Str
                 let known = ["ip4csum", "udp4csum", "rxcsum", "tso4"];
                 for word in value.split(',') {
                     if !known.contains(&word) {
-                        return Err(format!("--offload {word}: expected {}", known.join(", ")));
+                        return Err(format!("--offload '{word}': expected {}", known.join(", ")));
                     }
                     host.set_iface(word, "on")?;
                 }
@@ -200,7 +200,7 @@ pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, Str
         host.set(key, value)?;
     }
     for service in &args.service {
-        host.services.push(service.parse().map_err(|why| format!("--service {service}: {why}"))?);
+        host.services.push(service.parse().map_err(|why| format!("--service '{service}': {why}"))?);
     }
     for route in &args.route {
         host.set_route(route)?;

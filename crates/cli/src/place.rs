@@ -147,6 +147,7 @@ pub fn serve_ours<A: Asked>(
     let mut each = |event: &_| hosts::tell(event, &mut ready);
     let ended = ends::serve::<A>(&config, port, limits, &sandbox, &mut each).map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
+        RunError::Build(named) => named.into(), // its host is in it
         other => anyhow::Error::from(other).context(config.name.clone()),
     })?;
     hosts::report(&[ended], Audits::beside(&[config]))

@@ -21,14 +21,11 @@ const BUFFERS: usize = 4 * dut::SLOTS + 1024;
 /// `rfc2544`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, with a number and a
-time in them; broadcast ARP from both sides goes before each trial, so that a
-bridge knows both. Only these frames count. The tester keeps a core busy. By the
-RFC a size takes hours: trials of 60 s with 5 s between them, the longest burst
-sought 50 times; --quick is to see that it works. A tester that is too slow for
-a rate says so: the figure is then 'at least'. Ends early with Ctrl-C: what
-there is is printed. Exit code 1 if a port was lost, or if nothing comes through
-at all.
+Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, with a number and a time in them; broadcast ARP from both \
+sides goes before each trial, so that a bridge knows both. Only these frames count. The tester keeps a core busy. By \
+the RFC a size takes hours: trials of 60 s with 5 s between them, the longest burst sought 50 times; --quick is to see \
+that it works. A tester that is too slow for a rate says so: the figure is then 'at least'. Ends early with Ctrl-C: \
+what there is is printed. Exit code 1 if a port was lost, or if nothing comes through at all.
 
 Examples:
   linerate rfc2544 --quick --size 64,1518
@@ -207,7 +204,7 @@ fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
     let pairs = Pairs::new();
     let open = |spec: &Spec, unit| {
         let env = Env { pool: pool.clone(), pairs: &pairs, mac: frames::STATIONS[usize::from(unit)].mac, unit };
-        port::open(spec, &env).with_context(|| format!("port {spec}"))
+        port::open(spec, &env).map_err(|why| anyhow::anyhow!("port {}", port::said_of(&spec.to_string(), &why)))
     };
     let ports = [open(&a, 0)?, open(&b, 1)?];
     if let Some(name) = pairs.unfinished().first().or(pairs.unfinished_wires().first()) {

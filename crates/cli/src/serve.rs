@@ -124,6 +124,7 @@ pub fn run_at<A: App>(
     let ended = host::run_at(&config, at, &sandbox, app, &mut each, &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
+        RunError::Build(named) => named.into(), // its host is in it
         other => anyhow::Error::from(other).context(config.name.clone()),
     })?;
     if let Some(why) = failed {

@@ -117,6 +117,33 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+/// Joins a port's name and what is wrong with it. Errors of devices begin with the port's kind and name
+/// already: these stand once.
+pub fn said_of(spec: &str, why: &dyn fmt::Display) -> String {
+    let why = why.to_string();
+    let named = why.split_once(": ").map(|(first, _)| without_options(first));
+    let own = without_options(spec);
+    let is_named = named.is_some_and(|named| {
+        own == named || named.contains(':') && own.strip_suffix(&named).is_some_and(|rest| rest.ends_with(':'))
+    });
+    if is_named { why } else { format!("{spec}: {why}") }
+}
+
+/// `impair(loss=1%):tap:tap0` as `impair:tap:tap0`.
+fn without_options(spec: &str) -> String {
+    let mut depth = 0_u32;
+    let mut out = String::new();
+    for c in spec.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
 /// Opens the port that `spec` names.
 ///
 /// # Errors

@@ -366,7 +366,7 @@ pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool
     let pairs = Pairs::new();
     let mac = wire::Mac([0x02, 0, 0, 0, 0, 1]);
     let env = Env { pool: pool.clone(), pairs: &pairs, mac, unit: 0 };
-    let port = port::open(&spec, &env).with_context(|| format!("port {name}"))?;
+    let port = port::open(&spec, &env).map_err(|why| anyhow::anyhow!("port {}", port::said_of(&name, &why)))?;
     Ok((port, pool))
 }
 

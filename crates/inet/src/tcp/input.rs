@@ -302,8 +302,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Ends a connection of which text that was acknowledged is not here: tests fail, and a release build
-    /// counts [`DropReason::Bug`] and resets it, so that its reader does not take other bytes for these.
+    /// Resets a connection whose acknowledged text is not here; tests fail.
     #[cold]
     #[inline(never)]
     fn tcp_text_is_gone(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {

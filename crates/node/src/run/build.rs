@@ -44,7 +44,7 @@ pub enum BuildError {
         why: split::OpenError,
     },
     /// One of its ports.
-    #[error("{host}: {port}: {why}")]
+    #[error("{host}: {}", port::said_of(port, why))]
     Port {
         /// The host.
         host: String,

@@ -43,7 +43,7 @@ pub enum OpenError {
     #[error(transparent)]
     Pool(#[from] buf::PoolError),
     /// One of its ports.
-    #[error("{port}: {why}")]
+    #[error("{}", port::said_of(port, why))]
     Port {
         /// Which.
         port: String,

@@ -89,7 +89,15 @@ fn about(name: &str) -> Option<About<'_>> {
 
 /// The number that `text` stands for, if `name` is netisr's: a mode's or a policy's, or itself.
 pub(super) fn check(name: &str, text: &str) -> Option<Result<i64, WordError>> {
-    let bad = |why: NetisrError| WordError::bad(name, text, why.to_string());
+    let bad = |why: NetisrError| {
+        // The value and 'expected' are in the message of `WordError` already.
+        let expected = match why {
+            NetisrError::UnknownMode(_) => Mode::WORDS.to_string(),
+            NetisrError::UnknownPolicy(_) => Policy::WORDS.to_string(),
+            other => other.to_string(),
+        };
+        WordError::bad(name, text, expected)
+    };
     Some(match about(name)? {
         About::Mode => text.parse::<Mode>().map(|mode| i64::from(mode.number())).map_err(bad),
         About::OwnMode(_) => Mode::own(text).map(|mode| mode.map_or(0, |mode| i64::from(mode.number()))).map_err(bad),

@@ -77,3 +77,19 @@ fn null_claims_the_mtu_it_is_told() {
     let pairs = Pairs::new();
     assert_eq!(open_text("null(mtu=9k):", &env(&pairs)).unwrap().caps.mtu, 9000);
 }
+
+/// Each error chain names the port once.
+#[test]
+fn a_port_is_named_once() {
+    for (spec, why, said) in [
+        ("xdp:vx0", "xdp:vx0: no interface of that name here", "xdp:vx0: no interface of that name here"),
+        ("tap(up=on):lo", "tap:lo: in use", "tap:lo: in use"),
+        ("impair(loss=1%):tap:t0", "tap:t0: in use", "tap:t0: in use"),
+        ("pcap:/x.pcap", "pcap:/x.pcap: No such file", "pcap:/x.pcap: No such file"),
+        ("pair:a", "it has two ends", "pair:a: it has two ends"),
+        ("tracer(file=x):pair:a", "tracer: x: No such file", "tracer(file=x):pair:a: tracer: x: No such file"),
+        ("tap:tap0", "tap:ap0: in use", "tap:tap0: tap:ap0: in use"),
+    ] {
+        assert_eq!(said_of(spec, &why), said);
+    }
+}

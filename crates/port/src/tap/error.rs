@@ -2,6 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+
+/// The device that makes others.
+const DEVICE: &str = "/dev/net/tun";
 
 /// Why there is no TAP port.
 #[derive(Debug)]
@@ -12,6 +16,13 @@ pub enum TapError {
         name: String,
         /// What opening it said.
         error: io::Error,
+    },
+    /// /dev/net/tun is there and this user may not open it.
+    Closed {
+        /// The device's name.
+        name: String,
+        /// The file's permission bits, if they can be read.
+        mode: Option<u32>,
     },
     /// Not allowed.
     Permission {
@@ -74,6 +85,10 @@ impl TapError {
             Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) if step.starts_with("open") => {
                 TapError::Missing { name, error }
             }
+            Some(libc::EPERM | libc::EACCES) if step.starts_with("open") => {
+                let mode = std::fs::metadata(DEVICE).ok().map(|meta| meta.permissions().mode() & 0o7777);
+                TapError::Closed { name, mode }
+            }
             Some(libc::EPERM | libc::EACCES) => TapError::Permission { name, step },
             Some(libc::EBUSY) => TapError::Busy { name },
             Some(libc::EINVAL) if step == "TUNSETIFF" => TapError::NotTap { name },
@@ -87,6 +102,14 @@ impl fmt::Display for TapError {
         match self {
             TapError::Missing { name, error } => {
                 write!(f, "tap:{name}: no /dev/net/tun here ({error}); load the tun module or pass the device in")
+            }
+            TapError::Closed { name, mode } => {
+                let mode = mode.map_or("unknown".to_string(), |mode| format!("{mode:04o}"));
+                write!(
+                    f,
+                    "tap:{name}: {DEVICE} is closed to this user: its mode is {mode}, usually 0666; `chmod 0666 {DEVICE}` \
+                     as root, or run as root"
+                )
             }
             TapError::Permission { name, step } => {
                 write!(f, "tap:{name}: {step} refused: needs CAP_NET_ADMIN, or run in an own namespace")

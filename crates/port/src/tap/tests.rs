@@ -417,6 +417,11 @@ fn no_privilege_is_an_error_with_advice() {
     assert_eq!(error.to_string(), "tap:tap0: TUNSETIFF refused: needs CAP_NET_ADMIN, or run in an own namespace");
     let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::ENOENT));
     assert!(matches!(error, TapError::Missing { .. }));
+    let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::EACCES));
+    let said = error.to_string();
+    // The mode of the file as it is on this machine, in four digits.
+    let mode = said.split_once("its mode is ").map(|(_, rest)| &rest[..4]);
+    assert!(mode.is_some_and(|mode| mode.bytes().all(|b| b.is_ascii_digit()) || mode == "unkn"), "{said}");
 }
 
 #[test]
