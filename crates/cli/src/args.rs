@@ -26,10 +26,11 @@ use crate::sandbox::SandboxArgs;
 use apps::slots::Limits;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, a port lost, or frames unaccounted for; 2 wrong usage or configuration; \
-                          3 no host answers.\nErrors are one line: what, where, what to do next.";
+                          3 no host answers. Errors are one line: what, where, what to do next.";
 
 const GROUPS: &str = "\
 Run hosts and bridges
@@ -80,7 +81,7 @@ Measure
 Check
   pkt FILE...       Play packet scripts against our TCP, on virtual time
 About linerate
-  ports             List the kinds of ports and their options
+  ports, keys       List the kinds of ports; the keys of topology files
   completions SHELL, man DIR
                     Print shell completions; write manual pages
   help COMMAND      Print help about a command";
@@ -90,7 +91,7 @@ About linerate
 #[command(
     name = "linerate",
     version,
-    max_term_width = 80,
+    term_width = help_width(),
     after_help = EXIT_CODES,
     help_template = "{about}\n\n{usage-heading} linerate COMMAND ...\n\n{before-help}Options:\n{options}{after-help}",
     before_help = GROUPS,
@@ -100,6 +101,17 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// Columns of a help text: the terminal's, or $COLUMNS, or 80 where standard output is no terminal.
+fn help_width() -> usize {
+    let of_terminal = || ratatui::crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let width = if std::io::stdout().is_terminal() { of_terminal() } else { None };
+    width.or_else(of_variable).filter(|columns| *columns >= HELP_WIDTH_MIN).unwrap_or(80)
+}
+
+/// Least width of a help text: below, descriptions beside the flags would be a word a line.
+const HELP_WIDTH_MIN: usize = 40;
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -215,6 +227,8 @@ pub enum Command {
     Pkt(PktArgs),
     /// List the kinds of ports and wrappers, with their options
     Ports(PortsArgs),
+    /// Print the keys of topology files, with types, defaults and meanings
+    Keys,
     /// Print completions for a shell
     Completions {
         /// Select the shell
@@ -231,17 +245,16 @@ pub enum Command {
 /// `up`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each host answers at DIR/NAME.sock; without --control-dir its name is enough, as
-in 'linerate ctl --url a ip neigh'. It ends on Ctrl-C, on the control word
-'stop', or when all its ports are over (a capture read to its end, a device
-gone), unless its key 'stay' is on. On its end its audit is printed; the exit
-code is 1 if a frame is unaccounted for or a port was lost.
+The keys of the file: 'linerate keys'. Each host answers at DIR/NAME.sock; without --control-dir its name is enough, as in 'linerate ctl --url a ip neigh'. \
+It ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a capture read to its end, a device \
+gone), unless its key 'stay' is on. On its end its audit is printed; the exit code is 1 if a frame is unaccounted for \
+or a port was lost.
 
 Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/a.sock ip neigh
-On virtual time, with datagram services only: prints the echo replies, their
-least, mean and most delay, and the audits
+On virtual time, with datagram services only: prints the echo replies, their least, mean and most delay, and the \
+audits
   linerate up --sim 10 topo/dumbbell.toml
 With switches between the hosts, which take control commands as bridges do
   linerate up topo/switched-ring.toml --control-dir /tmp/lr &
@@ -276,10 +289,9 @@ pub struct UpArgs {
 }
 
 const HOST_HELP: &str = "\
---addr, --mac, --mtu and --offload are about the --port before them. The host
-ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a
-capture read to its end: exit code 0; a device gone: 1); with --set stay=on it
-goes on without them.
+--addr, --mac, --mtu and --offload are about the --port before them. The host ends on Ctrl-C, on the control word \
+'stop', or when all its ports are over (a capture read to its end: exit code 0; a device gone: 1); with --set stay=on \
+it goes on without them.
 
 Example: a host that answers ping and echoes UDP on the kernel's tap0
   linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7";
@@ -400,11 +412,9 @@ impl LimitArgs {
 /// `ftpd` and `httpd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host', and it ends in the same cases.
-/dev/zero is an endless file, also as /dev/zero?bytes=N over HTTP; /dev/null
-accepts everything. FTP has RFC 959's minimum, RFC 2428, RFC 3659 (MLSD, SIZE,
-MDTM, REST), APPE, and patterns (* ? [a-z]) in LIST and NLST; as --uploads
-permits MKD, RMD, DELE, RNFR and RNTO.
+The host's flags are those of 'linerate host', and it ends in the same cases. /dev/zero is an endless file, also as \
+/dev/zero?bytes=N over HTTP; /dev/null accepts everything. FTP has RFC 959's minimum, RFC 2428, RFC 3659 (MLSD, SIZE, \
+MDTM, REST), APPE, and patterns (* ? [a-z]) in LIST and NLST; as --uploads permits MKD, RMD, DELE, RNFR and RNTO.
 
 Example:
   linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 --root /srv/files
@@ -463,9 +473,8 @@ pub enum SmallKind {
 /// `extcap`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Wireshark passes all flags but --install and lists the interfaces: 'linerate',
-for any port by its name, and one for each port of a host whose control socket
-is where 'linerate up' puts it, or at $LINERATE_CTL. Capture filters are
+Wireshark passes all flags but --install and lists the interfaces: 'linerate', for any port by its name, and one for \
+each port of a host whose control socket is where 'linerate up' puts it, or at $LINERATE_CTL. Capture filters are \
 tcpdump's expressions. See docs/extcap.md.
 
 Examples:
@@ -511,9 +520,8 @@ pub struct ExtcapArgs {
 /// `profile`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each of the command's threads samples itself; neither root nor a hardware
-counter is needed. Shares are of processor time. With --json and --folded the
-command's own output goes to standard error.
+Each of the command's threads samples itself; neither root nor a hardware counter is needed. Shares are of processor \
+time. With --json and --folded the command's own output goes to standard error.
 
 Examples:
   linerate profile -- testtool -c 50000000 send
@@ -548,9 +556,8 @@ pub struct ProfileArgs {
 /// `pkt`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints one line for each script. For a failed script, it also prints the
-expected and the actual event. Shell commands are not run: 'sysctl' and the like
-set knobs; scripts of such lines are read.
+Prints one line for each script. For a failed script, it also prints the expected and the actual event. Shell commands \
+are not run: 'sysctl' and the like set knobs; scripts of such lines are read.
 
 Example:
   linerate pkt crates/sim/tests/pkt/*/*.pkt")]

@@ -127,6 +127,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
         Command::Pkt(args) => pkt::play(&args),
         Command::Ports(args) => ports::list(&args),
+        Command::Keys => docs::keys(),
         Command::Extcap(args) => extcap::run(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(&dir),

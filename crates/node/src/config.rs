@@ -1,12 +1,13 @@
 //! What hosts are to be like: one vocabulary for the TOML file and the command line.
 //!
-//! The words are declared in [`keys`]: name, form, sentence, and how a value is taken. [`read`] takes a file of
+//! The words are declared in [`keys`]: name, form, sentence, and how a value is taken; [`page`] prints them. [`read`] takes a file of
 //! `[[host]]` tables ([`read_network`]: of `[[switch]]` tables as well), [`HostConfig::set`] one `key=value` from the command line; both end in the same structures and the
 //! same [`ConfigError`]s, which say where, what, and the nearest word.
 
 mod check;
 mod file;
 pub mod keys;
+pub mod page;
 mod services;
 mod switches;
 #[cfg(test)]

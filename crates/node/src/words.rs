@@ -35,7 +35,8 @@ pub(crate) use audit::{of as audit_of, port_imbalance, to_text as audit_text};
 pub use error::WordError;
 pub use nearest::nearest;
 pub(crate) use sysctl::{
-    apply as apply_knob, check as check_knob, check_number as check_knob_number, names as knob_names,
+    apply as apply_knob, check as check_knob, check_number as check_knob_number, documented as documented_knobs,
+    names as knob_names,
 };
 
 use crate::Host;

@@ -1,6 +1,7 @@
 //! A TOML file of `[[host]]` tables becomes [`HostConfig`]s; what is wrong with it is said with its line.
 
 use super::keys::{self, Item, Key, set_key};
+use super::page;
 use super::{HostConfig, IfaceConfig, NeighborConfig, Network, RouteConfig, ServiceConfig, ServiceKind, SwitchFile};
 use crate::topology::{LinkError, Topology};
 use std::fmt;
@@ -97,7 +98,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
             continue;
         }
         if key.get_ref() != "host" {
-            return Err(source.error(Some(key.span()), keys::unknown(key.get_ref(), ["host", "switch"].into_iter())));
+            return Err(source.error(Some(key.span()), keys::unknown(key.get_ref(), page::TOP.into_iter())));
         }
         for (table, span) in source.tables(value, "host")? {
             let host = source.host(table, hosts.len())?;
@@ -209,7 +210,8 @@ impl Source<'_> {
                 }
                 (name, _) => {
                     let own = keys::HOST.iter().map(|key| key.name).filter(|name| !name.contains('.'));
-                    let all = own.chain(["pool", "isr", "iface", "route", "neighbor", "service", "sysctl"]);
+                    let tables = page::TABLES.iter().filter_map(|table| table.name.strip_prefix("host."));
+                    let all = own.chain(["pool", "isr"]).chain(tables);
                     return Err(self.error(Some(key.span()), keys::unknown(name, all)));
                 }
             }

@@ -55,14 +55,18 @@ impl Item {
     }
 }
 
-/// One key of a `T`.
+/// One key of a `T`: documentation and parsing have this declaration in common.
 pub struct Key<T> {
     /// The word.
     pub name: &'static str,
-    /// The sentence.
+    /// What its value is.
+    pub takes: Takes,
+    /// What holds if it is not given.
+    pub unset: Unset,
+    /// What it does, as a sentence.
     pub about: &'static str,
-    /// Takes a value, or says what was expected.
-    pub set: fn(&mut T, &Item) -> Result<(), String>,
+    /// Takes a value, or returns what was expected.
+    pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
 }
 
 impl<T> std::fmt::Debug for Key<T> {
@@ -71,30 +75,148 @@ impl<T> std::fmt::Debug for Key<T> {
     }
 }
 
-const fn key<T>(name: &'static str, about: &'static str, set: fn(&mut T, &Item) -> Result<(), String>) -> Key<T> {
-    Key { name, about, set }
+/// What the value of a key is.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes {
+    /// A name of at most so many characters.
+    Name(usize),
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A number within these bounds.
+    Number(i64, i64),
+    /// true or false.
+    Switch,
+    /// A string that is such a thing.
+    Text(&'static str),
+    /// A list of strings that are such things; one string will do.
+    List(&'static str),
 }
 
-fn text<T: FromStr>(item: &Item, expected: &str) -> Result<T, String> {
-    item.text().and_then(|text| text.parse().ok()).ok_or_else(|| format!("expected {expected}"))
-}
-
-fn number<T: TryFrom<i64>>(item: &Item, min: i64, max: i64) -> Result<T, String> {
-    let n = item.number().filter(|n| (min..=max).contains(n)).and_then(|n| T::try_from(n).ok());
-    n.ok_or_else(|| format!("expected a number from {min} to {max}"))
-}
-
-fn within<T: TryFrom<i64>>(item: &Item, range: &RangeInclusive<i64>) -> Result<T, String> {
-    number(item, *range.start(), *range.end())
-}
-
-fn switch(item: &Item) -> Result<bool, String> {
-    match item {
-        Item::Bool(on) => Ok(*on),
-        Item::Word(word) if matches!(word.as_str(), "on" | "true" | "1") => Ok(true),
-        Item::Word(word) if matches!(word.as_str(), "off" | "false" | "0") => Ok(false),
-        _ => Err("expected true or false".to_string()),
+impl Takes {
+    /// Returns the TOML type.
+    pub fn toml_type(self) -> &'static str {
+        match self {
+            Takes::Name(_) | Takes::Words(_) | Takes::Text(_) => "string",
+            Takes::Number(..) => "integer",
+            Takes::Switch => "boolean",
+            Takes::List(_) => "array of strings",
+        }
     }
+}
+
+impl std::fmt::Display for Takes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Takes::Name(longest) => write!(f, "a name of 1 to {longest} letters, digits, '.', '_' and '-'"),
+            Takes::Words([most @ .., last]) if !most.is_empty() => write!(f, "{} or {last}", most.join(", ")),
+            Takes::Words(words) => f.write_str(&words.concat()),
+            Takes::Number(min, max) => write!(f, "a number from {min} to {max}"),
+            Takes::Switch => f.write_str("true or false"),
+            Takes::Text(what) => f.write_str(what),
+            Takes::List(what) => write!(f, "a list of {what}"),
+        }
+    }
+}
+
+/// What holds where a key is not given.
+#[derive(Clone, Copy, Debug)]
+pub enum Unset {
+    /// This value, as `--set` takes it.
+    Is(&'static str),
+    /// What this says.
+    Means(&'static str),
+    /// It must be given.
+    Required,
+}
+
+/// A value that was given for a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    item: &'a Item,
+    takes: Takes,
+}
+
+impl<'a> Given<'a> {
+    fn expected(self) -> String {
+        format!("expected {}", self.takes)
+    }
+
+    /// Something that is written as text.
+    fn text<T: FromStr>(self) -> Result<T, String> {
+        self.item.text().and_then(|text| text.parse().ok()).ok_or_else(|| self.expected())
+    }
+
+    /// As [`Given::text`], where what is expected depends on the value.
+    fn text_or<T: FromStr>(self, expected: &str) -> Result<T, String> {
+        self.text().map_err(|_| format!("expected {expected}"))
+    }
+
+    /// One of the words.
+    fn word(self) -> Result<String, String> {
+        let Takes::Words(words) = self.takes else { return Err(self.expected()) };
+        let found = self.item.text().filter(|word| words.contains(word)).map(str::to_string);
+        found.ok_or_else(|| self.expected())
+    }
+
+    fn number<T: TryFrom<i64>>(self) -> Result<T, String> {
+        let Takes::Number(min, max) = self.takes else { return Err(self.expected()) };
+        let n = self.item.number().filter(|n| (min..=max).contains(n)).and_then(|n| T::try_from(n).ok());
+        n.ok_or_else(|| self.expected())
+    }
+
+    fn switch(self) -> Result<bool, String> {
+        match self.item {
+            Item::Bool(on) => Ok(*on),
+            Item::Word(word) if matches!(word.as_str(), "on" | "true" | "1") => Ok(true),
+            Item::Word(word) if matches!(word.as_str(), "off" | "false" | "0") => Ok(false),
+            _ => Err(self.expected()),
+        }
+    }
+
+    /// A name that can be a file's and stand in a message.
+    fn name(self) -> Result<String, String> {
+        let Takes::Name(longest) = self.takes else { return Err(self.expected()) };
+        let good = |name: &&str| {
+            (1..=longest).contains(&name.len())
+                && !name.starts_with(['.', '-'])
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        };
+        self.item.text().filter(good).map(str::to_string).ok_or_else(|| self.expected())
+    }
+
+    fn path(self) -> Result<std::path::PathBuf, String> {
+        let path = self.item.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
+        path.map(Into::into).ok_or_else(|| self.expected())
+    }
+
+    /// The items of a list, or the one that stands alone.
+    fn items(self) -> &'a [Item] {
+        if let Item::List(items) = self.item { items.as_slice() } else { std::slice::from_ref(self.item) }
+    }
+
+    fn list(self) -> Result<Vec<String>, String> {
+        let each = self.items().iter().map(|item| item.text().map(str::to_string));
+        each.collect::<Option<_>>().ok_or_else(|| self.expected())
+    }
+
+    fn has_colon(self) -> bool {
+        self.item.text().is_some_and(|text| text.contains(':'))
+    }
+}
+
+/// A number within `range`.
+const fn within(range: &RangeInclusive<i64>) -> Takes {
+    Number(*range.start(), *range.end())
+}
+
+const fn key<T>(
+    name: &'static str,
+    takes: Takes,
+    unset: Unset,
+    about: &'static str,
+    set: fn(&mut T, Given<'_>) -> Result<(), String>,
+) -> Key<T> {
+    Key { name, takes, unset, about, set }
 }
 
 fn put<T>(into: &mut T, value: Result<T, String>) -> Result<(), String> {
@@ -102,155 +224,211 @@ fn put<T>(into: &mut T, value: Result<T, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// A name that can be a file's and stand in a message.
-fn name(item: &Item, longest: usize) -> Result<String, String> {
-    let good = |name: &&str| {
-        (1..=longest).contains(&name.len())
-            && !name.starts_with(['.', '-'])
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-    };
-    let found = item.text().filter(good).map(str::to_string);
-    found.ok_or_else(|| format!("expected a name of 1 to {longest} letters, digits, '.', '_' and '-'"))
-}
+use self::Takes::{List, Name, Number, Switch, Text, Words};
+use self::Unset::{Is, Means, Required};
+
+const MAC: Takes = Text("a MAC address such as 02:00:00:00:00:01");
+const PATH: Takes = Text("a path");
 
 /// The keys of a `[[host]]`, also those of `--set`.
 pub const HOST: &[Key<HostConfig>] = &[
-    key("name", "Its name.", |c, v| put(&mut c.name, name(v, 64))),
-    key("locks", "Its locks: up (one thread), light or heavy.", |c, v| {
-        let known = v.text().filter(|word| matches!(*word, "up" | "light" | "heavy")).map(str::to_string);
-        put(&mut c.locks, known.ok_or_else(|| "expected up, light or heavy".to_string()))
+    key("name", Name(64), Means("host0, host1, ..."), "Its name.", |c, v| put(&mut c.name, v.name())),
+    key("locks", Words(&["up", "light", "heavy"]), Is("up"), "Its locks; up is for one thread.", |c, v| {
+        put(&mut c.locks, v.word())
     }),
     key(
         "stacks",
-        "Stacks that it is made of, a thread each: every flow is one's; 1 or more, with locks = 'up'.",
-        |c, v| put(&mut c.stacks, number(v, 1, isr::WORKSTREAMS_MAX as i64)),
+        Number(1, isr::WORKSTREAMS_MAX as i64),
+        Is("1"),
+        "Stacks that it is made of, a thread each, with locks = 'up'. Every flow belongs to one of them.",
+        |c, v| put(&mut c.stacks, v.number()),
     ),
-    key("threads", "Threads that enter it; more than one needs locks.", |c, v| {
-        put(&mut c.threads, within(v, &check::THREADS))
+    key("threads", within(&check::THREADS), Is("1"), "Threads that enter it; more than one needs locks.", |c, v| {
+        put(&mut c.threads, v.number())
     }),
-    key("core", "The core its thread is pinned to.", |c, v| put(&mut c.core, number(v, 0, 1023).map(Some))),
+    key("core", Number(0, 1023), Means("any core"), "The core its thread is pinned to.", |c, v| {
+        put(&mut c.core, v.number().map(Some))
+    }),
     key(
         "context",
-        "How the current context is found: register, or with locks = 'light' or 'heavy' inline or call.",
-        |c, v| put(&mut c.context, text(v, "register, inline or call")),
+        Words(&["register", "inline", "call"]),
+        Is("register"),
+        "How the current context is found: inline and call need locks = 'light' or 'heavy'.",
+        |c, v| put(&mut c.context, v.text()),
     ),
-    key("clock", "How time is read: timespec, timespec-tsc, ns or tsc.", |c, v| {
-        put(&mut c.clock, text(v, "timespec, timespec-tsc, ns or tsc"))
+    key(
+        "clock",
+        Words(&["timespec", "timespec-tsc", "ns", "tsc"]),
+        Is("tsc"),
+        "How time is read: from the kernel (timespec) or from the processor's counter (the others).",
+        |c, v| put(&mut c.clock, v.text()),
+    ),
+    key("burst", within(&check::BURST), Is("32"), "Frames taken from a port at a time.", |c, v| put(&mut c.burst, v.number())),
+    key("seed", Number(0, i64::MAX), Means("random"), "Seed of all secrets, for runs that must repeat.", |c, v| {
+        put(&mut c.seed, v.number().map(Some))
     }),
-    key("burst", "Frames taken from a port at a time, 1 to 256.", |c, v| put(&mut c.burst, within(v, &check::BURST))),
-    key("seed", "Seed of all secrets, for runs that must repeat.", |c, v| {
-        put(&mut c.seed, number(v, 0, i64::MAX).map(Some))
+    key(
+        "isr.workstreams",
+        Number(0, isr::WORKSTREAMS_MAX as i64),
+        Is("0"),
+        "Workstreams of its netisr; with 0 the thread that receives frames runs them through the stack.",
+        |c, v| put(&mut c.isr.workstreams, v.number()),
+    ),
+    key("isr.bind", Switch, Is("false"), "Pins each of netisr's threads to a core.", |c, v| {
+        put(&mut c.isr.bind, v.switch())
     }),
-    key("isr.workstreams", "Workstreams of its netisr; 0: who takes frames takes them through the stack.", |c, v| {
-        put(&mut c.isr.workstreams, number(v, 0, isr::WORKSTREAMS_MAX as i64))
+    key("isr.maxqlimit", Number(1, 65_536), Is("10240"), "Maximum length of a queue of netisr.", |c, v| {
+        put(&mut c.isr.max_qlimit, v.number())
     }),
-    key("isr.bind", "A core for each of netisr's threads.", |c, v| put(&mut c.isr.bind, switch(v))),
-    key("isr.maxqlimit", "The longest that a queue of netisr may be.", |c, v| {
-        put(&mut c.isr.max_qlimit, number(v, 1, 65_536))
+    key(
+        "isr.looks",
+        Number(0, 1_000_000),
+        Is("50"),
+        "How often an idle thread of netisr polls its queue before it sleeps.",
+        |c, v| put(&mut c.isr.looks, v.number()),
+    ),
+    key("stay", Switch, Is("false"), "Keeps running when all its ports are over, until told to stop.", |c, v| {
+        put(&mut c.stay, v.switch())
     }),
-    key("isr.looks", "How often a thread of netisr looks again before it sleeps.", |c, v| {
-        put(&mut c.isr.looks, number(v, 0, 1_000_000))
+    key("control", PATH, Means("in --control-dir"), "Path of its control socket.", |c, v| {
+        put(&mut c.control, v.path().map(Some))
     }),
-    key("stay", "Goes on when all its ports are over, until told to stop.", |c, v| put(&mut c.stay, switch(v))),
-    key("control", "Where its control socket is.", |c, v| put(&mut c.control, path(v).map(Some))),
-    key("pool.kind", "How free buffers are kept: stack, freelist, zone or malloc.", |c, v| {
-        put(&mut c.pool_kind, text(v, "stack, freelist, zone or malloc"))
+    key(
+        "pool.kind",
+        Words(&["stack", "freelist", "zone", "malloc"]),
+        Is("stack"),
+        "How free buffers are kept.",
+        |c, v| put(&mut c.pool_kind, v.text()),
+    ),
+    key("pool.buffers", within(&check::POOL_BUFFERS), Is("4096"), "Buffers in the pool.", |c, v| {
+        put(&mut c.pool_buffers, v.number())
     }),
-    key("pool.buffers", "Buffers in the pool.", |c, v| put(&mut c.pool_buffers, within(v, &check::POOL_BUFFERS))),
-    key("pool.data", "Bytes of packet a buffer can hold.", |c, v| put(&mut c.pool_data, within(v, &check::POOL_DATA))),
-    key("pool.pages", "Pages under the pool: 4k, 2m or 1g.", |c, v| put(&mut c.pool_pages, text(v, "4k, 2m or 1g"))),
+    key("pool.data", within(&check::POOL_DATA), Is("2048"), "Bytes of packet that a buffer holds.", |c, v| {
+        put(&mut c.pool_data, v.number())
+    }),
+    key("pool.pages", Words(&["4k", "2m", "1g"]), Is("4k"), "Size of the pages under the pool.", |c, v| {
+        put(&mut c.pool_pages, v.text())
+    }),
     key(
         "pool.stride",
-        "How far apart buffers lie: odd (of cache lines), or power2, which XDP's zero copy asks; else as the ports ask.",
-        |c, v| put(&mut c.pool_stride, text(v, "odd or power2").map(Some)),
+        Words(&["odd", "power2"]),
+        Means("as the ports request"),
+        "Distance of buffers: an odd number of cache lines, or a power of two, which XDP's zero copy requires.",
+        |c, v| put(&mut c.pool_stride, v.text().map(Some)),
     ),
-    key("pool.prefetch", "Ask the cache for buffers ahead.", |c, v| put(&mut c.pool_prefetch, switch(v))),
+    key("pool.prefetch", Switch, Is("false"), "Prefetches buffers into the cache.", |c, v| {
+        put(&mut c.pool_prefetch, v.switch())
+    }),
 ];
 
 /// The keys of a `[[host.iface]]`.
 pub const IFACE: &[Key<IfaceConfig>] = &[
-    key("port", "The port, as in tap:tap0; see 'linerate ports'.", |c, v| {
-        let spec = v.text().ok_or_else(|| "expected a port such as tap:tap0".to_string())?;
-        Spec::parse(spec).map_err(|why| why.to_string())?;
-        c.port = spec.to_string();
-        Ok(())
+    key(
+        "port",
+        Text("a port such as tap:tap0"),
+        Means("none: a tunnel"),
+        "The port; 'linerate ports' lists the kinds.",
+        |c, v| {
+            let spec: String = v.text()?;
+            Spec::parse(&spec).map_err(|why| why.to_string())?;
+            c.port = spec;
+            Ok(())
+        },
+    ),
+    key("name", Name(32), Means("the port's"), "Its name; a tunnel needs one.", |c, v| {
+        put(&mut c.name, v.name().map(Some))
     }),
-    key("name", "Its name; the port's if not given.", |c, v| put(&mut c.name, name(v, 32).map(Some))),
-    key("mac", "Its MAC address; random if not given, repeatable under `seed`.", |c, v| {
+    key("mac", MAC, Means("random, repeatable under seed"), "Its MAC address.", |c, v| {
         put(&mut c.mac, station(v).map(Some))
     }),
-    key("addresses", "Its addresses: a list of A/LEN, of IPv4 and of IPv6.", |c, v| {
-        let one = std::slice::from_ref(v);
-        let items = if let Item::List(items) = v { items.as_slice() } else { one };
+    key("addresses", List("A/LEN"), Means("none"), "Its addresses with prefix lengths, IPv4 and IPv6.", |c, v| {
         let six = |item: &&Item| item.text().is_some_and(|text| text.contains(':'));
-        put(&mut c.addresses6, items.iter().filter(six).map(address6).collect())?;
-        put(&mut c.addresses, items.iter().filter(|item| !six(item)).map(address).collect())
+        put(&mut c.addresses6, v.items().iter().filter(six).map(address6).collect())?;
+        put(&mut c.addresses, v.items().iter().filter(|item| !six(item)).map(address).collect())
     }),
-    key("mtu", "Its MTU in bytes; the device's if not given, or 1500 where there is none.", |c, v| {
-        put(&mut c.mtu, within(v, &check::MTU).map(Some))
+    key("mtu", within(&check::MTU), Means("the device's, or 1500 where there is none"), "Its MTU in bytes.", |c, v| {
+        put(&mut c.mtu, v.number().map(Some))
     }),
-    key("ip4csum", "Leave IPv4 header checksums to the port.", |c, v| put(&mut c.ip4csum, switch(v))),
-    key("udp4csum", "Leave UDP checksums to the port.", |c, v| put(&mut c.udp4csum, switch(v).map(Some))),
-    key("tso4", "Leave it to the port to cut up large TCP segments.", |c, v| put(&mut c.tso4, switch(v).map(Some))),
-    key("rxcsum", "Believe the port's verdict on received checksums.", |c, v| put(&mut c.rxcsum, switch(v).map(Some))),
-    key("tunnel", "Not a port, but a tunnel: gif, gre, etherip or vxlan.", |c, v| {
-        let kind = v.text().and_then(words::tunnel::kind_of).map(Some);
-        put(&mut c.tunnel, kind.ok_or_else(|| "expected gif, gre, etherip or vxlan".to_string()))
+    key("ip4csum", Switch, Is("false"), "Leaves IPv4 header checksums to the port.", |c, v| {
+        put(&mut c.ip4csum, v.switch())
     }),
-    key("local", "A tunnel's end here.", |c, v| put(&mut c.ends.local, text(v, "an IP address of this host"))),
-    key("remote", "A tunnel's far end.", |c, v| put(&mut c.ends.remote, text(v, "the far end's IP address"))),
-    key("key", "GRE: the key.", |c, v| put(&mut c.ends.key, number(v, 0, u32::MAX.into()).map(Some))),
-    key("checksum", "GRE: send checksums.", |c, v| put(&mut c.ends.checksum, switch(v))),
-    key("sequence", "GRE: send sequence numbers, and drop late packets.", |c, v| put(&mut c.ends.sequence, switch(v))),
-    key("vni", "VXLAN: the network identifier.", |c, v| {
-        put(&mut c.ends.vni, number(v, 0, wire::vxlan::VNI_MAX.into()))
+    key("udp4csum", Switch, Means("on with tso4"), "Leaves TCP and UDP checksums to the port.", |c, v| {
+        put(&mut c.udp4csum, v.switch().map(Some))
     }),
-    key("dstport", "VXLAN: the L4 port; 4789 if not given.", |c, v| {
-        put(&mut c.ends.l4port, number(v, 1, 65_535).map(L4Port))
+    key("tso4", Switch, Means("on where the port can"), "Leaves segmentation of TCP to the port.", |c, v| {
+        put(&mut c.tso4, v.switch().map(Some))
     }),
-    key("ttl", "A tunnel's TTL outside; the knob's if not given.", |c, v| {
-        put(&mut c.ends.ttl, number(v, 1, 255).map(Some))
+    key(
+        "rxcsum",
+        Switch,
+        Means("on where the port can"),
+        "Trusts the port's verdict on received checksums.",
+        |c, v| put(&mut c.rxcsum, v.switch().map(Some)),
+    ),
+    key(
+        "tunnel",
+        Words(&["gif", "gre", "etherip", "vxlan"]),
+        Means("none: a port"),
+        "Kind of the tunnel that it is instead of a port.",
+        |c, v| put(&mut c.tunnel, v.word().map(|kind| words::tunnel::kind_of(&kind))),
+    ),
+    key("local", Text("an IP address of this host"), Means("none"), "A tunnel's address here.", |c, v| {
+        put(&mut c.ends.local, v.text())
     }),
-    key("peer", "A tunnel's far end inside, the other end of its address.", |c, v| {
-        put(&mut c.peer, text(v, "the far end's IPv4 address").map(Some))
+    key("remote", Text("the far end's IP address"), Means("none"), "A tunnel's address at the far end.", |c, v| {
+        put(&mut c.ends.remote, v.text())
+    }),
+    key("key", Number(0, u32::MAX as i64), Means("none"), "GRE: the key.", |c, v| {
+        put(&mut c.ends.key, v.number().map(Some))
+    }),
+    key("checksum", Switch, Is("false"), "GRE: sends checksums.", |c, v| put(&mut c.ends.checksum, v.switch())),
+    key("sequence", Switch, Is("false"), "GRE: sends sequence numbers, and drops late packets.", |c, v| {
+        put(&mut c.ends.sequence, v.switch())
+    }),
+    key("vni", Number(0, wire::vxlan::VNI_MAX as i64), Is("0"), "VXLAN: the network identifier.", |c, v| {
+        put(&mut c.ends.vni, v.number())
+    }),
+    key("dstport", Number(1, 65_535), Is("4789"), "VXLAN: the L4 port.", |c, v| {
+        put(&mut c.ends.l4port, v.number().map(L4Port))
+    }),
+    key("ttl", Number(1, 255), Means("the knob net.inet.ip.ttl"), "A tunnel's TTL outside.", |c, v| {
+        put(&mut c.ends.ttl, v.number().map(Some))
+    }),
+    key("peer", Text("the far end's IPv4 address"), Means("none"), "A tunnel's far end inside.", |c, v| {
+        put(&mut c.peer, v.text().map(Some))
     }),
 ];
 
 /// The keys of a `[[switch]]`.
 pub const SWITCH: &[Key<SwitchFile>] = &[
-    key("name", "Its name.", |c, v| put(&mut c.name, name(v, 64))),
-    key("ports", "Its ports: a list, as in pair:x; see 'linerate ports'.", |c, v| put(&mut c.ports, list(v, "ports"))),
-    key("stp", "A spanning tree of all its ports: rstp or stp.", |c, v| {
-        let known = v.text().filter(|word| matches!(*word, "rstp" | "stp")).map(|word| Some(word.to_string()));
-        put(&mut c.stp, known.ok_or_else(|| "expected rstp or stp".to_string()))
+    key("name", Name(64), Means("switch0, switch1, ..."), "Its name.", |c, v| put(&mut c.name, v.name())),
+    key("ports", List("ports such as pair:x"), Required, "Its ports; 'linerate ports' lists the kinds.", |c, v| {
+        put(&mut c.ports, v.list())
     }),
-    key("priority", "Its priority in that tree, in steps of 4096; 32768 if not given.", |c, v| {
-        put(&mut c.priority, number(v, 0, 61_440).map(Some))
+    key("stp", Words(&["rstp", "stp"]), Means("no spanning tree"), "A spanning tree of all its ports.", |c, v| {
+        put(&mut c.stp, v.word().map(Some))
     }),
-    key("words", "Words said to it before it begins: a list, as in 'ifconfig s1 edge p1'.", |c, v| {
-        put(&mut c.words, list(v, "lines of words"))
+    key("priority", Number(0, 61_440), Means("32768"), "Its priority in that tree, in steps of 4096.", |c, v| {
+        put(&mut c.priority, v.number().map(Some))
     }),
-    key("mac", "Its MAC address; one of its own if not given.", |c, v| put(&mut c.mac, station(v).map(Some))),
-    key("control", "Where its control socket is.", |c, v| put(&mut c.control, path(v).map(Some))),
+    key(
+        "words",
+        List("control commands such as 'ifconfig s1 edge p1'"),
+        Means("none"),
+        "Control commands that run before it begins.",
+        |c, v| put(&mut c.words, v.list()),
+    ),
+    key("mac", MAC, Means("its own"), "Its MAC address.", |c, v| put(&mut c.mac, station(v).map(Some))),
+    key("control", PATH, Means("in --control-dir"), "Path of its control socket.", |c, v| {
+        put(&mut c.control, v.path().map(Some))
+    }),
 ];
 
-/// One station's address.
-fn station(item: &Item) -> Result<wire::Mac, String> {
-    let mac: wire::Mac = text(item, "a MAC address such as 02:00:00:00:00:01")?;
+/// The address of one station.
+fn station(value: Given<'_>) -> Result<wire::Mac, String> {
+    let mac: wire::Mac = value.text()?;
     let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
     good.then_some(mac).ok_or_else(|| "expected one station's MAC address".to_string())
-}
-
-fn path(item: &Item) -> Result<std::path::PathBuf, String> {
-    let path = item.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
-    path.map(Into::into).ok_or_else(|| "expected a path".to_string())
-}
-
-fn list(item: &Item, what: &str) -> Result<Vec<String>, String> {
-    let one = std::slice::from_ref(item);
-    let items = if let Item::List(items) = item { items.as_slice() } else { one };
-    let each = items.iter().map(|item| item.text().map(str::to_string));
-    each.collect::<Option<_>>().ok_or_else(|| format!("expected a list of {what}"))
 }
 
 /// One `A/LEN`.
@@ -267,47 +445,54 @@ fn address6(item: &Item) -> Result<inet::ip6::IfaceAddr6, String> {
 
 /// The keys of a `[[host.route]]`.
 pub const ROUTE: &[Key<RouteConfig>] = &[
-    key("to", "Which destinations: A/LEN, or default.", |c, v| {
-        if v.text() == Some("default") {
+    key("to", Text("a prefix such as 10.0.0.0/8, or default"), Required, "The destinations.", |c, v| {
+        if v.item.text() == Some("default") {
             return Ok(());
         }
-        if v.text().is_some_and(|text| text.contains(':')) {
-            return put(&mut c.to6, text(v, "a prefix such as 2001:db8::/32, or default").map(Some));
+        if v.has_colon() {
+            return put(&mut c.to6, v.text_or("a prefix such as 2001:db8::/32, or default").map(Some));
         }
-        put(&mut c.to, text(v, "a prefix such as 10.0.0.0/8, or default"))
+        put(&mut c.to, v.text())
     }),
-    key("via", "The gateway, if they are not on the link.", |c, v| {
-        if v.text().is_some_and(|text| text.contains(':')) {
-            return put(&mut c.via6, text(v, "a gateway's IPv6 address").map(Some));
+    key("via", Text("a gateway's IPv4 or IPv6 address"), Means("on the link"), "The gateway.", |c, v| {
+        if v.has_colon() {
+            return put(&mut c.via6, v.text_or("a gateway's IPv6 address").map(Some));
         }
-        put(&mut c.via, text(v, "a gateway's IPv4 address").map(Some))
+        put(&mut c.via, v.text_or("a gateway's IPv4 address").map(Some))
     }),
-    key("dev", "The iface; found by the gateway if not given.", |c, v| put(&mut c.dev, name(v, 32).map(Some))),
+    key("dev", Name(32), Means("found by via"), "The iface; a route needs via or dev.", |c, v| {
+        put(&mut c.dev, v.name().map(Some))
+    }),
 ];
 
 /// The keys of a `[[host.neighbor]]`.
 pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
-    key("addr", "Its address.", |c, v| {
-        let addr: Ipv4Addr = text(v, "an IPv4 address such as 10.0.0.2")?;
+    key("addr", Text("an IPv4 address such as 10.0.0.2"), Required, "Its address.", |c, v| {
+        let addr: Ipv4Addr = v.text()?;
         let good = !addr.is_multicast() && !addr.is_unspecified() && !addr.is_broadcast();
         put(&mut c.addr, good.then_some(addr).ok_or_else(|| "expected one host's address".to_string()))
     }),
-    key("mac", "Its MAC address.", |c, v| put(&mut c.mac, station(v))),
-    key("dev", "The iface; found by the address if not given.", |c, v| put(&mut c.dev, name(v, 32).map(Some))),
+    key("mac", MAC, Required, "Its MAC address.", |c, v| put(&mut c.mac, station(v))),
+    key("dev", Name(32), Means("found by addr"), "The iface.", |c, v| put(&mut c.dev, v.name().map(Some))),
 ];
 
 /// The keys of a `[[host.service]]`.
 pub const SERVICE: &[Key<ServiceConfig>] = &[
-    key("kind", "What it does: echo and discard are over UDP.", |c, v| {
-        put(&mut c.kind, text(v, ServiceKind::EXPECTED))
+    key("kind", Words(ServiceKind::ALL_WORDS), Required, "What it does; echo and discard are over UDP.", |c, v| {
+        put(&mut c.kind, v.text())
     }),
-    key("port", "Its L4 port; the usual one if not given.", |c, v| put(&mut c.port, number(v, 1, 65_535).map(L4Port))),
+    key("port", Number(1, 65_535), Means("the usual one"), "Its L4 port.", |c, v| {
+        put(&mut c.port, v.number().map(L4Port))
+    }),
 ];
 
 /// Why a key was not taken: what to say about it.
 pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Result<(), String> {
     match keys.iter().find(|key| key.name == name) {
-        Some(key) => (key.set)(into, value).map_err(|why| format!("{name} = {}: {why}", value.shown())),
+        Some(key) => {
+            let given = Given { item: value, takes: key.takes };
+            (key.set)(into, given).map_err(|why| format!("{name} = {}: {why}", value.shown()))
+        }
         None => Err(unknown(name, keys.iter().map(|key| key.name))),
     }
 }

@@ -21,8 +21,8 @@ macro_rules! service_kinds {
             pub const ALL: &[ServiceKind] = &[ServiceKind::$first, $(ServiceKind::$kind,)*];
             /// The words of all kinds.
             pub const WORDS: &str = concat!($first_word, $(", ", $word,)*);
-            /// What is expected where a kind stands.
-            pub(super) const EXPECTED: &str = concat!("one of ", $first_word, $(", ", $word,)*);
+            /// The words of all kinds, one by one.
+            pub(super) const ALL_WORDS: &[&str] = &[$first_word, $($word,)*];
 
             /// (word, usual L4 port, transport).
             const fn facts(self) -> (&'static str, u16, Over) {
@@ -76,7 +76,7 @@ impl FromStr for ServiceKind {
     type Err = String;
     fn from_str(word: &str) -> Result<ServiceKind, String> {
         let found = ServiceKind::ALL.iter().copied().find(|kind| kind.word() == word);
-        found.ok_or_else(|| format!("expected {}", ServiceKind::EXPECTED))
+        found.ok_or_else(|| format!("expected one of {}", ServiceKind::WORDS))
     }
 }
 
@@ -100,7 +100,7 @@ impl FromStr for ServiceConfig {
     /// `echo`, `echo:7007`.
     fn from_str(text: &str) -> Result<ServiceConfig, String> {
         let (kind, port) = text.split_once(':').map_or((text, None), |(kind, port)| (kind, Some(port)));
-        let bad = || format!("expected {}, and a port as in echo:7", ServiceKind::EXPECTED);
+        let bad = || format!("expected one of {}, and a port as in echo:7", ServiceKind::WORDS);
         let kind: ServiceKind = kind.parse().map_err(|_| bad())?;
         let given = port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)).transpose()?;
         Ok(ServiceConfig { kind, port: given.map_or(kind.usual_port(), L4Port) })

@@ -196,6 +196,24 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
     in_range(info.ok_or_else(|| WordError::unknown("knob", name, names()))?, text)
 }
 
+/// Every name that [`check`] takes: name, value, default, sentence.
+pub(crate) fn documented() -> Vec<[String; 4]> {
+    let own = Knobs::INFO.iter().map(|info| {
+        let range = format!("integer, {} to {}", info.min, info.max);
+        [info.name.to_string(), range, info.default.to_string(), info.sentence.to_string()]
+    });
+    let algorithm = "Congestion control of new connections.".to_string();
+    let algorithm =
+        [ALGORITHM.to_string(), format!("string, {}", ALGORITHMS.join(" or ")), "cubic".to_string(), algorithm];
+    let isr = isr::names().map(|name| {
+        let sentence = isr::sentence(name).unwrap_or_default().to_string();
+        [name.to_string(), "as its meaning".to_string(), "netisr's".to_string(), sentence]
+    });
+    let mut all: Vec<[String; 4]> = own.chain([algorithm]).chain(isr).collect();
+    all.sort();
+    all
+}
+
 /// The number that `text` says, if the knob can have it.
 pub(crate) fn in_range(info: &KnobInfo, text: &str) -> Result<i64, WordError> {
     let KnobInfo { name, min, max, .. } = *info;

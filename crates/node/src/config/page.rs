@@ -1,0 +1,203 @@
+//! The keys of topology files as a page, from the declarations that parse them ([`keys`]).
+
+use super::keys::{self, Key, Takes, Unset};
+use crate::words;
+use std::fmt::Write;
+
+/// The tables at the top of a file.
+pub const TOP: [&str; 2] = ["host", "switch"];
+
+/// A table of a file.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name, as in `host.iface`.
+    pub name: &'static str,
+    /// What it describes, as a sentence.
+    pub about: &'static str,
+    rows: fn() -> Vec<Row>,
+}
+
+/// One key of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// The key.
+    pub name: String,
+    /// Its TOML type, and the values.
+    pub value: String,
+    /// What holds without it.
+    pub default: String,
+    /// What it does.
+    pub about: String,
+}
+
+/// All tables.
+pub const TABLES: &[Table] = &[
+    Table { name: "host", about: "A host. At least one.", rows: || rows(keys::HOST) },
+    Table {
+        name: "host.iface",
+        about: "An iface of the host above it: a port, or a tunnel.",
+        rows: || rows(keys::IFACE),
+    },
+    Table { name: "host.route", about: "A route, beside those that come with addresses.", rows: || rows(keys::ROUTE) },
+    Table { name: "host.neighbor", about: "A neighbor that is set by hand.", rows: || rows(keys::NEIGHBOR) },
+    Table { name: "host.service", about: "A service of the host.", rows: || rows(keys::SERVICE) },
+    Table {
+        name: "host.sysctl",
+        about: "Knobs of the host; 'linerate sysctl' shows and sets them while it runs.",
+        rows: knobs,
+    },
+    Table { name: "switch", about: "A learning bridge between hosts.", rows: || rows(keys::SWITCH) },
+];
+
+impl Table {
+    /// Returns its keys.
+    pub fn rows(&self) -> Vec<Row> {
+        (self.rows)()
+    }
+
+    /// Returns how its header is written in a file.
+    pub fn header(&self) -> String {
+        if self.name == "host.sysctl" { format!("[{}]", self.name) } else { format!("[[{}]]", self.name) }
+    }
+}
+
+fn rows<T>(keys: &[Key<T>]) -> Vec<Row> {
+    let row = |key: &Key<T>| Row {
+        name: key.name.to_string(),
+        value: match key.takes {
+            Takes::Switch => key.takes.toml_type().to_string(),
+            Takes::Number(min, i64::MAX) => format!("{}, {min} or more", key.takes.toml_type()),
+            Takes::Number(min, max) => format!("{}, {min} to {max}", key.takes.toml_type()),
+            takes => format!("{}: {takes}", takes.toml_type()),
+        },
+        default: match key.unset {
+            Unset::Is(value) => value.to_string(),
+            Unset::Means(what) => format!("({what})"),
+            Unset::Required => "required".to_string(),
+        },
+        about: key.about.to_string(),
+    };
+    keys.iter().map(row).collect()
+}
+
+fn knobs() -> Vec<Row> {
+    let row = |[name, value, default, about]: [String; 4]| Row { name: format!("\"{name}\""), value, default, about };
+    words::documented_knobs().into_iter().map(row).collect()
+}
+
+const INTRODUCTION: &str = "'linerate up' runs the hosts and switches of a TOML file, 'linerate up --check' checks it. \
+    --set and 'linerate host --set' take the keys of a host and its knobs as KEY=VALUE. A default in parentheses is \
+    described, not written.";
+
+/// Returns the page in Markdown.
+pub fn markdown() -> String {
+    let mut out = format!("# Keys of topology files\n\n{}\n", filled(INTRODUCTION));
+    for table in TABLES {
+        let _ = write!(out, "\n## `{}`\n\n{}\n\n", table.header(), filled(table.about));
+        out += "| key | value | default | meaning |\n|---|---|---|---|\n";
+        for Row { name, value, default, about } in table.rows() {
+            let cell = |text: &str| text.replace('|', "\\|");
+            let _ = writeln!(out, "| `{name}` | {} | {} | {} |", cell(&value), cell(&default), cell(&about));
+        }
+    }
+    out
+}
+
+/// Returns the page as a manual page of section 5.
+pub fn roff() -> String {
+    let mut out = ".TH linerate-keys 5\n.SH NAME\nlinerate-keys \\- keys of topology files\n".to_string();
+    let _ = writeln!(out, ".SH DESCRIPTION\n{}", escaped(INTRODUCTION));
+    for table in TABLES {
+        let _ = writeln!(out, ".SH {}\n{}", escaped(&table.header()), escaped(table.about));
+        for Row { name, value, default, about } in table.rows() {
+            let [value, default, about] = [value, default, about].map(|text| escaped(&text));
+            let _ = writeln!(out, ".TP\n\\fB{}\\fR = {value}\n{about} Default: {default}.", escaped(&name));
+        }
+    }
+    out
+}
+
+/// Text whose lines begin with no control character of roff.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq")
+}
+
+/// A paragraph in lines of at most 100 characters.
+fn filled(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.len() + 1 + word.len());
+        match lines.last_mut() {
+            Some(last) if line <= 100 && !last.is_empty() => *last += &format!(" {word}"),
+            Some(last) if last.is_empty() => last.push_str(word),
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, SwitchFile, read_network};
+    use super::keys::{Item, set_key};
+    use super::*;
+    use std::fmt::Debug;
+
+    /// A default that is written is the one that holds: setting it changes nothing.
+    fn defaults_hold<T: Debug>(keys: &[Key<T>], make: fn() -> T) {
+        for key in keys {
+            if let Unset::Is(value) = key.unset {
+                let mut one = make();
+                set_key(keys, &mut one, key.name, &Item::Word(value.to_string())).unwrap();
+                // tso4 and its like are an Option: then the default is only described.
+                assert_eq!(format!("{one:?}"), format!("{:?}", make()), "{} = {value}", key.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_defaults_on_the_page_are_those_that_hold() {
+        defaults_hold(keys::HOST, HostConfig::default);
+        defaults_hold(keys::IFACE, IfaceConfig::default);
+        defaults_hold(keys::ROUTE, RouteConfig::default);
+        defaults_hold(keys::NEIGHBOR, NeighborConfig::default);
+        defaults_hold(keys::SWITCH, SwitchFile::default);
+    }
+
+    /// What a file takes at each place is on the page: a wrong key's message names all of them, or the nearest.
+    #[test]
+    fn every_word_that_is_taken_stands_for_itself() {
+        for table in TABLES {
+            for row in table.rows() {
+                let key = row.name.trim_matches('"').to_string();
+                let (name, key) = match key.split_once('.') {
+                    Some((group, key)) if table.name == "host" => (format!("host.{group}"), key.to_string()),
+                    _ => (table.name.to_string(), row.name.clone()),
+                };
+                let parent = if name.starts_with("host.") { "[[host]]\n" } else { "" };
+                let header = if name == "host.sysctl" || name.starts_with("host.pool") || name.starts_with("host.isr") {
+                    format!("[{name}]")
+                } else {
+                    format!("[[{name}]]")
+                };
+                // A date is what no key takes: the message is about the value, so the key is known.
+                let why = read_network(&format!("{parent}{header}\n{key} = 2000-01-01\n"), "t").unwrap_err().what;
+                assert!(!why.contains("unknown key") && !why.contains("unknown knob"), "{header} {key}: {why}");
+            }
+        }
+        let why = read_network("[[host]]\nsysctll = 1\n", "t").unwrap_err().what;
+        assert!(why.contains("'sysctl'"), "{why}");
+    }
+
+    #[test]
+    fn the_pages_have_every_key() {
+        let (markdown, roff) = (markdown(), roff());
+        for table in TABLES {
+            for row in table.rows() {
+                assert!(markdown.contains(&format!("| `{}` |", row.name)), "{}", row.name);
+                assert!(roff.contains(&format!("\\fB{}\\fR", escaped(&row.name))), "{}", row.name);
+                assert!(row.about.ends_with('.') || row.about.ends_with('?'), "{}: {}", row.name, row.about);
+            }
+        }
+    }
+}
