@@ -21,20 +21,16 @@ use wire::checksum;
 #[command(
     override_usage = "linerate ab [OPTIONS] --a KNOBS --b KNOBS {WORKLOAD | -- COMMAND...}",
     after_help = "\
-KNOBS are K=V[,K=V...]. A test between hosts takes any key or knob of
-'linerate up --set', which applies to every host, and these:
+KNOBS are K=V[,K=V...]. A test between hosts takes any key or knob of 'linerate up --set', which applies to every \
+host, and these:
   over=pair|nic|router|native|veth|tap   threads=on   link.OPTION=VALUE
   locks=up|light|heavy (hosts on one thread)   checksum=KIND
-  workstreams=N, net.isr.dispatch=direct|hybrid|deferred (netisr of the router,
-  else of the far end)
-Other workloads: send takes the ladder's settings (locks, context, pool, pages,
-clock, burst, ...); route takes routes, burst, locks and any key or knob of a
-host; bridge takes addresses, size and burst; filter takes expr; text takes kind
-and way.
-In a command line after --, {} is replaced by the settings of a side;
-sh runs {} alone. Prints a table with the verdict and the noise floor. For tests
-between hosts it also prints the ticks of an operation by stage and the counters
-that differ; then ministat's output.
+  workstreams=N   net.isr.dispatch=direct|hybrid|deferred (of the router or far end)
+Other workloads: send takes the ladder's settings (locks, context, pool, pages, clock, burst, ...); route takes \
+routes, burst, locks and any key or knob of a host; bridge takes addresses, size and burst; filter takes expr; text \
+takes kind and way. In a command line after --, {} is replaced by the settings of a side; sh runs {} alone. Prints a \
+table with the verdict and the noise floor. For tests between hosts it also prints the ticks of an operation by stage \
+and the counters that differ; then ministat's output.
 
 Examples:
   linerate ab --a dispatch=direct --b dispatch=hybrid --both over=router TCP_RR

@@ -12,9 +12,9 @@ use std::ffi::OsString;
 /// `filed`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does, and its
-files with it. It takes LOOKUP, GETATTR, READ, WRITE, CREATE and REMOVE as
-records over TCP, port 52049: 'linerate fileload' asks it, nobody mounts it.
+The host's flags are those of 'linerate host'; it ends as that one does, and its files with it. It takes LOOKUP, \
+GETATTR, READ, WRITE, CREATE and REMOVE as records over TCP, port 52049: 'linerate fileload' asks it, nobody mounts \
+it.
 
 Example:
   linerate filed --port tap:tap0 --addr 10.0.0.2/24
@@ -41,10 +41,9 @@ pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// `fileload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends are here, as of 'linerate netperf', unless -H says where the far one
-is: 'linerate filed'. Requests are in SPEC SFS 2008's proportions, as far as the
-protocol has them: 28 % LOOKUP, 42 % GETATTR, 18 % READ and 10 % WRITE of 8 KiB,
-2 % CREATE and REMOVE. The files are made first, uncounted.
+Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate filed'. Requests are in \
+SPEC SFS 2008's proportions, as far as the protocol has them: 28 % LOOKUP, 42 % GETATTR, 18 % READ and 10 % WRITE of 8 \
+KiB, 2 % CREATE and REMOVE. The files are made first, uncounted.
 
 Examples:
   linerate fileload -l 5

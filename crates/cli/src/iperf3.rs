@@ -24,9 +24,8 @@ use std::time::Duration;
 /// `iperf3`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does, a
-client with its test. Numbers take K, M, G: of bytes powers of 1024, of bits a
-second of 1000. --port is the host's, -p the protocol's.
+The host's flags are those of 'linerate host'; it ends as that one does, a client with its test. Numbers take K, M, G: \
+of bytes powers of 1024, of bits a second of 1000. --port is the host's, -p the protocol's.
 
 Example:
   linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24

@@ -12,13 +12,12 @@ use std::ffi::OsString;
 /// `kvd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does, and its
-keys with it. It speaks RESP2 and RESP3 (HELLO 3) at port 6379: strings, lists,
-sets, hashes, sorted sets, EXPIRE, SCAN, MULTI and WATCH; COMMAND lists all.
+The host's flags are those of 'linerate host'; it ends as that one does, and its keys with it. It speaks RESP2 and \
+RESP3 (HELLO 3) at port 6379: strings, lists, sets, hashes, sorted sets, EXPIRE, SCAN, MULTI and WATCH; COMMAND lists \
+all.
 
-Not here: disk, replicas, databases but 0, users but 'default' (no password),
-publish and subscribe, scripts, streams, blocking commands, ZADD's options,
-ZRANGE BYLEX. Limits: an argument 1 MiB, a request 8 MiB, a transaction 65,536
+Not here: disk, replicas, databases but 0, users but 'default' (no password), publish and subscribe, scripts, streams, \
+blocking commands, ZADD's options, ZRANGE BYLEX. Limits: an argument 1 MiB, a request 8 MiB, a transaction 65,536 \
 requests or 8 MiB, 4096 watched keys.
 
 Example:
@@ -55,9 +54,8 @@ pub fn serve(args: &KvdArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// `kvload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends are here, as of 'linerate netperf', unless -H says where the far one
-is: 'linerate kvd', or any server that speaks RESP. Its keys are set first,
-uncounted. A client asks again when it is answered.
+Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate kvd', or any server that \
+speaks RESP. Its keys are set first, uncounted. A client asks again when it is answered.
 
 Examples:
   linerate kvload -l 5

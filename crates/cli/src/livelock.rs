@@ -10,13 +10,11 @@ use std::path::PathBuf;
 /// `livelock`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-One processor forwards from nic:em0 to nic:em1: its handler moves frames from
-the ring to a queue of 50 before anything else (interrupts), no sooner than
---itr after the one before (moderated), or polling takes them (clock, adaptive,
-wakeup). Time is the processor's own: generator, wires and cards are subtracted.
-Register accesses cost what nic: says ('linerate ports nic'). Below: whether the
-loop of a bridge obeys kern.polling's knobs (user_frac and others), with a user
-on its core.
+One processor forwards from nic:em0 to nic:em1: its handler moves frames from the ring to a queue of 50 before \
+anything else (interrupts), no sooner than --itr after the one before (moderated), or polling takes them (clock, \
+adaptive, wakeup). Time is the processor's own: generator, wires and cards are subtracted. Register accesses cost what \
+nic: says ('linerate ports nic'). Below: whether the loop of a bridge obeys kern.polling's knobs (user_frac and \
+others), with a user on its core.
 
 Example:
   linerate livelock --svg livelock.svg")]

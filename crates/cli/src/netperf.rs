@@ -17,16 +17,14 @@ use std::time::Duration;
 /// `netperf`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Tests: TCP_STREAM TCP_MAERTS UDP_STREAM TCP_RR TCP_CC TCP_CRR UDP_RR. After --
-come the test's own flags: -m and -M bytes a send and a receive call, -s and -S
-socket buffers here and there, -r request,response, -b requests more under way,
--D no delay ('linerate netperf -- -h').
+Tests: TCP_STREAM TCP_MAERTS UDP_STREAM TCP_RR TCP_CC TCP_CRR UDP_RR. After -- come the test's own flags: -m and -M \
+bytes a send and a receive call, -s and -S socket buffers here and there, -r request,response, -b requests more under \
+way, -D no delay ('linerate netperf -- -h').
 
-Both ends are here unless -H says where the far one is ('linerate netserver').
---over pair, nic and router are hosts of ours on one thread, or with --threads
-on one each; native is the kernel over loopback, veth the kernel as host, router
-and host, with segments of 64 KiB or, by --link tso=off, of the MTU; tap is our
-host and the kernel. Those two have network namespaces.
+Both ends are here unless -H says where the far one is ('linerate netserver'). --over pair, nic and router are hosts \
+of ours on one thread, or with --threads on one each; native is the kernel over loopback, veth the kernel as host, \
+router and host, with segments of 64 KiB or, by --link tso=off, of the MTU; tap is our host and the kernel. Those two \
+have network namespaces.
 
 Examples:
   linerate netperf -t TCP_RR -l 5 -v 2
@@ -102,9 +100,8 @@ struct TestArgs {
 /// `netserver`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does. It
-speaks to linerate's netperf, not to other programs of that name: their control
-connection has another language.
+The host's flags are those of 'linerate host'; it ends as that one does. It speaks to linerate's netperf, not to other \
+programs of that name: their control connection has another language.
 
 Examples:
   linerate netserver --port tap:tap0 --addr 10.0.0.2/24

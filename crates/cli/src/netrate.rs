@@ -19,9 +19,8 @@ use std::time::Duration;
 /// `netrate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends are here, as of 'linerate netperf', unless -H says where the far one
-is: tcpreceive for tcpconnect, netreceive for netblast and netsend, httpd (or
-any server) for http.
+Both ends are here, as of 'linerate netperf', unless -H says where the far one is: tcpreceive for tcpconnect, \
+netreceive for netblast and netsend, httpd (or any server) for http.
 
 Example:
   linerate netrate tcpconnect -l 10 --over router")]

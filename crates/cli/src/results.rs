@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// `report`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Takes .json of --json, .svg of --svg and .txt from the directory, in the order
-of their names; the page needs nothing else and fetches nothing.
+Takes .json of --json, .svg of --svg and .txt from the directory, in the order of their names; the page needs nothing \
+else and fetches nothing.
 
 Example:
   linerate bench udp --json > results/udp.json; linerate report results")]
@@ -34,10 +34,9 @@ pub struct ReportArgs {
 /// `gate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without NOW the baseline's bench runs here, a second time where a row is slower
-or unclear: what is slow in the code is slow each time. Exit codes: 0 fine; 1 a
-row is slower than is borne, in two runs; 2 of some row nobody knows (or wrong
-usage); 3 the machine is another, busy, or too noisy to say.
+Without NOW the baseline's bench runs here, a second time where a row is slower or unclear: what is slow in the code \
+is slow each time. Exit codes: 0 fine; 1 a row is slower than is borne, in two runs; 2 of some row nobody knows (or \
+wrong usage); 3 the machine is another, busy, or too noisy to say.
 
 Example:
   linerate bench bridge --json > before.json

@@ -756,3 +756,34 @@ fn clients_are_counted_and_let_go() {
     assert_eq!(rig.hear(first), "+PONG\r\n");
     assert_eq!((rig.server.app.clients(), rig.server.app.buffers), (0, 0));
 }
+
+/// memtier_benchmark's default traffic: four threads with 50 connections each, without pipelining, ten GETs for
+/// each SET of 32 bytes, keys memtier-N, in RESP2's arrays (its redis_protocol::write_command_set and _get).
+#[test]
+fn memtiers_default_traffic_is_served() {
+    let mut rig = rig_of(config());
+    let clients: Vec<_> = (0..200).map(|_| rig.client()).collect();
+    let (mut hits, mut misses) = (0, 0);
+    for round in 0..11_u32 {
+        for (at, &client) in clients.iter().enumerate() {
+            let key = format!("memtier-{}", (at as u32 * 7919 + round / 2) % 300);
+            let request = match round % 11 {
+                0 => format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n$32\r\n{}\r\n", key.len(), "x".repeat(32)),
+                _ => format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()),
+            };
+            let reply = rig.say(client, request.as_bytes());
+            match (round % 11, reply.as_str()) {
+                (0, "+OK\r\n") => {}
+                (0, other) => panic!("SET: {other}"),
+                (_, "$-1\r\n") => misses += 1,
+                (_, value) => {
+                    assert_eq!(value, format!("$32\r\n{}\r\n", "x".repeat(32)));
+                    hits += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(hits + misses, 2000);
+    assert!(hits > 1000 && misses > 0, "{hits} hits, {misses} misses");
+    assert_eq!((rig.server.app.clients(), rig.server.app.counts.malformed.get()), (200, 0));
+}

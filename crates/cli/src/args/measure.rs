@@ -10,10 +10,9 @@ use std::path::PathBuf;
 /// `testtool`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The rc script is called as SCRIPT unix:///path MODE PARALLEL. It configures the
-host with 'linerate ctl --url $1', as examples/config.sh does. Without a script,
-testtool configures the host in the same way. --context inline and call need
---locks light or heavy.
+The rc script is called as SCRIPT unix:///path MODE PARALLEL. It configures the host with 'linerate ctl --url $1', as \
+examples/config.sh does. Without a script, testtool configures the host in the same way. --context inline and call \
+need --locks light or heavy.
 
 Example:
   linerate testtool -c 1000000 send")]
@@ -121,11 +120,10 @@ pub enum LabCommand {
 /// `lab selftest`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Six kinds of rows are compared with separately built sides of the same settings,
-and with sides slowed by 5 %. Targets: at most 1 % firm verdicts on equal sides,
-at least 93 % of the 95 % intervals containing 1, at least 80 % of the planted
-differences found. Exit codes: 0 if no share misses its target beyond chance
-(p < 0.001), 1 if one does or if a comparison failed.
+Six kinds of rows are compared with separately built sides of the same settings, and with sides slowed by 5 %. \
+Targets: at most 1 % firm verdicts on equal sides, at least 93 % of the 95 % intervals containing 1, at least 80 % of \
+the planted differences found. Exit codes: 0 if no share misses its target beyond chance (p < 0.001), 1 if one does or \
+if a comparison failed.
 
 Example:
   linerate lab selftest --comparisons 1000 --busy 2 --json")]

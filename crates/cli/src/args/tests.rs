@@ -34,7 +34,10 @@ fn all_parse<'a>(place: &str, lines: impl Iterator<Item = &'a str>) -> usize {
         for words in words.split(|word| *word == "+") {
             let program = (words.first() != Some(&"linerate")).then_some("linerate");
             let words: Vec<&str> = program.into_iter().chain(words.iter().copied()).collect();
-            if let Err(why) = Cli::try_parse_from(&words) {
+            // A help or a version is an answer, too.
+            if let Err(why) = Cli::try_parse_from(&words)
+                && why.use_stderr()
+            {
                 panic!("{place}: {words:?}\n{why}");
             }
         }
@@ -120,18 +123,45 @@ fn a_command_is_found_in_a_line() {
     assert_eq!((command("cargo test --workspace"), command("ping 10.0.0.2")), (None, None));
 }
 
-/// Every help fits a terminal of 80 columns, which is also the width where standard output is none.
-#[test]
-fn every_help_fits_80_columns() {
-    let mut program = Cli::command();
+/// Every command with its subcommands, built as for a terminal of `width` columns.
+fn all_commands(width: usize) -> Vec<clap::Command> {
+    let mut program = Cli::command().term_width(width);
     program.build();
-    let mut commands = vec![program];
-    while let Some(mut command) = commands.pop() {
-        commands.extend(command.get_subcommands().cloned());
-        for help in [command.render_help(), command.render_long_help()] {
-            let help = help.to_string();
-            let wide = help.lines().find(|line| line.chars().count() > 80);
-            assert_eq!(wide, None, "{}", command.get_name());
+    let (mut waiting, mut all) = (vec![program], Vec::new());
+    while let Some(command) = waiting.pop() {
+        waiting.extend(command.get_subcommands().cloned());
+        all.push(command);
+    }
+    all
+}
+
+/// Every help fits a terminal of 80 columns, which is also the width where standard output is none, and
+/// other terminals, too, as far as its words do.
+#[test]
+fn every_help_fits_the_terminal() {
+    for width in [60, 80, 100, 132] {
+        for mut command in all_commands(width) {
+            for help in [command.render_help(), command.render_long_help()] {
+                let help = help.to_string();
+                let is_wide = |line: &&str| line.chars().count() > width && line.trim().contains(' ');
+                let wide = help.lines().filter(|line| !line.trim_start().starts_with("Usage:")).find(is_wide);
+                assert_eq!(wide, None, "{} at {width}", command.get_name());
+            }
+        }
+    }
+}
+
+/// No paragraph of a declaration is wrapped by hand: it would be wrapped a second time on a narrow terminal.
+#[test]
+fn no_help_is_wrapped_by_hand() {
+    let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+    for command in all_commands(80) {
+        let texts = [command.get_after_help(), command.get_about(), command.get_long_about()];
+        let of_flags = command.get_arguments().flat_map(|flag| [flag.get_help(), flag.get_long_help()]);
+        for text in texts.into_iter().chain(of_flags).flatten().map(ToString::to_string) {
+            let lines: Vec<&str> = text.lines().collect();
+            let by_hand = lines.windows(2).find(|pair| pair.iter().all(|line| is_text(line)));
+            assert_eq!(by_hand, None, "{}", command.get_name());
         }
     }
 }

@@ -47,9 +47,8 @@ impl FormArgs {
 /// `cat`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Frames are lines of text unless -o says otherwise, whatever is read: DST SRC
-TYPE and each byte in hexadecimal, without FCS. Where a frame came from a device that leaves checksums and segments to
-others, they were asked for whole.
+Frames are lines of text unless -o says otherwise, whatever is read: DST SRC TYPE and each byte in hexadecimal, \
+without FCS. Where a frame came from a device that leaves checksums and segments to others, they were asked for whole.
 
 Examples:
   linerate cat tap:tap0 | grep 'FFFFFFFFFFFF' | linerate put tap:tap1
@@ -72,9 +71,8 @@ pub struct CatArgs {
 /// `put`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-A line with a stamp waits for its time: 0000000000000000 is at once, a register
-(its second digit) counts from the last reset (its first), register 0 from the
-machine's start, as 'linerate cat -t' writes it.
+A line with a stamp waits for its time: 0000000000000000 is at once, a register (its second digit) counts from the \
+last reset (its first), register 0 from the machine's start, as 'linerate cat -t' writes it.
 
 Examples:
   linerate cat tap:tap0 | sed -e 's/8100 00 01 //' | linerate put tap:tap1
@@ -93,11 +91,10 @@ pub struct PutArgs {
 /// `pipe`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends when the port is over, when standard input has ended and --half is not
-given, or with Ctrl-C.
+Ends when the port is over, when standard input has ended and --half is not given, or with Ctrl-C.
 
 Examples:
-  ./learning_switch.sh | linerate pipe tap:tap0
+  linerate gen -n 3 -t 1 --udp 10.0.0.1:7-10.0.0.2:9 | linerate pipe pair:a
   mkfifo back; linerate pipe tap:tap0 < back | linerate pipe tap:tap1 > back")]
 pub struct PipeArgs {
     /// A port, as in tap:tap0

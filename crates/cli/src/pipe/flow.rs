@@ -24,10 +24,9 @@ pub type Make = Box<dyn FnOnce() -> anyhow::Result<Box<dyn Stage>>>;
 /// `gen`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Standard error says which of both it was: frames made one by one, or one buffer
-written again and again (--static), as the report's figures were measured. -t
-spaces stamps as the wire would: 64 bytes at 1000 Mb/s are 84 ticks of 8 ns; the
-first frame of each round (-m) sets register 1, from which they count.
+Standard error says which of both it was: frames made one by one, or one buffer written again and again (--static), as \
+the report's figures were measured. -t spaces stamps as the wire would: 64 bytes at 1000 Mb/s are 84 ticks of 8 ns; \
+the first frame of each round (-m) sets register 1, from which they count.
 
 Examples:
   linerate gen --static --rotate | LC_ALL=C grep -c 001111111111
@@ -107,8 +106,8 @@ impl GenArgs {
 /// `mirror`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-A target that fails is left alone from then on, and what it did not get is
-counted: the others go on, as with tee, and the exit code is 1.
+A target that fails is left alone from then on, and what it did not get is counted: the others go on, as with tee, and \
+the exit code is 1.
 
 Example:
   linerate cat tap:tap0 + mirror -t seen.pcapng -t tap:tap2 + put tap:tap1")]
@@ -203,8 +202,7 @@ pub struct DelayArgs {
 /// `rate`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Bits are those that a wire is busy with: FCS, preamble and gap too (84 bytes for
-a frame of 64).
+Bits are those that a wire is busy with: FCS, preamble and gap too (84 bytes for a frame of 64).
 
 Examples:
   linerate rate -r 100M trace.pcap | linerate put tap:tap0
@@ -228,8 +226,7 @@ pub struct RateArgs {
 /// `count`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Frames are passed on, and sums told on standard error; with -q sums alone are
-written, to standard output.
+Frames are passed on, and sums told on standard error; with -q sums alone are written, to standard output.
 
 Examples:
   linerate cat tap:tap0 | linerate count -I 1 | linerate put tap:tap1
@@ -278,11 +275,10 @@ fn interval(word: &str) -> Result<Duration, String> {
 /// `top`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Of frames, the table does not grow (Space-Saving): a figure may be too large by
-its error, never too small, and what is not shown never has more than is said
-below the table. Of running hosts (--url, or on a terminal all that 'linerate
-up' runs): ports, netisr's workstreams, reasons for drops, and with --ledger
-ticks by stage, every -d seconds, until q or Ctrl-C.
+Of frames, the table does not grow (Space-Saving): a figure may be too large by its error, never too small, and what \
+is not shown never has more than is said below the table. Of running hosts (--url, or on a terminal all that 'linerate \
+up' runs): ports, netisr's workstreams, reasons for drops, and with --ledger ticks by stage, every -d seconds, until q \
+or Ctrl-C.
 
 Examples:
   linerate top -q -k ip -n 20 trace.pcap

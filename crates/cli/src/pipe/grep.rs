@@ -20,12 +20,10 @@ use wire::filter::Filter;
 /// `grep`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Patterns are grep's: basic syntax (\\| \\( \\{), -E extended, -F fixed strings.
-No line of frames has a = in it: a pattern that begins with FIELD= is terms
-about fields, all of which must hold: dst src mac (* is any byte, or all that
-follow) type vlan ip.src ip.dst ip proto ttl sport dport port len. Of
-alternatives -o shows the first that matches, not the longest. Exit codes are
-grep's: 0 something was selected, 1 nothing, 2 an error.
+Patterns are grep's: basic syntax (\\| \\( \\{), -E extended, -F fixed strings. No line of frames has a = in it: a \
+pattern that begins with FIELD= is terms about fields, all of which must hold: dst src mac (* is any byte, or all that \
+follow) type vlan ip.src ip.dst ip proto ttl sport dport port len. Of alternatives -o shows the first that matches, \
+not the longest. Exit codes are grep's: 0 something was selected, 1 nothing, 2 an error.
 
 Examples:
   linerate cat tap:tap0 | linerate grep '001122334455\\|FFFFFFFFFFFF'

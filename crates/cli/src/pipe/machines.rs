@@ -15,8 +15,7 @@ use wire::Mac;
 /// `tap`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-The interface is made, brought up, and goes away at the end. The same as
-'linerate pipe tap(up=on):NAME'.
+The interface is made, brought up, and goes away at the end. The same as 'linerate pipe tap(up=on):NAME'.
 
 Example: two machines on one segment, by ssh
   mkfifo back; linerate tap vpn0 < back | ssh there linerate tap vpn0 > back")]
@@ -48,9 +47,8 @@ impl TapArgs {
 /// `nanoping`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Times are from right before a request is handed to the port to right after its
-answer was taken from it, by the machine's counter. Exit code 1 if nothing came
-back.
+Times are from right before a request is handed to the port to right after its answer was taken from it, by the \
+machine's counter. Exit code 1 if nothing came back.
 
 Example:
   linerate nanoping 10.0.0.1 tap:tap0 -S 10.0.0.2 -c 1000 -i 0")]

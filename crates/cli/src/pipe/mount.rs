@@ -10,22 +10,19 @@ use std::path::PathBuf;
 /// `mount`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-DIR/tap0 has lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters;
-DIR/global_time is the counter of stamps, DIR/local_time1 to 7 are the registers
-that stamps of frames to be sent count from (hexadecimal, to read and write).
+DIR/tap0 has lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters; DIR/global_time is the counter of \
+stamps, DIR/local_time1 to 7 are the registers that stamps of frames to be sent count from (hexadecimal, to read and \
+write).
 
-A read waits for a frame and gives whole frames, as many as fit; with less room
-than a frame has, it gives pieces. Each reader gets all frames that come while
-it has the file open; one too slow for --ring loses the oldest, and stats say
-how many. A write may have many lines and end within one. One of which nothing
-is a frame fails (EINVAL); other bad lines are counted. The files cannot seek:
-'cat DIR/tap0 | head', since head alone wants to give back what it read too
-much.
+A read waits for a frame and gives whole frames, as many as fit; with less room than a frame has, it gives pieces. \
+Each reader gets all frames that come while it has the file open; one too slow for --ring loses the oldest, and stats \
+say how many. A write may have many lines and end within one. One of which nothing is a frame fails (EINVAL); other \
+bad lines are counted. The files cannot seek: 'cat DIR/tap0 | head', since head alone wants to give back what it read \
+too much.
 
-Ends with Ctrl-C, with 'fusermount3 -u DIR', or when all ports are over and what
-they gave is read: exit code 0; 1 if a port was lost or DIR cannot be mounted; 2
-for wrong usage. Only this user can open the files. As root it needs /dev/fuse;
-others need fusermount3 too.
+Ends with Ctrl-C, with 'fusermount3 -u DIR', or when all ports are over and what they gave is read: exit code 0; 1 if \
+a port was lost or DIR cannot be mounted; 2 for wrong usage. Only this user can open the files. As root it needs \
+/dev/fuse; others need fusermount3 too.
 
 Examples:
   linerate mount /tmp/net tap:tap0 tap:tap1 &

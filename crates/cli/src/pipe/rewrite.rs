@@ -14,17 +14,16 @@ use std::ops::RangeInclusive;
 /// `rewrite`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Edits are done in their order, each to the frames that have the field; checksums
-that cover it change with it, and one that was wrong before is wrong afterwards.
+Edits are done in their order, each to the frames that have the field; checksums that cover it change with it, and one \
+that was wrong before is wrong afterwards.
   dst=00:11:22:33:44:55  src=00:11:22:*:*:*  type=0x0800  swap=mac|ip|port
   vlan.push=ID[,PCP][,0x88a8]  vlan.pop  vlan.id=N  'vlan.id=10->20'  vlan.pcp=N
   ip.src=10.0.0.1  ip.dst=10.0.0.0/8 (the host part stays)  ip.src=fd00::1
   ip.ttl=64  ip.ttl-=1 (dropped at 0)  ip.dscp=46  ip.id=0x1234
   sport=N  dport=N  tcp.sport=N  tcp.dport=N  udp.sport=N  udp.dport=N
   'byte[14:2]=0x4500' (as it is: no checksum changes)
-With --nat44 frames from the inside network leave with the outside address and
-answers find back; edits come after it. Sessions are those of TCP, UDP and ICMP
-echo, errors belong to the session they quote; what nobody inside asked for is
+With --nat44 frames from the inside network leave with the outside address and answers find back; edits come after it. \
+Sessions are those of TCP, UDP and ICMP echo, errors belong to the session they quote; what nobody inside asked for is \
 dropped.
 
 Examples:
@@ -58,8 +57,7 @@ pub struct RewriteArgs {
 /// `crc`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-IPv4 header, TCP, UDP, ICMP, IGMP and ICMPv6. Those of fragments, and of packets
-cut short, cannot be known and stay.
+IPv4 header, TCP, UDP, ICMP, IGMP and ICMPv6. Those of fragments, and of packets cut short, cannot be known and stay.
 
 Examples:
   linerate crc < frames.txt
