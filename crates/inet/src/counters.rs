@@ -364,6 +364,16 @@ impl AuditReport {
         entered.wrapping_sub(left) as i64
     }
 
+    /// Returns the imbalance alone, without a text for each reason; `held` is what queues hold now.
+    pub fn imbalance_of(shards: &Shards<Counters>, held: u64) -> i64 {
+        let balance = |c: &Counters| {
+            let entered = c.audit.received.get().wrapping_add(c.audit.made.get());
+            let left = c.audit.sent.get().wrapping_add(c.audit.consumed.get()).wrapping_add(c.drops.total());
+            entered.wrapping_sub(left)
+        };
+        shards.iter().map(balance).fold(0, u64::wrapping_add).wrapping_sub(held) as i64
+    }
+
     /// Sums the shards; `held` is what queues hold now.
     pub fn of(shards: &Shards<Counters>, held: u64) -> AuditReport {
         let sum = |pick: fn(&Counters) -> u64| shards.iter().map(pick).sum::<u64>();

@@ -193,6 +193,11 @@ impl<L: Locks> Stack<L> {
         AuditReport::of(&self.counters, self.held(cx))
     }
 
+    /// The imbalance of [`Stack::audit`] alone: for checks after every step, which read no texts.
+    pub fn imbalance(&self, cx: Cx) -> i64 {
+        AuditReport::imbalance_of(&self.counters, self.held(cx))
+    }
+
     /// How often each part's locks were taken.
     pub fn lock_use(&self) -> Vec<LockUse> {
         let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
