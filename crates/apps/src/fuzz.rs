@@ -14,6 +14,10 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+mod sockets;
+
+pub use sockets::netperf;
+
 use crate::app::App;
 use crate::filed::{self, Filed};
 use crate::files::{Builtin, Root};
@@ -21,6 +25,7 @@ use crate::ftp::{self, Ftp};
 use crate::http::{self, Http};
 use crate::iperf3::{self, Client, Iperf3};
 use crate::kv::{self, Kv};
+use crate::load::{Fileload, Files, Kvload, Mix, Proportions};
 use crate::net::{Far, Net, Rig};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -126,8 +131,56 @@ pub fn iperf3_client(data: &[u8]) {
     assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "something is left");
 }
 
+/// Answers to clients of FTP (as conversations with a server that sends anything), RESP and the file service, by the first byte.
+///
+/// Holds: an FTP session ends, with a result and without a descriptor; an answer is no longer than its bytes, and the next one is found
+/// behind it.
+pub fn clients(data: &[u8]) {
+    let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
+    match flags % 3 {
+        0 => ftp_client(flags, data),
+        1 => answers(Kvload::new(Proportions { keys: 9, value: 20, gets: 50, skew: 0.5 }), data),
+        _ => answers(Fileload::new(Files { count: 3, transfers: 1 }), data),
+    }
+}
+
+fn ftp_client(flags: u8, data: &[u8]) {
+    let to = SocketAddr::from(([1, 0, 0, 9], 21));
+    let transfer = match flags & 0x80 {
+        0 => ftp::client::Transfer::Down { path: "/a", enough: 1_000 },
+        _ => ftp::client::Transfer::Up { path: "/a", bytes: 1_000 },
+    };
+    let now = clock::Instant::from_millis(1_000);
+    let client = ftp::client::Client::new(to, transfer, Duration::from_secs(10), now);
+    let net = Net { seed: u64::from(flags / 3), window: 3_000, ..Net::default() };
+    let mut rig = Rig::client_of(client, net);
+    rig.net.far_listens.extend([to, SocketAddr::new(to.ip(), 50_000)]);
+    against(&mut rig, to, data);
+    for _ in 0..20 {
+        rig.net.answer_connects();
+        rig.pass(Duration::from_secs(100));
+    }
+    assert!(rig.server.app.outcome().is_some(), "a session that does not end");
+    assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "something is left");
+}
+
+fn answers<M: Mix>(mut mix: M, data: &[u8]) {
+    let (mut rest, mut asked) = (data, Vec::new());
+    for turn in 0..64 {
+        asked.clear();
+        let kind = match turn < 8 && mix.fill(&mut asked) {
+            true => None,
+            false => Some(mix.ask(0, &mut asked)),
+        };
+        assert!(!asked.is_empty());
+        let Ok(Some(len)) = mix.hear(0, kind, rest) else { break };
+        assert!(len > 0);
+        rest = rest.get(len..).expect("an answer is no longer than its bytes");
+    }
+}
+
 /// Records as in [`play`], said by the server.
-fn against(rig: &mut Rig<Client>, to: SocketAddr, data: &[u8]) {
+fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     let mut rest = data;
     let mut conns: Vec<Far> = Vec::new();
     for _ in 0..RECORDS {

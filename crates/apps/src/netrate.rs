@@ -19,7 +19,7 @@ mod blast;
 mod connect;
 pub mod http;
 pub mod juggle;
-mod services;
+pub(crate) mod services;
 mod tcpp;
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,8 @@ mod child;
 pub mod cscan;
 mod dylib;
 pub mod env;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod gate;
 pub mod ladder;
 pub mod ledger;

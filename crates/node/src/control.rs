@@ -13,7 +13,7 @@
 //! [`Server::serve`] does what can be done now. Clients are strangers: lines, answers and clients have limits, each with
 //! a counter in [`ControlCounts`].
 
-mod client;
+pub(crate) mod client;
 pub mod line;
 mod peer;
 mod socket;

@@ -10,11 +10,16 @@
 )]
 
 use crate::config::HostConfig;
+use crate::control::client::read_answer;
 use crate::control::line;
+use crate::switch::{self, Switch, SwitchConfig};
 use crate::{Host, config, words};
+use bridge::FdbConfig;
 use clock::{Clock, SimClock};
 use lock::Up;
 use port::Pairs;
+use port::pair::pair;
+use std::io::{self, BufReader, Read};
 
 /// A configuration file.
 ///
@@ -73,7 +78,75 @@ pub fn control(data: &[u8]) {
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
 }
 
+/// Lines from a control client of a switch with three pair ports: the words are split and run.
+///
+/// Holds: no panic; errors are one line, or three with a filter expression; JSON answers are JSON; the audit stays exact.
+pub fn switch(data: &[u8]) {
+    let mut config = SwitchConfig::default();
+    config.pool.buffers = 32;
+    config.bridge.fdb = FdbConfig { most: 16, ..FdbConfig::new() };
+    let switch = Switch::new(&config, Clock::sim(&SimClock::new())).unwrap();
+    let mut ends = Vec::new();
+    for name in ["p0", "p1", "p2"] {
+        let (ours, theirs) = pair(name, 16, port::Caps::PLAIN);
+        switch.attach(ours, None).unwrap();
+        ends.push(theirs);
+    }
+    for line in data.split(|byte| *byte == b'\n').take(32) {
+        let Ok(split) = line::split(line) else { continue };
+        let mut words: Vec<&str> = split.iter().map(String::as_str).collect();
+        let json = words.first() == Some(&"-j");
+        if json {
+            words.remove(0);
+        }
+        if words.contains(&"stop") || words.contains(&"addm") {
+            continue; // ends the process; opens devices or files
+        }
+        match switch::words::run(&switch, &words, json) {
+            Ok(text) if json && text.starts_with(['[', '{']) => {
+                drop(serde_json::from_str::<serde_json::Value>(&text).unwrap())
+            }
+            Ok(_) => {}
+            // A filter expression, and a caret below its fault, stand below what is wrong.
+            Err(error) => assert!(error.to_string().lines().count() <= 3, "{error}"),
+        }
+        switch.each_lane(|lane| _ = lane.turn());
+        assert!(switch.audit().holds());
+    }
+}
+
+/// Reads that give so many bytes at a time.
+struct Pieces<'a>(&'a [u8], usize);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (some, rest) = self.0.split_at(self.1.min(into.len()).min(self.0.len()));
+        into[..some.len()].copy_from_slice(some);
+        self.0 = rest;
+        Ok(some.len())
+    }
+}
+
+/// What a control socket answers to a client.
+///
+/// Holds: no panic; an answer has as many bytes as its head announces, all of them from the server; in pieces it is the same.
+pub fn answer(data: &[u8]) {
+    let whole = read_answer(&mut BufReader::new(data), Ok(())).map_err(|why| why.to_string());
+    let pieces = read_answer(&mut BufReader::new(Pieces(data, 3)), Ok(())).map_err(|why| why.to_string());
+    assert_eq!(whole, pieces);
+    if let Ok(answer) = whole {
+        let head = format!("{} {}\n", if answer.ok { "ok" } else { "error" }, answer.text.len());
+        let (said, rest) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap() + 1);
+        assert!(rest.starts_with(answer.text.as_bytes()));
+        // A number may be written with zeros in front, or a sign.
+        assert!(said.len() >= head.len());
+    }
+}
+
 /// Opens devices or files, or ends the process: not for a fuzzer.
 fn touches_the_world(words: &[&str]) -> bool {
     words.first() == Some(&"stop") || words.contains(&"create")
 }
+
+#[cfg(test)]
+mod tests;

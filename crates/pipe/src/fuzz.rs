@@ -6,9 +6,16 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+mod lines;
+
+pub use crate::mount::fuzz::requests as fuse;
+pub use lines::{grep, input};
+
 use crate::crc::{Action, Crc};
 use crate::rewrite::Rewrite;
 use crate::rewrite::nat::{Config, Fate, Nat};
+#[cfg(test)]
+use crate::{Encoder, Format};
 use crate::{Frames, Stage, Time};
 use clock::Instant;
 use wire::edit::Layout;
@@ -86,7 +93,10 @@ fn batch(mut bytes: &[u8]) -> Frames {
 }
 
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod edits {
     use proptest::prelude::*;
 
     /// A few frames that mean something, for a seed to begin from.

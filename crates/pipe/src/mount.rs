@@ -18,6 +18,8 @@
 
 mod device;
 mod fuse;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod kernel;
 mod lines;
 mod ring;

@@ -9,12 +9,59 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+use crate::offload::{RxCsum, virtio};
+use crate::os::tun::VNET_HDR_LEN;
+use crate::packet::slot::Packet;
 use crate::pcap::{
     Direction, Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Section, Writer, append_record, written,
 };
 use crate::spec::Spec;
 use crate::text::{Line, Lines};
+use buf::{Pool, PoolConfig};
 use std::io::{self, Read};
+
+/// Frames that a device hands over: a slot of a packet socket's ring (flags even), or a frame behind a virtio header.
+///
+/// Holds: no panic; bytes of a frame lie in its slot; an accepted virtio header leaves a frame whose checksums and segments can be
+/// prepared again or are refused; a header written and parsed is the same.
+pub fn device(data: &[u8]) {
+    let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
+    let pool = Pool::new(&PoolConfig { buffers: 4, data: 1 << 16, ..PoolConfig::default() }).unwrap();
+    if flags & 1 == 1 {
+        if let Some((header, bytes)) = data.split_first_chunk() {
+            vnet(&pool, flags, header, bytes);
+        }
+        return;
+    }
+    let Some(packet) = Packet::parse(data) else { return };
+    assert!(data.as_ptr_range().contains(&packet.bytes.as_ptr()) || packet.bytes.is_empty());
+    let _ = packet.extent();
+    let mut frame = pool.get().unwrap();
+    if packet.copy_to(&mut frame).is_some() {
+        assert_eq!(frame.len(), packet.bytes.len() + packet.tag.map_or(0, |tag| tag.len()));
+    }
+    vnet(&pool, flags, &packet.vnet, packet.bytes);
+}
+
+fn vnet(pool: &Pool, flags: u8, header: &[u8; VNET_HDR_LEN], bytes: &[u8]) {
+    let header = virtio::Header::parse(header);
+    assert_eq!(virtio::Header::parse(&header.emit()), header);
+    let mut frame = pool.get().unwrap();
+    if frame.extend(bytes).is_none() {
+        return;
+    }
+    let rx_csum = [RxCsum::Complete, RxCsum::Trust][usize::from(flags >> 1 & 1)];
+    let largest = if flags & 4 == 0 { 0 } else { 1 << 16 };
+    if virtio::understand(&header, &mut frame, rx_csum, largest).is_none() {
+        return;
+    }
+    assert_eq!(frame.len(), bytes.len());
+    if let Some(sent) = virtio::prepare(&mut frame, flags & 8 != 0) {
+        let place = usize::from(sent.csum_start) + usize::from(sent.csum_offset) + 2;
+        assert!(sent.flags & virtio::NEEDS_CSUM == 0 || place <= frame.len());
+        assert!(sent.gso_type == virtio::GSO_NONE || usize::from(sent.hdr_len) < frame.len());
+    }
+}
 
 /// Both capture formats, whole and in pieces.
 ///

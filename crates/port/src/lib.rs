@@ -34,7 +34,9 @@ pub mod xdp;
 use buf::{Burst, Frame};
 use clock::Instant;
 pub use counts::{PortCounts, RxCounts, TxCounts};
-pub use open::{Env, OpenError, PairError, Pairs, buffer_len, fit_pool, is_zero_copy, open, pool_for, said_of, stride_for};
+pub use open::{
+    Env, OpenError, PairError, Pairs, buffer_len, fit_pool, is_zero_copy, open, pool_for, said_of, stride_for,
+};
 pub use spec::{Spec, SpecError};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

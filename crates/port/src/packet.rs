@@ -11,7 +11,7 @@
 pub mod bare;
 mod error;
 mod rx;
-mod slot;
+pub(crate) mod slot;
 mod tx;
 
 pub use crate::offload::RxCsum;

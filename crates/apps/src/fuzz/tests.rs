@@ -507,3 +507,81 @@ fn iperf3_client_conversations_hold() {
 fn iperf3_conversations_hold() {
     each("apps_iperf3", iperf3_seeds(), iperf3);
 }
+
+fn netperf_seeds() -> Seeds {
+    let order = |test: &str, bytes: u64| {
+        format!(
+            "{{\"test\":{{\"test\":\"{test}\",\"time_ns\":1000000000,\"bytes\":{bytes},\"request\":10,\"response\":20,\
+             \"send_buffer\":null,\"recv_buffer\":4096,\"nodelay\":true}}}}\n"
+        )
+    };
+    let test = |test: &str| Tape::new(0).event(0, 0, 0).send(0, order(test, 500).as_bytes()).event(0, 1, 1);
+    let mut seeds: Seeds = ["TCP_STREAM", "TCP_MAERTS", "TCP_RR", "TCP_CRR", "UDP_RR", "UDP_STREAM"]
+        .map(|name| {
+            let talk = test(name).send(1, &[7; 200]).event(2, 1, 9).bytes(&[1; 9]).event(3, 1, 20).event(5, 0, 20);
+            (name, talk.send(0, b"\"results\"\n").event(4, 1, 0).event(4, 0, 0).0)
+        })
+        .into();
+    let kind = |kind: u8| {
+        let talk = Tape::new(kind).event(0, 0, 0).event(0, 0, 1).send(0, b"message").event(2, 0, 4).bytes(b"data");
+        talk.send(1, &[9; 255]).event(3, 0, 9).event(4, 0, 1).event(4, 1, 0).0
+    };
+    seeds.extend([
+        ("echo_one", kind(1)),
+        ("take_datagrams", kind(2)),
+        ("echo_all", kind(3)),
+        ("take_streams", kind(4)),
+    ]);
+    seeds.extend([
+        (
+            "said",
+            b"\0{\"ready\":{\"port\":7,\"send_buffer\":1,\"recv_buffer\":1,\"send_size\":1}}\n{\"refused\":\"no\"}\n"
+                .to_vec(),
+        ),
+        ("nonsense", Tape::new(0).event(0, 0, 0).send(0, b"{}\n").event(0, 0, 0).send(1, b"{\"test\":1}\n").0),
+        ("silent", Tape::new(0).event(0, 0, 0).event(5, 0, 255).event(5, 0, 255).event(0, 0, 0).0),
+    ]);
+    seeds
+}
+
+fn client_seeds() -> Seeds {
+    let ftp = |seed: u8, talk: &[u8]| Tape::new(seed).send(0, talk);
+    let login = b"220 hello\r\n331 name\r\n230 in\r\n200 image\r\n229 (|||50000|)\r\n";
+    vec![
+        (
+            "down",
+            ftp(0, login)
+                .event(5, 0, 1)
+                .send(0, b"150 now\r\n")
+                .send(1, &[7; 255])
+                .event(4, 1, 0)
+                .send(0, b"226 done\r\n221 bye\r\n")
+                .0,
+        ),
+        (
+            "up",
+            ftp(0x81, login)
+                .event(5, 0, 1)
+                .send(0, b"150 now\r\n")
+                .event(3, 1, 255)
+                .send(0, b"226 done\r\n221 bye\r\n")
+                .0,
+        ),
+        ("refused", ftp(3, b"220 hello\r\n530 not you\r\n").0),
+        ("lines", ftp(6, b"220-several\r\n 220 lines\r\n220 end\r\n331 ok\r\n").0),
+        ("epsv", ftp(0, b"220 a\r\n230 in\r\n200 t\r\n229 (|||99999|)\r\n").0),
+        ("resp", b"\x01+OK\r\n+OK\r\n$20\r\nxxxxxxxxxxxxxxxxxxxx\r\n$-1\r\n-ERR no\r\n:5\r\n".to_vec()),
+        ("resp_short", b"\x01+OK\r\n$20\r\nxxx".to_vec()),
+        ("filed", [&[2_u8][..], &[0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0], &[0, 0, 0, 5, 0, 0, 0, 2, 0]].concat()),
+    ]
+}
+
+#[test]
+fn netperf_conversations_hold() {
+    each("apps_netperf", netperf_seeds(), netperf);
+}
+
+#[test]
+fn answers_to_clients_hold() {
+    each("apps_clients", client_seeds(), clients);
+}

@@ -263,7 +263,9 @@ pub const HOST: &[Key<HostConfig>] = &[
         "How time is read: from the kernel (timespec) or from the processor's counter (the others).",
         |c, v| put(&mut c.clock, v.text()),
     ),
-    key("burst", within(&check::BURST), Is("32"), "Frames taken from a port at a time.", |c, v| put(&mut c.burst, v.number())),
+    key("burst", within(&check::BURST), Is("32"), "Frames taken from a port at a time.", |c, v| {
+        put(&mut c.burst, v.number())
+    }),
     key("seed", Number(0, i64::MAX), Means("random"), "Seed of all secrets, for runs that must repeat.", |c, v| {
         put(&mut c.seed, v.number().map(Some))
     }),

@@ -139,6 +139,11 @@ fn exchange(reader: &mut BufReader<UnixStream>, line: &str, timeout: Duration) -
     reader.get_ref().set_write_timeout(Some(timeout))?;
     // A server that has no room answers and closes before it has read: the answer still counts.
     let sent = reader.get_mut().write_all(line.as_bytes());
+    read_answer(reader, sent)
+}
+
+/// Reads an answer; `sent` is the error of the request, which counts where there is none.
+pub(crate) fn read_answer(reader: &mut impl BufRead, sent: io::Result<()>) -> io::Result<Answer> {
     let mut head = Vec::new();
     let got = reader.by_ref().take(64).read_until(b'\n', &mut head);
     if head.is_empty() {

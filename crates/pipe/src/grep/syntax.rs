@@ -304,7 +304,8 @@ impl Translator<'_> {
             self.out.push('-');
             self.escaped(high);
         }
-        self.out.push(']');
+        // A range or a class, such as [:cntrl:], may have a newline in it, and no match goes across lines.
+        self.out.push_str(if not { "]" } else { "&&[^\\n]]" });
         Ok(())
     }
 

@@ -57,6 +57,18 @@ fn any_field_is_wherever_the_digits_are() {
     assert!(any(r"4500\|9999", Syntax::Basic, B));
 }
 
+/// POSIX 9.3.5, and grep(1): a set may name the newline, by a range or a class, and no line has one.
+#[test]
+fn a_set_with_a_newline_matches_within_a_line() {
+    let text = b"ab\n\ncd\n";
+    for pattern in ["b[[:cntrl:]]*c", "b[\u{1}-\u{20}]*c", "b[[:cntrl:]x]c", "b[[:space:]]*c"] {
+        let found = search(&matcher(&[pattern], Syntax::Basic), Shown::default(), text);
+        assert_eq!(found.1.selected, 0, "{pattern}: {:?}", String::from_utf8_lossy(&found.0));
+    }
+    let found = search(&matcher(&["^[\u{1}-z]*$"], Syntax::Basic), Shown::default(), text);
+    assert_eq!((found.1.selected, found.0.as_slice()), (3, &text[..]));
+}
+
 #[test]
 fn what_does_not_parse_has_a_caret_below_it() {
     let error = |pattern: &str, syntax| {

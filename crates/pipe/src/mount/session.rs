@@ -11,6 +11,15 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// What follows a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Then {
+    /// The next one.
+    Next,
+    /// The end of the mount.
+    End,
+}
+
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
@@ -107,17 +116,25 @@ impl Session {
     pub fn run(&self) -> io::Result<()> {
         let mut buf = vec![0; REQUEST];
         while let Some(bytes) = self.kernel.receive(&mut buf)? {
-            match Request::parse(bytes) {
-                Ok(Request { op: Op::Destroy, unique, .. }) => {
-                    self.kernel.send(&Answer::done(unique));
-                    break;
-                }
-                Ok(request) => self.obey(&request),
-                Err(Some(unique)) => self.kernel.send(&Answer::error(unique, libc::EIO)),
-                Err(None) => {}
+            if self.take(bytes) == Then::End {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Answers one request.
+    pub(super) fn take(&self, bytes: &[u8]) -> Then {
+        match Request::parse(bytes) {
+            Ok(Request { op: Op::Destroy, unique, .. }) => {
+                self.kernel.send(&Answer::done(unique));
+                return Then::End;
+            }
+            Ok(request) => self.obey(&request),
+            Err(Some(unique)) => self.kernel.send(&Answer::error(unique, libc::EIO)),
+            Err(None) => {}
+        }
+        Then::Next
     }
 
     fn node(&self, number: u64) -> Option<Node> {

@@ -1,0 +1,134 @@
+//! Patterns and the lines that they select; streams of frames in each form.
+
+use crate::grep::{Lines, Matcher, Selection, Shown, Syntax, Terms, Wanted};
+use crate::{Encoder, Format, Frames, Input, Time};
+use std::io::{self, Read};
+
+/// The longest pattern: compiling takes time that grows with it, and shows nothing more.
+const PATTERN: usize = 40;
+
+/// Flags, a pattern, and lines.
+///
+/// Holds: no panic; an error is one line, or has its caret below the pattern; the search by columns, from match to match and line by
+/// line select what the regular expression selects of each line alone; counting and showing agree.
+pub fn grep(data: &[u8]) {
+    let (&flags, rest) = data.split_first().unwrap_or((&0, &[]));
+    let (pattern, lines) = rest.split_at(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()));
+    let Ok(pattern) = std::str::from_utf8(pattern) else { return };
+    if pattern.len() > PATTERN || repeats_often(pattern) {
+        return;
+    }
+    let mut block = lines.get(1..).unwrap_or_default().to_vec();
+    if block.last().is_some_and(|last| *last != b'\n') {
+        block.push(b'\n');
+    }
+    if let Ok(terms) = Terms::parse(pattern) {
+        for line in block.split(|byte| *byte == b'\n') {
+            terms.matches(line, line.len() + usize::from(flags));
+        }
+    }
+    let wanted = Wanted {
+        patterns: vec![pattern.to_owned()],
+        syntax: [Syntax::Basic, Syntax::Extended, Syntax::Fixed, Syntax::Fixed][usize::from(flags & 3)],
+        ignore_case: flags & 4 != 0,
+        words: flags & 8 != 0,
+        whole_lines: flags & 16 != 0,
+        any_field: flags & 32 != 0,
+    };
+    let Ok(matcher) = Matcher::new(&wanted) else { return };
+    let alone = block.split_inclusive(|byte| *byte == b'\n');
+    let alone = alone.filter(|line| matcher.is_match(line.strip_suffix(b"\n").unwrap_or(line)));
+    let expected: Vec<&[u8]> = alone.collect();
+    let mut out = Selection::default();
+    let mut search = |shown: Shown| {
+        let found = Lines::new(&matcher, shown).search(&block, 0, u64::MAX, &mut out);
+        (found.selected, out.to_vec(&block))
+    };
+    let plain = Shown::default();
+    let (selected, shown) = search(plain);
+    assert_eq!((selected, &shown), (expected.len() as u64, &expected.concat()), "{wanted:?}");
+    assert_eq!(search(Shown { count_only: true, ..plain }), (selected, Vec::new()));
+    assert_eq!(search(Shown { numbers: true, ..plain }).0, selected);
+    let lines = block.split_inclusive(|byte| *byte == b'\n').count() as u64;
+    assert_eq!(search(Shown { invert: true, ..plain }).0, lines - selected);
+    search(Shown { only_matching: true, ..plain });
+}
+
+/// Returns whether a pattern repeats something more than 99 times, or repeats repetitions: compiling those takes seconds.
+fn repeats_often(pattern: &str) -> bool {
+    let digits = pattern.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
+    pattern.contains('{') && (digits > 2 || pattern.matches('{').count() > 1)
+}
+
+/// Reads that give so many bytes at a time.
+struct Pieces(Vec<u8>, usize);
+
+impl Read for Pieces {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.1.min(into.len()).min(self.0.len());
+        into[..n].copy_from_slice(&self.0[..n]);
+        self.0.drain(..n);
+        Ok(n)
+    }
+}
+
+/// What a stream came to: its frames, bad lines, all lines, and the error that ended it.
+type Read1 = (Vec<(Vec<u8>, Time)>, u64, u64, Option<String>);
+
+fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read1 {
+    let mut input = Input::new(Pieces(data.to_vec(), piece), format, strict);
+    let (mut frames, mut all) = (Frames::new(), Vec::new());
+    let error = loop {
+        match input.read(&mut frames) {
+            Ok(true) => all.extend(frames.iter().map(|(bytes, time)| (bytes.to_vec(), time))),
+            Ok(false) => break None,
+            Err(why) => break Some(why.to_string()),
+        }
+        frames.clear();
+    };
+    // Behind an error there may be lines that were read with its block.
+    let counts = if error.is_none() { (input.tally().bad, input.tally().lines) } else { (0, 0) };
+    (all, counts.0, counts.1, error)
+}
+
+/// A form, how it is read, and a stream: lines, JSON lines, binary records, captures.
+///
+/// Holds: no panic; it ends; an error is one line; a stream in pieces gives what it gives as a whole; frames written in each form
+/// and read again are the same.
+pub fn input(data: &[u8]) {
+    let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
+    let forms =
+        [None, Some(Format::Text), Some(Format::Jsonl), Some(Format::Bin1), Some(Format::Bin2), Some(Format::Pcap)];
+    let (format, strict) = (forms[usize::from(flags & 7) % forms.len()], flags & 8 != 0);
+    let whole = read(data, usize::MAX, format, strict);
+    let pieces = read(data, 1 + usize::from(flags >> 4), format, strict);
+    // Which of the two binary forms it is, is guessed from what has come when nobody says it.
+    let is_guessed = format.is_none() && data.starts_with(&[0x76, 0x37]);
+    assert!(
+        is_guessed || whole == pieces,
+        "in pieces: {:?} {:?}",
+        (whole.1, whole.2, whole.3),
+        (pieces.1, pieces.2, pieces.3)
+    );
+    assert!(whole.3.as_ref().is_none_or(|why| !why.contains('\n')), "{:?}", whole.3);
+    let mut frames = Frames::new();
+    for (bytes, time) in &whole.0 {
+        if frames.is_full() || !frames.push(bytes, *time) {
+            break;
+        }
+    }
+    let wanted: Vec<Vec<u8>> = frames.iter().map(|(bytes, _)| bytes.to_vec()).collect();
+    // Captures have a header of their own: `port::fuzz::pcap` reads and writes them.
+    for format in [Format::Text, Format::Jsonl, Format::Bin1, Format::Bin2] {
+        let mut out = Vec::new();
+        // A frame without a link header of Ethernet, or longer than the form has, is refused.
+        let Ok(len) = Encoder::new(format, 1).encode(&frames, &mut out) else { continue };
+        out.truncate(len);
+        if wanted.is_empty() {
+            continue;
+        }
+        let (again, bad, _, error) = read(&out, usize::MAX, Some(format), true);
+        assert_eq!((bad, error), (0, None), "{format:?}");
+        assert!(again.iter().map(|(bytes, _)| bytes).eq(&wanted), "{format:?}");
+    }
+}

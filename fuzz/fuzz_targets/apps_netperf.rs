@@ -1,0 +1,4 @@
+//! Messages to netserver and netrate's receivers.
+#![no_main]
+
+linerate_fuzz::target!(apps::fuzz::netperf);

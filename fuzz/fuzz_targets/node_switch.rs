@@ -1,0 +1,4 @@
+//! Words to a bridge.
+#![no_main]
+
+linerate_fuzz::target!(node::fuzz::switch);

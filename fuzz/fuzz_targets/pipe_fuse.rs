@@ -1,0 +1,4 @@
+//! Requests of FUSE to a mount.
+#![no_main]
+
+linerate_fuzz::target!(pipe::fuzz::fuse);

@@ -1,0 +1,4 @@
+//! Patterns and the lines that they select.
+#![no_main]
+
+linerate_fuzz::target!(pipe::fuzz::grep);
