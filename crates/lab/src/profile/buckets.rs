@@ -126,7 +126,7 @@ const RULES: &[(Bucket, &[&str])] = &[
             "madvise",
         ],
     ),
-    (Bucket::Scheduling, &["lock::context", "lock::signal"]),
+    (Bucket::Scheduling, &["lock::context", "lock::doorbell", "lock::signal"]),
     (
         Bucket::Locks,
         &[
@@ -184,6 +184,7 @@ const RULES: &[(Bucket, &[&str])] = &[
             "node::host::output",
             "node::host::output_one",
             "node::host::output_watched",
+            "node::host::next_event",
             "node::host::poll",
             "node::host::transmit",
             "node::host::transmit_one",
