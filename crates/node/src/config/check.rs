@@ -1,7 +1,7 @@
 //! What no single key can see, and what a configuration that was made by a program may have: values outside their ranges, and
 //! keys that would have no effect.
 
-use super::{HostConfig, IfaceConfig, IsrConfig};
+use super::{HostConfig, IfaceConfig};
 use crate::{isr, words};
 use inet::tunnel::Kind;
 use lock::How;
@@ -160,11 +160,6 @@ impl HostConfig {
                 "host {name}: context = '{context}' has no effect with locks = 'up', where nothing depends on the running \
                  thread: remove it, or choose locks = 'light' or 'heavy'"
             ));
-        }
-        let unused = IsrConfig { workstreams: 0, ..self.isr.clone() } != IsrConfig::default();
-        if self.isr.workstreams == 0 && self.stacks == 1 && unused && !self.isr.bind {
-            let name = &self.name;
-            return Err(format!("host {name}: isr.maxqlimit and isr.looks have no effect with isr.workstreams = 0"));
         }
         isr::check(self, self.locks != "up").map_err(|why| format!("host {}: {why}", self.name))?;
         let names = self.check_ifaces()?;

@@ -256,7 +256,6 @@ fn what_has_no_effect_is_an_error() {
         ("[[host.iface]]\nname = 'g'\ntunnel = 'gif'\ntso4 = false\n", "'tso4' has no effect"),
         ("[[host.iface]]\nname = 'g'\ntunnel = 'gif'\nmac = '02:00:00:00:00:01'\n", "'mac' has no effect"),
         ("[[host.iface]]\nname = 'g'\ntunnel = 'vxlan'\npeer = '10.0.0.2'\n", "'peer' has no effect"),
-        ("isr = { looks = 7 }\n", "isr.maxqlimit and isr.looks have no effect with isr.workstreams = 0"),
     ] {
         assert!(fault(&format!("[[host]]\n{body}")).contains(says), "{}", fault(&format!("[[host]]\n{body}")));
     }
