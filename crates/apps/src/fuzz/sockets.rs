@@ -5,6 +5,7 @@ use crate::netperf::far;
 use crate::netperf::session::Turn;
 use crate::netperf::sockets::{Pace, Setup, Sizes, Sockets};
 use crate::netrate::services::{Kind, Services};
+use crate::slots::Limits;
 use crate::streams::Failure;
 use clock::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
@@ -97,11 +98,12 @@ impl Sockets for Memory {
         Ok(self.open(Fd::Listener(at, VecDeque::new())))
     }
 
-    fn accept(&mut self, listener: usize) -> Result<usize, Failure> {
-        match self.fds.get_mut(&listener) {
-            Some(Fd::Listener(_, waiting)) => waiting.pop_front().ok_or(Failure::Again),
-            _ => Err(Failure::Invalid),
-        }
+    fn accept(&mut self, listener: usize) -> Result<(usize, SocketAddr), Failure> {
+        let fd = match self.fds.get_mut(&listener) {
+            Some(Fd::Listener(_, waiting)) => waiting.pop_front().ok_or(Failure::Again)?,
+            _ => return Err(Failure::Invalid),
+        };
+        Ok((fd, SocketAddr::from(([1, 0, 0, 2], 1024 + (fd % 4) as u16)))) // a few peers
     }
 
     fn connect(&mut self, _: SocketAddr, _: &Setup) -> Result<usize, Failure> {
@@ -179,6 +181,9 @@ impl Sockets for Memory {
     }
 }
 
+/// Limits of a far end: few, so that inputs reach them.
+const LIMITS: Limits = Limits::shared_by_one(4);
+
 /// A kind of far end, and records: what happens (low three bits) to which connection (the rest), a length, and so many bytes
 /// for what is sent.
 ///
@@ -190,12 +195,12 @@ pub fn netperf(data: &[u8]) {
     match kind % 5 {
         0 => {
             near(data);
-            let end = far::Far::open(&mut sockets, at).unwrap();
+            let end = far::Far::open(&mut sockets, at, LIMITS).unwrap();
             play(end, sockets, data);
         }
         kind => {
             let kinds = [Kind::EchoOne, Kind::TakeDatagrams, Kind::EchoAll, Kind::TakeStreams];
-            let (end, _) = Services::open(&mut sockets, at, kinds[usize::from(kind) - 1]).unwrap();
+            let (end, _) = Services::open(&mut sockets, at, kinds[usize::from(kind) - 1], LIMITS).unwrap();
             play(end, sockets, data);
         }
     }
