@@ -29,6 +29,9 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("lab selftest", "takes an hour; .ci/run does a short one"),
     ("livelock", "takes minutes; tests/lab.rs runs it with --quick"),
     ("dd if=", "a line of the example before it, which reads a device for ten frames"),
+    ("linerate nc", "needs a web server at 10.0.0.1; tests/ask.rs has one"),
+    ("http --url", "needs a web server at 10.0.0.1; tests/ask.rs has one"),
+    ("nslookup --url", "needs a name server; tests/ask.rs has one"),
     ("awk '$1", "a line of the example before it, which copies a device until the end"),
     ("printf '%s", "a line of the example before it, with a frame of the reader's"),
 ];

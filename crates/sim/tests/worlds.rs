@@ -192,14 +192,16 @@ fn connects_end_after_three_seconds(to: SocketAddr) {
     let (cx, iface) = (host.cx(), host.ports()[0].iface);
     let prefix = inet::fib::Prefix::new(Ipv4Addr::new(192, 0, 2, 0), 24).unwrap();
     host.stack.add_route(cx, prefix, Via::Gateway(iface, Ipv4Addr::new(10, 0, 1, 88))).unwrap();
-    let calls = host.calls();
     // Of 24 SYNs, 16 wait for one neighbor (net.link.ether.inet.maxhold): each connection's last is among them.
-    let fds: Vec<Fd> = (0..12).map(|_| calls.stream_socket().unwrap()).collect();
-    for &fd in &fds {
-        calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
-        assert_eq!(calls.connect(fd, to), Err(Errno::EINPROGRESS));
-    }
-    drop(calls);
+    let fds: Vec<Fd> = {
+        let calls = host.calls();
+        let fds: Vec<Fd> = (0..12).map(|_| calls.stream_socket().unwrap()).collect();
+        for &fd in &fds {
+            calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
+            assert_eq!(calls.connect(fd, to), Err(Errno::EINPROGRESS));
+        }
+        fds
+    };
     let errors = |chain: &Chain| {
         let calls = chain.world.host(chain.a).calls();
         fds.iter().map(|&fd| calls.take_error(fd).unwrap()).collect::<Vec<_>>()

@@ -10,9 +10,9 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   linerate ctl --url /tmp/h.sock ifconfig pg0 create inet 1.0.0.1 udp4csum
-  linerate ctl --url /tmp/h.sock --wait=5s -f commands.txt
+  echo 'ip -br addr' | linerate ctl --url /tmp/h.sock --wait=5s -f -
   LINERATE_CTL=/tmp/h.sock linerate ctl -j ip route | jq .
-  linerate ctl help")]
+  linerate ctl --url /tmp/h.sock help")]
 pub struct CtlArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
@@ -53,10 +53,10 @@ pub struct ShortArgs {
 /// `tcpdump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times
-are UTC. Frames are printed as they pass the port: a checksum that is left to
-the port is not filled in. Frames that did not fit the host's buffer (4 MiB
-unread) are counted; the number is printed at the end. A packet that was dropped
+EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times \
+are UTC. Frames are printed as they pass the port: a checksum that is left to \
+the port is not filled in. Frames that did not fit the host's buffer (4 MiB \
+unread) are counted; the number is printed at the end. A packet that was dropped \
 after its link header was removed is shown with one of zeros.
 
 Examples:
@@ -127,10 +127,10 @@ pub struct TcpdumpArgs {
 /// `why`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in
-pcap-filter(7). The command watches the flow for a while and prints where its
-frames came in, left or were dropped and for which reason; drops before that, of
-which the host keeps a sample; the route, the neighbor and the sockets, or the
+FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in \
+pcap-filter(7). The command watches the flow for a while and prints where its \
+frames came in, left or were dropped and for which reason; drops before that, of \
+which the host keeps a sample; the route, the neighbor and the sockets, or the \
 ports of a bridge that lead to its stations.
 
 Examples:
@@ -153,17 +153,19 @@ pub struct WhyArgs {
 
 /// What `ping` takes.
 pub const PING_HELP: &str = "\
-Options, as in ping(8): -c COUNT, -i SECONDS, -s BYTES of data, -t TTL, -W SECONDS
-to wait for the last answer, -I IFACE or SOURCE, -M do (do not fragment). A
+Options, as in ping(8): -c COUNT, -i SECONDS, -s BYTES of data, -t TTL, -W SECONDS \
+to wait for the last answer, -I IFACE or SOURCE, -M do (do not fragment). A \
 link-local address is written A%IFACE. Exit code 1: no reply.
 
-Example: linerate ping --url /tmp/h.sock -c 3 10.0.0.1";
+Example:
+  linerate ping --url /tmp/h.sock -c 3 -i 0.2 10.0.0.1";
 /// What `traceroute` takes.
 pub const TRACEROUTE_HELP: &str = "\
-Options, as in traceroute(8): -f FIRST and -m LAST hop, -q PROBES for each, -w
+Options, as in traceroute(8): -f FIRST and -m LAST hop, -q PROBES for each, -w \
 SECONDS to wait, -s SOURCE. Probes are echo requests.
 
-Example: linerate traceroute --url /tmp/h.sock 10.9.0.1";
+Example:
+  linerate traceroute --url /tmp/h.sock 10.0.0.1";
 
 /// `ping` and `traceroute`.
 #[derive(Args, Debug)]
@@ -182,10 +184,11 @@ pub struct PingArgs {
 /// `nc`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends when the peer has sent all it will; with -u a second after the end of the
+Ends when the peer has sent all it will; with -u a second after the end of the \
 input and the last answer.
 
-Example: printf 'GET / HTTP/1.0\\r\\n\\r\\n' | linerate nc --url /tmp/h.sock 10.0.0.1 80")]
+Example:
+  printf 'GET / HTTP/1.0\\r\\n\\r\\n' | linerate nc --url /tmp/h.sock 10.0.0.1 80")]
 pub struct NcArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
@@ -206,20 +209,20 @@ pub struct NcArgs {
 
 /// `nslookup`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: linerate nslookup --url /tmp/h.sock www.example.org 10.0.0.53")]
+#[command(after_help = "Example:\n  linerate nslookup --url /tmp/h.sock www.example.org 10.0.0.53")]
 pub struct NslookupArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
     /// Look up this name, or the name of this address
     pub name: String,
-    /// Ask this name server: ADDRESS[:PORT]
+    /// Ask the name server at this address, or ADDRESS:PORT
     pub server: String,
 }
 
 /// `http`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: linerate http --url /tmp/h.sock get http://10.0.0.1/index.html")]
+#[command(after_help = "Example:\n  linerate http --url /tmp/h.sock get http://10.0.0.1/index.html")]
 pub struct HttpArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
@@ -227,7 +230,7 @@ pub struct HttpArgs {
     /// The method: get
     #[arg(value_parser = ["get"])]
     pub method: String,
-    /// The page: http://ADDRESS[:PORT]/PATH
+    /// Get this page: http://ADDRESS/PATH, with :PORT after the address if it is not 80
     #[arg(value_name = "PAGE")]
     pub address: String,
     /// Write the page to this file
