@@ -16,8 +16,8 @@ pub(super) const BURST: RangeInclusive<i64> = 1..=buf::BURST_MAX as i64;
 pub(super) const THREADS: RangeInclusive<i64> = 1..=32;
 /// Buffers of a pool.
 pub(super) const POOL_BUFFERS: RangeInclusive<i64> = 16..=1 << 22;
-/// Bytes of packet in a buffer.
-pub(super) const POOL_DATA: RangeInclusive<i64> = 256..=65_536;
+/// Bytes of packet in a buffer: those of the longest IP packet with its link headers fit.
+pub(super) const POOL_DATA: RangeInclusive<i64> = 256..=131_072;
 
 /// Checks a number against the range of its key.
 fn within(name: &str, value: usize, range: &RangeInclusive<i64>) -> Result<(), String> {
