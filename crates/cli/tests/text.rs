@@ -115,7 +115,7 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     let (code, _, err) = cat(&["text:/no/such/file"]);
     assert_eq!(
         (code, err.trim()),
-        (Some(1), "linerate: port text:/no/such/file: text:/no/such/file: No such file or directory (os error 2)")
+        (Some(1), "linerate: port text:/no/such/file: No such file or directory (os error 2)")
     );
 }
 
