@@ -133,7 +133,7 @@ fn command(dir: &Path, line: &str) -> Command {
     let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("timeout");
-    shell.args(["-s", "INT", "-k", "20", PATIENCE, "bash", "-o", "pipefail", "-c", line]).current_dir(dir);
+    shell.args(["-s", "INT", "-k", "120", PATIENCE, "bash", "-o", "pipefail", "-c", line]).current_dir(dir);
     shell.env("PATH", path).env("ROOT", root()).env("XDG_RUNTIME_DIR", dir.join("run")).env_remove("LINERATE_CTL");
     shell
 }
