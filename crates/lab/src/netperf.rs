@@ -356,6 +356,7 @@ impl Place {
         for host in [Some(&near), router.as_ref(), Some(&far)].into_iter().flatten() {
             balanced(host)?;
             seen.add(&Seen::of(host));
+            host.discard(); // what is under way at the end of a trial is nobody's: no host waits for it
         }
         Ok(seen)
     }

@@ -31,9 +31,6 @@ use wire::hash::{Key, Keyed};
 /// A stack that is busy is polled as a whole so often: what ports hold back for a while is as exact as that.
 const SOON: Duration = Duration::from_micros(50);
 
-/// How long a host that is dropped waits for acknowledgments.
-const DROP_PATIENCE: Duration = Duration::from_millis(500);
-
 /// A port's transmitting half as the stack sees it.
 struct PortOutput {
     half: Box<dyn TxHalf>,
@@ -220,12 +217,12 @@ pub struct Host<L: Locks> {
     pub(crate) topology: Arc<Topology>,
 }
 
-/// A host that is dropped makes a short attempt at what [`Host::shutdown`] does: at most 500 ms, and only on a
-/// live clock. Connections that have not been acknowledged by then are reset.
+/// A host that is dropped makes a short attempt at what [`Host::shutdown`] does, on a live clock only: at most 500 ms, and
+/// 50 ms for a peer that is silent. Connections whose text has not been acknowledged by then are reset.
 impl<L: Locks> Drop for Host<L> {
     fn drop(&mut self) {
         if self.clock.strategy().is_some() && !std::thread::panicking() {
-            self.shutdown(DROP_PATIENCE);
+            self.attempt_shutdown();
         }
         if crate::ledgers::keeping() {
             crate::ledgers::leave(crate::ledgers::Kept { host: self.stack.name.clone(), costs: self.stack.ledger() });

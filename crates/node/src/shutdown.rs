@@ -5,6 +5,10 @@ use clock::{Duration, Instant};
 use inet::tcp::Unacknowledged;
 use lock::Locks;
 
+/// How long a drop waits for its peers.
+const DROP_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a drop waits for a peer that is silent: delayed ACKs are not, since text and FIN come together.
+const QUIET: Duration = Duration::from_millis(50);
 /// How often connections are searched for something unacknowledged while frames come in.
 const CHECK: Duration = Duration::from_millis(1);
 
@@ -40,5 +44,34 @@ impl<L: Locks> Host<L> {
             }
         }
         if done { Vec::new() } else { self.stack.tcp_reset_unacknowledged(self.cx()) }
+    }
+
+    /// What a drop attempts: sends FINs, and waits while text that was written is not acknowledged, at most
+    /// [`DROP_PATIENCE`] and no longer than [`QUIET`] without a frame. Connections whose text remains are reset.
+    pub(crate) fn attempt_shutdown(&self) {
+        self.stack.tcp_finish(self.cx());
+        let begin = self.clock.now();
+        let (mut heard, mut check) = (begin, Instant::ZERO);
+        loop {
+            let step = self.step();
+            if step.frames > 0 {
+                heard = step.now;
+            }
+            if step.frames == 0 || step.now >= check {
+                let has_text = self.stack.tcp_unacknowledged(self.cx()).iter().any(|left| left.bytes > 0);
+                if !has_text {
+                    return self.stack.flush(self.cx());
+                }
+                let is_late = step.now.since(begin) >= DROP_PATIENCE || step.now.since(heard) >= QUIET;
+                if is_late || self.is_over() {
+                    break;
+                }
+                check = step.now.after(CHECK);
+            }
+            if step.frames == 0 {
+                self.wait(step.next.unwrap_or(Instant::NEVER).min(heard.after(QUIET)), None);
+            }
+        }
+        self.stack.tcp_reset_unacknowledged(self.cx());
     }
 }
