@@ -6,13 +6,14 @@
 //!
 //! A thread has a small number while it lives, the lowest that is free. It is given back by a destructor of POSIX
 //! thread-specific data: that runs after the destructors of `thread_local!` values, which may be the last to use a stack.
-#![allow(unsafe_code)] // an unsafe room: pthread_key_create and pthread_setspecific
+#![allow(unsafe_code)] // an unsafe room: pthread_key_create, pthread_setspecific, dlopen
 
 use clock::Instant;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
 use std::hint::{black_box, cold_path};
+use std::mem::MaybeUninit;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -150,10 +151,26 @@ fn take_free(taken: &mut Vec<u64>) -> u32 {
 }
 
 fn leaving() -> Option<libc::pthread_key_t> {
+    keep_loaded();
     let mut key = 0;
     // SAFETY: `key` is written before the call returns; `leave` is a function of the program itself.
     let failed = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
     (failed == 0).then_some(key)
+}
+
+/// Keeps the shared object with this code mapped: a thread that ends after its dlclose(3) calls [`leave`].
+/// In a program without one there is nothing to keep, and the calls change nothing.
+fn keep_loaded() {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` is written by dladdr(3) where that does not return 0, and is valid as zeros; the name that it points to
+    // lives as long as the object; dlopen(3) with RTLD_NOLOAD loads and runs nothing.
+    unsafe {
+        let found = libc::dladdr(leave as *const c_void, info.as_mut_ptr());
+        let name = info.assume_init().dli_fname;
+        if found != 0 && !name.is_null() {
+            libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+        }
+    }
 }
 
 /// Gives the index of a thread that ends back; `value` is the index plus one.

@@ -103,12 +103,7 @@ impl Client {
     /// # Errors
     /// [`ControlError`]. A refusal is no error but an [`Answer`].
     pub fn request(&mut self, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
-        let mut line = if json { "-j ".to_string() } else { String::new() };
-        line += &line::join(words);
-        if line.chars().any(|c| c.is_control() && c != '\t') {
-            return Err(ControlError::BadWord);
-        }
-        line.push('\n');
+        let line = line_of(words, json)?;
         exchange(&mut self.stream, &line, timeout).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 ControlError::Timeout { path: self.shown.clone(), seconds: timeout.as_secs_f64() }
@@ -124,7 +119,17 @@ impl Client {
 /// # Errors
 /// [`ControlError`].
 pub fn request(url: &str, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
+    line_of(words, json)?; // before a connection is made for it
     Client::connect(url)?.request(words, json, timeout)
+}
+
+/// The line of a command.
+fn line_of(words: &[String], json: bool) -> Result<String, ControlError> {
+    let line = if json { "-j ".to_string() } else { String::new() } + &line::join(words);
+    if line.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(ControlError::BadWord);
+    }
+    Ok(line + "\n")
 }
 
 /// Returns whether user `own` accepts answers of a host that user `uid` runs. A user accepts its own hosts and
