@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Seconds that an example runs before it is interrupted.
-const PATIENCE: &str = "2.5";
+const PATIENCE: &str = "1.5";
 /// Longest run of one example with what belongs to it.
 const LONGEST: Duration = Duration::from_secs(240);
 /// Sets up the kernel's side of tap0, once a program has made it.
