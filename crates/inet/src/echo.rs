@@ -8,10 +8,8 @@ use crate::Stack;
 use crate::iface::IfaceId;
 use crate::ip4::{Outgoing, OutputError};
 use crate::ip6::Outgoing6;
-use buf::Frame;
 use clock::Instant;
 use lock::{Cx, Locks};
-use stats::DropReason;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::{Proto, icmp4, icmp6};
@@ -20,6 +18,9 @@ use wire::{Proto, icmp4, icmp6};
 pub const EXCHANGES_MAX: usize = 16;
 /// Answers that wait in an exchange; later ones are ignored.
 pub const ANSWERS_MAX: usize = 256;
+
+/// Bytes of the longest message, header included: that of an IPv4 packet.
+const LONGEST: usize = 65_535 - wire::ip4::HEADER_LEN;
 
 /// An echo request.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,7 @@ pub struct Request<'a> {
     pub payload: &'a [u8],
 }
 
-/// What came back for a request.
+/// Kind of an answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The reply.
@@ -60,7 +61,7 @@ pub enum Kind {
 /// An answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// When it came.
+    /// Time of its arrival.
     pub at: Instant,
     /// Source of the packet.
     pub from: IpAddr,
@@ -68,7 +69,7 @@ pub struct Answer {
     pub seq: u16,
     /// TTL or hop limit with which it came.
     pub ttl: u8,
-    /// Bytes of the ICMP message.
+    /// Bytes of the ICMP message; of an error, those that it quotes of the request.
     pub len: usize,
     /// Reply or error.
     pub kind: Kind,
@@ -109,19 +110,30 @@ impl<L: Locks> Stack<L> {
     pub fn send_echo(&self, cx: Cx, request: &Request<'_>) -> Result<(), OutputError> {
         let Request { dst, src, iface, ident, seq, ttl, whole, payload } = *request;
         let len = icmp4::HEADER_LEN + payload.len();
+        if len > LONGEST {
+            return Err(OutputError::TooBig(LONGEST));
+        }
+        // An IPv6 message is summed with its source, so that is chosen first.
+        let own6 = match (dst, src) {
+            (IpAddr::V6(_), Some(IpAddr::V6(src))) => Some(src),
+            (IpAddr::V6(dst), _) => Some(self.source6_towards(cx, dst, iface).ok_or(OutputError::NoRoute)?),
+            _ => None,
+        };
         let small = self.pool.size() > len + 128;
         let frame = if small { self.make_frame(cx) } else { self.make_large_frame(cx) };
         let Some(mut frame) = frame else { return Ok(()) }; // no buffer: lost, as on any link
-        let refuse = |frame: Frame, why: OutputError| {
-            self.drop_frame(cx, frame, DropReason::TxNoPort);
-            Err(why)
-        };
-        let Some(room) = frame.append(len) else { return refuse(frame, OutputError::TooBig(len)) };
+        let written = frame.append(len).and_then(|room| match (dst, own6) {
+            (IpAddr::V6(dst), Some(own)) => {
+                icmp6::emit_echo(icmp6::ty::ECHO_REQUEST, (ident, seq), (own, dst), payload, room)
+            }
+            _ => icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, ident, seq, payload, room),
+        });
+        if written.is_none() {
+            self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+            return Err(OutputError::TooBig(LONGEST));
+        }
         let sent = match dst {
             IpAddr::V4(dst) => {
-                if icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, ident, seq, payload, room).is_none() {
-                    return refuse(frame, OutputError::TooBig(len));
-                }
                 let ttl = ttl.unwrap_or(self.knobs.ttl.get() as u8);
                 let src = match src {
                     Some(IpAddr::V4(src)) => Some(src),
@@ -130,20 +142,9 @@ impl<L: Locks> Stack<L> {
                 self.ip4_output(cx, frame, &Outgoing { src, iface, df: whole, ..Outgoing::new(dst, Proto::ICMP, ttl) })
             }
             IpAddr::V6(dst) => {
-                let src = match src {
-                    Some(IpAddr::V6(src)) => Some(src),
-                    _ => self.source6_towards(cx, dst, iface),
-                };
-                let Some(own) = src else { return refuse(frame, OutputError::NoRoute) };
-                if icmp6::emit_echo(icmp6::ty::ECHO_REQUEST, (ident, seq), (own, dst), payload, room).is_none() {
-                    return refuse(frame, OutputError::TooBig(len));
-                }
                 let hop_limit = ttl.unwrap_or(self.knobs.hop_limit6.get() as u8);
-                self.ip6_output(
-                    cx,
-                    frame,
-                    &Outgoing6 { src, iface, whole, ..Outgoing6::new(dst, Proto::IPV6_ICMP, hop_limit) },
-                )
+                let out = Outgoing6::new(dst, Proto::IPV6_ICMP, hop_limit);
+                self.ip6_output(cx, frame, &Outgoing6 { src: own6, iface, whole, ..out })
             }
         };
         self.flush(cx);

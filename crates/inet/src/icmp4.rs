@@ -356,7 +356,8 @@ impl<L: Locks> Stack<L> {
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
         // As much as fits into 576 bytes with both headers (RFC 1812 4.3.2.3).
-        let quoted = quoted.get(..548).unwrap_or(quoted);
+        let most = frame.tailroom().saturating_sub(icmp4::HEADER_LEN).min(548);
+        let quoted = quoted.get(..most).unwrap_or(quoted);
         let written = match frame.append(icmp4::HEADER_LEN + quoted.len()) {
             Some(room) => icmp4::emit_error(cause.problem(), quoted, room),
             None => None,

@@ -168,7 +168,8 @@ impl<L: Locks> Stack<L> {
             return counters.errors_forbidden.bump(); // there is no way back
         };
         let Some(mut frame) = self.make_frame(cx) else { return };
-        let quoted = quoted.get(..QUOTED).unwrap_or(quoted);
+        let most = frame.tailroom().saturating_sub(icmp6::HEADER_LEN).min(QUOTED);
+        let quoted = quoted.get(..most).unwrap_or(quoted);
         let written = match frame.append(icmp6::HEADER_LEN + quoted.len()) {
             Some(room) => icmp6::emit_error(problem, (src, header.src), quoted, room),
             None => None,

@@ -40,7 +40,7 @@ pub trait Output: Send {
         None
     }
 
-    /// When [`Output::poll`] has something to do; `None`: nothing is held.
+    /// Returns the time at which [`Output::poll`] has work; `None`: nothing is held.
     fn next_event(&self) -> Option<Instant> {
         None
     }

@@ -60,7 +60,9 @@ impl<L: Locks> Stack<L> {
         }
         groups.sort_unstable();
         groups.dedup();
-        groups.chunks(GROUPS_MAX).for_each(|groups| self.mld_send(cx, iface, IS_EXCLUDE, groups));
+        // As many as a small buffer holds, too.
+        let fit = self.pool.size().saturating_sub(ROUTER_ALERT.len() + 8) / 20;
+        groups.chunks(fit.clamp(1, GROUPS_MAX)).for_each(|groups| self.mld_send(cx, iface, IS_EXCLUDE, groups));
     }
 
     fn mld_send(&self, cx: Cx, iface: &Iface<L>, kind: u8, groups: &[Ipv6Addr]) {

@@ -101,6 +101,8 @@ pub struct Stack<L: Locks> {
     /// Which answers come back here, where that is not all of them.
     leads_here: OnceLock<LeadsHere>,
     drop_watch: OnceLock<DropWatch>,
+    /// Time at which a port of a shared host has to be polled, for a frame that it or its stage holds; nanoseconds.
+    held_until: AtomicU64,
     /// Echo requests of this host's own.
     pub(crate) exchanges: Guarded<L, Exchanges>,
     /// Reports when something is due that the thread which polls a shared stack may not know of.
@@ -166,6 +168,7 @@ impl<L: Locks> Stack<L> {
             redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
             leads_here: OnceLock::new(),
             drop_watch: OnceLock::new(),
+            held_until: AtomicU64::new(Instant::NEVER.nanos()),
             exchanges: Guarded::default(),
             doorbell: OnceLock::new(),
             loopback: Guarded::default(),

@@ -40,7 +40,7 @@ use output::{Headers, Peers};
 use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use wire::hash;
 
 pub use calls::{Linger, TcpError};
@@ -520,6 +520,8 @@ pub(crate) struct Tcp<L: Locks> {
     used: Arc<Used>,
     /// Sockets whose writers wait for memory.
     starved: Guarded<L, Vec<usize>>,
+    /// Time of the next look for memory for them, in nanoseconds.
+    retry_at: AtomicU64,
     reap_at: Guarded<L, Instant>,
     /// What TCP may hold unless the knob says otherwise.
     share: usize,
@@ -551,6 +553,7 @@ impl<L: Locks> Tcp<L> {
             any_port: AtomicUsize::new(0),
             used: Arc::new(Used::new(L::SHARED)),
             starved: Guarded::default(),
+            retry_at: AtomicU64::new(Instant::NEVER.nanos()),
             reap_at: Guarded::new(Instant::ZERO),
             share,
             late: Guarded::new(TimeWaitTable::new(TIME_WAIT_LIMIT, secret)),

@@ -1,4 +1,4 @@
-//! When a thread may sleep: what it and those who bring it work must not miss of each other.
+//! A doorbell: a thread sleeps without missing work, and work wakes it once.
 //!
 //! ```text
 //!  who brings   stores the work             fence   reads until when the thread sleeps: rings, once

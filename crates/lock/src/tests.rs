@@ -74,8 +74,9 @@ fn the_three_ways_find_the_same_thread() {
     assert_ne!(there.1, thread_token());
 }
 
-/// Other tests of this process run beside these: a few threads.
-const BESIDE: usize = 64;
+/// Threads of other tests of this process that may run beside one: those of
+/// `threads_alive_together_have_different_indexes` among them.
+const BESIDE: usize = 512;
 
 #[test]
 fn an_index_returns_when_its_thread_ends() {

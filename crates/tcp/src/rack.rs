@@ -151,7 +151,7 @@ impl Tcb {
     /// The time after which what was passed over is lost: a round trip and the reordering window.
     ///
     /// RFC 8985 takes the round trip of the latest-sent segment that was delivered, and widens the window by quarters of the least.
-    /// Where segments overtake, both are those of segments that overtook, and may be next to nothing. Once D-SACKs show that this was
+    /// Both may be next to nothing where segments overtake: they are those of the overtaking ones. Once D-SACKs show that this was
     /// too short, both follow the smoothed round trip, which bounds the window in the RFC as well.
     fn loss_wait(&self) -> Duration {
         let rtt = self.rack.rtt();

@@ -180,7 +180,7 @@ fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_goes() {
     assert_eq!((pending.len(), table.held()), (1, 31));
 }
 
-/// When few buffers are free, the share of waiting packets shrinks, so that ARP and neighbor discovery keep a reserve.
+/// The share of waiting packets shrinks with the free buffers: ARP and neighbor discovery keep a reserve.
 #[test]
 fn a_short_pool_leaves_its_reserve() {
     let (pool, mut table) = (pool(256), table());

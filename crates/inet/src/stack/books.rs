@@ -64,7 +64,7 @@ impl<L: Locks> Stack<L> {
         let _ = self.leads_here.set(Box::new(leads)); // who says it again is not heard
     }
 
-    /// Has `watch` called with each frame that is about to be dropped, its reason and the time. The first
+    /// Calls `watch` with each frame that is about to be dropped, its reason and the time. The first
     /// call counts; later ones change nothing.
     pub fn set_drop_watch(&self, watch: impl Fn(&Frame, DropReason, Instant) + Send + Sync + 'static) {
         let _ = self.drop_watch.set(Box::new(watch)); // set already: the first one stays

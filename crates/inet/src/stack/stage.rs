@@ -9,7 +9,7 @@ use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage};
 use std::sync::atomic::Ordering;
 
-/// When a full port is tried again.
+/// Time after which a full port is tried again.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// May a frame wait for others that go the same way?
@@ -25,6 +25,7 @@ impl<L: Locks> Stack<L> {
     /// Lets ports that hold frames back move on; says when the first wants to again.
     pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;
+        self.held_until.store(next.nanos(), Ordering::Relaxed);
         for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
             let mut stage = iface.stage.lock(cx);
             if !stage.burst.is_empty() {
@@ -34,7 +35,20 @@ impl<L: Locks> Stack<L> {
                 next = next.min(output.poll(cx.now).unwrap_or(Instant::NEVER));
             }
         }
+        self.note_held(next);
         next
+    }
+
+    /// Notes that a port has to be polled at `at`.
+    fn note_held(&self, at: Instant) {
+        if L::SHARED && at < self.held_until() {
+            self.held_until.fetch_min(at.nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the time at which a port has to be polled, of a shared host.
+    pub(super) fn held_until(&self) -> Instant {
+        Instant::from_nanos(self.held_until.load(Ordering::Relaxed))
     }
 
     /// Hands everything staged to the ports.
@@ -68,7 +82,10 @@ impl<L: Locks> Stack<L> {
         if L::SHARED && self.doorbell.get().is_some() {
             let full = (!stage.burst.is_empty()).then(|| cx.now.after(RETRY));
             let held = stage.output.as_ref().and_then(|output| output.next_event());
-            [full, held].into_iter().flatten().for_each(|at| self.due(at));
+            for at in [full, held].into_iter().flatten() {
+                self.note_held(at);
+                self.due(at);
+            }
         }
     }
 

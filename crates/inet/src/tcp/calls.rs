@@ -1,6 +1,6 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
-use super::memory::{Awaited, MemoryWait, Shortage};
+use super::memory::{MemoryWait, Shortage};
 use super::options::configured;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
@@ -389,7 +389,7 @@ impl<L: Locks> Stack<L> {
             }
             let allowed = self.tcp_send_allowance(stream);
             if allowed == 0 && !bytes.is_empty() && stream.send.room() > 0 {
-                return Err(self.tcp_starve(cx, id, stream, Awaited::Bytes));
+                return Err(self.tcp_starve(cx, id, stream));
             }
             let offered = bytes.get(..allowed).unwrap_or(bytes);
             if !fixed && stream.send.room() < bytes.len() && self.tcp_shortage() < Shortage::Growth {
@@ -410,7 +410,7 @@ impl<L: Locks> Stack<L> {
             let taken = stream.send.append(offered, sizes, sums, |waiting| self.tcp_buffer(cx, sizes, waiting));
             if taken == 0 && !bytes.is_empty() {
                 if stream.send.room() > 0 {
-                    return Err(self.tcp_starve(cx, id, stream, Awaited::Buffer));
+                    return Err(self.tcp_starve(cx, id, stream));
                 }
                 stream.tcb.writer_waits(cx.now);
                 return Err(TcpError::WouldBlock);

@@ -53,11 +53,11 @@ impl<L: Locks> Stack<L> {
         has
     }
 
-    /// Returns the connections that have something that their peers have not acknowledged.
-    pub fn tcp_unacknowledged(&self, cx: Cx) -> Vec<Unacknowledged> {
-        let mut all = Vec::new();
-        self.tcp.socks.for_each(cx, |_, sock| all.extend(sock.unacknowledged()));
-        all
+    /// Returns whether text that a connection has written is not acknowledged.
+    pub fn tcp_has_unacknowledged_text(&self, cx: Cx) -> bool {
+        let mut any = false;
+        self.tcp.socks.for_each(cx, |_, sock| any |= sock.unacknowledged().is_some_and(|left| left.bytes > 0));
+        any
     }
 
     /// Resets the connections that have something that their peers have not acknowledged, and returns them.

@@ -167,14 +167,11 @@ const SEND_LEAST_BUFFERS: usize = 4;
 /// A connection's queue for sending may pin so many times what is free.
 const FAIR: usize = 4;
 
-/// What a writer without memory waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Awaited {
-    /// Bytes that other connections hold.
-    Bytes,
-    /// A buffer: the pool has none.
-    Buffer,
-}
+/// Shortest time between two looks for memory that writers wait for; each writer adds a microsecond. Not
+/// all of it is announced: buffers return to the pool from elsewhere, and the limit is a knob.
+const RETRY: Duration = Duration::from_millis(1);
+/// Writers for which there is one look at all of them although the pool is empty: closed ones go.
+const WRITERS_KEPT: usize = 4096;
 
 /// Whether a connection's writer waits for memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -243,7 +240,7 @@ impl<L: Locks> Stack<L> {
         if used < limit / 2 { limit / 16 } else { self.tcp_short_allowance(stream, used, limit) }
     }
 
-    /// What is sent leaves an eighth of the limit for what is received. Within that queues share what is free. Beyond, a few
+    /// Sent text leaves an eighth of the limit for received text. Within that queues share what is free. Beyond, a few
     /// segments for each, and one for an empty queue up to a quarter more than the limit, so that who writes before it reads
     /// goes on.
     #[cold]
@@ -286,29 +283,45 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// A writer waits for memory: [`Stack::tcp_wake_starved`] wakes it.
+    /// Notes that a writer waits for memory: [`Stack::tcp_wake_starved`] wakes it, once others hold fewer bytes or
+    /// after [`RETRY`].
     #[cold]
-    pub(super) fn tcp_starve(&self, cx: Cx, id: usize, stream: &mut Stream, waits: Awaited) -> TcpError {
+    pub(super) fn tcp_starve(&self, cx: Cx, id: usize, stream: &mut Stream) -> TcpError {
         self.count(cx).tcp_memory.sends_refused.bump();
         stream.tcb.writer_waits(cx.now);
         if std::mem::replace(&mut stream.memory_wait, MemoryWait::Starved) == MemoryWait::No {
             self.tcp.starved.lock(cx).push(id);
         }
-        let used = &self.tcp.used;
-        used.await_below(if waits == Awaited::Bytes { self.tcp_memory() } else { usize::MAX });
-        if L::SHARED && waits == Awaited::Bytes && self.tcp_send_allowance(stream) > 0 {
-            used.await_below(usize::MAX); // another thread gave some back, before it could see that somebody waits
-        }
+        self.tcp.used.await_below(self.tcp_memory());
+        let retry = cx.now.after(RETRY);
+        self.tcp.retry_at.fetch_min(retry.nanos(), Ordering::Relaxed);
+        self.due(retry);
         TcpError::WouldBlock
+    }
+
+    /// Returns whether there may be memory now for a writer that waits.
+    pub(crate) fn tcp_may_wake(&self) -> bool {
+        self.tcp.used.is_awaited()
+    }
+
+    /// Returns the time of the next look for memory, if a writer waits for some.
+    #[inline]
+    pub(super) fn tcp_retry_at(&self) -> Instant {
+        Instant::from_nanos(self.tcp.retry_at.load(Ordering::Relaxed))
     }
 
     /// Wakes writers that wait for memory, if there is some for them.
     #[cold]
     pub(super) fn tcp_wake_starved(&self, cx: Cx) {
-        let used = &self.tcp.used;
+        let (used, has_buffer) = (&self.tcp.used, self.pool.get().is_some());
         used.wake_below.swap(0, Ordering::SeqCst);
-        let (held, waiting) = (self.tcp_memory(), std::mem::take(&mut *self.tcp.starved.lock(cx)));
-        let has_buffer = self.pool.get().is_some();
+        self.tcp.retry_at.store(Instant::NEVER.nanos(), Ordering::Relaxed);
+        let mut starved = self.tcp.starved.lock(cx);
+        if !has_buffer && starved.len() < WRITERS_KEPT {
+            return self.tcp_look_again(cx, starved.len());
+        }
+        let (held, waiting) = (self.tcp_memory(), std::mem::take(&mut *starved));
+        drop(starved);
         let mut still = Vec::new();
         for id in waiting {
             let Some(slot) = self.tcp.socks.get(id) else { continue };
@@ -325,8 +338,17 @@ impl<L: Locks> Stack<L> {
             }
         }
         if !still.is_empty() {
+            self.tcp_look_again(cx, still.len());
             self.tcp.starved.lock(cx).extend(still);
-            used.await_below(if has_buffer { held } else { usize::MAX });
+            used.await_below(held);
+        }
+    }
+
+    /// Sets the time of the next look for memory that so many writers wait for.
+    fn tcp_look_again(&self, cx: Cx, writers: usize) {
+        if writers > 0 {
+            let retry = cx.now.after(RETRY + Duration::from_micros(writers as u64));
+            self.tcp.retry_at.fetch_min(retry.nanos(), Ordering::Relaxed);
         }
     }
 

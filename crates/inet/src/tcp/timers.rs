@@ -12,7 +12,7 @@ const AT_ONCE: usize = 4096;
 impl<L: Locks> Stack<L> {
     /// Does what is due for TCP; says when to come again.
     pub(crate) fn tcp_poll(&self, cx: Cx) -> Instant {
-        if self.tcp.used.is_awaited() {
+        if self.tcp.used.is_awaited() || self.tcp_retry_at() <= cx.now {
             self.tcp_wake_starved(cx);
         }
         let mut due = Vec::new();
@@ -22,7 +22,7 @@ impl<L: Locks> Stack<L> {
         }
         let next = wheel.next();
         drop(wheel);
-        let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx));
+        let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx)).min(self.tcp_retry_at());
         if due.is_empty() {
             return next.min(late);
         }
@@ -36,7 +36,7 @@ impl<L: Locks> Stack<L> {
     /// Has a connection something to do?
     #[inline]
     pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
-        self.tcp.used.is_awaited() || self.tcp.wheel.lock(cx).next() <= cx.now
+        self.tcp.used.is_awaited() || self.tcp_next_timer(cx) <= cx.now
     }
 
     /// Tells the wheel of an earlier deadline. One that moves away is left there: it comes too early, once, and finds the new one.
@@ -51,9 +51,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// When the first of all timers of connections goes off.
+    /// Returns the time at which the first timer of a connection expires, or memory is looked for.
     pub(crate) fn tcp_next_timer(&self, cx: Cx) -> Instant {
-        self.tcp.wheel.lock(cx).next()
+        self.tcp.wheel.lock(cx).next().min(self.tcp_retry_at())
     }
 
     fn tcp_poll_late(&self, cx: Cx) -> Instant {

@@ -28,7 +28,7 @@ conversations! {
     the_waiting_queue_drops_the_oldest_and_is_delivered_in_order
     the_question_for_a_first_datagram_leaves_at_once
     at_most_one_request_a_second_however_much_is_sent
-    no_answer_in_five_tries_and_a_connected_socket_hears_of_it
+    no_answer_in_three_tries_and_a_connected_socket_hears_of_it
     an_unconnected_socket_does_not_hear_of_an_unreachable_neighbor
     a_stale_neighbor_is_used_at_once_asked_directly_and_reachable_again
     a_stale_neighbor_that_is_gone_is_asked_three_times_and_forgotten
@@ -275,7 +275,7 @@ fn at_most_one_request_a_second_however_much_is_sent<L: Locks>() {
     assert!(asked.windows(2).all(|two| two[1] - two[0] >= 999), "{asked:?}");
 }
 
-fn no_answer_in_five_tries_and_a_connected_socket_hears_of_it<L: Locks>() {
+fn no_answer_in_three_tries_and_a_connected_socket_hears_of_it<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     assert_eq!(h.send(s, b"hello?", None), Ok(6));

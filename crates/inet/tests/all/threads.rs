@@ -3,7 +3,7 @@
 use crate::common::packets::*;
 use crate::common::*;
 use buf::{Burst, Pool, PoolConfig, PoolLocks};
-use clock::Instant;
+use clock::{Duration, Instant};
 use linerate_inet::iface::{IfaceAddr, Offload, Output};
 use linerate_inet::tunnel::{self, Kind};
 use linerate_inet::{Config, Stack};
@@ -351,4 +351,59 @@ fn ledgers_are_on_for_threads_that_come_later() {
         costs.stages.iter().filter(|cost| cost.stage == stats::Stage::UdpOutput).map(|cost| cost.units).sum();
     assert_eq!(sent, THREADS as u64);
     h.finish();
+}
+
+/// A port that takes nothing, or holds what it took until a time.
+struct Holds(bool, Instant);
+
+impl Output for Holds {
+    fn output(&mut self, burst: &mut Burst, _: Instant) -> usize {
+        if self.0 {
+            return 0;
+        }
+        let n = burst.len();
+        burst.clear();
+        n
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        (self.1 != Instant::NEVER).then_some(self.1)
+    }
+}
+
+/// Calls of one thread reach the thread that polls: the doorbell gets each time at which something is due, and a
+/// thread about to sleep finds it too, whichever of both comes first.
+#[test]
+fn calls_report_when_something_is_due() {
+    let now = Instant::from_millis(1_000);
+    let rung = || {
+        let h = shared::<Light>();
+        let times = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let there = Arc::clone(&times);
+        h.stack.set_doorbell(move |at| there.lock().unwrap().push(at));
+        (h, times)
+    };
+    // A connection's first segment is sent again after a second.
+    let (h, times) = rung();
+    let soon = |h: &Shared<Light>, ms| h.stack.is_due_before(cx(), Instant::from_millis(ms));
+    assert!(!soon(&h, 1_000_000));
+    let s = h.stack.tcp_open(cx()).unwrap();
+    let _ = h.stack.tcp_connect(cx(), s, (PEER.ip, 80).into());
+    assert!(times.lock().unwrap().contains(&now.after(Duration::from_secs(1))), "{times:?}");
+    // The timer wheel may call early, by one of its slots.
+    assert!(soon(&h, 2_001) && !soon(&h, 1_900));
+    // A port that is full is tried again, and one that holds a frame back is polled in time.
+    for (full, until) in [(true, Instant::NEVER), (false, Instant::from_millis(1_005))] {
+        let (h, times) = rung();
+        h.stack.set_output(cx(), EM0, Some(Box::new(Holds(full, until))));
+        let s = h.bound(7);
+        h.stack.udp_send(cx(), s, b"x", Some(&(PEER.ip, 9).into())).unwrap();
+        h.stack.flush(cx());
+        let due = *times.lock().unwrap().iter().min().unwrap();
+        assert!(if full { due < Instant::from_millis(1_001) } else { due == until }, "{full}: {due:?}");
+        assert!(soon(&h, 1_006), "full {full}: found before a sleep");
+        h.stack.set_output(cx(), EM0, Some(Box::new(Sink(Arc::clone(&h.left)))));
+        h.stack.poll(cx());
+        assert!(!soon(&h, 1_006), "full {full}: done");
+    }
 }

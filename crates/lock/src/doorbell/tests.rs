@@ -58,7 +58,7 @@ mod models {
         }
     }
 
-    /// What is slept over is a deadlock, which loom reports.
+    /// Work that is slept over is a deadlock, which loom reports.
     #[test]
     fn loom_no_work_is_slept_over() {
         let mut model = loom::model::Builder::new();
