@@ -1,4 +1,4 @@
-//! Blocks of a packet socket's ring, and virtio headers.
+//! Slots of a packet socket's ring, and virtio headers.
 #![no_main]
 
 linerate_fuzz::target!(port::fuzz::device);

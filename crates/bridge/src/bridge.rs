@@ -161,7 +161,7 @@ pub struct Bridge {
     announced: Option<Announced>,
     drops: Drops,
     drop_watch: Option<DropWatch>,
-    /// When the burst in hand came in.
+    /// Arrival time of the burst in hand.
     now: Instant,
 }
 
@@ -220,7 +220,7 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Has the table follow the cluster of a port; an empty place is in none.
+    /// Stores the cluster of a port in the table too; a free place belongs to none.
     fn keep_cluster(&mut self, port: PortNo, cluster: u16) {
         if cluster != places::NO_CLUSTER {
             self.fdb.set_cluster(port, cluster);

@@ -288,7 +288,7 @@ impl Fdb {
         }
     }
 
-    /// Where `key` is looked for in a cluster: to be asked of the cache first ([`Fdb::prefetch`]).
+    /// Returns the hash of `key` in a cluster, for [`Fdb::prefetch`] and the look-ups by hash.
     #[inline(always)]
     pub(crate) fn hash(&self, key: Key, cluster: u16) -> u64 {
         self.hash.hash2(key.0, u64::from(cluster))
@@ -477,7 +477,7 @@ impl Fdb {
         self.window_units = units(within.min(FOREVER).as_nanos() as u64).max(1);
     }
 
-    /// How often an address of the cluster of `port` has moved within the window that `now` is in (see [`Fdb::set_window`]); at most 255.
+    /// Returns the moves of an address of `port`'s cluster within the window of `now` (see [`Fdb::set_window`]); at most 255.
     pub fn moves(&self, key: Key, port: PortNo, now: Instant) -> u8 {
         let cluster = self.cluster(port);
         let place = self.find(key, cluster, self.hash(key, cluster)).and_then(|at| self.place(at));

@@ -1,4 +1,4 @@
-//! When and where work runs: pinned workers, netisr, polling, dataflow, waiting, being told to stop; and with which rights.
+//! Threads and their work: pinned workers, netisr, polling, dataflow, waiting, stopping, and the rights of the process.
 //!
 //! What every host needs: a thread of its own on a core of its own, a way to sleep until a port has something, and a clean end on Ctrl-C;
 //! what a thread has used of its core, and for how long others had it;

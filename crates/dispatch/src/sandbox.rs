@@ -3,7 +3,7 @@
 //! [`Sandbox::enter`] is called once, after ports, control socket and logs are open and before the first frame is
 //! processed. It applies to every thread of the process, and threads started later inherit it. In order: the bounding
 //! set, groups and user, the permitted, effective, inheritable and ambient sets, NO_NEW_PRIVS, then the seccomp filter.
-//! What is kept and why stands in docs/decisions/0026.
+//! docs/decisions/0026 says which rights are kept, and why.
 
 mod filter;
 mod refused;
@@ -18,7 +18,7 @@ pub use user::{User, UserError};
 use rights::Plan;
 use std::io;
 
-/// What a server needs after it has opened its ports, beyond files, clocks, threads and its open descriptors.
+/// Needs of a server after it has opened its ports, beyond files, clocks, threads and its open descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// Opens ports on demand (`ifconfig X create` on the control socket): TAP devices, packet and XDP sockets.
@@ -27,14 +27,14 @@ pub struct Needs {
     pub kernel_sockets: bool,
 }
 
-/// What is applied to the process by [`Sandbox::enter`].
+/// Restrictions that [`Sandbox::enter`] applies to the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sandbox {
     /// Change to this user.
     pub user: Option<User>,
     /// Drop capabilities, set NO_NEW_PRIVS and install the filter.
     pub confine: Confine,
-    /// What stays allowed.
+    /// Needs that stay allowed.
     pub needs: Needs,
 }
 
@@ -47,7 +47,7 @@ pub enum Confine {
     Off,
 }
 
-/// Why the sandbox could not be entered.
+/// Reason that the sandbox could not be entered.
 #[derive(Debug)]
 pub enum SandboxError {
     /// A step of changing the user or dropping capabilities failed on a thread.

@@ -1,4 +1,4 @@
-//! What must hold for every byte string: the body of a fuzz target, run by the tests too.
+//! Invariants for every byte string: the body of a fuzz target, run by the tests too.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

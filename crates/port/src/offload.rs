@@ -36,7 +36,7 @@ pub struct L4Place {
     pub end: usize,
 }
 
-/// Where a TCP header has its checksum.
+/// Offset of the checksum in a TCP header.
 const TCP_FIELD: usize = 16;
 
 /// The TCP or UDP checksum of an Ethernet frame, under at most two VLAN tags; `None`: no such thing in there whole.

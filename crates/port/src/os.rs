@@ -57,6 +57,32 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
+/// Takes over a descriptor that is open for writing since before this program began, by its number.
+///
+/// # Errors
+/// It is not open, it is open for reading only, or it is one of this program's own.
+pub fn inherited_for_writing(fd: i32) -> io::Result<OwnedFd> {
+    let ask = |what: i32| {
+        // SAFETY: fcntl(2) takes no pointer for these two.
+        let answer = unsafe { libc::fcntl(fd, what) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+    };
+    if ask(libc::F_GETFL)? & libc::O_ACCMODE == libc::O_RDONLY {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    if ask(libc::F_GETFD)? & libc::FD_CLOEXEC != 0 || fd <= libc::STDERR_FILENO {
+        let why = "a descriptor of the program itself: give one above 2 that was open before";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    // SAFETY: fcntl(2) with integers only.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open. It came from outside and nobody took it: what this program opens, and what this function
+    // gave away before, is close-on-exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Returns the effective user id of the process at the other end of a UNIX socket, as it was when it connected
 /// or began to listen (SO_PEERCRED, unix(7)).
 ///

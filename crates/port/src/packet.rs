@@ -89,7 +89,7 @@ const SLOT_MAX: usize = 16_384;
 const SLOT_LONGEST: usize = 131_072;
 
 impl PacketConfig {
-    /// How the receiving socket is to be, for frames of `longest` bytes.
+    /// Returns the configuration of the receiving socket, for frames of `longest` bytes.
     fn rx(&self, longest: usize) -> os::rx::Config {
         let most = if self.vnet_hdr { SLOT_MAX } else { SLOT_LONGEST };
         let slot = (os::rx::FRONT + longest).next_power_of_two().clamp(SLOT_MIN, most);

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// How a sender wakes the reader of a ring.
+/// Wakes the reader of a ring.
 struct Bell {
     doorbell: Doorbell,
     event: Event,

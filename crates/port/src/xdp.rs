@@ -80,7 +80,7 @@ struct Fit {
     geometry: Geometry,
     /// The longest frame of the MTU.
     longest: usize,
-    /// What a frame of that length lies in.
+    /// Memory that a frame of that length lies in.
     extent: Extent,
 }
 
@@ -138,7 +138,7 @@ fn assemble(name: &str, rx: FrameRx, tx: FrameTx, parts: Parts) -> Port {
     Port { name, spec, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: None }
 }
 
-/// What is known of a device before it is opened.
+/// Properties of a device before it is opened.
 struct Found {
     ifindex: u32,
     /// The number of the program on it.

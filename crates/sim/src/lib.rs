@@ -120,7 +120,7 @@ impl World {
         &self.hosts[id.0]
     }
 
-    /// Has a host obey control words; returns the output.
+    /// Runs control words in a host; returns the output.
     ///
     /// # Errors
     /// A sentence: words that are not understood, or cannot be done.

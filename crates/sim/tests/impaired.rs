@@ -97,8 +97,7 @@ fn reordering_costs_few_copies() {
     {
         for (seed, timestamps) in [(1, true), (2, true), (3, true), (1, false), (2, false)] {
             let seen = stream(faults, timestamps, seed);
-            println!("{faults} timestamps {timestamps} seed {seed}: {seen:?}");
-            assert_eq!(seen.lost, 0);
+            assert_eq!(seen.lost, 0, "{faults} timestamps {timestamps} seed {seed}: {seen:?}");
             assert!(seen.again * 100 <= seen.sent * most, "{faults} timestamps {timestamps} seed {seed}: {seen:?}");
             assert!(seen.undone * 2 >= seen.episodes || faults.contains("dup"), "{faults} seed {seed}: {seen:?}");
         }
@@ -114,7 +113,6 @@ fn segments_that_overtake_by_a_round_trip_cost_little() {
         let plain = stream_of(4 * BYTES, "dup=0%", "pair:x", true, seed).took;
         for faults in ["reorder=2%", "reorder=10%"] {
             let seen = stream_of(4 * BYTES, faults, "pair:x", true, seed);
-            println!("{faults} seed {seed}: {plain:?} without, {seen:?}");
             assert!(seen.again * 5 <= seen.sent, "{faults} seed {seed}: {seen:?}");
             assert!(seen.took <= plain * 5, "{faults} seed {seed}: {plain:?} without, {seen:?}");
         }
@@ -127,7 +125,6 @@ fn a_real_loss_is_not_undone() {
     for faults in ["loss=1%", "dup=5%", "loss=1%,dup=2%", "loss=3%", "loss=2%,dup=10%"] {
         for (seed, timestamps) in [(1, true), (2, true), (3, true), (1, false), (2, false), (3, false)] {
             let seen = stream(faults, timestamps, seed);
-            println!("{faults} timestamps {timestamps} seed {seed}: {seen:?}");
             assert_eq!(seen.undone, 0, "{faults} timestamps {timestamps} seed {seed}: {seen:?}");
             assert!(seen.again <= seen.lost + seen.lost / 2 + 2, "{faults} seed {seed}: {seen:?}");
         }
@@ -158,8 +155,7 @@ fn damage_is_seen_where_checksums_are_left_to_the_port() {
         let corrupted = world.host(a).ports()[0].counts.tx.corrupted.get();
         let audit = world.host(b).stack.audit(world.host(b).cx());
         let dropped = world.host(b).stack.counter("inet.tcp.in.bad_checksum");
-        println!("{options}: {corrupted} damaged, {dropped} dropped by TCP's checksum, {audit:?}");
-        assert!(corrupted >= 10 && dropped * 2 >= corrupted, "{options}: {dropped} of {corrupted}");
+        assert!(corrupted >= 10 && dropped * 2 >= corrupted, "{options}: {dropped} of {corrupted}, {audit:?}");
         assert_eq!(world.imbalances(), [], "{options}");
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to a system call that is not on the list: it fails with EPERM, is counted, and is reported by its number
+//! System calls that are not on the list: each fails with EPERM, is counted, and is reported by its number
 //! and name in one line on standard error.
 //!
 //! The filter answers with SECCOMP_RET_TRAP: the kernel raises SIGSYS instead of running the call, and the handler writes
@@ -148,6 +148,7 @@ const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_prctl, "prctl"),
     (libc::SYS_prlimit64, "prlimit64"),
     (libc::SYS_tgkill, "tgkill"),
+    (libc::SYS_tkill, "tkill"),
     (libc::SYS_kill, "kill"),
     (libc::SYS_ptrace, "ptrace"),
     (libc::SYS_process_vm_readv, "process_vm_readv"),

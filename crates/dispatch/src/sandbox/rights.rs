@@ -62,7 +62,7 @@ impl Sets {
     }
 }
 
-/// What every thread of the process does to itself.
+/// Changes that every thread of the process applies to itself.
 pub(super) struct Plan<'a> {
     pub(super) user: Option<&'a User>,
     pub(super) confine: Confine,

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to handle its signal.
+/// Longest time for a thread to handle its signal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The plan under way: valid while [`on_each`] waits, null otherwise.

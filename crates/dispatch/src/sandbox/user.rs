@@ -19,7 +19,7 @@ pub struct User {
     pub groups: Vec<libc::gid_t>,
 }
 
-/// Why a text is not a user.
+/// Reason that a text is not a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserError {
     /// The user database has no such name.

@@ -9,6 +9,9 @@ use wire::{eth, vlan};
 
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
+/// Largest MTU of Ethernet devices in use. Loopback's is larger, and its packets are few: where a port has large buffers
+/// for segments (`lro`), they go into these.
+const MTU_USUAL: u16 = 9_216;
 
 /// Returns the bytes that a buffer needs behind its headroom for the frames of the port called `spec`: those of the device's MTU,
 /// or of the one that the options set. `None`: any buffer does, or there is no such device yet.
@@ -17,7 +20,10 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
     let set = || spec.port.get_count("mtu").map(super::narrow);
     let (mtu, kernel) = match spec.port.kind {
         Kind::Tap => (set().or_else(device)?, 0),
-        Kind::Packet => (device()?, 0),
+        Kind::Packet => {
+            let has_large = spec.port.switch("lro") && spec.port.switch("vnet_hdr");
+            (device().filter(|mtu| *mtu <= MTU_USUAL || !has_large)?, 0)
+        }
         Kind::Xdp => (device()?, KERNEL_HEADROOM),
         Kind::Nic => (super::narrow(spec.port.count("mtu")), 0),
         _ => return None,

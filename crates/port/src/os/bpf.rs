@@ -97,7 +97,7 @@ unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
     unsafe { bpf(command, attr).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// What a frame lies in that the program is given.
+/// Memory that a frame given to the program lies in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// One piece. A device with longer frames refuses such a program.

@@ -147,11 +147,11 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     Ok(taken != 0)
 }
 
-/// Has interface `name` carry no packets beyond its MTU: large segments are cut before they leave (TSO, GSO off), what comes is
-/// not taken together (GRO off).
+/// Switches TSO, GSO and GRO of interface `name` off: it carries no packet beyond its MTU, neither cut up by the device nor
+/// merged on receipt.
 ///
 /// # Errors
-/// What SIOCETHTOOL says (EPERM, EOPNOTSUPP: the device does not let itself be told).
+/// Those of SIOCETHTOOL (EPERM, or EOPNOTSUPP: the device has no such settings).
 pub fn carry_no_large(name: &str) -> io::Result<()> {
     const SET_TSO: u32 = 0x1f;
     const SET_GSO: u32 = 0x24;

@@ -59,6 +59,8 @@ enum Got {
     Frame(Frame),
     /// A frame that was no good, dropped.
     Malformed,
+    /// A frame that was dropped and counted.
+    Dropped,
     /// Nothing more now.
     Empty,
 }
@@ -134,7 +136,7 @@ impl PacketRx {
             // No segment that could be cut, in the last large buffer: a packet of a large MTU.
             self.large.keep(frame);
             self.counts.rx.no_buffer.bump();
-            return Got::Malformed;
+            return Got::Dropped;
         }
         Got::Frame(frame)
     }
@@ -150,7 +152,7 @@ impl PacketRx {
         Got::Malformed
     }
 
-    /// Does and notes what the kernel reports of the frame; `None`: the report makes no sense.
+    /// Applies and counts the kernel's report about the frame; `None`: the report makes no sense.
     #[inline]
     fn understand(&self, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
         if packet.bytes.len() < eth::HEADER_LEN {
@@ -197,7 +199,7 @@ impl PacketRx {
             return;
         }
         count_lost(&self.ring, &self.counts, &mut self.seen);
-        if take_error(self.ring.as_fd()).is_some() {
+        if take_error(self.ring.as_fd()).is_some() | self.ring.take_failed() {
             self.seen.downs += 1;
             self.is_down = true;
         }
@@ -254,6 +256,7 @@ impl RxHalf for PacketRx {
                     into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Got::Malformed => self.counts.rx.malformed.bump(),
+                Got::Dropped => {}
                 Got::Empty => break,
             }
         }

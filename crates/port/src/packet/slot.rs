@@ -7,7 +7,7 @@ use buf::Frame;
 /// The destination and source addresses: a tag follows them.
 const ADDRESSES: usize = 12;
 
-/// Where a tag's protocol is taken from when the kernel does not report it.
+/// EtherType of a tag whose own the kernel does not report.
 const TPID: u16 = 0x8100;
 
 /// A frame in a slot.
@@ -51,7 +51,7 @@ impl Packet<'_> {
         Some(Packet { bytes, tag, vnet, status, whole })
     }
 
-    /// How much of the frame the slot holds.
+    /// Returns which part of the frame the slot holds.
     #[inline]
     pub fn extent(&self) -> Extent {
         match (self.bytes.len() < self.whole, self.status & libc::TP_STATUS_COPY != 0) {

@@ -373,7 +373,7 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap()
 }
 
-/// What is buffered is written at the end, and an error of that is not silent.
+/// Buffered packets are written at the end, and an error of that is not silent.
 #[test]
 fn a_file_that_takes_no_more_ends_the_port() {
     let (pool, (reader, writer)) = (pool(), std::io::pipe().unwrap());

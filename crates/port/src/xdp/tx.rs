@@ -17,6 +17,8 @@ use wire::eth;
 const SOON: Duration = Duration::from_micros(100);
 /// The same while the device is down.
 const LATER: Duration = Duration::from_millis(10);
+/// Buffers that one frame may have: the kernel's `MAX_SKB_FRAGS` as it is built by default.
+const PARTS_MAX: usize = 17;
 
 pub(super) struct XdpTx {
     frames: FrameTx,
@@ -67,7 +69,15 @@ impl XdpTx {
             tx.malformed.bump();
             return Fate::Drop;
         }
-        if self.frames.accepts(frame) { Fate::Send } else { Fate::Copy(frame.len().div_ceil(self.frames.part())) }
+        if self.frames.accepts(frame) {
+            return Fate::Send;
+        }
+        let parts = frame.len().div_ceil(self.frames.part());
+        if parts > PARTS_MAX {
+            tx.too_large.bump();
+            return Fate::Drop;
+        }
+        Fate::Copy(parts)
     }
 
     /// Puts frames into the ring, up to the first that has no place there.

@@ -1,9 +1,9 @@
-//! What a device's driver does for XDP: the generic netlink family "netdev" (Linux 6.3, Documentation/netlink/specs/netdev.yaml).
+//! XDP features of a device's driver: the generic netlink family "netdev" (Linux 6.3, Documentation/netlink/specs/netdev.yaml).
 
 use super::message::{self, Message};
 use super::{Netlink, NetlinkError};
 
-/// What a driver does for XDP (`NETDEV_XDP_ACT_*`).
+/// XDP features of a driver (`NETDEV_XDP_ACT_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct XdpFeatures(u64);
 

@@ -7,6 +7,7 @@
 
 use super::map::Map;
 use super::{Failure, bind, get, open, set, widen_rx};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -53,6 +54,8 @@ pub struct RxRing {
     slots: usize,
     /// The slot that is read, or that is waited for.
     at: usize,
+    /// An error of the socket was consumed by reading its queue.
+    failed: Cell<bool>,
 }
 
 /// Bytes of `struct tpacket2_hdr`, with which a slot begins; the status word is the first.
@@ -106,7 +109,7 @@ impl RxRing {
             set(&socket, "PACKET_FANOUT", libc::PACKET_FANOUT, &fanout(group, mode, config.ignore_outgoing))?;
         }
         let (slot, slots) = (config.slot as usize, config.slots as usize);
-        Ok(RxRing { map, socket: File::from(socket), slot, slots, at: 0 })
+        Ok(RxRing { map, socket: File::from(socket), slot, slots, at: 0, failed: Cell::new(false) })
     }
 
     /// The bytes of the next slot, if the kernel has given it away.
@@ -143,7 +146,19 @@ impl RxRing {
     /// # Errors
     /// EAGAIN: there is none.
     pub fn read_long(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&self.socket).read_vectored(parts)
+        match (&self.socket).read_vectored(parts) {
+            // The socket's own error (ENETDOWN) comes first and takes nothing from the queue.
+            Err(why) if why.kind() != io::ErrorKind::WouldBlock => {
+                self.failed.set(true);
+                (&self.socket).read_vectored(parts)
+            }
+            read => read,
+        }
+    }
+
+    /// Returns whether [`RxRing::read_long`] consumed an error of the socket since the last call.
+    pub fn take_failed(&self) -> bool {
+        self.failed.take()
     }
 
     /// Frames that were lost since the last call, as no slot was free (PACKET_STATISTICS: the kernel begins at 0 again).

@@ -24,7 +24,7 @@ pub struct FrameRx {
 enum Joined {
     /// There is none.
     None,
-    /// What came so far, in the first piece's buffer.
+    /// Pieces received so far, in the first one's buffer.
     Begun(Frame),
     /// The rest of a frame that cannot be received.
     Spoilt,
