@@ -40,7 +40,7 @@ pub struct HostStreams<'h, L: Locks> {
     notices: Vec<String>,
 }
 
-/// What runs between the rounds of a host whose loop is [`HostStreams::poll`].
+/// The host's loop where it is [`HostStreams::poll`]: its runner, programs and pairs.
 struct Around<'h> {
     runner: Runner,
     programs: Running<'h>,

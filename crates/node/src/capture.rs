@@ -1,5 +1,5 @@
 //! Captures: copies of the frames that pass the ports of a host or bridge, and of those dropped in it, for
-//! readers at the control socket (`linerate tcpdump`, `linerate why`).
+//! clients of the control socket (`linerate tcpdump`, `linerate why`).
 //!
 //! A port without readers costs one load and a predicted branch per burst ([`Watch::is_on`]). With
 //! readers each frame is copied: received frames as the port gave them, sent ones once the port took
@@ -107,7 +107,7 @@ pub(crate) struct Copied {
     len: u32,
 }
 
-/// What became of a captured frame at its place.
+/// Fate of a captured frame at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It passed, in that direction.
@@ -211,7 +211,7 @@ pub(crate) struct Captures {
     shared: Mutex<Shared>,
     /// Whether a capture wants dropped frames.
     wants_dropped: AtomicBool,
-    /// When the next dropped frame is recorded, in nanoseconds.
+    /// Time from which the next dropped frame is recorded, in nanoseconds.
     next_dropped: AtomicU64,
 }
 

@@ -127,7 +127,7 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// What a control socket answers to a client.
+/// Answers of a control socket to a client.
 ///
 /// Holds: no panic; an answer has as many bytes as its head announces, all of them from the server; in pieces it is the same.
 pub fn answer(data: &[u8]) {

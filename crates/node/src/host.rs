@@ -166,7 +166,7 @@ pub enum AddPortError {
     },
 }
 
-/// Why a host was not made.
+/// Reason that a host was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum NewHostError {
     /// An unknown knob, a value outside its range, or what would have no effect.
@@ -194,7 +194,7 @@ pub struct Host<L: Locks> {
     pub stack: Stack<L>,
     /// The clock.
     pub clock: Clock,
-    /// What the stack's pool was made of.
+    /// Configuration of the stack's pool.
     pool_config: PoolConfig,
     /// Secret of the MAC addresses: random, or made from the configured seed.
     key: Key,
@@ -205,7 +205,7 @@ pub struct Host<L: Locks> {
     /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Guarded<L, Inputs>,
-    /// How other threads wake the one that keeps a shared host going; `None`: one thread's alone, or no descriptor was left.
+    /// Wakes the thread that keeps a shared host going; `None`: a host of one thread, or no descriptor was left.
     pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
@@ -486,7 +486,7 @@ impl<L: Locks> Host<L> {
         due
     }
 
-    /// What it does for askers at its control socket.
+    /// Returns the jobs that it does for clients of its control socket.
     pub(crate) fn jobs(&self) -> &Jobs<L> {
         &self.jobs
     }

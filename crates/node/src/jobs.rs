@@ -1,5 +1,5 @@
-//! Jobs: what a running host is asked to do over its control socket and that takes time: `ping`,
-//! `traceroute`, a TCP connection or a UDP socket for the asker.
+//! Jobs: work that clients of the control socket start and that takes time: `ping`, `traceroute`, a TCP
+//! connection, a UDP socket, a program.
 //!
 //! A job is started, read and stopped by control words ([`crate::words`]) and gets its turns in the host's
 //! rounds ([`Jobs::turn`]), so it runs live and on virtual time alike. Its output is bounded: a job whose
@@ -38,7 +38,7 @@ pub(crate) struct Around<'a, L: Locks> {
     pub(crate) cx: Cx,
 }
 
-/// How a job ended.
+/// End of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
     /// It did what it was to do.
@@ -49,7 +49,7 @@ pub enum End {
 
 /// Work that a job does in turns.
 pub(crate) trait Work<L: Locks>: Send {
-    /// Does what can be done now, without waiting; appends output. Returns how the job ended, if it has.
+    /// Does the work that needs no waiting; appends output. Returns the end of the job, once it has ended.
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End>;
 
     /// Returns when it wants a turn although nothing comes in; [`Instant::NEVER`]: only then.
@@ -134,7 +134,7 @@ impl<L: Locks> Default for Jobs<L> {
     }
 }
 
-/// What a reader gets.
+/// Output of a job for its reader.
 pub(crate) struct Output {
     pub(crate) text: String,
     pub(crate) ended: Option<End>,

@@ -10,7 +10,7 @@ mod up;
 pub(crate) use build::build_seated;
 pub use build::{BuildError, build};
 pub use programs::{NoPrograms, Program, Programs, Running};
-pub use up::{Event, Outcome, UpError, end, up, up_network, up_with};
+pub use up::{Event, Outcome, UpError, end, farewell, up, up_network, up_with};
 
 use crate::control::Server;
 use crate::service::{self, Service};
@@ -109,11 +109,13 @@ impl Runner {
     ) {
         let step = host.step();
         let served = self.serve(host) + others();
+        let requests = self.requests();
         if step.now >= self.look {
             self.look_around(host, pairs, notice);
             self.look = step.now.after(LOOK);
         }
-        if step.frames > 0 || served > 0 {
+        // What a command has started has its first turn in the next round.
+        if step.frames > 0 || served > 0 || self.requests() != requests {
             self.over = self.over.map(|_| step.now);
             return;
         }
@@ -134,6 +136,11 @@ impl Runner {
         let remarks = host.remarks();
         let rest = remarks.iter().filter(|(id, _)| !self.gone.contains(id));
         rest.for_each(|(id, remark)| notice(said_of(host, *id, remark)));
+    }
+
+    /// Requests answered at the control socket.
+    fn requests(&self) -> u64 {
+        self.control.as_ref().map_or(0, |server| server.counts.requests.get())
     }
 
     fn serve<L: Locks>(&mut self, host: &Host<L>) -> usize {

@@ -5,11 +5,11 @@ use clock::{Duration, Instant};
 use inet::tcp::Unacknowledged;
 use lock::Locks;
 
-/// How long a drop waits for its peers.
+/// Longest wait of a drop for its peers.
 const DROP_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a drop waits for a peer that is silent: delayed ACKs are not, since text and FIN come together.
+/// Longest wait of a drop for a silent peer: the ACK of a FIN is not delayed.
 const QUIET: Duration = Duration::from_millis(50);
-/// How often connections are searched for something unacknowledged while frames come in.
+/// Interval of looks for unacknowledged text while frames come in.
 const CHECK: Duration = Duration::from_millis(1);
 
 impl<L: Locks> Host<L> {
@@ -17,7 +17,8 @@ impl<L: Locks> Host<L> {
     /// most `timeout`. The calling thread keeps the host going meanwhile; others may too.
     ///
     /// Returns the connections that remain unacknowledged, with their bytes: they are reset. Nothing can be written
-    /// to any connection afterwards; what the peers sent can still be read.
+    /// afterwards to a connection that was open at the call; received text can still be read. Listeners go on: close them
+    /// first where other threads accept.
     pub fn shutdown(&self, timeout: Duration) -> Vec<Unacknowledged> {
         self.shutdown_while(timeout, || false)
     }
@@ -46,7 +47,7 @@ impl<L: Locks> Host<L> {
         if done { Vec::new() } else { self.stack.tcp_reset_unacknowledged(self.cx()) }
     }
 
-    /// What a drop attempts: sends FINs, and waits while text that was written is not acknowledged, at most
+    /// Makes a drop's attempt: sends FINs, and waits while text that was written is not acknowledged, at most
     /// [`DROP_PATIENCE`] and no longer than [`QUIET`] without a frame. Connections whose text remains are reset.
     pub(crate) fn attempt_shutdown(&self) {
         self.stack.tcp_finish(self.cx());
@@ -58,7 +59,7 @@ impl<L: Locks> Host<L> {
                 heard = step.now;
             }
             if step.frames == 0 || step.now >= check {
-                let has_text = self.stack.tcp_unacknowledged(self.cx()).iter().any(|left| left.bytes > 0);
+                let has_text = self.stack.tcp_has_unacknowledged_text(self.cx());
                 if !has_text {
                     return self.stack.flush(self.cx());
                 }

@@ -1,4 +1,4 @@
-//! How a host sleeps when it has nothing to do, and what wakes it.
+//! Sleep of a host that has nothing to do, and its wake-up.
 //!
 //! A host of one thread sleeps on its ports' descriptors. A shared one sleeps on them and on an event that other threads raise when
 //! their calls make something due before the sleep would end: a packet to itself, a timer, a frame that a port holds back. It
@@ -13,14 +13,14 @@ use port::os::event::Event;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// How often a port is polled that gives no descriptor.
+/// Interval of polls of a port without a descriptor.
 const POLLED: Duration = Duration::from_micros(50);
-/// How long a host sleeps at most.
+/// Longest sleep of a host.
 const IDLE: Duration = Duration::from_millis(100);
-/// How long a thread sleeps at most that nobody wakes.
+/// Longest sleep of a thread that nobody wakes.
 const RESTLESS: Duration = Duration::from_millis(1);
 
-/// How the thread that keeps a shared host going is woken.
+/// Wakes the thread that keeps a shared host going.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     doorbell: Doorbell,
@@ -46,7 +46,7 @@ impl Sleeper {
     }
 }
 
-/// What the ports say of a sleep: how long at most.
+/// Limits that the ports set to a sleep.
 fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
     let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
     let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);

@@ -127,7 +127,7 @@ pub struct Switch {
     /// The clock.
     pub clock: Clock,
     pool: Pool,
-    /// What the pool was made of.
+    /// Configuration of the pool.
     pool_config: PoolConfig,
     pairs: Arc<Pairs>,
     lanes: Vec<Mutex<Lane>>,

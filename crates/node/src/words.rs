@@ -40,7 +40,7 @@ pub(crate) use sysctl::{
 };
 
 use crate::Host;
-use crate::capture::{Captures, Place};
+use crate::capture::{Captures, Place, Wants};
 use inet::iface::IfaceId;
 use lock::{Cx, Locks};
 use parse::Words;
@@ -155,10 +155,10 @@ impl<L: Locks> capture::Watched for Ctl<'_, L> {
         self.host.captures()
     }
 
-    fn place(&self, name: &str) -> Result<Place, WordError> {
+    fn wants(&self, name: &str) -> Result<Wants, WordError> {
         let id = self.iface(name)?.id;
         let without = || WordError::failed(format!("{name}: has no port: its packets do not leave the host as frames"));
-        self.host.ports().iter().any(|port| port.iface == id).then_some(id.0).ok_or_else(without)
+        self.host.ports().iter().any(|port| port.iface == id).then(|| Wants::Places(vec![id.0])).ok_or_else(without)
     }
 
     fn name(&self, place: Place) -> String {

@@ -1,4 +1,4 @@
-//! What wakes a host that sleeps: calls of other threads, and frames of a pair.
+//! Wake-ups of a host that sleeps: calls of other threads, and frames of a pair.
 
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -97,23 +97,25 @@ fn a_loop_that_sleeps_holds_no_lock() {
     });
 }
 
-/// A timer that a call sets ends the sleep in time.
+/// A packet to the host itself, from a call, ends the sleep: through the loopback queue, to a closed port, and back as
+/// a reset. Without the doorbell each would wait for the end of a sleep, 100 ms.
 #[test]
-fn a_timer_that_a_call_sets_is_not_slept_over() {
+fn a_packet_to_the_host_itself_is_not_slept_over() {
     let host = host::<Light>("shared");
     Loop::beside(&host, |own| {
         while own.rounds() < 3 {
             std::thread::yield_now();
         }
-        let rung = AtomicU32::new(0);
+        let mut took = Vec::new();
         for n in 0..20 {
-            let before = own.rounds();
-            // A SYN to an address of our own: through the loopback queue, to a closed port, and back as a reset.
+            let start = Instant::now();
             let refused = socket::net::TcpStream::connect(&host, ("127.0.0.1", 9 + n)).unwrap_err();
             assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
-            rung.fetch_add(u32::from(own.rounds() > before), Ordering::Relaxed);
+            took.push(start.elapsed());
         }
-        assert_eq!(rung.load(Ordering::Relaxed), 20);
+        took.sort_unstable();
+        // Of 20, half within 50 ms: the machine may be busy.
+        assert!(took[10] < Duration::from_millis(50), "{took:?}");
     });
 }
 

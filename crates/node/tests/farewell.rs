@@ -1,5 +1,5 @@
-//! Hosts of one configuration that are told to stop: what their programs wrote last arrives. One test: the stop is the
-//! process's.
+//! Hosts of one configuration that are told to stop: what their programs wrote last arrives, also between hosts of
+//! several stacks. One test: the stop is the process's.
 
 use clock::Instant;
 use linerate_node as node;
@@ -8,45 +8,43 @@ use node::Host;
 use node::config::{self, ServiceConfig};
 use node::run::{Event, Program, Programs};
 use socket::{Calls, Fd, Opt};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const FILE: &str = r#"
-[[host]]
-name = "writer"
-[[host.iface]]
-port = "pair:ab"
-addresses = ["10.1.0.1/24"]
-[[host.service]]
-kind = "netserver"
-[[host]]
-name = "reader"
-[[host.iface]]
-port = "pair:ab"
-addresses = ["10.1.0.2/24"]
-[[host.service]]
-kind = "netserver"
-"#;
 const BYTES: usize = 40_000;
+/// Connections: one of two plain hosts, two of hosts with two stacks each.
+const CONNECTIONS: usize = 3;
+
+/// A writer and a reader on network 10.`net`.0.0, with so many stacks each.
+fn pair(net: usize, stacks: usize) -> String {
+    let host = |name: &str, last: usize| {
+        format!(
+            "[[host]]\nname = '{name}{net}'\nstacks = {stacks}\n[[host.service]]\nkind = 'netserver'\n\
+             [[host.iface]]\nport = 'pair:ab{net}'\naddresses = ['10.{net}.0.{last}/24']\n"
+        )
+    };
+    host("writer", 1) + &host("reader", 2)
+}
 
 #[derive(Clone, Default)]
 struct Seen {
-    connected: Arc<AtomicBool>,
+    connected: Arc<AtomicUsize>,
     read: Arc<AtomicUsize>,
-    ended: Arc<AtomicBool>,
+    ended: Arc<AtomicUsize>,
 }
 
 /// Connects, and writes when it is ended.
-struct Writer<'h, L: Locks>(Calls<'h, L>, Fd);
+struct Writer<'h, L: Locks>(Calls<'h, L>, Fd, SocketAddr);
 
 /// Accepts, and reads when the host is gone.
-struct Reader<'h, L: Locks>(Calls<'h, L>, Fd, Option<Fd>, Seen);
+struct Reader<'h, L: Locks>(Calls<'h, L>, Fd, Vec<Fd>, Seen);
 
 impl<L: Locks> Program for Writer<'_, L> {
     fn turn(&mut self, now: Instant) -> usize {
         self.0.set_now(now);
-        let _ = self.0.connect(self.1, "10.1.0.2:7".parse().unwrap()); // until it is connected
+        let _ = self.0.connect(self.1, self.2); // until it is connected
         0
     }
 
@@ -65,8 +63,8 @@ impl<L: Locks> Program for Reader<'_, L> {
         self.0.set_now(now);
         if let Ok((fd, _)) = self.0.accept(self.1) {
             self.0.set_option(fd, Opt::NonBlocking(true)).unwrap();
-            self.2 = Some(fd);
-            self.3.connected.store(true, Ordering::Release);
+            self.2.push(fd);
+            self.3.connected.fetch_add(1, Ordering::Release);
         }
         0
     }
@@ -79,10 +77,13 @@ impl<L: Locks> Program for Reader<'_, L> {
 impl<L: Locks> Drop for Reader<'_, L> {
     fn drop(&mut self) {
         let mut buffer = vec![0; BYTES];
-        while let Some(Ok(n)) = self.2.map(|fd| self.0.recv(fd, &mut buffer)) {
-            self.3.read.fetch_add(n, Ordering::Release);
-            if n == 0 {
-                return self.3.ended.store(true, Ordering::Release);
+        for &fd in &self.2 {
+            while let Ok(n) = self.0.recv(fd, &mut buffer) {
+                self.3.read.fetch_add(n, Ordering::Release);
+                if n == 0 {
+                    self.3.ended.fetch_add(1, Ordering::Release);
+                    break;
+                }
             }
         }
     }
@@ -93,12 +94,13 @@ impl Programs for Seen {
         let calls = host.shared_calls();
         let fd = calls.stream_socket().unwrap();
         calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
-        if host.stack.name == "writer" {
-            return Ok(Box::new(Writer(calls, fd)));
+        if let Some(net) = host.stack.name.strip_prefix("writer") {
+            let to = format!("10.{}.0.2:7", &net[..1]).parse().unwrap();
+            return Ok(Box::new(Writer(calls, fd, to)));
         }
         calls.bind(fd, "0.0.0.0:7".parse().unwrap()).unwrap();
-        calls.listen(fd, 1).unwrap();
-        Ok(Box::new(Reader(calls, fd, None, self.clone())))
+        calls.listen(fd, 2).unwrap();
+        Ok(Box::new(Reader(calls, fd, Vec::new(), self.clone())))
     }
 }
 
@@ -108,20 +110,19 @@ fn what_programs_write_last_arrives_when_hosts_are_told_to_stop() {
     let waits = seen.clone();
     std::thread::spawn(move || {
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        while !waits.connected.load(Ordering::Acquire) && std::time::Instant::now() < deadline {
+        while waits.connected.load(Ordering::Acquire) < CONNECTIONS && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
         dispatch::request_stop(); // as SIGTERM does
     });
     let mut notices = Vec::new();
-    let hosts = config::read(FILE, "farewell.toml").unwrap();
+    let hosts = config::read(&(pair(1, 1) + &pair(2, 2)), "farewell.toml").unwrap();
     let outcomes = node::run::up_with(hosts, seen.clone(), |event| match event {
         Event::Notice(text) => notices.push(text.clone()),
         Event::Running { .. } => {}
     });
     assert!(outcomes.unwrap().iter().all(|outcome| outcome.is_balanced()));
-    assert!(seen.connected.load(Ordering::Acquire));
-    assert_eq!(seen.read.load(Ordering::Acquire), BYTES, "{notices:?}");
-    assert!(seen.ended.load(Ordering::Acquire), "its FIN came too: {notices:?}");
+    let all = [&seen.connected, &seen.read, &seen.ended].map(|count| count.load(Ordering::Acquire));
+    assert_eq!(all, [CONNECTIONS, CONNECTIONS * BYTES, CONNECTIONS], "accepted, text and FINs: {notices:?}");
     assert!(!notices.iter().any(|notice| notice.contains("acknowledge")), "{notices:?}");
 }

@@ -1,4 +1,4 @@
-//! What the operating system is asked: the clock that all processes share, pipes, mounts. The crate's room for unsafe code.
+//! Calls of the operating system: the clock that all processes share, pipes, mounts. The crate's room for unsafe code.
 #![allow(unsafe_code)] // clock_gettime(2), fcntl(2), vmsplice(2), mmap(2), mount(2), recvmsg(2) have no safe form in std
 
 mod fuse;

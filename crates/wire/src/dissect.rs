@@ -16,26 +16,28 @@ mod transport;
 /// More tags than this are not looked into: a frame of nothing but tags prints a short line too.
 const MAX_TAGS: usize = 4;
 
+/// Parts of a frame that its line has only if they are asked for.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Shown {
+    /// The link header (`tcpdump -e`). Without it a frame has one where nothing else can be said.
+    pub link: bool,
+    /// The fields of the IP header in parentheses (`tcpdump -v`): of IPv4 the ends follow on a line of their own.
+    pub verbose: bool,
+}
+
 /// One line about a frame, without a time and without a newline.
 pub fn line(frame: &[u8]) -> impl Display + '_ {
-    Line { frame, len: frame.len() }
+    line_of(frame, frame.len(), Shown { link: true, verbose: false })
 }
 
-/// The same about a frame of `len` bytes of which a capture kept the beginning.
-pub fn line_of(kept: &[u8], len: usize) -> impl Display + '_ {
-    Line { frame: kept, len: len.max(kept.len()) }
+/// One line about a frame of `len` bytes of which a capture kept the beginning, as tcpdump prints it.
+pub fn line_of(kept: &[u8], len: usize, shown: Shown) -> impl Display + '_ {
+    Line { frame: kept, len: len.max(kept.len()), shown }
 }
 
-/// One line about a frame of `len` bytes of which `kept` is there, as tcpdump prints it without -e: the link header shows
-/// only where nothing else can be said.
+/// [`line_of`] without the parts of [`Shown`].
 pub fn brief(kept: &[u8], len: usize) -> impl Display + '_ {
-    Brief(Line { frame: kept, len: len.max(kept.len()) })
-}
-
-/// As [`brief`], with the fields of the IP header in parentheses (`tcpdump -v`): of IPv4 the ends follow on
-/// a line of their own.
-pub fn verbose(kept: &[u8], len: usize) -> impl Display + '_ {
-    Verbose(Line { frame: kept, len: len.max(kept.len()) })
+    line_of(kept, len, Shown::default())
 }
 
 /// One line about an IPv4 or IPv6 packet without a link header, told apart by its first nibble.
@@ -46,6 +48,7 @@ pub fn packet_line(packet: &[u8]) -> impl Display + '_ {
 struct Line<'a> {
     frame: &'a [u8],
     len: usize,
+    shown: Shown,
 }
 
 impl Line<'_> {
@@ -53,41 +56,23 @@ impl Line<'_> {
     fn cut(&self) -> usize {
         self.len - self.frame.len()
     }
-}
 
-struct Brief<'a>(Line<'a>);
-
-impl Display for Brief<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let (line, cut) = (&self.0, self.0.cut());
-        let payload = line.frame.get(eth::HEADER_LEN..).unwrap_or_default();
-        match eth::Header::parse(line.frame).map(|header| header.ethertype) {
-            Ok(EtherType::IPV4) => f.write_str("IP ").and_then(|()| ip::ip4(f, payload, cut)),
-            Ok(EtherType::IPV6) => f.write_str("IP6 ").and_then(|()| ip::ip6(f, payload)),
-            Ok(EtherType::ARP) => f.write_str("ARP, ").and_then(|()| arp(f, payload, cut)),
-            _ => line.fmt(f),
-        }
-    }
-}
-
-struct Verbose<'a>(Line<'a>);
-
-impl Display for Verbose<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let (line, cut) = (&self.0, self.0.cut());
-        let payload = line.frame.get(eth::HEADER_LEN..).unwrap_or_default();
-        match eth::Header::parse(line.frame).map(|header| header.ethertype) {
-            Ok(EtherType::IPV4) => {
-                f.write_str("IP ")?;
-                ip::fields4(f, payload)?;
-                ip::ip4(f, payload, cut)
+    fn packet(&self, f: &mut Formatter<'_>, ethertype: EtherType, payload: &[u8]) -> Result {
+        match ethertype {
+            EtherType::IPV4 => {
+                if self.shown.verbose {
+                    ip::fields4(f, payload)?;
+                }
+                ip::ip4(f, payload, self.cut())
             }
-            Ok(EtherType::IPV6) => {
-                f.write_str("IP6 ")?;
-                ip::fields6(f, payload)?;
+            EtherType::IPV6 => {
+                if self.shown.verbose {
+                    ip::fields6(f, payload)?;
+                }
                 ip::ip6(f, payload)
             }
-            _ => Brief(Line { ..*line }).fmt(f),
+            EtherType::ARP => arp(f, payload, self.cut()),
+            _ => write!(f, "payload length {}", payload.len() + self.cut()),
         }
     }
 }
@@ -97,9 +82,19 @@ impl Display for Line<'_> {
         let Ok(header) = eth::Header::parse(self.frame) else {
             return f.write_str("[|ether]");
         };
-        write!(f, "{} > {}, ", header.src, header.dst)?;
         let mut payload = self.frame.get(eth::HEADER_LEN..).unwrap_or_default();
         let mut ethertype = header.ethertype;
+        let name = match ethertype {
+            EtherType::IPV4 => Some("IP "),
+            EtherType::IPV6 => Some("IP6 "),
+            EtherType::ARP => Some("ARP, "),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|_| !self.shown.link) {
+            f.write_str(name)?;
+            return self.packet(f, ethertype, payload);
+        }
+        write!(f, "{} > {}, ", header.src, header.dst)?;
         if ethertype.is_length() {
             write!(f, "802.3, length {}", ethertype.0)?;
             return llc(f, payload.get(..usize::from(ethertype.0)).unwrap_or(payload));
@@ -121,12 +116,7 @@ impl Display for Line<'_> {
             ethertype = tag.ethertype;
             payload = payload.get(vlan::TAG_LEN..).unwrap_or_default();
         }
-        match ethertype {
-            EtherType::IPV4 => ip::ip4(f, payload, self.cut()),
-            EtherType::IPV6 => ip::ip6(f, payload),
-            EtherType::ARP => arp(f, payload, self.cut()),
-            _ => write!(f, "payload length {}", payload.len() + self.cut()),
-        }
+        self.packet(f, ethertype, payload)
     }
 }
 

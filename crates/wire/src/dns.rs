@@ -173,7 +173,7 @@ fn record(message: &[u8], at: &mut usize) -> Result<Record, BadDns> {
 /// Reads a name, of which a part may stand elsewhere (RFC 1035 4.1.4); `at` moves past it. Bytes that are
 /// no graphic characters are written as `\DDD` (RFC 1035 5.1).
 fn name(message: &[u8], at: &mut usize) -> Result<String, BadDns> {
-    let (mut out, mut here, mut pointers) = (String::new(), *at, 0);
+    let (mut out, mut here, mut pointers, mut octets) = (String::new(), *at, 0, 1);
     loop {
         let [len] = take::<1>(message, &mut here)?;
         match len >> 6 {
@@ -181,6 +181,10 @@ fn name(message: &[u8], at: &mut usize) -> Result<String, BadDns> {
             0 => {
                 let label = message.get(here..here + usize::from(len)).ok_or(BadDns::Short)?;
                 here += label.len();
+                octets += 1 + label.len();
+                if octets > NAME_MAX {
+                    return Err(BadDns::BadName);
+                }
                 if !out.is_empty() {
                     out.push('.');
                 }
@@ -190,9 +194,6 @@ fn name(message: &[u8], at: &mut usize) -> Result<String, BadDns> {
                         byte if byte.is_ascii_graphic() => out.push(char::from(*byte)),
                         byte => _ = write!(out, "\\{byte:03}"),
                     }
-                }
-                if out.len() > 4 * NAME_MAX {
-                    return Err(BadDns::BadName);
                 }
             }
             3 => {
@@ -251,6 +252,12 @@ mod tests {
         assert_eq!(parse_answer(&answer, 1), Err(BadDns::BadName));
         answer[12] = 0x80;
         assert_eq!(parse_answer(&answer, 1), Err(BadDns::BadName));
+        for (last, fits) in [(61, true), (62, false)] {
+            let labels = [63, 63, 63, last].map(|len: u8| [&[len][..], &vec![b'a'; len.into()]].concat());
+            let tail = b"\0\0\x01\0\x01\0\0\0\0\0\x04\x0a\0\0\x01";
+            let long = [&answer[..12], &labels.concat(), tail].concat();
+            assert_eq!(parse_answer(&long, 1).is_ok(), fits, "a name of {} octets", 3 * 64 + last + 2);
+        }
         let long = "a".repeat(64);
         for name in ["", "a..b", ".", long.as_str()] {
             assert_eq!(emit_query(1, name, ty::A, &mut Vec::new()), None, "{name}");

@@ -1,6 +1,6 @@
 //! Which frames belong together, as one number: for queues, workers and paths that are to keep the order of each flow.
 //!
-//! What receive-side scaling hashes: addresses and, but for fragments, L4 ports, wherever options and extension headers put them: a
+//! Receive-side scaling hashes addresses and, but for fragments, L4 ports, wherever options and extension headers put them: a
 //! segment with such headers is of the same flow as one without. The key makes it a number that a
 //! stranger cannot work out, so that he cannot have all flows meet in one place.
 

@@ -266,7 +266,7 @@ fn turns<T: Turn<Memory>>(end: &mut T, sockets: &mut Memory) {
     }
 }
 
-/// What a near end reads of its control connection.
+/// Reads the bytes as the control connection of a near end.
 fn near(data: &[u8]) {
     let mut sockets = Memory::default();
     let mut stream = Stream { ended: true, ..Stream::default() };

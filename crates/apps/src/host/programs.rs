@@ -38,7 +38,7 @@ impl Programs for Servers {
     }
 }
 
-/// iperf3's client, for an asker at the control socket.
+/// iperf3's client, for a client of the control socket.
 struct Iperf3Client<'h, L: Locks> {
     streams: HostStreams<'h, L>,
     server: Option<Server<Client, Fd>>,

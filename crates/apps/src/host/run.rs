@@ -157,6 +157,7 @@ fn live<L: Locks, A: App>(
     let app = server.close(&mut streams);
     streams.end_programs();
     drop(streams);
+    node::run::farewell(&host, || false, &mut |text| each(&Event::Notice(text)));
     Ok(Ended { app, counts, outcome: Outcome { lost_ports, ..node::run::end(&host) } })
 }
 

@@ -20,11 +20,9 @@ const ATTENTION: u32 = 64;
 const QUANTUM: usize = 16;
 /// The same of datagrams.
 const DATAGRAMS: usize = 64;
-/// Turns between two looks at the listener while there is a near end.
-const ACCEPT_TURNS: u32 = 8;
 /// Control connections accepted in a turn.
 const ACCEPTS: usize = 16;
-/// How long a near end may send nothing before it requests a test.
+/// Longest time from a near end's connection to its request for a test.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// A far end.
@@ -49,7 +47,7 @@ struct Session<F> {
     peer: IpAddr,
     talk: Talk<F>,
     work: Option<Work<F>>,
-    /// When something was last requested, or moved.
+    /// Time of the last request or transfer.
     moved: Instant,
 }
 
@@ -107,7 +105,7 @@ impl<S: Sockets> Far<S> {
         self.sessions.iter().map(|(_, session)| session.expires()).min()
     }
 
-    /// Does what can be done now; returns whether that was something.
+    /// Serves all near ends as far as it goes without waiting; returns whether anything happened.
     #[inline]
     pub fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
         self.turns = self.turns.wrapping_add(1);
@@ -135,9 +133,9 @@ impl<S: Sockets> Far<S> {
     /// Serves the listener and the control connections.
     #[cold]
     fn attend(&mut self, sockets: &mut S, now: Instant) -> bool {
-        // An accept is a system call on the kernel's sockets: beside a test, not in each turn.
-        let accepts = self.sessions.is_empty() || self.turns.is_multiple_of(ACCEPT_TURNS);
-        let mut busy = accepts && self.accept(sockets, now);
+        // An accept is a system call on the kernel's sockets: a busy test is interrupted for it in each 64th turn only
+        // ([`Far::turn`]).
+        let mut busy = self.accept(sockets, now);
         for at in 0..self.sessions.places() {
             busy |= self.attend_to(sockets, at, now);
         }
@@ -159,6 +157,8 @@ impl<S: Sockets> Far<S> {
                 let mut talk = Talk::new(fd);
                 talk.say(&Say::Refused(format!("as many near ends as there may be: {most}, {per_peer} of an address")));
                 let _ = talk.flush(sockets); // a line fits into an empty send buffer, or the peer is gone
+                // Unread bytes at the close would reset the connection, and the line with it.
+                let _ = sockets.recv(fd, &mut [0; 4096]);
                 sockets.close(fd);
                 self.refused += 1;
             }
@@ -212,7 +212,7 @@ impl<S: Sockets> Far<S> {
 }
 
 impl<F: Copy> Session<F> {
-    /// When it is given up if nothing moves.
+    /// Time at which it is given up if nothing moves.
     fn expires(&self) -> Instant {
         let patience = self.work.as_ref().map_or(SILENCE, |work| {
             // Its datagrams may all be lost: then nothing moves until its time is over and it asks for the figures.

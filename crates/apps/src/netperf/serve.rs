@@ -60,6 +60,7 @@ fn live<L: Locks, A: Asked>(
     programs.end();
     let lost_ports = runner.is_over(host.clock.now()) && runner.has_lost_a_port();
     drop((runner, programs));
+    node::run::farewell(&host, || false, &mut |text| each(&Event::Notice(text)));
     Ok(Outcome { lost_ports, ..node::run::end(&host) })
 }
 

@@ -126,7 +126,7 @@ impl<S: Sockets> Services<S> {
         Ok((services, port))
     }
 
-    /// What there is for another connection of `peer`; `None`: of any.
+    /// Returns the room for another connection of `peer`, or of any peer with `None`.
     fn room(&self, peer: Option<IpAddr>, now: Instant) -> Room {
         let numbered = self.conns.iter().enumerate().map(|(at, conn)| (at as u32, conn));
         let Limits { most, per_peer } = self.limits;

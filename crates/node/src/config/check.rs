@@ -1,4 +1,4 @@
-//! What no single key can see, and what a configuration that was made by a program may have: values outside their ranges, and
+//! Checks beyond a single key, and of configurations made by a program: values outside their ranges, and
 //! keys that would have no effect.
 
 use super::{HostConfig, IfaceConfig};
@@ -133,6 +133,8 @@ impl HostConfig {
             (!self.neighbors.is_empty(), "neighbors"),
             (!self.services.is_empty(), "services"),
             (self.stacks > 1, "stacks"),
+            (self.isr.workstreams > 0, "isr.workstreams"),
+            (self.sysctl.keys().any(|name| name.starts_with("net.isr.")), "sysctl net.isr"),
         ];
         match parts.into_iter().find(|(set, _)| *set) {
             None => Ok(()),

@@ -59,11 +59,11 @@ impl Item {
 pub struct Key<T> {
     /// The word.
     pub name: &'static str,
-    /// What its value is.
+    /// Type and range of its value.
     pub takes: Takes,
-    /// What holds if it is not given.
+    /// Its value where it is not given.
     pub unset: Unset,
-    /// What it does, as a sentence.
+    /// Its meaning, as a sentence.
     pub about: &'static str,
     /// Takes a value, or returns what was expected.
     pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
@@ -75,7 +75,7 @@ impl<T> std::fmt::Debug for Key<T> {
     }
 }
 
-/// What the value of a key is.
+/// Type and range of the value of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Takes {
     /// A name of at most so many characters.
@@ -118,12 +118,12 @@ impl std::fmt::Display for Takes {
     }
 }
 
-/// What holds where a key is not given.
+/// Value of a key that is not given.
 #[derive(Clone, Copy, Debug)]
 pub enum Unset {
     /// This value, as `--set` takes it.
     Is(&'static str),
-    /// What this says.
+    /// A meaning, in words.
     Means(&'static str),
     /// It must be given.
     Required,

@@ -12,7 +12,7 @@ pub const TOP: [&str; 2] = ["host", "switch"];
 pub struct Table {
     /// Its name, as in `host.iface`.
     pub name: &'static str,
-    /// What it describes, as a sentence.
+    /// Its subject, as a sentence.
     pub about: &'static str,
     rows: fn() -> Vec<Row>,
 }
@@ -24,9 +24,9 @@ pub struct Row {
     pub name: String,
     /// Its TOML type, and the values.
     pub value: String,
-    /// What holds without it.
+    /// Its value where it is not given.
     pub default: String,
-    /// What it does.
+    /// Its meaning.
     pub about: String,
 }
 
@@ -164,7 +164,7 @@ mod tests {
         defaults_hold(keys::SWITCH, SwitchFile::default);
     }
 
-    /// What a file takes at each place is on the page: a wrong key's message names all of them, or the nearest.
+    /// Every key that a file accepts is on the page: a wrong key's message names all of them, or the nearest.
     #[test]
     fn every_word_that_is_taken_stands_for_itself() {
         for table in TABLES {

@@ -242,7 +242,7 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
     }
 }
 
-/// What can be written and would have no effect, or cannot be, is an error in a file.
+/// A key that has no effect, or a value that cannot be, is an error in a file.
 #[test]
 fn what_has_no_effect_is_an_error() {
     for (body, says) in [
@@ -283,6 +283,16 @@ fn the_library_refuses_what_a_file_cannot_say() {
         assert!(why.contains(says), "{why}");
         let bare = crate::Host::<lock::Up>::new(&config, clock()).unwrap_err().to_string();
         assert!(bare.contains(if config.ifaces.is_empty() { says } else { "ifaces have no effect" }), "{bare}");
+    }
+    // A host without ports of its own has no netisr and no split either.
+    let isr = HostConfig { isr: IsrConfig { workstreams: 2, ..Default::default() }, ..HostConfig::default() };
+    for (config, says) in [
+        (HostConfig { stacks: 2, ..HostConfig::default() }, "its stacks have no effect"),
+        (isr, "its isr.workstreams have no effect"),
+        (sysctl("net.isr.proto.ip.qlimit", 100), "its sysctl net.isr have no effect"),
+    ] {
+        let why = crate::Host::<lock::Up>::new(&config, clock()).unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
     }
     let host = crate::Host::<lock::Up>::new(&HostConfig::default(), clock()).unwrap();
     for (config, says) in [

@@ -79,6 +79,8 @@ pub fn path_of(url: &str) -> Result<PathBuf, ControlError> {
 pub struct Client {
     stream: BufReader<UnixStream>,
     shown: String,
+    /// A request failed: the answer to it may still come.
+    is_broken: bool,
 }
 
 impl Client {
@@ -95,16 +97,22 @@ impl Client {
         if !is_trusted(uid, own) {
             return Err(ControlError::Foreign { path: shown, uid, own });
         }
-        Ok(Client { stream: BufReader::new(stream), shown })
+        Ok(Client { stream: BufReader::new(stream), shown, is_broken: false })
     }
 
     /// Sends one command and waits for its answer, each step at most `timeout`.
     ///
     /// # Errors
-    /// [`ControlError`]. A refusal is no error but an [`Answer`].
+    /// [`ControlError`], after which the client takes no more requests. A refusal is no error but an [`Answer`].
     pub fn request(&mut self, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
         let line = line_of(words, json)?;
-        exchange(&mut self.stream, &line, timeout).map_err(|error| match error.kind() {
+        if self.is_broken {
+            let why = "a request failed before".to_string();
+            return Err(ControlError::Broken { path: self.shown.clone(), why });
+        }
+        let answer = exchange(&mut self.stream, &line, timeout);
+        self.is_broken = answer.is_err();
+        answer.map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 ControlError::Timeout { path: self.shown.clone(), seconds: timeout.as_secs_f64() }
             }

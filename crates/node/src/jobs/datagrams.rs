@@ -1,5 +1,5 @@
-//! A connected UDP socket of the host for whoever asked: each input is a datagram, and so is each line of
-//! output, in hexadecimal digits.
+//! A connected UDP socket of the host for a control client: each input is a datagram, and so is each line
+//! of output, in hexadecimal digits.
 
 use super::stream::append_hex;
 use super::{Around, BUFFER_MAX, End, Work};
@@ -19,12 +19,14 @@ pub(crate) struct Datagrams {
     fd: Option<Fd>,
     input: VecDeque<Vec<u8>>,
     finished: bool,
+    /// For a received datagram.
+    buffer: Vec<u8>,
 }
 
 impl Datagrams {
     /// A socket whose datagrams go to `to`.
     pub(crate) fn new(to: SocketAddr) -> Datagrams {
-        Datagrams { to, fd: None, input: VecDeque::new(), finished: false }
+        Datagrams { to, fd: None, input: VecDeque::new(), finished: false, buffer: vec![0; LONGEST] }
     }
 
     fn open<L: Locks>(&mut self, around: &Around<'_, L>) -> Result<Fd, Errno> {
@@ -43,11 +45,10 @@ impl Datagrams {
             }
             self.input.pop_front();
         }
-        let mut buffer = vec![0; LONGEST];
         while out.len() < BUFFER_MAX {
-            match around.calls.recv_from(fd, &mut buffer) {
+            match around.calls.recv_from(fd, &mut self.buffer) {
                 Ok((n, _)) => {
-                    append_hex(buffer.get(..n).unwrap_or_default(), out);
+                    append_hex(self.buffer.get(..n).unwrap_or_default(), out);
                     out.push('\n');
                 }
                 Err(Errno::EAGAIN) => break,

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// Requests whose answers are waited for at a time.
 const PENDING_MAX: usize = 1024;
 
-/// What `ping` is to do.
+/// Parameters of `ping`.
 #[derive(Clone, Debug)]
 pub(crate) struct PingConfig {
     pub(crate) dst: IpAddr,
@@ -37,9 +37,9 @@ pub(crate) struct Ping {
     ident: Option<u16>,
     payload: Vec<u8>,
     begun: Option<Instant>,
-    /// When the next request is due; [`Instant::NEVER`] after the last.
+    /// Time of the next request; [`Instant::NEVER`] after the last.
     due: Instant,
-    /// When waiting for the last answers ends.
+    /// Time at which waiting for the last answers ends.
     until: Instant,
     sent: u64,
     received: u64,
@@ -167,8 +167,7 @@ impl Ping {
             Kind::TooBig(mtu) => format!("Frag needed and DF set (mtu = {mtu})"),
             Kind::Error => "Parameter problem".to_string(),
         };
-        found.and_then(|at| self.pending.remove(at));
-        self.errors += 1;
+        self.errors += u64::from(found.and_then(|at| self.pending.remove(at)).is_some());
         self.tell(
             out,
             seq,

@@ -1,5 +1,5 @@
-//! A TCP connection of the host for whoever asked: input is sent, output is what comes, in hexadecimal
-//! digits.
+//! A TCP connection of the host for a control client: input is sent, output is the received bytes in
+//! hexadecimal digits.
 
 use super::{Around, BUFFER_MAX, End, Work};
 use clock::Instant;
@@ -52,7 +52,7 @@ impl Stream {
         while !self.input.is_empty() {
             let (front, _) = self.input.as_slices();
             match around.calls.send(fd, front) {
-                Ok(0) | Err(Errno::EAGAIN | Errno::ENOBUFS) => break,
+                Ok(0) | Err(Errno::EAGAIN) => break,
                 Ok(n) => drop(self.input.drain(..n)),
                 Err(why) => return Err(why),
             }

@@ -135,7 +135,7 @@ fn traceroute_names_each_hop() {
 
 /// Bytes there and back by TCP, the ends of both directions, a refusal; datagrams.
 #[test]
-fn connections_carry_what_the_asker_writes() {
+fn connections_carry_what_the_client_writes() {
     let row = Row::new();
     let calls = row.hosts[2].calls();
     let listener = calls.stream_socket().unwrap();
@@ -150,7 +150,7 @@ fn connections_carry_what_the_asker_writes() {
     let (fd, _) = calls.accept(listener).unwrap();
     let mut got = [0; 16];
     assert_eq!((calls.recv(fd, &mut got), &got[..5]), (Ok(5), &b"hello"[..]));
-    assert_eq!(calls.recv(fd, &mut got), Ok(0), "the asker's end");
+    assert_eq!(calls.recv(fd, &mut got), Ok(0), "the client's end");
     calls.send(fd, b"bye").unwrap();
     row.run(50);
     assert_eq!(row.ok(0, "job read 1"), "running\n627965");
@@ -181,7 +181,7 @@ fn connections_carry_what_the_asker_writes() {
     }
 }
 
-/// Only so many are open, and those that nobody reads end.
+/// Only so many are open, and those that are not read end.
 #[test]
 fn jobs_without_a_reader_end() {
     let row = Row::new();

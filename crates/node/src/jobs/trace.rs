@@ -10,7 +10,7 @@ use std::net::IpAddr;
 /// Bytes of a probe's data: packets of 60 bytes, as traceroute sends them.
 const SIZE: usize = 32;
 
-/// What `traceroute` is to do.
+/// Parameters of `traceroute`.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceConfig {
     pub(crate) dst: IpAddr,
@@ -31,7 +31,7 @@ pub(crate) struct Trace {
     probe: u8,
     seq: u16,
     sent: Option<Instant>,
-    /// Who answered last on this line.
+    /// Source of the last answer on this line.
     shown: Option<IpAddr>,
     reached: bool,
 }

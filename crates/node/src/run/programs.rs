@@ -41,10 +41,10 @@ pub trait Programs: Clone + Send + Sync {
     /// Why it cannot be had, in a sentence.
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String>;
 
-    /// Starts the one that `words` name, for an asker at the control socket.
+    /// Starts the one that `words` name, for a client of the control socket.
     ///
     /// # Errors
-    /// Why it cannot be had, in a sentence.
+    /// A sentence: the reason that it cannot be had.
     fn start<'h, L: Locks>(&self, _: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
         Err(format!("{} is not run here", words.first().map_or("a program", String::as_str)))
     }
@@ -66,7 +66,7 @@ impl Programs for NoPrograms {
 #[derive(Default)]
 pub struct Running<'h> {
     services: Vec<Box<dyn Program + 'h>>,
-    /// Those that askers at the control socket have started, with their jobs' numbers.
+    /// Those that clients of the control socket have started, with their jobs' numbers.
     asked: Vec<(u32, Box<dyn Program + 'h>)>,
     start: Option<Start<'h>>,
 }
@@ -119,7 +119,7 @@ impl<'h> Running<'h> {
         done
     }
 
-    /// Starts what askers want.
+    /// Starts those that clients have requested.
     fn take_wanted<L: Locks>(&mut self, host: &Host<L>) {
         let Some(start) = &self.start else { return };
         for Wanted { id, words } in host.jobs().take_wanted() {

@@ -23,9 +23,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// How long a host that ends waits for its peers' acknowledgments. A second SIGINT or SIGTERM ends the process at once.
-const FAREWELL: Duration = Duration::from_secs(2);
-
 /// Something to tell the person who started the hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -324,7 +321,9 @@ fn live_split<P: Programs>(
                 Err(why) => failed = Some(UpError::Thread { host: part.name.clone(), why: why.to_string() }),
             }
         }
-        let is_over = || shared.is_over() || failed.is_some();
+        // Its stacks wait for acknowledgments meanwhile, and answer other hosts' text.
+        let is_done = || shared.is_over() && shared.unfinished.load(Ordering::Acquire) == 0;
+        let is_over = || is_done() || failed.is_some();
         if failed.is_some() {
             shared.end.store(true, Ordering::Relaxed);
         }
@@ -526,23 +525,32 @@ fn run_with<L: Locks, P: Programs>(
         programs.tell(&mut |line| notice(format!("{}: {line}", config.name)));
     }
     programs.end();
-    let left = host.shutdown_while(FAREWELL, || {
+    let is_needed = || {
         unfinished = None;
         shared.is_over() && shared.unfinished.load(Ordering::Acquire) > 0
-    });
+    };
+    farewell(host, is_needed, &mut notice);
     drop(unfinished);
-    if !left.is_empty() {
-        let bytes: usize = left.iter().map(|left| left.bytes).sum();
-        let waited = FAREWELL.as_secs();
-        notice(format!(
-            "{}: {} connections were reset with {bytes} bytes that their peers did not acknowledge within {waited} s",
-            config.name,
-            left.len()
-        ));
-    }
     over();
     runner.tell_remarks(host, &mut notice);
     Ok(Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) })
+}
+
+/// Shuts a host down as programs do it that are told to stop: for 2 s at most, and longer than needed for itself
+/// while `is_needed`. `notice` gets a line about connections that had to be reset. A second SIGINT or SIGTERM ends the
+/// process at once.
+pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notice: &mut dyn FnMut(String)) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let left = host.shutdown_while(PATIENCE, is_needed);
+    if left.is_empty() {
+        return;
+    }
+    let (n, bytes): (usize, usize) = (left.len(), left.iter().map(|left| left.bytes).sum());
+    let waited = PATIENCE.as_secs();
+    notice(format!(
+        "{}: {n} connections were reset with {bytes} bytes that their peers did not acknowledge within {waited} s",
+        host.stack.name
+    ));
 }
 
 /// Ends what is queued and takes the audit.

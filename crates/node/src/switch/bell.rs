@@ -1,6 +1,6 @@
 //! When a lane may sleep: what it and those who want something of it must not miss of each other.
 //!
-//! Who wants something stores what it wants (a frame, or that it asks) and rings a lane that sleeps ([`lock::Doorbell`]).
+//! A thread that wants something stores it (a frame, or a request for the lock) and rings a lane that sleeps ([`lock::Doorbell`]).
 //! Checked with loom (`cargo xtask loom`), with a lock and a count in the place of the pipe ([`super::exchange::Call`]).
 
 use lock::Doorbell;

@@ -69,7 +69,7 @@ struct Own {
     /// From the other lanes.
     arrivals: Vec<Arrivals<Frame>>,
     counts: Arc<PortCounts>,
-    /// Who captures its frames.
+    /// Captures of its frames.
     watch: Arc<Watch>,
     /// Frames that it took.
     taken: u64,

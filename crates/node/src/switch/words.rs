@@ -11,7 +11,7 @@ mod tree;
 mod vlan;
 
 use super::{Info, Switch, SwitchConfig};
-use crate::capture::{Captures, Place};
+use crate::capture::{Captures, Place, Wants};
 use crate::config::HostConfig;
 use crate::words::parse::Words;
 use crate::words::sysctl::Variables;
@@ -100,7 +100,10 @@ pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, WordEr
             Ok(String::new())
         }
         "help" => words.end().map(|()| crate::words::help_of(PROGRAMS)),
-        other => Err(WordError::unknown("word", other, PROGRAMS.iter().map(|(name, ..)| *name))),
+        other => {
+            let programs = PROGRAMS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty());
+            Err(WordError::unknown("word", other, programs))
+        }
     }
 }
 
@@ -145,8 +148,8 @@ impl capture::Watched for Switch {
         &self.captures
     }
 
-    fn place(&self, name: &str) -> Result<Place, WordError> {
-        member(self, name).map(|(number, _)| number)
+    fn wants(&self, name: &str) -> Result<Wants, WordError> {
+        if name == self.name { Ok(Wants::Any) } else { Ok(Wants::Places(vec![member(self, name)?.0])) }
     }
 
     fn name(&self, place: Place) -> String {

@@ -20,11 +20,11 @@ pub(crate) const ABOUT: &str = "Copies of frames that pass or are dropped: what 
 pub(crate) trait Watched {
     /// Its captures.
     fn captures(&self) -> &Captures;
-    /// Returns the place called `name`, which must have a port.
+    /// Returns the frames that pass what is called `name`: an iface with a port, a port of a bridge, a bridge.
     ///
     /// # Errors
-    /// No such place, or one without a port.
-    fn place(&self, name: &str) -> Result<Place, WordError>;
+    /// No such name, or an iface without a port.
+    fn wants(&self, name: &str) -> Result<Wants, WordError>;
     /// Returns the name of `place`.
     fn name(&self, place: Place) -> String;
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(watched: &impl Watched, now: Instant, json: bool, mut words: W
                 "any" => Wants::Any,
                 "dropped" => Wants::Dropped,
                 "all" => Wants::All,
-                name => Wants::Places(vec![watched.place(name)?]),
+                name => watched.wants(name)?,
             };
             let snaplen = match words.skip("snaplen") {
                 true => number("snaplen", words.next("a number of bytes")?, 1, SNAPLEN.into())? as u32,

@@ -1,5 +1,5 @@
-//! `job`: what the host is asked to do and that takes time. A job is started, read until it has ended, or
-//! stopped; `linerate ping`, `traceroute`, `nc` and `http` do that.
+//! `job`: work that takes time. A job is started, read until it has ended, or stopped; `linerate ping`,
+//! `traceroute`, `nc` and `http` do that.
 
 use super::parse::{self, Words};
 use super::{Ctl, WordError};
@@ -16,7 +16,7 @@ const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "iperf3", "read", "
 pub(super) const GRAMMAR: &str = "ping A [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute A [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp A PORT | udp A PORT | iperf3 A PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
 /// The sentence, for `help`.
 pub(super) const ABOUT: &str =
-    "Work of this host for the asker: what 'linerate ping', 'traceroute', 'nc' and 'http' start.";
+    "Work that takes time: what 'linerate ping', 'traceroute', 'nc', 'http' and 'iperf3' start.";
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let jobs = ctl.host.jobs();
@@ -146,7 +146,9 @@ fn ping<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<PingConfig,
         }
     }
     config.dst = dst.ok_or_else(|| WordError::missing("an address to ping"))?;
-    // Of a source address, the iface is the route's.
+    if src.is_some_and(|src: IpAddr| src.is_ipv6() != config.dst.is_ipv6()) {
+        return Err(WordError::failed("-I: the source and the destination are of different families"));
+    }
     (config.src, config.iface) = (src, iface);
     Ok(config)
 }
@@ -181,6 +183,9 @@ fn trace(words: &mut Words<'_>) -> Result<TraceConfig, WordError> {
         }
     }
     config.dst = dst.ok_or_else(|| WordError::missing("an address to trace the route to"))?;
+    if config.src.is_some_and(|src| src.is_ipv6() != config.dst.is_ipv6()) {
+        return Err(WordError::failed("-s: the source and the destination are of different families"));
+    }
     if config.first > config.hops {
         return Err(WordError::failed(format!("-f {}: more than -m {}", config.first, config.hops)));
     }

@@ -4,7 +4,7 @@ use inet::iface::Traffic;
 use port::PortCounts;
 use serde_json::{Value, json};
 
-/// How `ip` lists: its options -s, -br and -o.
+/// Style of `ip`'s lists: its options -s, -br and -o.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Style {
     /// With counters.

@@ -72,7 +72,7 @@ impl Read for Pieces {
     }
 }
 
-/// What a stream came to: its frames, bad lines, all lines, and the error that ended it.
+/// Result of reading a stream: its frames, bad lines, all lines, and the error that ended it.
 type Read1 = (Vec<(Vec<u8>, Time)>, u64, u64, Option<String>);
 
 fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read1 {

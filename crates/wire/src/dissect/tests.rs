@@ -68,7 +68,11 @@ fn without_the_link_header_and_with_the_end_cut_off() {
     }
     assert_eq!(short(&udp, 40), "IP 1.0.0.1 > 1.0.0.2: [|udp]");
     assert_eq!(short(&arp, 42), "ARP, Request who-has 1.0.0.2 tell 1.0.0.1, length 28");
-    assert!(line_of(&udp[..42], 64).to_string().ends_with("length 64: 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22"));
+    assert!(
+        line_of(&udp[..42], 64, Shown { link: true, verbose: false })
+            .to_string()
+            .ends_with("length 64: 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22")
+    );
     assert_eq!(short(&[0; 14], 9), "[|ether]");
     assert!(short(&[0xff; 60], 20).ends_with("ethertype Unknown (0xffff), length 60: payload length 46"));
     assert_eq!(brief(&udp, 0).to_string(), short(&udp, udp.len()), "a length that is too short is not believed");
@@ -136,13 +140,20 @@ fn tcpdump_finds_no_bad_checksum() {
 /// The fields that tcpdump 4.99 prints with -v, in its order.
 #[test]
 fn verbose_lines_have_the_ip_headers_fields() {
+    let verbose = Shown { link: false, verbose: true };
     let mut frame = vec![0; 12];
     frame.extend([8, 0]);
     frame.extend([0x45, 0x10, 0, 29, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     frame.extend([0, 53, 0, 9, 0, 9, 0, 0, 1]);
     assert_eq!(
-        super::verbose(&frame, frame.len()).to_string(),
+        line_of(&frame, frame.len(), verbose).to_string(),
         "IP (tos 0x10, ttl 64, id 7, offset 0, flags [DF], proto UDP (17), length 29)\n    \
+         10.0.0.1.53 > 10.0.0.2.9: UDP, length 1"
+    );
+    assert_eq!(
+        line_of(&frame, frame.len(), Shown { link: true, verbose: true }).to_string(),
+        "00:00:00:00:00:00 > 00:00:00:00:00:00, ethertype IPv4 (0x0800), length 43: \
+         (tos 0x10, ttl 64, id 7, offset 0, flags [DF], proto UDP (17), length 29)\n    \
          10.0.0.1.53 > 10.0.0.2.9: UDP, length 1"
     );
     let mut six = vec![0; 12];
@@ -153,7 +164,7 @@ fn verbose_lines_have_the_ip_headers_fields() {
     six.push(2);
     six.extend([0, 53, 0, 9, 0, 9, 0, 0, 1]);
     assert_eq!(
-        super::verbose(&six, six.len()).to_string(),
+        line_of(&six, six.len(), verbose).to_string(),
         "IP6 (flowlabel 0x10203, hlim 255, next-header UDP (17) payload length: 9) ::1.53 > ::2.9: UDP, length 1"
     );
 }

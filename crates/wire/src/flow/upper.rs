@@ -1,4 +1,4 @@
-//! Where the upper layer of a packet begins, found without checking what lies between: for numbers, not for input.
+//! Offset of a packet's upper layer, found without checking what lies between: for hashes, not for input.
 
 use crate::{Proto, ip4, ip6};
 
@@ -10,7 +10,7 @@ const CHAIN_MAX: usize = ip6::MAX_EXTENSIONS;
 pub(crate) struct Upper {
     /// Its protocol; of a later fragment what the Fragment header names.
     pub proto: u8,
-    /// Where it begins.
+    /// Offset of the upper layer.
     pub at: usize,
     /// The packet is a part of one.
     pub fragment: Option<Fragment>,

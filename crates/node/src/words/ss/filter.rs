@@ -42,7 +42,7 @@ enum Part {
     },
 }
 
-/// What the words after the options ask for.
+/// Filter made of the words after the options.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter(Vec<Part>);
 
