@@ -122,10 +122,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     args.sandbox.with_control(control.is_some()).enter()?.into_iter().for_each(notice);
     let path = control.as_ref().map(|server| server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
-    match &control {
-        Some(_) => hosts::tell(&running, &mut ready),
-        None => ready.note(&running)?,
-    }
+    hosts::tell(&running, &mut ready);
     let at_start = words::remarks(&switch);
     at_start.iter().for_each(|remark| notice(remark));
     let until = if args.stay { Until::Stopped } else { Until::Over };

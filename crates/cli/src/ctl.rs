@@ -28,7 +28,7 @@ pub fn ctl(args: CtlArgs) -> anyhow::Result<Exit> {
     if words.is_empty() && args.wait.is_some() {
         return Ok(Exit::Fine);
     }
-    say(&mut client, &words, flags.json)
+    obey(&mut client, &words, flags.json)
 }
 
 /// Sends one command to the host at `url`.
@@ -37,11 +37,7 @@ pub fn ctl(args: CtlArgs) -> anyhow::Result<Exit> {
 /// No control socket, or one that does not answer.
 pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<Exit> {
     let (words, flags) = Flags::of(words, url.map(str::to_string), json)?;
-    let mut client = flags.connect(None)?;
-    if let Some(objects) = monitor::asked(&words) {
-        return monitor::run(&mut client, &objects?);
-    }
-    say(&mut client, &words, flags.json)
+    obey(&mut flags.connect(None)?, &words, flags.json)
 }
 
 /// Flags that may stand anywhere in the line: 'netstat -Q -j' as 'netstat -j -Q'.
@@ -96,6 +92,14 @@ fn fault(why: ControlError) -> anyhow::Error {
     }
 }
 
+/// Runs one command line: `ip monitor` here, others at the host.
+fn obey(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
+    match monitor::asked(words) {
+        Some(objects) => monitor::run(client, &objects?),
+        None => say(client, words, json),
+    }
+}
+
 /// Sends one command and prints the answer.
 fn say(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
     let answer = client.request(words, json, PATIENCE).map_err(fault)?;
@@ -124,7 +128,10 @@ fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::R
         let at = |why: &dyn std::fmt::Display| format!("{name}:{}: {why}", number + 1);
         let mut words = line::split(text.as_bytes()).map_err(|why| Fault::usage(at(&why)))?;
         let before = words.len();
-        words.retain(|word| word != "-j");
+        words.retain(|word| word != "-j" && word != "--json");
+        if monitor::asked(&words).is_some() {
+            return Err(Fault::usage(at(&"ip monitor does not end: run it by itself")));
+        }
         let answer = client.request(&words, json || words.len() < before, PATIENCE).map_err(fault)?;
         if answer.ok {
             print(&printable(&answer.text))?;

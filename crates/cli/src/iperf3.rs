@@ -415,7 +415,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     }
 }
 
-/// Has the running host at `url` be the client.
+/// Runs the client in the host at `url`.
 fn ask(args: &Iperf3Args, url: &str, to: Ipv4Addr, mut params: Params) -> anyhow::Result<Exit> {
     if params.block == 0 {
         params.block = DATAGRAM; // the path is the host's: how long a segment is there is not known here

@@ -16,6 +16,7 @@ use dispatch::netisr::Mode;
 use lab::netperf::{Asker, Drivers, Isr, Over, Place, Shape};
 use node::config::HostConfig;
 use node::isr::WORKSTREAMS_MAX;
+use node::run::Event;
 use port::os::netns;
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -116,12 +117,16 @@ pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16, limits: 
             "{name}: --native is the kernel's sockets, --port a host of ours: one of them"
         )));
     }
+    if args.host.control.is_some() {
+        return Err(Fault::usage(format!("{name} --control: --native has no host of ours to control")));
+    }
+    let mut ready = Ready::new(args.host.ready_fd, 1)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let sandbox = args.sandbox.with_kernel_sockets();
     lab::netperf::serve_native::<A>(port, limits, || {
         sandbox.enter()?.into_iter().for_each(notice);
         notice(&format!("{name}: on the kernel's sockets, L4 port {port}"));
-        Ok(())
+        ready.note(&Event::Running { name: name.to_string(), control: None })
     })?;
     tell_refused();
     Ok(Exit::Fine)
@@ -215,11 +220,14 @@ impl PlaceArgs {
         Ok(Where::Shape(Box::new(shape)))
     }
 
-    /// Checks that no service is requested of a near end, which would not run it.
+    /// Checks that nothing is requested of a near end that only a host which serves has.
     fn serves_nothing(&self) -> anyhow::Result<()> {
-        match self.host.service.first() {
-            Some(kind) => Err(Fault::usage(format!(
-                "--service {kind}: the requesting end runs no services; 'linerate host' and the server commands do"
+        let HostArgs { service, control, ready_fd, .. } = &self.host;
+        let given =
+            [("--service", !service.is_empty()), ("--control", control.is_some()), ("--ready-fd", ready_fd.is_some())];
+        match given.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Fault::usage(format!(
+                "{flag}: the requesting end serves nothing; 'linerate host' and the server commands do"
             ))),
             None => Ok(()),
         }

@@ -4,10 +4,10 @@
 use crate::exit::Fault;
 use anyhow::Context;
 use node::run::Event;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 
-/// Where readiness is told, and how many hosts and switches it takes.
+/// The descriptor for the notification, and the number of hosts and switches that do not run yet.
 pub struct Ready {
     to: Option<File>,
     missing: usize,
@@ -17,14 +17,14 @@ impl Ready {
     /// Takes descriptor `fd`, if one is given, for `parts` hosts and switches.
     ///
     /// # Errors
-    /// A usage error: the descriptor is not open for writing.
+    /// A usage error: no descriptor that was open for writing when the program began, or one of 0 to 2.
     pub fn new(fd: Option<u32>, parts: usize) -> anyhow::Result<Ready> {
-        let open = |fd: u32| OpenOptions::new().write(true).open(format!("/proc/self/fd/{fd}"));
-        let to = fd.map(|fd| open(fd).map_err(|why| Fault::usage(format!("--ready-fd {fd}: {why}"))));
+        let take = |fd: u32| port::os::inherited_for_writing(i32::try_from(fd).unwrap_or(i32::MAX)).map(File::from);
+        let to = fd.map(|fd| take(fd).map_err(|why| Fault::usage(format!("--ready-fd {fd}: {why}"))));
         Ok(Ready { to: to.transpose()?, missing: parts })
     }
 
-    /// Notes an event of a host: the last one to run is told.
+    /// Counts a host that runs; writes the notification once all of them do.
     ///
     /// # Errors
     /// The descriptor cannot be written to.

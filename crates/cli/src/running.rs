@@ -2,11 +2,13 @@
 
 use crate::exit::{Exit, Fault};
 use anyhow::Context;
-use node::capture::{self, Batch};
+use node::capture::{self, BYTES_MAX, Batch, READ_MAX};
 use node::control;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two readings of a quiet capture.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A host or bridge at the other end of a control socket.
 pub struct Running {
@@ -76,19 +78,37 @@ pub struct Capture<'a> {
 }
 
 impl Capture<'_> {
-    /// Returns the frames kept since the last reading.
+    /// Gives the frames to `take` as they come, until `time` has passed, a stop is requested (Ctrl-C) or
+    /// `take` returns `false`; frames that the host holds by then are still read. Ends the capture. Returns the
+    /// number of frames for which the host had no room.
     ///
     /// # Errors
-    /// Those of [`Running::ask`].
-    pub fn read(&self) -> anyhow::Result<Batch> {
-        batch(&self.host.ask(&["capture", "read", &self.id], false)?)
-    }
-
-    /// Ends the capture.
-    ///
-    /// # Errors
-    /// Those of [`Running::ask`].
-    pub fn close(self) -> anyhow::Result<()> {
-        self.host.ask(&["capture", "close", &self.id], false).map(drop)
+    /// Those of [`Running::ask`], and of `take`; the number is known then too.
+    pub fn follow(
+        self,
+        time: Option<Duration>,
+        mut take: impl FnMut(Batch) -> anyhow::Result<bool>,
+    ) -> (u64, anyhow::Result<()>) {
+        let (start, mut missed, mut rest) = (Instant::now(), 0, BYTES_MAX / READ_MAX + 1);
+        let mut read = || -> anyhow::Result<()> {
+            loop {
+                let left = time.map_or(Duration::MAX, |time| time.saturating_sub(start.elapsed()));
+                let is_over = left.is_zero() || dispatch::stop_requested();
+                let batch = batch(&self.host.ask(&["capture", "read", &self.id], false)?)?;
+                missed = batch.missed;
+                let is_quiet = batch.frames.is_empty();
+                if !take(batch)? || (is_over && (is_quiet || rest == 0)) {
+                    return Ok(());
+                }
+                match is_over {
+                    true => rest -= 1,
+                    false if is_quiet => std::thread::sleep(PAUSE.min(left)),
+                    false => {}
+                }
+            }
+        };
+        let ended = read();
+        let closed = self.host.ask(&["capture", "close", &self.id], false).map(drop);
+        (missed, ended.and(closed))
     }
 }

@@ -10,7 +10,7 @@ pub struct SandboxArgs {
     /// Run as this user once ports and files are open, with its groups
     #[arg(long, value_name = "NAME|UID[:GID]")]
     pub user: Option<User>,
-    /// Keep all capabilities and allow all system calls (for debugging)
+    /// Keep all capabilities, unless --user is given, and allow all system calls (for debugging)
     #[arg(long)]
     pub no_sandbox: bool,
 }

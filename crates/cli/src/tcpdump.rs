@@ -10,21 +10,16 @@ mod print;
 
 use crate::args::TcpdumpArgs;
 use crate::exit::{Exit, Fault, notice};
-use crate::running::{Capture, Running};
+use crate::running::Running;
 use anyhow::Context;
-use files::Files;
+use files::{Files, Origin};
 use node::capture::{Batch, Fate};
-use port::pcap::{Direction, Format, Reader, Record, Writer};
+use port::pcap::{Direction, Reader, Record, Section};
 use print::{Lines, Seen};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
-use std::time::Duration;
 use wire::filter::Filter;
-
-/// Time between two readings of a quiet host.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// `tcpdump`.
 ///
@@ -42,34 +37,30 @@ pub fn run(args: &TcpdumpArgs) -> anyhow::Result<Exit> {
     }
     let host = Running::of(args.url.as_deref())?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let mut sink = Sink::of(args)?; // before the host keeps anything
+    let mut sink = Sink::of(args, None)?; // before the host keeps anything
     let place = if args.dropped { "dropped" } else { &args.iface };
     let capture = host.open(place, args.snaplen, &expression)?;
     notice(&format!("listening on {place}, snapshot length {} bytes", args.snaplen));
-    let (mut taken, mut missed) = (0, 0);
-    let ended = follow(&capture, args.count, &mut sink, &mut taken, &mut missed);
-    let closed = capture.close();
-    notice(&format!("{taken} frames captured, {missed} missed for want of room"));
-    ended.and(closed.map(|()| Exit::Fine))
+    let (missed, ended) = capture.follow(None, |batch| sink.take(&batch));
+    notice(&format!("{} frames captured, {missed} missed for want of room", sink.taken));
+    ended.map(|()| Exit::Fine)
 }
 
 /// Writes frames of an iface of the host at `url` that match `expression`, as pcapng to `out`, until
-/// nobody reads it or a signal comes.
+/// the reader closes it or a signal comes.
 ///
 /// # Errors
 /// Those of the host, or of `out`.
 pub fn record(url: &str, iface: &str, out: Box<dyn Write>, snaplen: u32, expression: &str) -> anyhow::Result<Exit> {
     let host = Running::of(Some(url))?;
-    let mut sink = Sink::to(Writer::new(out, Format::Pcapng, snaplen)?);
-    sink.flush()?;
-    let capture = host.open(iface, snaplen, expression)?;
-    let (mut taken, mut missed) = (0, 0);
-    let ended = follow(&capture, None, &mut sink, &mut taken, &mut missed);
-    let closed = capture.close();
+    let mut files = Files::to(out, snaplen)?;
+    files.flush()?;
+    let mut sink = Sink::new(Out::Files(Box::new(files)), None);
+    let (missed, ended) = host.open(iface, snaplen, expression)?.follow(None, |batch| sink.take(&batch));
     if missed > 0 {
         notice(&format!("{missed} frames missed for want of room"));
     }
-    ended.and(closed.map(|()| Exit::Fine))
+    ended.map(|()| Exit::Fine)
 }
 
 /// `-D`: the ports of the host or bridge, numbered.
@@ -94,22 +85,20 @@ fn read(path: &Path, filter: &Filter, args: &TcpdumpArgs) -> anyhow::Result<Exit
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path).with_context(of_it)?),
     };
-    let mut reader = Reader::new(BufReader::with_capacity(256 * 1024, input));
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let mut reader = Reader::new(BufReader::with_capacity(256 * 1024, UntilStopped(input)));
     let linktype = reader.linktype().with_context(of_it)?;
     let kind = linktype.map_or("none".into(), |number| match wire::link::LinkType::of(number) {
         Some(known) => format!("{} ({number})", known.name()),
         None => format!("{number}"),
     });
     notice(&format!("reading from file {}, link-type {kind}", path.display()));
-    let mut sink = Sink::of(args)?;
-    let mut taken = 0;
+    let mut sink = Sink::of(args, Some(reader.section()))?;
     let ended = loop {
-        if args.count.is_some_and(|count| taken >= count) {
-            break Ok(());
-        }
         let record = match reader.read() {
             Ok(Some(record)) => record,
             Ok(None) => break Ok(()),
+            Err(_) if dispatch::stop_requested() => break Ok(()), // in the middle of a packet
             Err(why) => break Err(anyhow::Error::from(why).context(of_it())),
         };
         let ethernet = print::as_ethernet(record.linktype, record.data);
@@ -117,38 +106,30 @@ fn read(path: &Path, filter: &Filter, args: &TcpdumpArgs) -> anyhow::Result<Exit
         if !ethernet.as_ref().is_some_and(|frame| filter.matches_captured(frame, frame.len() + cut)) {
             continue;
         }
-        taken += 1;
         let owned = record.data.to_vec();
         let options = record.options.to_vec();
         let record = Record { data: &owned, options: &options, ..record };
-        let interface = reader.section().interfaces.get(record.interface as usize).and_then(|of| of.name());
-        sink.take_record(&record, interface.as_deref())?;
+        if !sink.take_record(&record, reader.section())? {
+            break Ok(());
+        }
     };
     sink.flush()?;
     ended.map(|()| Exit::Fine)
 }
 
-/// Takes frames until there are `count`, or Ctrl-C.
-fn follow(
-    capture: &Capture<'_>,
-    count: Option<u64>,
-    sink: &mut Sink,
-    taken: &mut u64,
-    missed: &mut u64,
-) -> anyhow::Result<()> {
-    loop {
-        let stop = dispatch::stop_requested(); // frames that came before it are still read
-        let mut batch = capture.read()?;
-        *missed = batch.missed;
-        let left = count.map_or(usize::MAX, |count| count.saturating_sub(*taken) as usize);
-        batch.frames.truncate(left);
-        *taken += batch.frames.len() as u64;
-        sink.take(&batch)?;
-        if stop || batch.frames.len() == left {
-            return Ok(());
-        }
-        if batch.frames.is_empty() {
-            std::thread::sleep(PAUSE);
+/// An input that ends on Ctrl-C, also while nothing comes.
+struct UntilStopped(Box<dyn Read>);
+
+impl Read for UntilStopped {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if dispatch::stop_requested() {
+                return Ok(0);
+            }
+            match self.0.read(bytes) {
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
         }
     }
 }
@@ -156,97 +137,96 @@ fn follow(
 /// Destination of frames: lines on standard output, or files.
 struct Sink {
     out: Out,
-    interfaces: HashMap<String, u32>,
     /// Difference between the calendar and the host's clock, once it is known.
     epoch_ns: Option<u64>,
+    /// Frames printed or written.
+    taken: u64,
+    /// Frames that may follow.
+    left: u64,
 }
 
 enum Out {
     Lines(Lines),
     Files(Box<Files>),
-    Writer(Writer<Box<dyn Write>>),
 }
 
 impl Sink {
-    fn of(args: &TcpdumpArgs) -> anyhow::Result<Sink> {
-        let out = match Files::of(args)? {
+    fn new(out: Out, count: Option<u64>) -> Sink {
+        Sink { out, epoch_ns: None, taken: 0, left: count.unwrap_or(u64::MAX) }
+    }
+
+    fn of(args: &TcpdumpArgs, section: Option<&Section>) -> anyhow::Result<Sink> {
+        let out = match Files::of(args, section)? {
             Some(files) => Out::Files(Box::new(files)),
             None => Out::Lines(Lines::of(args)),
         };
-        Ok(Sink { out, interfaces: HashMap::new(), epoch_ns: None })
-    }
-
-    fn to(writer: Writer<Box<dyn Write>>) -> Sink {
-        Sink { out: Out::Writer(writer), interfaces: HashMap::new(), epoch_ns: None }
+        Ok(Sink::new(out, args.count))
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
         match &mut self.out {
             Out::Lines(_) => Ok(()),
             Out::Files(files) => files.flush(),
-            Out::Writer(writer) => Ok(writer.flush()?),
         }
     }
 
-    /// Takes frames of a running host.
-    fn take(&mut self, batch: &Batch) -> anyhow::Result<()> {
+    /// Counts a frame: the last file had room for it, or it ends the capture.
+    fn count(&mut self, has_room: bool) {
+        self.taken += u64::from(has_room);
+        self.left = if has_room { self.left.saturating_sub(1) } else { 0 };
+    }
+
+    /// Takes frames of a running host; returns whether it takes more.
+    fn take(&mut self, batch: &Batch) -> anyhow::Result<bool> {
         let epoch = *self.epoch_ns.get_or_insert(port::os::calendar_ns().saturating_sub(batch.now_ns));
         let mut text = String::new();
         for frame in &batch.frames {
-            let ts_ns = frame.at_ns.saturating_add(epoch);
-            if let Out::Lines(lines) = &self.out {
-                let (iface, fate) = (Some(frame.iface.as_str()), Some(frame.fate));
-                text += &lines.line(&Seen { ts_ns, iface, fate, data: &frame.data, len: frame.len as usize });
-                continue;
+            if self.left == 0 {
+                break;
             }
-            let options = options(frame.fate);
-            let direction = match frame.fate {
-                Fate::Passed(direction) => direction,
-                Fate::Dropped(_) => Direction::Unknown,
+            let ts_ns = frame.at_ns.saturating_add(epoch);
+            let has_room = match &mut self.out {
+                Out::Lines(lines) => {
+                    let (iface, fate, len) = (frame.iface.as_str(), Some(frame.fate), frame.len as usize);
+                    text += &lines.line(&Seen { ts_ns, iface, fate, data: &frame.data, len });
+                    true
+                }
+                Out::Files(files) => {
+                    let options = options(frame.fate);
+                    let direction = match frame.fate {
+                        Fate::Passed(direction) => direction,
+                        Fate::Dropped(_) => Direction::Unknown,
+                    };
+                    let (orig_len, data) = (frame.len, &frame.data);
+                    let record = Record { ts_ns, orig_len, data, direction, options: &options, ..Record::default() };
+                    files.write(&record, Origin::Port(&frame.iface))?
+                }
             };
-            let record = Record {
-                ts_ns,
-                orig_len: frame.len,
-                data: &frame.data,
-                direction,
-                options: &options,
-                ..Record::default()
-            };
-            self.write(&record, Some(&frame.iface))?;
+            self.count(has_room);
         }
         if !text.is_empty() {
             crate::exit::print(&text)?;
         }
-        self.flush()
+        self.flush()?;
+        Ok(self.left > 0)
     }
 
-    /// Takes a packet of a file.
-    fn take_record(&mut self, record: &Record<'_>, iface: Option<&str>) -> anyhow::Result<()> {
-        let Out::Lines(lines) = &self.out else { return self.write(record, iface) };
-        let Some(frame) = print::as_ethernet(record.linktype, record.data) else { return Ok(()) };
-        let cut = (record.orig_len as usize).saturating_sub(record.data.len());
-        let fate = (record.direction != Direction::Unknown).then_some(Fate::Passed(record.direction));
-        let len = frame.len() + cut;
-        crate::exit::print(&lines.line(&Seen { ts_ns: record.ts_ns, iface, fate, data: &frame, len }))
-    }
-
-    fn write(&mut self, record: &Record<'_>, iface: Option<&str>) -> anyhow::Result<()> {
-        let name = iface.unwrap_or("?");
-        match &mut self.out {
-            Out::Lines(_) => Ok(()),
-            Out::Files(files) => files.write(record, name),
-            Out::Writer(writer) => {
-                let interface = match self.interfaces.get(name) {
-                    Some(known) => *known,
-                    None => {
-                        let added = writer.add_interface(name)?;
-                        self.interfaces.insert(name.to_string(), added);
-                        added
-                    }
-                };
-                Ok(writer.write(&Record { interface, ..*record })?)
+    /// Takes a packet of a file; returns whether it takes more.
+    fn take_record(&mut self, record: &Record<'_>, section: &Section) -> anyhow::Result<bool> {
+        let has_room = match &mut self.out {
+            Out::Files(files) => files.write(record, Origin::Capture(section))?,
+            Out::Lines(lines) => {
+                if let Some(frame) = print::as_ethernet(record.linktype, record.data) {
+                    let cut = (record.orig_len as usize).saturating_sub(record.data.len());
+                    let len = frame.len() + cut;
+                    let seen = Seen { ts_ns: record.ts_ns, iface: "", fate: None, data: &frame, len };
+                    crate::exit::print(&lines.line(&seen))?;
+                }
+                true
             }
-        }
+        };
+        self.count(has_room);
+        Ok(self.left > 0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `why`: what becomes of a flow's frames in a running host or bridge: where they come in and leave, the
 //! route or address table entry that decides, the socket, the drops and their reasons, what waits.
 //!
-//! The answer is put together from the words that everybody can say to a host: a capture of the frames
+//! The answer is put together from control words that exist beside it: a capture of the frames
 //! that pass and are dropped, for a while; the record of frames dropped before; `route get --why`, `ss`,
 //! `bridge fdb`.
 
@@ -12,16 +12,16 @@ use crate::exit::{Exit, Fault, print};
 use crate::running::Running;
 use anyhow::Context;
 use flow::{Asked, Ends};
-use node::capture::{Caught, Fate, SNAPLEN};
+use node::capture::{Caught, Fate};
 use port::pcap::Direction;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wire::dissect;
 use wire::filter::Filter;
 
-/// Time between two readings.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Bytes kept of each frame: the headers that tell flows apart and are printed.
+const SNAPLEN: u32 = 256;
 /// Flows about which routes and sockets are asked; others are counted only.
 const FLOWS_MAX: usize = 8;
 
@@ -35,31 +35,21 @@ pub fn run(args: &WhyArgs) -> anyhow::Result<Exit> {
     let host = Running::of(args.url.as_deref())?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let before = host.dropped(&asked.expression)?.frames;
-    let (frames, seconds) = watch(&host, &asked.expression, args.duration)?;
-    let report = Report::of(&host, &asked, before, frames, seconds);
+    let start = Instant::now();
+    let (mut tally, mut missed) = (Tally::default(), 0);
+    if !args.duration.is_zero() {
+        let capture = host.open("all", SNAPLEN, &asked.expression)?;
+        let (without_room, ended) = capture.follow(Some(args.duration), |batch| {
+            batch.frames.into_iter().for_each(|frame| tally.take(frame));
+            Ok(true)
+        });
+        ended?;
+        missed = without_room;
+    }
+    let seconds = if args.duration.is_zero() { 0.0 } else { start.elapsed().as_secs_f64() };
+    let report = Report::of(&host, &asked, before, tally, missed, seconds);
     print(&if args.json { format!("{}\n", report.json()) } else { report.text() })?;
     Ok(Exit::Fine)
-}
-
-/// Captures the frames that pass or are dropped for `time`; returns them and the seconds it took.
-fn watch(host: &Running, expression: &str, time: Duration) -> anyhow::Result<(Vec<Caught>, f64)> {
-    let start = Instant::now();
-    if time.is_zero() {
-        return Ok((Vec::new(), 0.0));
-    }
-    let capture = host.open("all", SNAPLEN, expression)?;
-    let mut frames = Vec::new();
-    let mut watched = || -> anyhow::Result<()> {
-        while start.elapsed() < time && !dispatch::stop_requested() {
-            std::thread::sleep(PAUSE.min(time.saturating_sub(start.elapsed())));
-            frames.extend(capture.read()?.frames);
-        }
-        Ok(())
-    };
-    let ended = watched();
-    let closed = capture.close();
-    ended.and(closed)?;
-    Ok((frames, start.elapsed().as_secs_f64()))
 }
 
 /// Frames with the same place and fate.
@@ -68,6 +58,44 @@ struct Group {
     fate: Fate,
     frames: usize,
     last: Caught,
+}
+
+/// Frames that were seen, put together as they come: of each kind the number and the last one.
+#[derive(Default)]
+struct Tally {
+    /// In the order of first sight.
+    groups: Vec<Group>,
+    /// Flows, with the place where they came in.
+    flows: BTreeMap<Ends, Option<String>>,
+    /// Destinations, for a bridge.
+    stations: Vec<[u8; 6]>,
+}
+
+impl Tally {
+    fn take(&mut self, frame: Caught) {
+        self.take_flow(&frame);
+        if let Some(mac) = frame.data.first_chunk::<6>()
+            && self.stations.len() < FLOWS_MAX
+            && !self.stations.contains(mac)
+        {
+            self.stations.push(*mac);
+        }
+        match self.groups.iter_mut().find(|group| group.place == frame.iface && group.fate == frame.fate) {
+            Some(group) => (group.frames, group.last) = (group.frames + 1, frame),
+            None => {
+                self.groups.push(Group { place: frame.iface.clone(), fate: frame.fate, frames: 1, last: frame });
+            }
+        }
+    }
+
+    fn take_flow(&mut self, frame: &Caught) {
+        let Some(ends) = Ends::of(&frame.data) else { return };
+        if self.flows.len() < FLOWS_MAX || self.flows.contains_key(&ends) {
+            let came = matches!(frame.fate, Fate::Passed(Direction::Inbound)).then(|| frame.iface.clone());
+            let known = self.flows.entry(ends).or_default();
+            *known = known.take().or(came);
+        }
+    }
 }
 
 /// A question to the host and its answer.
@@ -79,42 +107,21 @@ struct Answer {
 struct Report {
     expression: String,
     seconds: f64,
+    missed: u64,
     before: Vec<Caught>,
     groups: Vec<Group>,
     answers: Vec<Answer>,
 }
 
 impl Report {
-    fn of(host: &Running, asked: &Asked, before: Vec<Caught>, frames: Vec<Caught>, seconds: f64) -> Report {
-        // By place and fate, in the order of first sight; and the flows, with the place where they came in.
-        let mut groups: Vec<Group> = Vec::new();
-        let mut flows: BTreeMap<Ends, Option<String>> = BTreeMap::new();
-        let mut stations: Vec<[u8; 6]> = Vec::new();
-        for frame in frames.iter().chain(&before) {
-            let Some(ends) = Ends::of(&frame.data) else { continue };
-            let came = matches!(frame.fate, Fate::Passed(Direction::Inbound)).then(|| frame.iface.clone());
-            if flows.len() < FLOWS_MAX || flows.contains_key(&ends) {
-                let known = flows.entry(ends).or_default();
-                *known = known.take().or(came);
-            }
-        }
-        for frame in frames {
-            if let Some(mac) = frame.data.first_chunk::<6>()
-                && stations.len() < FLOWS_MAX
-                && !stations.contains(mac)
-            {
-                stations.push(*mac);
-            }
-            match groups.iter_mut().find(|group| group.place == frame.iface && group.fate == frame.fate) {
-                Some(group) => (group.frames, group.last) = (group.frames + 1, frame),
-                None => groups.push(Group { place: frame.iface.clone(), fate: frame.fate, frames: 1, last: frame }),
-            }
-        }
+    fn of(host: &Running, asked: &Asked, before: Vec<Caught>, mut tally: Tally, missed: u64, seconds: f64) -> Report {
+        before.iter().for_each(|frame| tally.take_flow(frame));
+        let Tally { groups, mut flows, stations } = tally;
         if flows.is_empty() {
             flows.extend(asked.ends.iter().map(|ends| (ends.clone(), None)));
         }
         let answers = answers(host, &flows, &stations);
-        Report { expression: asked.expression.clone(), seconds, before, groups, answers }
+        Report { expression: asked.expression.clone(), seconds, missed, before, groups, answers }
     }
 
     fn text(&self) -> String {
@@ -131,6 +138,9 @@ impl Report {
                 out += &format!("    {}: {}\n", why.name(), why.sentence());
             }
             out += &format!("    the last: {}\n", line(&group.last));
+        }
+        if self.missed > 0 {
+            out += &format!("  missed for want of room in the host: {}\n", frames(self.missed as usize));
         }
         if !self.before.is_empty() {
             let mut reasons: BTreeMap<&str, (usize, &Caught)> = BTreeMap::new();
@@ -165,7 +175,7 @@ impl Report {
             |frame: &Caught| json!({ "place": frame.iface, "dropped": dropped(frame.fate), "frame": line(frame) });
         let answer = |answer: &Answer| json!({ "about": answer.about, "lines": answer.text });
         json!({
-            "filter": self.expression, "seconds": self.seconds,
+            "filter": self.expression, "seconds": self.seconds, "missed": self.missed,
             "frames": self.groups.iter().map(group).collect::<Vec<_>>(),
             "dropped_before": self.before.iter().map(before).collect::<Vec<_>>(),
             "answers": self.answers.iter().map(answer).collect::<Vec<_>>(),
@@ -207,20 +217,33 @@ fn answers(host: &Running, flows: &BTreeMap<Ends, Option<String>>, stations: &[[
             out.push(Answer { about, text: lines });
         }
     }
-    let sockets = host.ask(&["ss", "-a"], false).unwrap_or_default();
-    let rows: Vec<Value> =
-        host.ask(&["ss", "-a"], true).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    // The listing has a head; its lines are in the order of the rows.
-    let matching: Vec<String> = rows
-        .iter()
-        .zip(sockets.lines().skip(1))
-        .filter(|(row, _)| flows.keys().any(|ends| ends.is_of_socket(row)))
-        .map(|(_, line)| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect();
     let about = "sockets (netid, state, receive queue, send queue, local, peer)".to_string();
-    let none = || vec!["none is bound or connected there".to_string()];
-    out.push(Answer { about, text: if matching.is_empty() { none() } else { matching } });
+    let text = sockets(host, flows).unwrap_or_else(|why| vec![why.to_string()]);
+    out.push(Answer { about, text });
     out
+}
+
+/// Returns lines about the sockets that `flows` reach.
+fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<String>>) -> anyhow::Result<Vec<String>> {
+    let rows: Vec<Value> = serde_json::from_str(&host.ask(&["ss", "-a"], true)?).context("ss: not JSON")?;
+    let reached = rows.iter().filter(|row| flows.keys().any(|ends| ends.is_of_socket(row)));
+    let lines: Vec<String> = reached.map(socket_line).collect();
+    Ok(if lines.is_empty() { vec!["none is bound or connected there".to_string()] } else { lines })
+}
+
+/// Returns a line about a socket, which `ss -j` gives as `row`.
+fn socket_line(row: &Value) -> String {
+    let word = |key: &str| match row.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ => "*".to_string(),
+    };
+    let end = |addr: &str, port: &str| match word(addr) {
+        six if six.contains(':') => format!("[{six}]:{}", word(port)),
+        other => format!("{other}:{}", word(port)),
+    };
+    let [netid, state, recv, send] = ["netid", "state", "recv_q", "send_q"].map(word);
+    format!("{netid} {state} {recv} {send} {} {}", end("local", "local_port"), end("peer", "peer_port"))
 }
 
 fn lines_of(text: &str) -> Vec<String> {
@@ -241,7 +264,7 @@ fn route_words<'a>(ends: &'a Ends, came: Option<&'a str>) -> Vec<&'a str> {
     words
 }
 
-/// Where a bridge has a station.
+/// Returns the ports at which a bridge has a station.
 fn entry(mac: &[u8; 6], table: &str) -> Answer {
     let name = wire::Mac(*mac).to_string();
     let rows: Vec<Value> = serde_json::from_str(table).unwrap_or_default();

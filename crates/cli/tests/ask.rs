@@ -45,6 +45,20 @@ fn the_kernel_is_pinged_and_its_servers_are_asked() {
         assert_eq!((code, err.as_str()), (Some(0), ""));
         assert_eq!(out.lines().nth(1).unwrap().split_whitespace().take(2).collect::<Vec<_>>(), ["1", "10.0.0.1"]);
 
+        // Ctrl-C ends a ping with its summary; a reader that closes ends it quietly.
+        let mut endless = linerate(&["ping", "--url", &url, "-i", "0.1", "10.0.0.1"]);
+        let child = endless.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        thread::sleep(std::time::Duration::from_millis(700));
+        // The process is our own child and has not been waited for: its number cannot be anybody else's.
+        let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let (code, out, err) = said(&child.wait_with_output().unwrap());
+        assert!(code == Some(0) && out.contains("ping statistics ---") && err.is_empty(), "{out}{err}");
+        let dir = Dir::new("ask-pipe");
+        let line = format!("linerate ping --url {url} -i 0.05 10.0.0.1 | head -1; echo ${{PIPESTATUS[0]}}");
+        let (_, out, err) = said(&dir.bash(&line).output().unwrap());
+        assert!(out.starts_with("PING 10.0.0.1 ") && out.ends_with("\n0\n") && err.is_empty(), "{out}{err}");
+
         pages(&ask);
         names(&ask);
 
@@ -108,23 +122,24 @@ fn pages(ask: Ask<'_>) {
     assert_eq!(ask(&["http", "get", "https://10.0.0.1/"]).0, Some(2));
 }
 
-/// A name with an address, one that does not exist, the name of an address.
+/// A name with addresses, one that does not exist, the name of an address; one whose second query fails; an
+/// answer that does not fit.
 fn names(ask: Ask<'_>) {
     let socket = UdpSocket::bind((THEIRS, 0)).unwrap();
     let server = format!("10.0.0.1:{}", socket.local_addr().unwrap().port());
     let answers = thread::spawn(move || {
         let mut buffer = [0; 512];
-        for record in [
-            Some(&b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\x01\x02\x03"[..]),
-            Some(b"\xc0\x0c\0\x1c\0\x01\0\0\0\x3c\0\x10\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01"),
-            None,
-            Some(b"\xc0\x0c\0\x0c\0\x01\0\0\0\x3c\0\x06\x01h\x02lr\0"),
-        ] {
+        const A: &[u8] = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\x01\x02\x03";
+        const AAAA: &[u8] = b"\xc0\x0c\0\x1c\0\x01\0\0\0\x3c\0\x10\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01";
+        const PTR: &[u8] = b"\xc0\x0c\0\x0c\0\x01\0\0\0\x3c\0\x06\x01h\x02lr\0";
+        // Flags, response code and record.
+        let answers: [(u8, u8, &[u8]); 7] =
+            [(0x84, 0, A), (0x84, 0, AAAA), (0x84, 3, b""), (0x84, 0, PTR), (0x84, 0, A), (0x84, 2, b""), (0x86, 0, A)];
+        for (flags, rcode, record) in answers {
             let (n, from) = socket.recv_from(&mut buffer).unwrap();
             let mut answer = buffer[..n].to_vec();
-            (answer[2], answer[3], answer[7]) =
-                (0x84, if record.is_some() { 0 } else { 3 }, u8::from(record.is_some()));
-            answer.extend(record.unwrap_or_default());
+            (answer[2], answer[3], answer[7]) = (flags, rcode, u8::from(!record.is_empty()));
+            answer.extend(record);
             socket.send_to(&answer, from).unwrap();
         }
     });
@@ -136,6 +151,11 @@ fn names(ask: Ask<'_>) {
     assert!(code == Some(1) && out.contains("** server can't find none.example.org: NXDOMAIN"), "{out}");
     let (code, out, _) = ask(&["nslookup", "10.1.2.3", &server]);
     assert!(code == Some(0) && out.contains("3.2.1.10.in-addr.arpa\tname = h.lr.\n"), "{out}");
+    let (code, out, err) = ask(&["nslookup", "four.example.org", &server]);
+    assert!(code == Some(0) && out.ends_with("Name:\tfour.example.org\nAddress: 10.1.2.3\n"), "{out}");
+    assert!(err.contains("the IPv6 addresses are not known: SERVFAIL"), "{err}");
+    let (code, out, err) = ask(&["nslookup", "large.example.org", &server]);
+    assert!(code == Some(1) && out.is_empty() && err.contains("does not fit a datagram"), "{err}");
     answers.join().unwrap();
     assert_eq!(ask(&["nslookup", "a..b", &server]).0, Some(2));
 }

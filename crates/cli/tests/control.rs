@@ -345,14 +345,42 @@ fn a_host_that_starts_is_waited_for() {
     assert!(out.status.success(), "{out:?}");
     assert!(dir.read("shown").contains("n0 "), "{}", dir.read("shown"));
     assert_eq!(dir.read("ready"), "\n");
+    for (name, words) in [
+        ("up", "up topo.toml --control-dir ."),
+        ("bridge", "bridge --stay --control bridge.sock null:n0 null:n1"),
+        ("serve", "serve discard --port null:n0 --addr 10.0.0.1/24 --control serve.sock"),
+    ] {
+        dir.file("topo.toml", "[[host]]\nname = 'up'\n[[host.iface]]\nport = 'null:n0'\n");
+        let line = format!(
+            "linerate {words} --ready-fd 3 3> ready & linerate ctl --url ./{name}.sock --wait=10s; \
+             for i in $(seq 100); do [ -s ready ] && break; sleep 0.05; done; linerate ctl --url ./{name}.sock stop; wait; wc -c < ready"
+        );
+        let out = dir.bash(&line).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(text.trim_end().ends_with('1'), "{name}: one byte: {text} {}", String::from_utf8_lossy(&out.stderr));
+    }
     let gave_up = run(&mut linerate(&["ctl", "--url", &dir.path("no.sock"), "--wait=50ms"]));
     assert_eq!(gave_up.status.code(), Some(3));
-    let closed = run(&mut linerate(&["host", "--port", "null:n0", "--ready-fd", "77"]));
-    let err = String::from_utf8(closed.stderr).unwrap();
-    assert!(closed.status.code() == Some(2) && err.contains("--ready-fd 77: "), "{err}");
+    let native = dir.bash(
+        "linerate netserver --native -p 12871 --ready-fd 3 3> ready & \
+         for i in $(seq 100); do [ -s ready ] && break; sleep 0.05; done; kill $!; wait $! && wc -c < ready",
+    );
+    let out = run(&mut { native });
+    assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "1", "{out:?}");
+    for (words, says) in [
+        ("host --port null:n0 --ready-fd 77", "--ready-fd 77: "),
+        ("host --port null:n0 --ready-fd 1", "--ready-fd 1: a descriptor of the program itself"),
+        ("netperf --ready-fd 3", "--ready-fd: the requesting end serves nothing"),
+        ("netperf --control x.sock", "--control: the requesting end serves nothing"),
+        ("netserver --native --control x.sock", "--native has no host of ours to control"),
+    ] {
+        let refused = run(&mut linerate(&words.split(' ').collect::<Vec<_>>()));
+        let err = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && err.contains(says), "{words}: {err}");
+    }
 }
 
-/// What `ip monitor` prints for an address that comes and goes.
+/// `ip monitor` prints an address that comes and goes.
 #[test]
 fn changes_are_monitored() {
     let host = Running::start("monitor", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);

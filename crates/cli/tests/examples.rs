@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(240);
 /// Sets up the kernel's side of tap0, once a program has made it.
 const TAP_UP: &str = "ip addr add 10.0.0.1/24 dev tap0; ip link set tap0 up;";
 
-/// What is not run, by a part of the example, with the reason.
+/// Examples that are not run: a part of each, and the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     ("| ssh there", "needs a second machine"),
     ("| wireshark", "needs a display"),
@@ -36,7 +36,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("printf '%s", "a line of the example before it, with a frame of the reader's"),
 ];
 
-/// What runs before an example, by a part of it: what its first lines are about, or a host that it asks.
+/// Commands that run before an example, by a part of it: its own first lines, or a host for it.
 const BEFORE: &[(&str, &str)] = &[
     ("curl -o /dev/null ftp", "linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 & sleep 0.5; TAP_UP"),
     ("iperf3 -c 10.0.0.2", "linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24 & sleep 0.5; TAP_UP"),

@@ -191,7 +191,8 @@ fn services_are_asked_at_each_place() {
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "{line}: {said}{}", String::from_utf8_lossy(&output.stderr));
             let json: serde_json::Value = serde_json::from_str(&said).unwrap();
-            assert!(json["times"]["all"]["requests"].as_u64() > Some(50), "{line}: {json}");
+            // A machine under load answers few in a tenth of a second: each place of each client once.
+            assert!(json["times"]["all"]["requests"].as_u64() >= Some(6), "{line}: {json}");
             assert!(json["times"][kind]["p99_us"].as_f64() > Some(0.0), "{line}: {json}");
         }
     }

@@ -121,6 +121,13 @@ fn a_bridge_is_watched_like_a_host() {
         text
     };
     assert!(dump(&["-i", "pg0", "udp", "port", "9"]).contains("IP 10.2.0.2."));
+    assert!(dump(&["-i", "bridge0"]).contains("IP 10.2.0.2."), "the bridge itself: all its ports");
+    let unknown = bridge.no("brigde link");
+    assert!(
+        unknown.contains("did you mean 'bridge'?") || unknown.contains("possible: ifconfig, bridge, ip,"),
+        "{unknown}"
+    );
+    assert!(!bridge.no("zebra").contains(", ,"), "{}", bridge.no("zebra"));
     assert!(dump(&["-i", "n1"]).contains(" > 10.2.0.1.9: UDP"), "flooded");
     let any = said(&run(&mut linerate(&["tcpdump", "--url", &url, "-t", "-c", "200"]))).1;
     assert!(any.contains("pg0    In  ") && any.contains("Out IP 10.2.0.2."), "{any}");
@@ -156,7 +163,12 @@ fn why_says_what_became_of_a_flow() {
     assert_eq!(json["frames"][0]["fate"], "received");
     let reasons: Vec<_> = json["frames"].as_array().unwrap().iter().map(|row| &row["dropped"]["reason"]).collect();
     assert!(reasons.contains(&&"inet.udp.in.no_socket".into()), "{json}");
+    assert_eq!(json["missed"], 0, "{json}");
     assert!(why(&["tcp", "10.9.9.9"]).1.contains("no frame of"), "nothing such");
+    let listening = Running::start("why-ss", &["--port", PORT, "--addr", "10.2.0.1/24", "--service", "echo:9"]);
+    let text = said(&run(&mut linerate(&["why", "--url", &listening.url(), "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
+    let socket = text.lines().find(|line| line.starts_with("  udp ")).unwrap_or_else(|| panic!("no socket: {text}"));
+    assert!(socket.contains(" 0.0.0.0:9 *:*") || socket.contains(" *:9 *:*"), "{socket}");
     assert_eq!(why(&["--for", "0s", "udp prot 9"]).0, Some(2));
     let known = said(&run(&mut linerate(&["why", "--url", &url, "--for", "0s", "udp", "10.2.0.1:9"]))).1;
     assert!(
@@ -228,4 +240,76 @@ fn a_file_is_read_as_tcpdump_reads_it() {
     let (ours, theirs) = both(&["-v"]);
     let without_sums = |text: &str| text.replace("[udp sum ok] ", "").replace("[no cksum] ", "");
     assert_eq!(without_sums(&ours), without_sums(&theirs));
+}
+
+/// -C and -W of stock tcpdump for the same packets: the same files, with the same packets.
+#[test]
+fn files_are_begun_as_tcpdump_begins_them() {
+    if !has("tcpdump") {
+        println!("skipped: no tcpdump here");
+        return;
+    }
+    let dir = Dir::new("dump-size");
+    let line = "linerate gen -n 40000 --udp 10.0.0.1:7-10.0.0.2:9 | linerate conv -o pcap > all.pcap";
+    assert!(dir.bash(line).output().unwrap().status.success());
+    for (count, flags) in [("3", &["-C", "1"][..]), ("2", &["-C", "1", "-W", "2"]), ("12", &["-C", "1", "-W", "12"])] {
+        for (program, name) in [("linerate", "ours"), ("tcpdump", "theirs")] {
+            std::fs::create_dir_all(dir.path(name)).unwrap();
+            let sub = if program == "linerate" { "linerate tcpdump" } else { "tcpdump -Z root" };
+            let line = format!("cd {name} && rm -f x* && {sub} -r ../all.pcap {} -w x", flags.join(" "));
+            let output = dir.bash(&line).output().unwrap();
+            assert!(output.status.success(), "{line}: {output:?}");
+        }
+        let files = |name: &str| -> Vec<(String, usize)> {
+            let entries = std::fs::read_dir(dir.path(name)).unwrap().map(|entry| entry.unwrap());
+            let packets = |path: &std::path::Path| {
+                let bytes = std::fs::read(path).unwrap();
+                let mut reader = Reader::new(bytes.as_slice());
+                std::iter::from_fn(|| reader.read().unwrap().map(|_| ())).count()
+            };
+            let mut all: Vec<_> = entries.map(|e| (e.file_name().into_string().unwrap(), packets(&e.path()))).collect();
+            all.sort();
+            all
+        };
+        let names = |name: &str| files(name).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names("ours"), names("theirs"), "{count} {flags:?}");
+        let kept = |name: &str| files(name).into_iter().map(|(_, packets)| packets).sum::<usize>();
+        if flags.len() == 2 {
+            assert_eq!((kept("ours"), kept("theirs")), (40_000, 40_000));
+        }
+    }
+}
+
+/// Of a capture with another link type, interfaces and comments, a selection keeps them; a pcap file with
+/// packets of two link types is refused.
+#[test]
+fn a_selection_from_a_file_keeps_what_its_packets_say() {
+    let dir = Dir::new("dump-keeps");
+    let host = Running::start("dump-keeps-host", &["--port", PORT, "--addr", "10.2.0.1/24"]);
+    let (dropped, copy) = (dir.path("d.pcapng"), dir.path("c.pcapng"));
+    let write = ["tcpdump", "--url", &host.url(), "--dropped", "-c", "2", "-w", &dropped, "udp port 9"];
+    assert!(run(&mut linerate(&write)).status.success());
+    let out = run(&mut linerate(&["tcpdump", "-r", &dropped, "-w", &copy, "udp"]));
+    assert!(out.status.success(), "{out:?}");
+    let packets = |path: &str| {
+        let bytes = std::fs::read(path).unwrap();
+        let mut reader = Reader::new(bytes.as_slice());
+        let mut all = Vec::new();
+        while let Some(record) = reader.read().unwrap() {
+            all.push((record.ts_ns, record.orig_len, record.linktype, record.data.to_vec(), record.options.to_vec()));
+        }
+        let names: Vec<_> = reader.section().interfaces.iter().map(|interface| interface.name()).collect();
+        (all, names)
+    };
+    assert_eq!(packets(&copy), packets(&dropped));
+    let options = packets(&copy).0[0].4.clone();
+    assert!(options.windows(8).any(|part| part == b"dropped:"), "the reason is still there");
+    // LINKTYPE_RAW.
+    let mut raw = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 101, 1, 0, 28, 28].map(u32::to_le_bytes).concat();
+    raw.extend([0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 8, 0, 0]);
+    let (file, copy) = (dir.file("raw.pcap", &raw), dir.path("raw-copy.pcap"));
+    assert!(run(&mut linerate(&["tcpdump", "-r", &file, "-w", &copy])).status.success());
+    assert_eq!(std::fs::read(&copy).unwrap(), raw);
+    let shown = said(&run(&mut linerate(&["tcpdump", "-r", &file, "-t"]))).1;
+    assert_eq!(shown, "IP 10.0.0.1.7 > 10.0.0.2.9: UDP, length 0\n");
 }

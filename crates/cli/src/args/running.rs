@@ -151,7 +151,7 @@ pub struct WhyArgs {
     pub flow: Vec<String>,
 }
 
-/// What `ping` takes.
+/// Help after the options of `ping`.
 pub const PING_HELP: &str = "\
 Options, as in ping(8): -c COUNT, -i SECONDS, -s BYTES of data, -t TTL, -W SECONDS \
 to wait for the last answer, -I IFACE or SOURCE, -M do (do not fragment). A \
@@ -159,7 +159,7 @@ link-local address is written A%IFACE. Exit code 1: no reply.
 
 Example:
   linerate ping --url /tmp/h.sock -c 3 -i 0.2 10.0.0.1";
-/// What `traceroute` takes.
+/// Help after the options of `traceroute`.
 pub const TRACEROUTE_HELP: &str = "\
 Options, as in traceroute(8): -f FIRST and -m LAST hop, -q PROBES for each, -w \
 SECONDS to wait, -s SOURCE. Probes are echo requests.

@@ -69,7 +69,7 @@ pub(super) fn run(host: &Running, args: &HttpArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// What has come of an answer.
+/// An answer, as far as it has been received.
 #[derive(Default)]
 struct Answer {
     /// Bytes of the head, or of a chunk's size line, so far.

@@ -2,7 +2,7 @@
 
 use super::{Job, State, end_of};
 use crate::args::NslookupArgs;
-use crate::exit::{Exit, Fault, print};
+use crate::exit::{Exit, Fault, notice, print};
 use crate::running::Running;
 use anyhow::Context;
 use std::hash::{BuildHasher, RandomState};
@@ -23,8 +23,19 @@ pub(super) fn run(host: &Running, args: &NslookupArgs) -> anyhow::Result<Exit> {
     };
     let head = format!("Server:\t\t{}\nAddress:\t{}#{}\n\n", server.ip(), server.ip(), server.port());
     let (mut out, mut found, mut rcode) = (head, 0, 0);
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     for kind in types {
-        let answer = ask(host, server, &name, kind)?;
+        let answer = match ask(host, server, &name, kind) {
+            Err(why) if found > 0 => {
+                notice(&format!("the IPv6 addresses are not known: {why:#}"));
+                break;
+            }
+            answer => answer?,
+        };
+        if found > 0 && answer.rcode != 0 {
+            notice(&format!("the IPv6 addresses are not known: {}", error(answer.rcode)));
+            break;
+        }
         rcode = answer.rcode;
         if answer.rcode != 0 {
             break;
@@ -45,15 +56,21 @@ pub(super) fn run(host: &Running, args: &NslookupArgs) -> anyhow::Result<Exit> {
             found += 1;
         }
     }
-    let why = match rcode {
-        0 if found > 0 => return print(&out).map(|()| Exit::Fine),
+    if found > 0 {
+        return print(&out).map(|()| Exit::Fine);
+    }
+    print(&format!("{out}** server can't find {}: {}\n", args.name, error(rcode))).map(|()| Exit::Failed)
+}
+
+/// The name of a response code; of 0, for an answer without the records.
+fn error(rcode: u8) -> String {
+    match rcode {
         0 => "No answer".to_string(),
         2 => "SERVFAIL".to_string(),
         3 => "NXDOMAIN".to_string(),
         5 => "REFUSED".to_string(),
         code => format!("response code {code}"),
-    };
-    print(&format!("{out}** server can't find {}: {why}\n", args.name)).map(|()| Exit::Failed)
+    }
 }
 
 /// Sends a query until it is answered.
@@ -72,6 +89,9 @@ fn ask(host: &Running, server: SocketAddrV4, name: &str, kind: u16) -> anyhow::R
                 anyhow::bail!("{why}");
             }
             match dns::parse_answer(&bytes, id) {
+                Ok(answer) if answer.truncated => {
+                    anyhow::bail!("{server}: the answer does not fit a datagram, and TCP is not asked");
+                }
                 Ok(answer) => return Ok(answer),
                 Err(why) if !bytes.is_empty() && why != dns::BadDns::Other => {
                     return Err(why).with_context(|| server.to_string());
@@ -80,5 +100,6 @@ fn ask(host: &Running, server: SocketAddrV4, name: &str, kind: u16) -> anyhow::R
             }
         }
     }
+    anyhow::ensure!(!dispatch::stop_requested(), "interrupted");
     anyhow::bail!("{server}: no answer to {TRIES} queries")
 }

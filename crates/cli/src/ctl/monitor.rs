@@ -5,11 +5,12 @@ use super::{PATIENCE, fault, printable};
 use crate::exit::{Exit, Fault, print};
 use anyhow::Context;
 use node::control::Client;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// What can be watched: name, and the command that lists it.
+/// Objects that can be watched: the name, and the command that lists them.
 const OBJECTS: &[(&str, &str)] =
     &[("link", "ip -o link"), ("address", "ip -o addr"), ("route", "ip route"), ("neigh", "ip neigh")];
 
@@ -59,18 +60,47 @@ pub(super) fn run(client: &mut Client, objects: &[Object]) -> anyhow::Result<Exi
         let mut out = String::new();
         for Watched { words, lines } in &mut all {
             let now = list(words)?;
-            // A line that changed is shown as it is now; its beginning names what it is about.
-            let about =
-                |line: &str| line.split(" state ").next().unwrap_or_default().split('<').next().map(str::to_string);
-            let changed = |old: &String| now.iter().any(|new| about(new) == about(old));
-            let gone = lines.iter().filter(|old| !now.contains(old) && !changed(old));
-            gone.for_each(|line| out += &format!("Deleted {line}\n"));
-            now.iter().filter(|new| !lines.contains(new)).for_each(|line| out += &format!("{line}\n"));
-            *lines = now;
+            if now != *lines {
+                out += &changes(lines, &now);
+                *lines = now;
+            }
         }
         if !out.is_empty() {
             print(&out)?;
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Returns the lines that vanished, marked, and those that are new. A line that changed is given as it is now.
+fn changes(before: &[String], now: &[String]) -> String {
+    let [old, new, named] = [
+        before.iter().map(String::as_str).collect::<HashSet<_>>(),
+        now.iter().map(String::as_str).collect(),
+        now.iter().map(|line| about(line)).collect(),
+    ];
+    let gone = before.iter().filter(|line| !new.contains(line.as_str()) && !named.contains(about(line)));
+    let come = now.iter().filter(|line| !old.contains(line.as_str()));
+    gone.map(|line| format!("Deleted {line}\n")).chain(come.map(|line| format!("{line}\n"))).collect()
+}
+
+/// The beginning of a line, which names its object.
+fn about(line: &str) -> &str {
+    let before_state = line.split(" state ").next().unwrap_or_default();
+    before_state.split('<').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changes;
+
+    #[test]
+    fn lines_come_go_and_change() {
+        let lines = |text: &str| text.lines().map(str::to_string).collect::<Vec<_>>();
+        let before = lines("1: a: <UP> mtu 1500 state UP\n2: b: <UP> state UP\n10.0.0.1 dev a");
+        let now = lines("1: a: <> mtu 1500 state DOWN\n10.0.0.1 dev a\n10.0.0.2 dev a");
+        let expected = "Deleted 2: b: <UP> state UP\n1: a: <> mtu 1500 state DOWN\n10.0.0.2 dev a\n";
+        assert_eq!(changes(&before, &now), expected);
+        assert_eq!(changes(&now, &now), "");
+    }
 }

@@ -4,7 +4,7 @@ use crate::args::TcpdumpArgs;
 use crate::exit::Fault;
 use anyhow::Context;
 use apps::date::Civil;
-use port::pcap::{Format, Record, Writer};
+use port::pcap::{Format, Record, Section, Writer};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
@@ -80,65 +80,111 @@ impl Write for Counted {
     }
 }
 
+/// Origin of a packet: it says which interface the file names.
+#[derive(Clone, Copy)]
+pub enum Origin<'a> {
+    /// A port of a running host, by its name.
+    Port(&'a str),
+    /// A capture, whose link types, interfaces and their options are kept.
+    Capture(&'a Section),
+}
+
 impl Current {
-    fn create(name: &str, format: Format, snaplen: u32) -> anyhow::Result<Current> {
+    fn new(out: Box<dyn Write>, format: Format, snaplen: u32, section: Option<&Section>) -> anyhow::Result<Current> {
+        let written = Rc::new(Cell::new(0));
+        let counted = Counted { out, written: written.clone() };
+        let writer = match section {
+            Some(section) => Writer::like(counted, format, section)?,
+            None => Writer::new(counted, format, snaplen)?,
+        };
+        Ok(Current { writer, written, interfaces: HashMap::new() })
+    }
+
+    fn create(name: &str, format: Format, snaplen: u32, section: Option<&Section>) -> anyhow::Result<Current> {
         let out: Box<dyn Write> = match name {
             "-" => Box::new(io::stdout()),
             name => Box::new(BufWriter::new(File::create(name).with_context(|| name.to_string())?)),
         };
-        let written = Rc::new(Cell::new(0));
-        let counted = Counted { out, written: written.clone() };
-        let writer = Writer::new(counted, format, snaplen).with_context(|| name.to_string())?;
-        Ok(Current { writer, written, interfaces: HashMap::new() })
+        Current::new(out, format, snaplen, section).with_context(|| name.to_string())
     }
 }
 
 impl Files {
-    /// Creates the first of the files that the flags name; `None` without -w.
+    /// Creates the first of the files that the flags name, for packets of a capture with `section` if there is
+    /// one; `None` without -w.
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn of(args: &TcpdumpArgs) -> anyhow::Result<Option<Files>> {
+    pub fn of(args: &TcpdumpArgs, section: Option<&Section>) -> anyhow::Result<Option<Files>> {
         let Some(path) = &args.write else { return Ok(None) };
         let pattern = path.to_string_lossy().into_owned();
         let (format, snaplen) = (Format::of_name(&pattern), args.snaplen);
         let since = port::os::calendar_ns() / 1_000_000_000;
         let (size, seconds, most) = (args.size.map(|n| n * MEGABYTE), args.seconds, args.files);
         let name = name(&pattern, seconds.is_some(), size.is_some(), most, 0, since)?;
-        let now = Current::create(&name, format, snaplen)?;
+        let now = Current::create(&name, format, snaplen, section)?;
         Ok(Some(Files { pattern, format, snaplen, size, seconds, most, begun: 1, number: 0, since, now }))
     }
 
-    /// Writes a packet captured at `iface`, after the next file was begun if it is due. With -G and -W
-    /// asks for the program's end after the last file.
+    /// One pcapng file: `out`.
     ///
     /// # Errors
-    /// The file cannot be written, or the next one cannot be created.
-    pub fn write(&mut self, record: &Record<'_>, iface: &str) -> anyhow::Result<()> {
+    /// `out` cannot be written.
+    pub fn to(out: Box<dyn Write>, snaplen: u32) -> anyhow::Result<Files> {
+        let (pattern, format) = ("-".to_string(), Format::Pcapng);
+        let now = Current::new(out, format, snaplen, None)?;
+        let (size, seconds, most) = (None, None, None);
+        Ok(Files { pattern, format, snaplen, size, seconds, most, begun: 1, number: 0, since: 0, now })
+    }
+
+    /// Writes a packet, after the next file was begun if it is due; `false`: the packet is not written, since
+    /// the last file of -G and -W is over.
+    ///
+    /// # Errors
+    /// The file cannot be written, the next one cannot be created, or a pcap file has another link type.
+    pub fn write(&mut self, record: &Record<'_>, origin: Origin<'_>) -> anyhow::Result<bool> {
         let second = record.ts_ns / 1_000_000_000;
         let is_late = self.seconds.is_some_and(|seconds| second >= self.since.saturating_add(seconds));
         let is_large = self.size.is_some_and(|size| self.now.written.get() >= size);
         if is_late || is_large {
             if is_late && self.size.is_none() && self.most.is_some_and(|most| self.begun >= most) {
-                dispatch::request_stop();
-                return Ok(());
+                return Ok(false);
             }
-            self.turn(is_late, second)?;
+            self.turn(is_late, second, origin)?;
         }
         let Current { writer, interfaces, .. } = &mut self.now;
-        let interface = match interfaces.get(iface) {
-            Some(known) => *known,
-            None => {
-                let added = writer.add_interface(iface)?;
-                interfaces.insert(iface.to_string(), added);
-                added
+        let interface = match origin {
+            Origin::Port(iface) => match interfaces.get(iface) {
+                Some(known) => *known,
+                None => {
+                    let added = writer.add_interface(iface)?;
+                    interfaces.insert(iface.to_string(), added);
+                    added
+                }
+            },
+            Origin::Capture(section) => {
+                while let Some(interface) = section.interfaces.get(writer.described()) {
+                    if writer.linktype().is_some() {
+                        break; // a pcap file has one
+                    }
+                    writer.describe(interface)?;
+                }
+                if let Some(linktype) = writer.linktype().filter(|linktype| *linktype != record.linktype) {
+                    let other = record.linktype;
+                    anyhow::bail!(
+                        "{}: a pcap file of link type {linktype} takes no packet of {other}: write *.pcapng",
+                        self.pattern
+                    );
+                }
+                record.interface
             }
         };
-        writer.write(&Record { interface, ..*record }).with_context(|| self.pattern.clone())
+        writer.write(&Record { interface, ..*record }).with_context(|| self.pattern.clone())?;
+        Ok(true)
     }
 
     /// Begins the next file.
-    fn turn(&mut self, is_late: bool, second: u64) -> anyhow::Result<()> {
+    fn turn(&mut self, is_late: bool, second: u64, origin: Origin<'_>) -> anyhow::Result<()> {
         self.flush()?;
         self.begun += 1;
         if is_late {
@@ -151,7 +197,11 @@ impl Files {
         }
         let numbered = self.size.is_some();
         let name = name(&self.pattern, self.seconds.is_some(), numbered, self.most, self.number, self.since)?;
-        self.now = Current::create(&name, self.format, self.snaplen)?;
+        let section = match origin {
+            Origin::Port(_) => None,
+            Origin::Capture(section) => Some(section),
+        };
+        self.now = Current::create(&name, self.format, self.snaplen, section)?;
         Ok(())
     }
 

@@ -13,9 +13,9 @@ use wire::link::LinkType;
 pub struct Seen<'a> {
     /// Nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Iface at which it was captured.
-    pub iface: Option<&'a str>,
-    /// Received, sent or dropped, if that is known.
+    /// Iface at which it was captured; empty for a packet of a file.
+    pub iface: &'a str,
+    /// Received, sent or dropped, if that is shown.
     pub fate: Option<Fate>,
     /// Bytes kept, from the Ethernet header on.
     pub data: &'a [u8],
@@ -23,13 +23,12 @@ pub struct Seen<'a> {
     pub len: usize,
 }
 
-/// What a line shows.
+/// Parts that a line has.
 #[derive(Clone, Copy)]
 pub struct Lines {
     time: bool,
-    link: bool,
     iface: bool,
-    verbose: bool,
+    shown: dissect::Shown,
     /// Bytes are printed too: from the link header on (-xx, -XX), or from the network header on.
     bytes: Option<Bytes>,
 }
@@ -48,7 +47,8 @@ impl Lines {
             (hex, ascii) => Some(Bytes { from_link: hex.max(ascii) > 1, ascii: ascii > 0 }),
         };
         let iface = args.read.is_none() && (args.iface == "any" || args.dropped);
-        Lines { time: !args.no_time, link: args.link, iface, verbose: args.verbose > 0, bytes }
+        let shown = dissect::Shown { link: args.link, verbose: args.verbose > 0 };
+        Lines { time: !args.no_time, iface, shown, bytes }
     }
 
     /// The line of one frame, with its line break, and those of its bytes.
@@ -61,13 +61,9 @@ impl Lines {
                 Some(Fate::Dropped(_)) => "Drop",
                 None => "",
             };
-            out += &format!("{:<6} {way:<3} ", frame.iface.unwrap_or_default());
+            out += &format!("{:<6} {way:<3} ", frame.iface);
         }
-        match (self.link, self.verbose) {
-            (true, _) => out += &dissect::line_of(frame.data, frame.len).to_string(),
-            (false, true) => out += &dissect::verbose(frame.data, frame.len).to_string(),
-            (false, false) => out += &dissect::brief(frame.data, frame.len).to_string(),
-        }
+        out += &dissect::line_of(frame.data, frame.len, self.shown).to_string();
         if let Some(Fate::Dropped(why)) = frame.fate {
             out += &format!(" [{}]", why.name());
         }
