@@ -9,6 +9,8 @@
 mod lines;
 
 pub use crate::mount::fuzz::requests as fuse;
+#[cfg(test)]
+pub(crate) use lines::Pieces;
 pub use lines::{grep, input};
 
 use crate::crc::{Action, Crc};

@@ -4,6 +4,7 @@
 pub mod driven;
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -125,6 +126,7 @@ fn wait_within(child: &mut Child, patience: Duration) -> Option<i32> {
         }
         if Instant::now() > deadline {
             let _ = child.kill();
+            end_group(child.id());
             panic!("the program did not end");
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -138,7 +140,8 @@ pub fn run(command: &mut Command) -> Output {
 
 /// Runs a command to its end, which takes at most `patience`.
 pub fn run_within(command: &mut Command, patience: Duration) -> Output {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let read_err = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -152,7 +155,14 @@ pub fn run_within(command: &mut Command, patience: Duration) -> Output {
     });
     wait_within(&mut child, patience);
     let status = child.wait().unwrap();
+    end_group(child.id());
     Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
+}
+
+/// Ends what is left of a process group, which would hold the pipes open: what a test had started when it failed.
+fn end_group(leader: u32) {
+    let kill = ["-KILL", "--", &format!("-{leader}")];
+    let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();
 }
 
 /// `linerate LINE` ends with `code`, and one line on standard error that says `why`.

@@ -60,8 +60,8 @@ fn repeats_often(pattern: &str) -> bool {
     pattern.contains('{') && (digits > 2 || pattern.matches('{').count() > 1)
 }
 
-/// Reads that give so many bytes at a time.
-struct Pieces(Vec<u8>, usize);
+/// A stream whose reads return at most so many octets each.
+pub(crate) struct Pieces(pub Vec<u8>, pub usize);
 
 impl Read for Pieces {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

@@ -1,22 +1,11 @@
 use super::*;
+use crate::fuzz::Pieces;
 use crate::output::Encoder;
 use proptest::prelude::*;
 use std::fs::File;
 use wire::text::Stamp;
 
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n";
-
-/// Reads that give what somebody chose, a piece at a time.
-struct Pieces(Vec<u8>, usize);
-
-impl Read for Pieces {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let n = self.1.min(into.len()).min(self.0.len());
-        into[..n].copy_from_slice(&self.0[..n]);
-        self.0.drain(..n);
-        Ok(n)
-    }
-}
 
 /// Frames of a stream until its end, with what was counted.
 fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {

@@ -8,6 +8,7 @@ pub mod rx;
 pub mod tx;
 
 use super::{set_option, socket, tun};
+use map::Map;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -96,6 +97,19 @@ fn get<T: Copy + Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Re
     let answer =
         unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, std::ptr::from_mut(&mut value).cast(), &mut len) };
     if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Bytes of a block of slots: what the kernel finds in one piece without searching.
+const BLOCK: u32 = 64 << 10;
+
+/// Makes `option` a ring of `slots` frames of `slot` octets, and maps it; `named` and `mapped` are the steps' names.
+fn ring(fd: &OwnedFd, option: i32, [named, mapped]: [&'static str; 2], slot: u32, slots: u32) -> Result<Map, Failure> {
+    let len = slots * slot;
+    let block = slot.max(BLOCK).min(len);
+    let request =
+        libc::tpacket_req { tp_block_size: block, tp_block_nr: len / block, tp_frame_size: slot, tp_frame_nr: slots };
+    set(fd, named, option, &request)?;
+    Map::new(fd, len as usize).map_err(|error| (mapped, error))
 }
 
 /// Asks for more room for frames under way than the default, if that may be had; else the default does.

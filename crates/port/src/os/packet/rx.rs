@@ -6,7 +6,7 @@
 //! gaps, gives a block away only when it is full or a timer of at least a millisecond has expired.
 
 use super::map::Map;
-use super::{Failure, bind, get, open, set, widen_rx};
+use super::{Failure, bind, get, open, ring, set, widen_rx};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
@@ -62,8 +62,6 @@ pub struct RxRing {
 pub const HEADER_LEN: usize = size_of::<libc::tpacket2_hdr>();
 /// Bytes of a slot in front of a frame, at most: header, address, alignment, virtio header (net/packet/af_packet.c, tpacket_rcv).
 pub const FRONT: usize = 128;
-/// Bytes of a block of slots: what the kernel finds in one piece without searching.
-const BLOCK: u32 = 64 << 10;
 
 impl RxRing {
     /// Opens a socket on interface number `index`, with a ring. It receives from now on.
@@ -84,16 +82,8 @@ impl RxRing {
             set(&socket, "PACKET_COPY_THRESH", libc::PACKET_COPY_THRESH, &1i32)?;
             widen_rx(&socket);
         }
-        let len = config.slots * config.slot;
-        let block = config.slot.max(BLOCK).min(len);
-        let request = libc::tpacket_req {
-            tp_block_size: block,
-            tp_block_nr: len / block,
-            tp_frame_size: config.slot,
-            tp_frame_nr: config.slots,
-        };
-        set(&socket, "PACKET_RX_RING", libc::PACKET_RX_RING, &request)?;
-        let map = Map::new(&socket, len as usize).map_err(|error| ("mmap of PACKET_RX_RING", error))?;
+        let steps = ["PACKET_RX_RING", "mmap of PACKET_RX_RING"];
+        let map = ring(&socket, libc::PACKET_RX_RING, steps, config.slot, config.slots)?;
         // Only now: what came before would wait in a queue that nobody reads.
         bind(socket.as_fd(), index, libc::ETH_P_ALL as u16)?;
         if config.promisc {

@@ -5,7 +5,7 @@
 //! frame's length; the frame is at byte 32.
 
 use super::map::Map;
-use super::{Failure, bind, open, set, widen};
+use super::{Failure, bind, open, ring, set, widen};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -65,16 +65,8 @@ impl TxRing {
             set(&socket, "PACKET_QDISC_BYPASS", libc::PACKET_QDISC_BYPASS, &1i32)?;
         }
         widen(&socket);
-        let len = config.slots * config.slot;
-        let block = config.slot.max(BLOCK).min(len);
-        let request = libc::tpacket_req {
-            tp_block_size: block,
-            tp_block_nr: len / block,
-            tp_frame_size: config.slot,
-            tp_frame_nr: config.slots,
-        };
-        set(&socket, "PACKET_TX_RING", libc::PACKET_TX_RING, &request)?;
-        let map = Map::new(&socket, len as usize).map_err(|error| ("mmap of PACKET_TX_RING", error))?;
+        let steps = ["PACKET_TX_RING", "mmap of PACKET_TX_RING"];
+        let map = ring(&socket, libc::PACKET_TX_RING, steps, config.slot, config.slots)?;
         bind(socket.as_fd(), index, 0)?;
         Ok(TxRing { map, socket, slot: config.slot as usize, slots: config.slots as usize })
     }
@@ -147,9 +139,6 @@ impl TxRing {
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
-
-/// Bytes of a block of slots: what the kernel finds in one piece without searching.
-const BLOCK: u32 = 64 << 10;
 
 impl AsFd for TxRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
