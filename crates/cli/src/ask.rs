@@ -7,7 +7,7 @@ mod lookup;
 
 use crate::args::{HttpArgs, NcArgs, NslookupArgs, PingArgs};
 use crate::exit::{Exit, Fault, print};
-use crate::running::Running;
+use crate::running::{Running, Works};
 use anyhow::Context;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{self, TryRecvError};
@@ -62,7 +62,7 @@ fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
             job.finish()?;
         }
         if text.is_empty() {
-            std::thread::sleep(PAUSE);
+            job.host.pause(PAUSE);
         }
     }
 }
@@ -72,10 +72,14 @@ fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
 /// # Errors
 /// No host, or the connection fails.
 pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
-    let host = Running::of(args.url.as_deref())?;
+    connect(&Running::of(args.url.as_deref())?, args)
+}
+
+/// [`nc`] from `host`. On virtual time the input is waited for while that time stands still.
+pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let port = args.port.to_string();
-    let job = Job::start(&host, &[if args.udp { "udp" } else { "tcp" }, &args.host.to_string(), &port], false)?;
+    let job = Job::start(host, &[if args.udp { "udp" } else { "tcp" }, &args.host.to_string(), &port], false)?;
     let (say, input) = mpsc::sync_channel(4);
     dispatch::spawn_worker("stdin", None, move |_| {
         let mut stdin = io::stdin().lock();
@@ -90,10 +94,14 @@ pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
             }
         }
     })?;
-    let (mut rest, mut is_finished, mut heard) = (Vec::new(), false, Instant::now());
+    let (mut rest, mut is_finished, mut heard) = (Vec::new(), false, host.now());
     while !dispatch::stop_requested() {
         if rest.is_empty() && !is_finished {
-            match input.try_recv() {
+            let chunk = match host.is_virtual() {
+                true => input.recv().map_err(|_| TryRecvError::Disconnected),
+                false => input.try_recv(),
+            };
+            match chunk {
                 Ok(chunk) => rest = chunk,
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
@@ -109,7 +117,7 @@ pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
         rest.drain(..taken);
         let (state, bytes) = job.read_bytes()?;
         if !bytes.is_empty() {
-            heard = Instant::now();
+            heard = host.now();
             let mut out = io::stdout().lock();
             out.write_all(&bytes).and_then(|()| out.flush()).context("standard output")?;
         }
@@ -119,11 +127,11 @@ pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
             State::Failed(why) => anyhow::bail!("{why}"),
         }
         let idle = args.idle.unwrap_or(if args.udp { Duration::from_secs(1) } else { Duration::MAX });
-        if is_finished && rest.is_empty() && heard.elapsed() >= idle {
+        if is_finished && rest.is_empty() && host.now().saturating_sub(heard) >= idle {
             break;
         }
         if bytes.is_empty() && taken == 0 {
-            std::thread::sleep(PAUSE);
+            host.pause(PAUSE);
         }
     }
     job.stop()?;
@@ -135,7 +143,12 @@ pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
 /// # Errors
 /// No host, no server, or no such name.
 pub fn nslookup(args: &NslookupArgs) -> anyhow::Result<Exit> {
-    lookup::run(&Running::of(args.url.as_deref())?, args)
+    look_up(&Running::of(args.url.as_deref())?, args)
+}
+
+/// [`nslookup`] from `host`.
+pub fn look_up(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit> {
+    lookup::run(host, args)
 }
 
 /// `http get`.
@@ -143,7 +156,12 @@ pub fn nslookup(args: &NslookupArgs) -> anyhow::Result<Exit> {
 /// # Errors
 /// No host, no server, or an answer that is none.
 pub fn http(args: &HttpArgs) -> anyhow::Result<Exit> {
-    http::run(&Running::of(args.url.as_deref())?, args)
+    get(&Running::of(args.url.as_deref())?, args)
+}
+
+/// [`http`] from `host`.
+pub fn get(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
+    http::run(host, args)
 }
 
 /// State of a job.
@@ -155,13 +173,13 @@ enum State {
 
 /// A job of a host. One that is dropped is stopped.
 struct Job<'a> {
-    host: &'a Running,
+    host: &'a dyn Works,
     id: String,
     ended: std::cell::Cell<bool>,
 }
 
 impl<'a> Job<'a> {
-    fn start(host: &'a Running, words: &[&str], json: bool) -> anyhow::Result<Job<'a>> {
+    fn start(host: &'a dyn Works, words: &[&str], json: bool) -> anyhow::Result<Job<'a>> {
         let words: Vec<&str> = ["job"].iter().chain(words).copied().collect();
         let id = host.ask(&words, json)?.trim().to_string();
         Ok(Job { host, id, ended: std::cell::Cell::new(false) })

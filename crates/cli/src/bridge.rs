@@ -20,7 +20,8 @@ use std::time::Duration;
 /// `bridge`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is text(write=OUT):IN: \
+Ends with Ctrl-C, or when all ports are over; then says what each port did. The exit code is 1 if a port was lost then: \
+its device is gone, or its file is cut short or cannot be written. --text IN,OUT is text(write=OUT):IN: \
 frames are read as lines from the file or FIFO IN and written to OUT. If the first word is not a port (link, fdb, \
 vlan, mdb), the words are for a running bridge, as in 'linerate bridge --url unix:///tmp/b.sock fdb show'. 'linerate \
 ctl --url ... help' lists them.
@@ -131,6 +132,8 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     words::report(&switch).lines().for_each(notice);
     tell_refused();
     ran.context("waiting for ports")?;
+    let lost = words::lost(&switch);
+    lost.iter().for_each(|port| notice(port));
     let audit = switch.audit();
     if !audit.holds() {
         notice(&format!("frames unaccounted for: {audit:?}"));
@@ -139,7 +142,9 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     if args.json {
         print(&words::run(&switch, &["audit"], true).unwrap_or_default())?;
     }
-    Ok(Exit::Fine)
+    // A bridge that was told to end did what it was told, whichever ports it still had.
+    let ended_by_itself = !dispatch::stop_requested();
+    Ok(if ended_by_itself && !lost.is_empty() { Exit::Failed } else { Exit::Fine })
 }
 
 /// Half a second and more: ages are counted in parts of it ([`bridge::Fdb`]).

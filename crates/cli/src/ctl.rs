@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// A host answers within a millisecond; one that is busy with a listing of a million routes takes longer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a file of commands.
+const BATCH_MAX: u64 = 16 << 20;
 /// Time between two attempts of --wait.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -42,7 +44,7 @@ pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<
 
 /// Flags that may stand anywhere in the line: 'netstat -Q -j' as 'netstat -j -Q'.
 pub struct Flags {
-    /// The control socket.
+    /// The control socket, as it was given.
     pub url: String,
     /// JSON was asked for.
     pub json: bool,
@@ -67,14 +69,15 @@ impl Flags {
             }
         }
         let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
-        Ok((rest, Flags { url: socket_of(&url), json }))
+        Ok((rest, Flags { url, json }))
     }
 
     /// Connects; with `wait` tries again for that long while there is no server.
     fn connect(&self, wait: Option<Duration>) -> anyhow::Result<Client> {
         let start = Instant::now();
         loop {
-            match Client::connect(&self.url) {
+            // A file of that name may come as well as a host's.
+            match Client::connect(&socket_of(&self.url)) {
                 Err(ControlError::Connect { .. }) if wait.is_some_and(|wait| start.elapsed() < wait) => {
                     std::thread::sleep(PAUSE);
                 }
@@ -115,8 +118,8 @@ fn say(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit
 fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::Result<Exit> {
     let name = file.display();
     let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
+        true => port::os::read_text(Path::new("/dev/stdin"), BATCH_MAX),
+        false => port::os::read_text(file, BATCH_MAX),
     };
     let text = text.with_context(|| name.to_string())?;
     let mut exit = Exit::Fine;
@@ -148,7 +151,7 @@ fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::R
 
 /// Returns `text` with control characters other than line breaks and tabs escaped: names of ifaces and files are
 /// the host's, and a terminal obeys what it is sent.
-fn printable(text: &str) -> std::borrow::Cow<'_, str> {
+pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(is_obeyed) {
         return text.into();

@@ -1,16 +1,20 @@
 //! `up` and `host`: from a file or from flags to running hosts, live or on virtual time, and their audits at the end.
 
 use crate::args::{AloneArgs, HostArgs, UpArgs};
-use crate::exit::{Exit, Fault, notice, print};
+use crate::ask;
+use crate::exit::{Exit, Fault, misused, notice, print};
 use crate::ready::Ready;
+use crate::running::Works;
 use crate::sandbox::tell_refused;
 use anyhow::Context;
+use clock::Instant;
 use dispatch::sandbox::Sandbox;
 use node::config::{self, HostConfig, IfaceConfig, Network};
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
 use sim::probe::{Heard, probe};
 use sim::shape;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -68,32 +72,100 @@ fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> a
     report(&world.end(), Audits::Stdout)
 }
 
-/// Runs `HOST WORDS` in the world; `ping` and `traceroute` for at most `span`. Returns the output.
+/// A host of a simulated world, whose time passes while this program waits for it, until an end.
+struct Simulated<'a> {
+    world: RefCell<&'a mut sim::World>,
+    at: sim::HostId,
+    begin: Instant,
+    end: Instant,
+}
+
+impl Works for Simulated<'_> {
+    fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String> {
+        let world = self.world.borrow();
+        let is_end = world.now() >= self.end && words.get(1) != Some(&"stop");
+        anyhow::ensure!(!is_end, "the time is over");
+        let words: Vec<&str> = words.iter().copied().chain(json.then_some("-j")).collect();
+        world.say(self.at, &words).map_err(|why| anyhow::anyhow!("{why}"))
+    }
+
+    fn now(&self) -> Duration {
+        self.world.borrow().now().since(self.begin)
+    }
+
+    fn pause(&self, time: Duration) {
+        self.world.borrow_mut().run_for(time.max(sim::probe::GRAIN));
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+}
+
+/// Words of a client's command line, its name apart.
+#[derive(clap::Parser, Debug)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Line<A: clap::Args> {
+    #[command(flatten)]
+    args: A,
+}
+
+/// Runs a client in the world with what clap makes of its words; its output goes to standard output.
+fn client<A: clap::Args>(
+    words: &[&str],
+    host: &Simulated<'_>,
+    run: fn(&dyn Works, &A) -> anyhow::Result<Exit>,
+) -> anyhow::Result<String> {
+    use clap::Parser as _;
+    let whole: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+    let line = Line::<A>::try_parse_from(words.iter().skip(1));
+    let line = line.map_err(|why| Fault::usage(misused(&why, &whole)))?;
+    match run(host, &line.args) {
+        Ok(_) => Ok(String::new()),
+        Err(why) if why.downcast_ref::<Fault>().is_some() => Err(why),
+        Err(why) => Ok(format!("{why:#}\n")),
+    }
+}
+
+/// Runs `HOST WORDS` in the world; clients (`ping`, `traceroute`, `nc`, `nslookup`, `http get`) for at most `span`. Returns the
+/// output that was not printed.
 fn command(world: &mut sim::World, line: &str, span: Duration) -> anyhow::Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, words) = words.split_first().ok_or_else(|| Fault::usage("--do: expected 'HOST WORDS'"))?;
     let at = world.hosts().find(|id| world.host(*id).stack.name == *name);
     let at = at.ok_or_else(|| Fault::usage(format!("--do '{line}': no host is called {name}")))?;
-    let say = |world: &sim::World, words: &[&str]| {
-        let answer = world.say(at, words);
-        answer.map_err(|why| Fault::usage(format!("--do '{line}': {why}")))
+    let wrong = |why: &dyn std::fmt::Display| Fault::usage(format!("--do '{line}': {why}"));
+    let Some(first) = words.first().filter(|first| CLIENTS.contains(first)) else {
+        return world.say(at, words).map_err(|why| wrong(&why));
     };
-    if !matches!(words.first(), Some(&("ping" | "traceroute"))) {
-        return say(world, words);
+    let begin = world.now();
+    let host = Simulated { world: RefCell::new(world), at, begin, end: begin.after(span) };
+    match *first {
+        "nc" => client(words, &host, ask::connect),
+        "nslookup" => client(words, &host, ask::look_up),
+        "http" => client(words, &host, ask::get),
+        _ => client_of_lines(&host, words).map_err(|why| wrong(&why)),
     }
-    let id = say(world, &[&["job"], words].concat())?;
-    let (mut out, end) = (String::new(), world.now().after(span));
-    loop {
-        let text = say(world, &["job", "read", id.trim()])?;
+}
+
+/// Clients that a host of a simulated world can be.
+const CLIENTS: &[&str] = &["ping", "traceroute", "nc", "nslookup", "http"];
+
+/// `ping` and `traceroute`: the lines of the job.
+fn client_of_lines(host: &Simulated<'_>, words: &[&str]) -> anyhow::Result<String> {
+    let id = host.ask(&[&["job"], words].concat(), false)?;
+    let mut out = String::new();
+    while host.world.borrow().now() < host.end {
+        let text = host.ask(&["job", "read", id.trim()], false)?;
         let (state, more) = text.split_once('\n').unwrap_or((&text, ""));
         out += more;
         match state {
-            "running" if world.now() < end => world.run_for(sim::probe::GRAIN),
-            "running" => return say(world, &["job", "stop", id.trim()]).map(|_| out + "the time is over\n"),
+            "running" => host.pause(sim::probe::GRAIN),
             "done" | "failed no reply" => return Ok(out),
             state => return Ok(format!("{out}{}\n", state.trim_start_matches("failed "))),
         }
     }
+    host.ask(&["job", "stop", id.trim()], false).map(|_| out + "the time is over\n")
 }
 
 /// `host --port SPEC ...`.

@@ -16,9 +16,11 @@ use clap::Args;
 use lab::env::Environment;
 use output::{Output, TimeFormat};
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// `iperf3`.
@@ -70,7 +72,7 @@ pub struct Iperf3Args {
         value_parser = TimeFormat::parse, conflicts_with = "json")]
     pub timestamps: Option<TimeFormat>,
     #[command(flatten)]
-    pub refused: RefusedArgs,
+    pub stock: StockArgs,
     #[command(flatten)]
     pub of_server: ServerArgs,
     #[command(flatten)]
@@ -88,28 +90,25 @@ impl Iperf3Args {
     }
 }
 
-/// Flags of stock iperf3 that mean nothing here: each has its sentence.
+/// Flags of stock iperf3 that change nothing here, and the one that cannot be obeyed.
 #[derive(Args, Debug)]
-pub struct RefusedArgs {
+pub struct StockArgs {
     #[arg(short = '6', long, hide = true)]
     pub version6: bool,
-    #[arg(short = 'Z', long, hide = true)]
+    /// Send without copying, which changes nothing: the stack sends from its own buffers
+    #[arg(short = 'Z', long)]
     pub zerocopy: bool,
-    #[arg(short = 'd', long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "4")]
+    /// Accept stock's debugging level, which changes nothing: -V prints more, 'linerate tcpdump' frames
+    #[arg(short = 'd', long, num_args = 0..=1, require_equals = true, default_missing_value = "4", value_name = "LEVEL")]
     pub debug: Option<String>,
-    #[arg(short = 'D', long, hide = true)]
+    /// Go on in the background once it serves
+    #[arg(short = 'D', long, conflicts_with = "client")]
     pub daemon: bool,
 }
 
-impl RefusedArgs {
+impl StockArgs {
     fn check(&self) -> Result<(), &'static str> {
-        let all = [
-            (self.version6, "-6: tests run over IPv4 only"),
-            (self.zerocopy, "-Z: the stack sends from its own buffers, sendfile(2) does not apply"),
-            (self.debug.is_some(), "-d: there is no debugging output; -V prints more, 'dump' frames"),
-            (self.daemon, "-D: start it in the background with '&' or a service manager"),
-        ];
-        all.into_iter().find(|(is_set, _)| *is_set).map_or(Ok(()), |(_, why)| Err(why))
+        if self.version6 { Err("-6: tests run over IPv4 only") } else { Ok(()) }
     }
 }
 
@@ -302,7 +301,7 @@ fn dscp(text: &str) -> Result<u8, String> {
 
 /// `iperf3 -s` or `-c`.
 pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
-    args.refused.check().map_err(Fault::usage)?;
+    args.stock.check().map_err(Fault::usage)?;
     if args.affinity.is_some() && args.served.host.core.is_some() {
         return Err(Fault::usage("-A: --core is set already"));
     }
@@ -311,8 +310,30 @@ pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     }
     match args.client {
         Some(to) => client(args, words, to),
+        None if args.stock.daemon && std::env::var_os(IN_BACKGROUND).is_none() => in_background(),
         None => server(args, words),
     }
+}
+
+/// Set for the process that -D leaves in the background.
+const IN_BACKGROUND: &str = "LINERATE_IN_BACKGROUND";
+
+/// Runs this command line once more, in a process group of its own; returns when that serves, or its exit code if it does not.
+fn in_background() -> anyhow::Result<Exit> {
+    let mut command = Command::new(std::env::current_exe().context("this program")?);
+    command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1").process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("this program")?;
+    for line in child.stderr.take().into_iter().flat_map(|said| BufReader::new(said).lines()) {
+        let line = line.context("the server's output")?;
+        if line.ends_with(": running") || line.contains(": running; ") {
+            notice(&format!("in the background as process {}", child.id()));
+            return Ok(Exit::Fine);
+        }
+        notice(line.strip_prefix("linerate: ").unwrap_or(&line));
+    }
+    let code = child.wait().context("the server")?.code();
+    Ok(if code == Some(2) { Exit::Usage } else { Exit::Failed })
 }
 
 fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {

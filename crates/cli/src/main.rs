@@ -53,6 +53,7 @@ fn main() -> ExitCode {
     if extcap::is_called(&words) {
         words.insert(0, "extcap".into());
     }
+    put_flags_behind_command(&mut words);
     if let Some(ran) = pipe::in_a_row(&words) {
         return match ran {
             Ok(exit) => exit.code(),
@@ -70,6 +71,22 @@ fn main() -> ExitCode {
     match obey(cli.command, &words) {
         Ok(exit) => exit.code(),
         Err(error) => exit::explain(&error).code(),
+    }
+}
+
+/// Moves '--url URL' and '-j' from before the command, where iproute2 has its options, to behind it: they may stand anywhere.
+fn put_flags_behind_command(words: &mut [OsString]) {
+    let mut flags = 0;
+    while let Some(word) = words.get(flags).and_then(|word| word.to_str()) {
+        flags += match word {
+            "--url" => 2,
+            "-j" | "--json" => 1,
+            _ if word.starts_with("--url=") => 1,
+            _ => break,
+        };
+    }
+    if let Some(moved) = words.get_mut(..=flags) {
+        moved.rotate_right(1);
     }
 }
 

@@ -276,7 +276,8 @@ fn by_the_clock<S: run::Source + Send + 'static>(
 fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
     match ran {
         Ok(()) => Ok(if undone { Exit::Failed } else { Exit::Fine }),
-        Err(error) if error.is_closed_pipe() => Ok(Exit::Fine), // `linerate ... | head -1` has what it wanted
+        // `linerate ... | head -1` has what it wanted.
+        Err(error) if error.is_closed_pipe() => Ok(if undone { Exit::Failed } else { Exit::Fine }),
         Err(
             error @ (RunError::Form(_)
             | RunError::Stage(StageError::LinkType(_))

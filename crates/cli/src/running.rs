@@ -1,5 +1,6 @@
 //! A running host or bridge, as the commands that ask it several things see it.
 
+use crate::ctl::printable;
 use crate::exit::{Exit, Fault};
 use anyhow::Context;
 use node::capture::{self, BYTES_MAX, Batch, READ_MAX};
@@ -10,9 +11,41 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two readings of a quiet capture.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// A host that does jobs for this program: one behind a control socket, or one on virtual time.
+pub trait Works {
+    /// Sends one command; returns its output.
+    ///
+    /// # Errors
+    /// Nobody answers, or the answer is an error.
+    fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String>;
+    /// Time on the host's clock since some instant.
+    fn now(&self) -> Duration;
+    /// Lets that much of its time pass.
+    fn pause(&self, time: Duration);
+    /// Its time passes in [`Works::pause`] alone.
+    fn is_virtual(&self) -> bool {
+        false
+    }
+}
+
+impl Works for Running {
+    fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String> {
+        Running::ask(self, words, json)
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
 /// A host or bridge at the other end of a control socket.
 pub struct Running {
     url: String,
+    start: Instant,
 }
 
 impl Running {
@@ -24,18 +57,18 @@ impl Running {
         let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
         let url = crate::ctl::socket_of(url);
         control::path_of(&url).map_err(Fault::usage)?;
-        Ok(Running { url })
+        Ok(Running { url, start: Instant::now() })
     }
 
-    /// Sends one command; returns its output.
+    /// Sends one command; returns its output, with control characters escaped.
     ///
     /// # Errors
     /// Nobody answers, or the answer is an error.
     pub fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String> {
         let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
         match control::request(&self.url, &words, json, PATIENCE) {
-            Ok(answer) if answer.ok => Ok(answer.text),
-            Ok(answer) => Err(anyhow::anyhow!("{}", answer.text.trim_end())),
+            Ok(answer) if answer.ok => Ok(printable(&answer.text).into_owned()),
+            Ok(answer) => Err(anyhow::anyhow!("{}", printable(answer.text.trim_end()))),
             Err(error) => Err(Fault { exit: Exit::Nobody, what: error.to_string() }.into()),
         }
     }

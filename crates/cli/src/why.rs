@@ -212,7 +212,10 @@ fn answers(host: &Running, flows: &BTreeMap<Ends, Option<String>>, stations: &[[
     for (ends, came) in flows {
         let about = format!("the way to {}", ends.dst);
         let lines = host.ask(&route_words(ends, came.as_deref()), false).map(|text| lines_of(&text));
-        let lines = lines.unwrap_or_else(|why| vec![why.to_string()]);
+        let mut lines = lines.unwrap_or_else(|why| vec![why.to_string()]);
+        if ends.dst.is_ipv6() {
+            lines.extend(neighbor6(host, &lines));
+        }
         if !out.iter().any(|answer| answer.about == about && answer.text == lines) {
             out.push(Answer { about, text: lines });
         }
@@ -262,6 +265,22 @@ fn route_words<'a>(ends: &'a Ends, came: Option<&'a str>) -> Vec<&'a str> {
         words.push("--why");
     }
     words
+}
+
+/// Returns what the host knows of the next hop of an IPv6 route, `ADDRESS [via ADDRESS] dev IFACE ...`; of IPv4 `--why` tells it.
+fn neighbor6(host: &Running, route: &[String]) -> Vec<String> {
+    let words: Vec<&str> = route.first().map(|line| line.split(' ').collect()).unwrap_or_default();
+    let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
+    let (Some(next), Some(dev)) = (after("via").or(words.first()), after("dev")) else { return Vec::new() };
+    if words.contains(&"local") {
+        return Vec::new();
+    }
+    let Ok(table) = host.ask(&["ip", "-6", "neigh"], false) else { return Vec::new() };
+    let known = table.lines().find(|line| line.strip_prefix(next).is_some_and(|rest| rest.starts_with(' ')));
+    vec![match known {
+        Some(line) => format!("the neighbor {}", line.trim()),
+        None => format!("the neighbor {next} on {dev} is not known: the first packet waits while it is asked for"),
+    }]
 }
 
 /// Returns the ports at which a bridge has a station.

@@ -206,8 +206,23 @@ fn a_simulated_host_asks_too() {
         name = "em0"
         port = "impair(delay=5ms):pair:l"
         addresses = ["10.0.0.2/24"]
+        [[host.service]]
+        kind = "echo"
         "#,
     );
+    // nc with its input; servers that are not there, do not answer, or are on no host.
+    for (line, says) in [
+        ("a nc -u 10.0.0.2 7", "ping\n"),
+        ("a nc 10.0.0.2 7", "10.0.0.2:7: ECONNREFUSED"),
+        ("a nslookup x.example 10.0.0.2", "10.0.0.2:53: ECONNREFUSED"),
+        ("a http get http://10.0.0.2/", "10.0.0.2:80: ECONNREFUSED"),
+        ("a nslookup x.example 10.0.0.2:7", "10.0.0.2:7: no answer to 3 queries"),
+        ("a nslookup x.example 10.0.0.9", "10.0.0.9:53: EHOSTUNREACH"),
+    ] {
+        let line = format!("printf 'ping\\n' | linerate up --sim 10 two.toml --do '{line}'");
+        let (code, out, err) = said(&dir.bash(&line).output().unwrap());
+        assert!(code == Some(0) && out.contains(says), "{line}: {out}{err}");
+    }
     let sim = |words: &[&str]| {
         let flags: Vec<&str> = words.iter().flat_map(|line| ["--do", *line]).collect();
         said(&run(linerate(&["up", "--sim", "10", &file]).args(flags)))
@@ -218,9 +233,12 @@ fn a_simulated_host_asks_too() {
     assert!(out.contains("64 bytes from 10.0.0.2: icmp_seq=2 ttl=64 time=10.0"), "there and back: {out}");
     assert!(out.contains("\n 1  10.0.0.2  10.0"), "{out}");
     assert!(out.lines().any(|line| line.starts_with("em0 ") && line.contains("10.0.0.2/24")), "{out}");
-    for (words, says) in
-        [("c ping 10.0.0.2", "no host is called c"), ("a pong", "unknown word 'pong'"), ("", "expected 'HOST WORDS'")]
-    {
+    for (words, says) in [
+        ("c ping 10.0.0.2", "no host is called c"),
+        ("a pong", "unknown word 'pong'"),
+        ("", "expected 'HOST WORDS'"),
+        ("a nc", "required"),
+    ] {
         let (code, _, err) = sim(&[words]);
         assert!(code == Some(2) && err.contains(says), "{words}: {err}");
     }

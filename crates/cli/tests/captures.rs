@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Dir, has, linerate, run};
+use common::{Dir, has, linerate, run, said};
 use port::pcap::{Direction, Interface, Reader};
 use std::fs::File;
 use std::process::{Output, Stdio};
@@ -170,6 +170,53 @@ fn large_packets_pass_everywhere() {
     line = line.trim_end().to_owned() + &" 00".repeat(9000) + "\n";
     dir.file("long.txt", line);
     expect(&of(&dir, "put null:n0 long.txt"), 1, 0, "1 frames not sent: longer than the port takes");
+}
+
+/// Bridges and hosts take frames of any length from files, and mix them with others.
+#[test]
+fn long_frames_pass_bridges_and_reach_hosts() {
+    let dir = Dir::new("captures-long");
+    for len in [2_049, 9_014, 65_549, 262_144] {
+        let mut frame = udp(60);
+        frame.resize(len, 0xab);
+        // More than there are long buffers, and short ones between.
+        let mut capture = Capture::pcap(1);
+        for _ in 0..100 {
+            capture = capture.packet(&frame, len).packet(&udp(60), 102);
+        }
+        dir.file("long.pcap", capture.0);
+        dir.file("long.txt", of(&dir, "conv -o text long.pcap").stdout);
+        for from in ["pcap:long.pcap", "text:long.txt"] {
+            let bridged = of(&dir, &format!("bridge --json {from} pcap(read=off):out.pcap"));
+            assert_eq!(bridged.status.code(), Some(0), "{from} {len}: {bridged:?}");
+            let mut reader = Reader::new(File::open(dir.path("out.pcap")).unwrap());
+            let mut seen = 0;
+            while let Some(record) = reader.read().unwrap() {
+                assert_eq!(record.data.len(), if seen % 2 == 0 { len } else { udp(60).len() });
+                seen += 1;
+            }
+            assert_eq!(seen, 200, "{from} {len}");
+            let (code, out, err) = said(&of(&dir, &format!("host --port {from} --addr 10.0.0.2/24")));
+            assert_eq!(code, Some(0), "{from} {len}: {err}");
+            assert!(out.contains(" received 200,") && out.contains("imbalance           0\n"), "{from} {len}: {out}");
+        }
+    }
+}
+
+/// A bridge that ends since its ports are over has exit code 1 if one of them was cut short.
+#[test]
+fn a_bridge_says_which_file_was_cut_short() {
+    let dir = Dir::new("captures-bridge");
+    let whole = Capture::pcap(1).packet(&udp(60), 102).packet(&udp(60), 102).0;
+    dir.file("whole.pcap", &whole);
+    dir.file("cut.pcap", &whole[..whole.len() - 5]);
+    for (from, code, why) in [("whole", 0, ""), ("cut", 1, "pcap:cut.pcap: ")] {
+        let output = of(&dir, &format!("bridge pcap:{from}.pcap null:n1"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && said.contains(why), "{from}: {output:?}");
+    }
+    let output = of(&dir, "bridge pcap:whole.pcap pcap(read=off):/dev/full");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
 #[test]

@@ -269,7 +269,18 @@ fn control_characters_of_an_answer_are_escaped() {
     let dir = common::Dir::new("ctl-escapes");
     let path = dir.path("s.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    for (head, code) in [("ok", 0), ("error", 1)] {
+    let url = format!("--url={path}");
+    // Commands that ask more than one thing get the same answer to each, and have their own opinion of it.
+    let cases: [(&str, &[&str], Option<i32>); 7] = [
+        ("ok", &["ctl", &url, "ip", "link"], Some(0)),
+        ("error", &["ctl", &url, "ip", "link"], Some(1)),
+        ("error", &["ip", &url, "link"], Some(1)),
+        ("error", &["ping", &url, "10.0.0.1"], Some(1)),
+        ("error", &["why", &url, "10.0.0.1"], Some(1)),
+        ("error", &["tcpdump", &url, "-D"], Some(1)),
+        ("error", &["tcpdump", &url, "-i", "em0"], Some(1)),
+    ];
+    for (head, words, code) in cases {
         let host = std::thread::spawn({
             let listener = listener.try_clone().unwrap();
             move || {
@@ -279,12 +290,12 @@ fn control_characters_of_an_answer_are_escaped() {
                 stream.write_all(format!("{head} {}\n{body}", body.len()).as_bytes()).unwrap();
             }
         });
-        let output = run(&mut linerate(&["ctl", "--url", &path, "ip", "link"]));
+        let output = run(&mut linerate(words));
         host.join().unwrap();
         let said = [output.stdout, output.stderr].concat();
-        assert_eq!(output.status.code(), Some(code));
         let text = String::from_utf8(said).unwrap();
-        assert!(text.contains("em0\\u{1b}]0;mine\\u{7}\tup"), "{text:?}");
+        assert_eq!(output.status.code(), code, "{words:?}: {text:?}");
+        assert!(text.contains("em0\\u{1b}]0;mine\\u{7}\tup"), "{words:?}: {text:?}");
     }
 }
 
@@ -296,6 +307,24 @@ fn files_without_an_end_are_refused() {
         ("grep --file /dev/zero /dev/null", 2, "/dev/zero: more than 67108864 bytes"),
     ] {
         common::refused(line, code, why);
+    }
+    let host = Running::start("endless", &["--port", "null:n0"]);
+    common::refused(&format!("ctl --url {} -f /dev/zero", host.url()), 1, "/dev/zero: more than 16777216 bytes");
+    let (code, out, _) = common::said(&run(&mut linerate(&["pkt", "/dev/zero"])));
+    assert!(code == Some(1) && out.contains("more than 16777216 bytes"), "{out}");
+}
+
+/// `--url` and `-j` in front of the command, as iproute2 has its options.
+#[test]
+fn flags_stand_in_front_of_the_command_too() {
+    let host = Running::start("front", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
+    let url = host.url();
+    let (_, behind, _) = common::said(&run(&mut linerate(&["ip", "--url", &url, "-j", "addr"])));
+    for words in [&["--url", &url, "-j", "ip", "addr"][..], &["-j", &format!("--url={url}"), "ip", "addr"]] {
+        assert_eq!(common::said(&run(&mut linerate(words))), (Some(0), behind.clone(), String::new()), "{words:?}");
+    }
+    for words in [&["--url", &url][..], &["-j"], &["--url"]] {
+        assert_eq!(run(&mut linerate(words)).status.code(), Some(2), "{words:?}");
     }
 }
 
@@ -359,6 +388,12 @@ fn a_host_that_starts_is_waited_for() {
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         assert!(text.trim_end().ends_with('1'), "{name}: one byte: {text} {}", String::from_utf8_lossy(&out.stderr));
     }
+    // A name without a path is a file's as soon as there is one.
+    let named = run(&mut dir.bash(
+        "linerate ctl --url late.sock --wait=10s ip -br link & sleep 0.3; \
+         linerate host --port null:n0 --control ./late.sock > /dev/null & wait %1; code=$?; linerate ctl --url ./late.sock stop; wait; exit $code",
+    ));
+    assert!(named.status.success() && named.stdout.starts_with(b"lo0 "), "{named:?}");
     let gave_up = run(&mut linerate(&["ctl", "--url", &dir.path("no.sock"), "--wait=50ms"]));
     assert_eq!(gave_up.status.code(), Some(3));
     let native = dir.bash(

@@ -20,11 +20,15 @@ const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 fn ours(words: &[&str]) -> Running {
     let running =
         Running::start_as("iperf3", &[&["iperf3"], words, &["--port", "tap:tap0", "--addr", "10.0.0.2/24"]].concat());
+    kernel_side();
+    running
+}
+
+fn kernel_side() {
     let mut netlink = Netlink::open().unwrap();
     netlink.set_up("lo").unwrap();
     netlink.set_up("tap0").unwrap();
     netlink.add_addr("tap0", THEIRS, 24).unwrap();
-    running
 }
 
 fn text(output: &Output) -> String {
@@ -372,6 +376,8 @@ fn flags_do_what_stock_s_do() {
             "ef",
             "-A",
             "0",
+            "-Z",
+            "-d",
         ];
         let (code, out, err) = client(&words);
         assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
@@ -390,10 +396,7 @@ fn flags_do_what_stock_s_do() {
         drop(server);
         for (words, why) in [
             (&["-6"][..], "-6: tests run over IPv4 only"),
-            (&["-Z"], "-Z: the stack sends from its own buffers"),
-            (&["-d"], "-d: there is no debugging output"),
-            (&["--debug=2"], "-d: there is no debugging output"),
-            (&["-D"], "-D: start it in the background"),
+            (&["-D"], "cannot be used with"),
             (&["-A", "0,1"], "expected one core"),
             (&["--dscp", "af44"], "expected 0 to 63, af11"),
             (&["--timestamps=%Q"], "unknown conversion '%Q'"),
@@ -408,6 +411,27 @@ fn flags_do_what_stock_s_do() {
             assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
+    });
+}
+
+/// -D: the command ends when the server serves, which then runs on; one that cannot serve says why.
+#[test]
+fn a_server_goes_on_in_the_background() {
+    isolated("a_server_goes_on_in_the_background", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let words = ["iperf3", "-sD", "--port", "tap:tap0", "--addr", "10.0.0.2/24"];
+        let output = run(&mut common::linerate(&words));
+        let said = text(&output);
+        assert!(output.status.success(), "{said}");
+        let (_, pid) = said.trim_end().rsplit_once("process ").unwrap();
+        let second = run(&mut common::linerate(&words));
+        assert!(second.status.code() == Some(1) && text(&second).contains("tap0"), "{second:?}");
+        kernel_side();
+        let measured = run(Command::new("iperf3").args(["-c", "10.0.0.2", "-n", "1M"]));
+        let ended = Command::new("kill").args(["-INT", pid]).status().unwrap();
+        assert!(measured.status.success() && ended.success(), "{measured:?}");
     });
 }
 

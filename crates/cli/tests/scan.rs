@@ -103,9 +103,9 @@ fn a_scan_leaves_neighbors_alone() {
             );
             let counters = host.json("netstat -s");
             assert_eq!(counters["inet.icmp4.received"], counters["inet.icmp4.echoes_answered"], "{counters}");
-            // What the kernel dropped in front of the device, while a busy machine did not run the router, never arrived.
-            let most = dropped_by_device().min(2);
-            assert!(u64::from(lost) <= most && failed as u64 <= most, "at {rate} packets/s: {counters}");
+            // All that reached the router was answered. On a busy machine the kernel drops some in front of the device,
+            // while the router does not run, and some behind it: its queue of what a device received is full.
+            assert!(lost <= 2 && failed <= 2, "at {rate} packets/s, {} dropped: {counters}", dropped_by_device());
             let live = host.json("show pools")[0]["live"].as_u64();
             assert!(live <= Some(4096 / 8 + 256), "{live:?} buffers wait");
         }

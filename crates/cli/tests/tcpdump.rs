@@ -165,6 +165,9 @@ fn why_says_what_became_of_a_flow() {
     assert!(reasons.contains(&&"inet.udp.in.no_socket".into()), "{json}");
     assert_eq!(json["missed"], 0, "{json}");
     assert!(why(&["tcp", "10.9.9.9"]).1.contains("no frame of"), "nothing such");
+    host.ok("ifconfig pg0 inet6 fd00::1/64");
+    let six = why(&["tcp", "fd00::7"]).1;
+    assert!(six.contains("  the neighbor fd00::7 on pg0 is not known: the first packet waits"), "{six}");
     let listening = Running::start("why-ss", &["--port", PORT, "--addr", "10.2.0.1/24", "--service", "echo:9"]);
     let text = said(&run(&mut linerate(&["why", "--url", &listening.url(), "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
     let socket = text.lines().find(|line| line.starts_with("  udp ")).unwrap_or_else(|| panic!("no socket: {text}"));
@@ -188,7 +191,7 @@ fn dropped_frames_and_many_files_are_written() {
         let (code, _, notes) = said(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
         assert_eq!(code, Some(0), "{flags:?}: {notes}");
     };
-    write(&["--dropped", "-c", "3", "-w", &file, "udp port 9"]);
+    write(&["--dropped", "-c", "3", "-s", "0", "-w", &file, "udp port 9"]);
     let shown = said(&run(&mut linerate(&["tcpdump", "-r", &file, "-t", "udp"]))).1;
     assert_eq!(shown.lines().filter(|line| line.starts_with("IP 10.2.0.2.")).count(), 3, "{shown}");
     if has("tshark") {
@@ -209,6 +212,7 @@ fn dropped_frames_and_many_files_are_written() {
         (&["-G", "1", "-w", "-"][..], "need a file's name for -w"),
         (&["-G", "1", "-w", "x%q"][..], "unknown %q"),
         (&["tcp", "prot", "80"][..], "expected 'and', 'or' or the end"),
+        (&["-s", "262145"][..], "expected 0 to 262144 bytes"),
     ] {
         let (code, _, notes) = said(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
         assert!(code == Some(2) && notes.contains(says), "{flags:?}: {notes}");

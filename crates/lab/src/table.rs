@@ -192,9 +192,13 @@ fn aligned(rows: &[Vec<String>], align: &[Align]) -> String {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..align.len()).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).zip(align).map(|((cell, width), align)| match align {
-            Align::Left => format!("{cell:<width$}"),
-            Align::Right => format!("{cell:>width$}"),
+        // A width of the format's own is at most 65,535.
+        let cells = row.iter().zip(&widths).zip(align).map(|((cell, width), align)| {
+            let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
+            match align {
+                Align::Left => cell.clone() + &blanks,
+                Align::Right => blanks + cell,
+            }
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };

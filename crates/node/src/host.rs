@@ -106,6 +106,8 @@ pub(crate) struct Receiver {
     pub(crate) half: Box<dyn RxHalf>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) counts: Arc<PortCounts>,
+    /// When it last gave frames.
+    pub(crate) gave: Instant,
 }
 
 /// Where a host's frames come in.
@@ -429,7 +431,7 @@ impl<L: Locks> Host<L> {
             })?;
         }
         let counts = port.counts.clone();
-        self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch, counts });
+        self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         self.wake(); // to wait for the new port too
@@ -505,6 +507,7 @@ impl<L: Locks> Host<L> {
             } else {
                 lap.mark(Stage::PortRx, n as u64);
                 frames += n;
+                receiver.gave = cx.now;
                 if receiver.watch.is_on() {
                     receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);
                 }

@@ -13,8 +13,10 @@ use port::os::event::Event;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Interval of polls of a port without a descriptor.
+/// Interval of polls of a port without a descriptor, while frames come.
 const POLLED: Duration = Duration::from_micros(50);
+/// The longest such interval, of a port that gives nothing: a small part of a processor is spent on it.
+const POLLED_IDLE: Duration = Duration::from_millis(2);
 /// Longest sleep of a host.
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest sleep of a thread that nobody wakes.
@@ -48,9 +50,15 @@ impl Sleeper {
 
 /// Limits that the ports set to a sleep.
 fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
-    let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
+    let polled = receivers.iter().filter(|r| r.half.wait_fd().is_none() && !r.half.is_gone() && !r.half.is_silent());
+    let longest = polled.map(|r| poll_interval(now.since(r.gave))).min().unwrap_or(IDLE);
     let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
-    until.min(event).since(now).min(if must_poll { POLLED } else { IDLE })
+    until.min(event).since(now).min(longest)
+}
+
+/// Interval at which a port is polled that has given nothing for so long: a sixteenth of that time, within limits.
+fn poll_interval(quiet: Duration) -> Duration {
+    (quiet / 16).clamp(POLLED, POLLED_IDLE)
 }
 
 impl<L: Locks> Host<L> {
@@ -124,5 +132,16 @@ impl<L: Locks> Host<L> {
             }
         };
         ready.into_iter().take(also.len()).any(|ready| ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_port_is_polled_less_often() {
+        let of = |quiet: u64| poll_interval(Duration::from_micros(quiet)).as_micros();
+        assert_eq!([0, 800, 1_600, 16_000, 32_000, 10_000_000].map(of), [50, 50, 100, 1_000, 2_000, 2_000]);
     }
 }

@@ -59,16 +59,12 @@ pub(crate) struct Ctl<'a, L: Locks> {
 const PROGRAMS: &[(&str, &str, &str)] = &[
     (
         "ifconfig",
-        "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down",
-        "",
+        "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down | \
+         inet6 A[/LEN] [B] [delete] | inet6 auto_linklocal | inet A B | tunnel A B | -tunnel | grekey N | \
+         [-]enable_csum | [-]enable_seq | vxlanid N | vxlanlocal A | vxlanremote B | vxlanremoteport N | vxlanttl N | \
+         destroy | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]",
+        "Ifaces: make, address, switch, list.",
     ),
-    (
-        "",
-        "  | inet6 A[/LEN] [B] [delete] | inet6 auto_linklocal | inet A B | tunnel A B | -tunnel | grekey N | [-]enable_csum | [-]enable_seq | vxlanid N | vxlanlocal A",
-        "",
-    ),
-    ("", "  | vxlanremote B | vxlanremoteport N | vxlanttl N | destroy", ""),
-    ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]", "Ifaces: make, address, switch, list."),
     (
         "ip",
         "[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh [show|list|add|del|replace|get|set] ...",
@@ -141,13 +137,33 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
     }
 }
 
-/// The list of programs.
+/// Columns of [`help_of`].
+const COLUMNS: usize = 80;
+
+/// The list of programs, in lines of 80 columns.
 pub(crate) fn help_of(programs: &[(&str, &str, &str)]) -> String {
-    let line = |(name, grammar, about): &(&str, &str, &str)| {
-        let about = if about.is_empty() { String::new() } else { format!("\n           {about}") };
-        format!("{}{about}\n", format!("{name:<9}  {grammar}").trim_end())
-    };
-    programs.iter().map(line).collect::<String>() + "With -j in front, listings are JSON.\n"
+    let mut out = String::new();
+    for (name, grammar, about) in programs {
+        wrap(&mut out, name, grammar);
+        if !about.is_empty() {
+            wrap(&mut out, "", about);
+        }
+    }
+    out + "With -j in front, listings are JSON.\n"
+}
+
+/// Appends `text` behind `name`, wrapped.
+fn wrap(out: &mut String, name: &str, text: &str) {
+    let mut line = format!("{name:<10}");
+    for word in text.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            *out += &format!("{}\n", line.trim_end());
+            line = " ".repeat(10);
+        }
+        line += " ";
+        line += word;
+    }
+    *out += &format!("{}\n", line.trim_end());
 }
 
 impl<L: Locks> capture::Watched for Ctl<'_, L> {

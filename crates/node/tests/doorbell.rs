@@ -162,3 +162,28 @@ fn hosts_on_a_pair_sleep_until_a_frame_comes() {
         done.unwrap_or_else(|why| std::panic::resume_unwind(why));
     });
 }
+
+/// A port that only takes frames is not polled, and one without a descriptor seldom while nothing comes (20,000 rounds a
+/// second before).
+#[test]
+fn ports_without_a_descriptor_leave_the_processor_alone() {
+    let pairs = port::Pairs::new();
+    for (near, far, most) in [("null:n0", "null:n1", 100), ("nic(wire=w):n0", "nic(wire=w):n1", 1_000)] {
+        let build = |name: &str| {
+            let config = HostConfig { ifaces: vec![IfaceConfig::on(name)], ..HostConfig::default() };
+            node::build::<Up>(&config, &pairs, Clock::live(Strategy::default())).unwrap()
+        };
+        let (host, _other) = (build(near), build(far));
+        let rounds = AtomicU32::new(0);
+        let (mut before, start) = (0, Instant::now());
+        host.run(|| {
+            let now = rounds.fetch_add(1, Ordering::Relaxed);
+            if start.elapsed() < Duration::from_secs(1) {
+                before = now;
+            }
+            start.elapsed() >= Duration::from_secs(2)
+        });
+        let idle = rounds.load(Ordering::Relaxed) - before;
+        assert!(idle < most, "{near}: {idle} rounds in a second");
+    }
+}

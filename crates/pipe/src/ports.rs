@@ -419,7 +419,7 @@ impl Sink for PortSink {
                 continue;
             }
             // There is room: what was full has been flushed.
-            let _ = self.burst.push(frame);
+            self.burst.put(frame, || self.counts.tx.bugs.bump());
             if self.burst.len() >= MOST || self.burst.room() == 0 {
                 self.flush()?;
             }

@@ -14,6 +14,7 @@ mod counts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod impair;
+mod long;
 pub mod nic;
 pub mod null;
 pub mod offload;

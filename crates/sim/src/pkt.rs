@@ -79,13 +79,15 @@ pub struct Rules {
     pub any_counters: bool,
 }
 
+/// Bytes of a script.
+const SCRIPT_MAX: u64 = 16 << 20;
+
 /// Reads the script in `path` and plays it.
 ///
 /// # Errors
 /// [`PktError`]: it cannot be read, or did not hold.
 pub fn run_file(path: &Path, rules: Rules) -> Result<Played, PktError> {
-    let text = std::fs::read(path).map_err(|why| PktError::at(0, why.to_string()));
-    let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|why| PktError::at(0, why.to_string())));
+    let text = port::os::read_text(path, SCRIPT_MAX).map_err(|why| PktError::at(0, why.to_string()));
     let played = text.and_then(|text| run_text(&text, path.parent(), rules));
     played.map_err(|error| PktError { file: path.display().to_string(), ..error })
 }

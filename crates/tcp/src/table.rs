@@ -30,6 +30,12 @@ struct Queue {
     last: u32,
 }
 
+/// A link led to no entry, which no sequence of calls can bring about: tests fail. No frame is in hand here that could be counted.
+#[cold]
+fn broken() {
+    debug_assert!(false, "a link of the table leads nowhere");
+}
+
 /// Entries by hash and by age.
 #[derive(Debug)]
 pub(crate) struct Table<T, const QUEUES: usize> {
@@ -165,7 +171,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
     }
 
     fn append(&mut self, at: u32, queue: u8) {
-        let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return };
+        let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return broken() };
         let last = std::mem::replace(&mut ends.last, at);
         if last == NONE {
             ends.first = at;
@@ -175,12 +181,14 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         }
         if let Some(links) = self.links.get_mut(at as usize) {
             (links.prev, links.next, links.queue) = (last, NONE, queue);
+        } else {
+            broken();
         }
     }
 
     fn detach(&mut self, at: u32) {
-        let Some(&Links { next, prev, queue, .. }) = self.links.get(at as usize) else { return };
-        let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return };
+        let Some(&Links { next, prev, queue, .. }) = self.links.get(at as usize) else { return broken() };
+        let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return broken() };
         match self.links.get_mut(prev as usize) {
             Some(before) => before.next = next,
             None => ends.first = next,
@@ -193,16 +201,18 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
 
     fn chain(&mut self, at: u32) {
         let mask = self.heads.len().wrapping_sub(1);
-        let Some(links) = self.links.get_mut(at as usize) else { return };
+        let Some(links) = self.links.get_mut(at as usize) else { return broken() };
         if let Some(head) = self.heads.get_mut(links.hash as usize & mask) {
             links.chain = std::mem::replace(head, at);
+        } else {
+            broken();
         }
     }
 
     fn unchain(&mut self, at: u32) {
         let mask = self.heads.len().wrapping_sub(1);
-        let Some(&Links { hash, chain, .. }) = self.links.get(at as usize) else { return };
-        let Some(head) = self.heads.get_mut(hash as usize & mask) else { return };
+        let Some(&Links { hash, chain, .. }) = self.links.get(at as usize) else { return broken() };
+        let Some(head) = self.heads.get_mut(hash as usize & mask) else { return broken() };
         if *head == at {
             *head = chain;
             return;
@@ -215,6 +225,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
             }
             before = links.chain;
         }
+        broken();
     }
 
     fn grow(&mut self) {

@@ -174,7 +174,8 @@ mod tests {
         let routing = (Proto::ROUTING, options(2));
         let auth = (Proto::AUTH, [vec![4], vec![0; 22]].concat()); // six words of four bytes
         let fragment = |word: u16| (Proto::FRAGMENT, [vec![0], word.to_be_bytes().to_vec(), vec![0, 0, 0, 7]].concat());
-        let all = [hop.clone(), dest.clone(), routing.clone(), auth.clone(), fragment(0)];
+        let others = [Proto::MOBILITY, Proto::HIP, Proto::SHIM6].map(|proto| (proto, options(2)));
+        let all = [&[hop.clone(), dest.clone(), routing.clone(), auth.clone(), fragment(0)], &others[..]].concat();
         for one in &all {
             let packet = behind(std::slice::from_ref(one), Proto::TCP, &segment);
             assert_eq!(numbers(&packet), numbers(&plain), "{:?}", one.0);
@@ -201,6 +202,7 @@ mod tests {
         // A chain that is cut, or does not end, has a number as well.
         let long = vec![(Proto::DEST_OPTIONS, options(0)); 20];
         let packet = behind(&long, Proto::TCP, &segment);
+        assert_eq!(numbers(&packet), numbers(&plain), "more than a host takes");
         assert!((40..packet.len()).all(|len| super::six(key, &packet[..len]).is_some()));
     }
 }

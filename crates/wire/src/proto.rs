@@ -37,6 +37,12 @@ impl Proto {
     pub const NO_NEXT: Proto = Proto(59);
     /// IPv6 Destination Options header (RFC 8200 4.6).
     pub const DEST_OPTIONS: Proto = Proto(60);
+    /// IPv6 Mobility Header (RFC 6275 6.1).
+    pub const MOBILITY: Proto = Proto(135);
+    /// Host Identity Protocol (RFC 7401 5.1).
+    pub const HIP: Proto = Proto(139);
+    /// Shim6 (RFC 5533 5.1).
+    pub const SHIM6: Proto = Proto(140);
     /// Ethernet in IP (RFC 3378).
     pub const ETHERIP: Proto = Proto(97);
     /// SCTP (RFC 9260).

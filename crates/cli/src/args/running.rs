@@ -94,9 +94,8 @@ pub struct TcpdumpArgs {
     /// Begin a new file after this many seconds; FILE has conversions of strftime(3)
     #[arg(short = 'G', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
-    /// Keep this many bytes of each frame
-    #[arg(short, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
+    /// Keep this many bytes of each frame; 0: all
+    #[arg(short, value_name = "BYTES", default_value_t = node::capture::SNAPLEN, value_parser = snaplen)]
     pub snaplen: u32,
     /// Print the link header too
     #[arg(short = 'e')]
@@ -196,8 +195,8 @@ pub struct NcArgs {
     /// Send datagrams: each read of the input is one
     #[arg(short)]
     pub udp: bool,
-    /// End this long after the end of the input and the last answer
-    #[arg(short = 'w', value_name = "DURATION", value_parser = pipe::units::duration)]
+    /// End this long after the end of the input and the last answer: 500ms, or a number of seconds
+    #[arg(short = 'w', value_name = "DURATION", value_parser = seconds)]
     pub idle: Option<Duration>,
     /// Connect to this IPv4 address
     #[arg(value_name = "ADDRESS")]
@@ -239,4 +238,22 @@ pub struct HttpArgs {
     /// Print the head of the answer too
     #[arg(short = 'i')]
     pub head: bool,
+}
+
+/// Bytes kept of a frame, as tcpdump's -s: 0 is the default, as it always was.
+fn snaplen(text: &str) -> Result<u32, String> {
+    let most = node::capture::SNAPLEN;
+    match text.parse() {
+        Ok(0) => Ok(most),
+        Ok(bytes) if bytes <= most => Ok(bytes),
+        _ => Err(format!("expected 0 to {most} bytes")),
+    }
+}
+
+/// A duration, or a number of seconds as in other programs of the name.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => pipe::units::duration(text).map_err(|why| why.to_string()),
+    }
 }

@@ -3,7 +3,7 @@
 use super::{Job, State, end_of};
 use crate::args::HttpArgs;
 use crate::exit::{Exit, Fault, notice};
-use crate::running::Running;
+use crate::running::Works;
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 /// Bytes of an answer's head at most.
 const HEAD_MAX: usize = 64 * 1024;
 
-pub(super) fn run(host: &Running, args: &HttpArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
     let rest = args.address.strip_prefix("http://").unwrap_or(&args.address);
     if rest.contains("://") {
         return Err(Fault::usage(format!("{}: expected http://ADDRESS[:PORT]/PATH", args.address)));
@@ -51,7 +51,7 @@ pub(super) fn run(host: &Running, args: &HttpArgs) -> anyhow::Result<Exit> {
         }
         match state {
             State::Running if dispatch::stop_requested() => anyhow::bail!("interrupted"),
-            State::Running if bytes.is_empty() => std::thread::sleep(super::PAUSE),
+            State::Running if bytes.is_empty() => host.pause(super::PAUSE),
             State::Running => {}
             State::Done => {
                 answer.end()?;

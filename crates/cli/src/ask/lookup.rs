@@ -3,11 +3,11 @@
 use super::{Job, State, end_of};
 use crate::args::NslookupArgs;
 use crate::exit::{Exit, Fault, notice, print};
-use crate::running::Running;
+use crate::running::Works;
 use anyhow::Context;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddrV4};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wire::dns::{self, Answer, Data, ty};
 
 /// Time to wait for an answer before the query is sent again.
@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Times that a query is sent.
 const TRIES: usize = 3;
 
-pub(super) fn run(host: &Running, args: &NslookupArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit> {
     let server = end_of(&args.server, dns::PORT)?;
     let (name, types) = match args.name.parse::<IpAddr>() {
         Ok(addr) => (dns::reverse_name(addr), vec![ty::PTR]),
@@ -74,7 +74,7 @@ fn error(rcode: u8) -> String {
 }
 
 /// Sends a query until it is answered.
-fn ask(host: &Running, server: SocketAddrV4, name: &str, kind: u16) -> anyhow::Result<Answer> {
+fn ask(host: &dyn Works, server: SocketAddrV4, name: &str, kind: u16) -> anyhow::Result<Answer> {
     let mut query = Vec::new();
     let id = RandomState::new().hash_one(kind) as u16;
     dns::emit_query(id, name, kind, &mut query).ok_or_else(|| Fault::usage(format!("{name}: not a domain name")))?;
@@ -82,8 +82,8 @@ fn ask(host: &Running, server: SocketAddrV4, name: &str, kind: u16) -> anyhow::R
     let job = Job::start(host, &["udp", &addr, &port], false)?;
     for _ in 0..TRIES {
         job.write(&query)?;
-        let sent = Instant::now();
-        while sent.elapsed() < WAIT && !dispatch::stop_requested() {
+        let sent = host.now();
+        while host.now().saturating_sub(sent) < WAIT && !dispatch::stop_requested() {
             let (state, bytes) = job.read_bytes()?;
             if let State::Failed(why) = state {
                 anyhow::bail!("{why}");
@@ -96,7 +96,7 @@ fn ask(host: &Running, server: SocketAddrV4, name: &str, kind: u16) -> anyhow::R
                 Err(why) if !bytes.is_empty() && why != dns::BadDns::Other => {
                     return Err(why).with_context(|| server.to_string());
                 }
-                Err(_) => std::thread::sleep(super::PAUSE),
+                Err(_) => host.pause(super::PAUSE),
             }
         }
     }

@@ -22,15 +22,32 @@ struct Watched {
 
 type Object = (&'static str, &'static str);
 
-/// Returns the objects of `ip monitor [all|link|address|route|neigh]...`; `None` for other commands.
-pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Vec<Object>>> {
+/// What is watched: the address family's option, if one was given, and the objects.
+pub(super) struct Asked {
+    family: Option<&'static str>,
+    objects: Vec<Object>,
+}
+
+/// Returns what `ip [-4|-6] [-o] monitor [all|link|address|route|neigh]...` asks for; `None` for other commands.
+pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Asked>> {
     let (ip, rest) = words.split_first()?;
-    let (monitor, rest) = rest.split_first()?;
+    let (mut family, mut options) = (None, 0);
+    for word in rest {
+        match word.as_str() {
+            "-4" => family = Some("-4"),
+            "-6" => family = Some("-6"),
+            "-o" | "-oneline" => {} // it is always so
+            _ => break,
+        }
+        options += 1;
+    }
+    let (monitor, rest) = rest.get(options..)?.split_first()?;
     if ip != "ip" || !(monitor.len() >= 2 && "monitor".starts_with(monitor.as_str())) {
         return None;
     }
+    let asked = |objects| Asked { family, objects };
     if rest.is_empty() || rest == ["all"] {
-        return Some(Ok(OBJECTS.to_vec()));
+        return Some(Ok(asked(OBJECTS.to_vec())));
     }
     let named = |word: &String| {
         let found = OBJECTS.iter().find(|(name, _)| !word.is_empty() && name.starts_with(word.as_str())).copied();
@@ -38,11 +55,11 @@ pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Vec<Object>>> {
             Fault::usage(format!("ip monitor: unknown object '{word}': expected all, link, address, route or neigh"))
         })
     };
-    Some(rest.iter().map(named).collect())
+    Some(rest.iter().map(named).collect::<anyhow::Result<_>>().map(asked))
 }
 
 /// Prints changes until Ctrl-C, or until the host ends.
-pub(super) fn run(client: &mut Client, objects: &[Object]) -> anyhow::Result<Exit> {
+pub(super) fn run(client: &mut Client, asked: &Asked) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut list = |words: &[String]| -> anyhow::Result<Vec<String>> {
         let answer = client.request(words, false, PATIENCE).map_err(fault)?;
@@ -50,8 +67,11 @@ pub(super) fn run(client: &mut Client, objects: &[Object]) -> anyhow::Result<Exi
         Ok(answer.text.lines().map(|line| printable(line.trim_end()).into_owned()).collect())
     };
     let mut all = Vec::new();
-    for (_, words) in objects {
-        let words: Vec<String> = words.split(' ').map(str::to_string).collect();
+    for (_, words) in &asked.objects {
+        let mut words: Vec<String> = words.split(' ').map(str::to_string).collect();
+        if let Some(family) = asked.family {
+            words.insert(1, family.to_string());
+        }
         let lines = list(&words)?;
         all.push(Watched { words, lines });
     }
@@ -92,7 +112,23 @@ fn about(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::changes;
+    use super::{asked, changes};
+
+    #[test]
+    fn options_stand_before_the_object() {
+        let asked = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_string).collect();
+            asked(&words)
+                .map(|asked| asked.map(|asked| (asked.family, asked.objects.len())).map_err(|why| why.to_string()))
+        };
+        for (text, family, objects) in
+            [("ip monitor", None, 4), ("ip -o mon all", None, 4), ("ip -6 -o monitor route neigh", Some("-6"), 2)]
+        {
+            assert_eq!(asked(text), Some(Ok((family, objects))), "{text}");
+        }
+        assert!(asked("ip monitor rule").unwrap().unwrap_err().contains("unknown object 'rule'"));
+        assert!(asked("ip addr").is_none() && asked("ip -s monitor").is_none() && asked("ss monitor").is_none());
+    }
 
     #[test]
     fn lines_come_go_and_change() {

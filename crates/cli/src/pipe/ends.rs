@@ -64,7 +64,7 @@ impl From {
             args.count,
             dispatch::stop_requested,
         );
-        Ok(Sources::Port(Box::new(source), counts))
+        Ok(Sources::Port(Box::new(source), counts, is_text(name)))
     }
 }
 
@@ -107,7 +107,7 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     } else {
         cat::lines(&mut source, &out, stamped)
     };
-    let undone = Sources::Port(Box::new(source), counts).tell();
+    let undone = Sources::Port(Box::new(source), counts, is_text(name)).tell();
     super::ended(ran, undone).map(Some)
 }
 
@@ -116,10 +116,16 @@ fn is_port(name: &str) -> bool {
     name.contains(':') && !name.starts_with(['/', '.'])
 }
 
+/// Returns whether a port of this name reads lines of text.
+fn is_text(name: &str) -> bool {
+    Spec::parse(name).is_ok_and(|spec| spec.port.kind == Kind::Text)
+}
+
 /// An open source.
 pub enum Sources {
     Stream(Limited, Format),
-    Port(Box<PortSource>, Arc<PortCounts>),
+    /// Its counters, and whether it reads lines of text.
+    Port(Box<PortSource>, Arc<PortCounts>, bool),
     Gen(Gen),
 }
 
@@ -127,7 +133,7 @@ impl Sources {
     pub fn as_source(&mut self) -> &mut dyn Source {
         match self {
             Sources::Stream(input, _) => input,
-            Sources::Port(source, _) => source.as_mut(),
+            Sources::Port(source, ..) => source.as_mut(),
             Sources::Gen(source) => source,
         }
     }
@@ -143,17 +149,18 @@ impl Sources {
     pub fn tell(&self) -> bool {
         match self {
             Sources::Stream(limited, _) => tell(&limited.input),
-            Sources::Port(source, counts) => {
+            Sources::Port(source, counts, is_text) => {
                 source.remarks().iter().for_each(|remark| notice(remark));
                 if source.refused() > 0 {
                     notice(&format!("{} frames left out: they have fewer than 14 bytes", source.refused()));
                 }
-                // A port of text has said which lines they were.
-                let malformed = if source.remarks().is_empty() { counts.rx.malformed.get() } else { 0 };
-                if malformed > 0 {
+                let malformed = counts.rx.malformed.get();
+                if malformed > 0 && source.remarks().is_empty() {
                     notice(&format!("{malformed} frames left out: longer than the port's buffers, or malformed"));
                 }
-                source.refused() + malformed > 0
+                // Lines that are no frames are comments, unless no line is one.
+                let is_missing = malformed > 0 && !(*is_text && counts.rx.frames.get() > 0);
+                source.refused() > 0 || is_missing
             }
             Sources::Gen(source) => {
                 notice(&format!("{} frames, made one by one", source.made()));

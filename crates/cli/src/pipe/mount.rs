@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::{Args, ValueHint};
 use pipe::mount::{self, MountError, Options, Report};
 use std::path::PathBuf;
+use wire::text::{MAX_FRAME, MIN_FRAME};
 
 /// `mount`.
 #[derive(Args, Debug, Clone)]
@@ -21,7 +22,7 @@ bad lines are counted. The files cannot seek: 'cat DIR/tap0 | head', since head 
 too much.
 
 Ends with Ctrl-C, with 'fusermount3 -u DIR', or when all ports are over and what they gave is read: exit code 0; 1 if \
-a port was lost or DIR cannot be mounted; 2 for wrong usage. Only this user can open the files. As root it needs \
+a port was lost, a frame was too long or too short, or DIR cannot be mounted; 2 for wrong usage. Only this user can open the files. As root it needs \
 /dev/fuse; others need fusermount3 too.
 
 Examples:
@@ -72,12 +73,13 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
         MountError::Names(why) => Fault::usage(why),
         other => other.into(),
     })?;
-    reports.iter().for_each(tell);
-    Ok(if reports.iter().any(|report| report.lost.is_some()) { Exit::Failed } else { Exit::Fine })
+    // Each of them is told.
+    let undone = reports.iter().filter(|report| tell(report)).count();
+    Ok(if undone > 0 { Exit::Failed } else { Exit::Fine })
 }
 
-/// What a port has to say at its end: only what is not as it should be.
-fn tell(report: &Report) {
+/// Reports what a port lost; returns whether the port itself went, or frames that were written or received did.
+fn tell(report: &Report) -> bool {
     let Report { port, counts, lost, remarks } = report;
     let say = |count: u64, what: &str| {
         if count > 0 {
@@ -89,9 +91,12 @@ fn tell(report: &Report) {
         notice(&format!("{port}: the port is gone: {why}"));
     }
     say(counts.overflow, "frames gone before a slow reader asked for them");
-    say(counts.refused, "frames left out: no line holds fewer than 14 or more than 16383 bytes");
+    let refused = format!("frames left out: no line holds fewer than {MIN_FRAME} or more than {MAX_FRAME} bytes");
+    say(counts.refused, &refused);
     say(counts.too_long, "frames not sent: longer than the port takes");
-    say(counts.accepted.saturating_sub(counts.sent + counts.too_long), "frames not sent: stopped before their time");
+    let early = counts.accepted.saturating_sub(counts.sent + counts.too_long);
+    say(early, "frames not sent: stopped before their time");
     let first = counts.first_bad.as_ref().map_or(String::new(), |why| format!("; the first: {why}"));
     say(counts.bad_lines, &format!("lines written that are no frames{first}"));
+    lost.is_some() || counts.refused + counts.too_long > 0
 }

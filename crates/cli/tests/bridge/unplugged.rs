@@ -113,8 +113,8 @@ fn all_devices_deleted() {
         lan.ping_all(2);
         lan.hosts.iter().for_each(|host| _ = host.ok("ip link del eth0"));
         let (code, out, err) = lan.bridge.wait();
-        assert_eq!(code, Some(0), "{out}{err}");
-        assert!(out.contains("\"holds\":true"), "{out}");
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(out.contains("\"holds\":true") && err.contains("tap:p1: "), "{out}{err}");
     });
 }
 

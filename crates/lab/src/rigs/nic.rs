@@ -342,10 +342,10 @@ impl NicRig {
         for card in &mut self.leaves {
             while let Some(frame) = card.wire.take(self.now) {
                 self.back += 1;
-                if let Err(frame) = burst.push(frame) {
+                if burst.room() == 0 {
                     burst.clear();
-                    drop(burst.push(frame)); // there is room now
                 }
+                burst.put(frame, || {}); // there is room
             }
             burst.clear();
         }

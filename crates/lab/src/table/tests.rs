@@ -78,3 +78,11 @@ fn small_numbers_have_a_range_and_no_interval() {
     let shown = |n| interval("1.0".into(), "2.0".into(), n);
     assert_eq!([1, 2, 5, 6].map(shown), ["", "1.0..2.0", "1.0..2.0", "[1.0, 2.0]"]);
 }
+
+/// A format's own width ends at 65,535.
+#[test]
+fn cells_may_be_of_any_width() {
+    let long = "x".repeat(70_000);
+    let text = aligned(&[vec![long.clone(), "1".into()], vec!["y".into(), long.clone()]], &[Align::Left, Align::Right]);
+    assert!(text.lines().all(|line| line.len() == 140_002), "{}", text.len());
+}

@@ -356,6 +356,14 @@ impl Lane {
         }
     }
 
+    /// Why a port of this lane gives or sends nothing any more, if there is more to say than that it came to its end.
+    pub fn why_lost(&self, number: PortNo) -> Option<String> {
+        match self.ports.places.get(usize::from(number)) {
+            Some(Place::Own(own)) => own.rx.why_gone().or_else(|| own.tx.why_gone()),
+            _ => None,
+        }
+    }
+
     /// Returns whether a port of this lane has ended and can send no more frames.
     pub fn is_gone(&self, number: PortNo) -> bool {
         matches!(self.ports.places.get(usize::from(number)), Some(Place::Own(own)) if own.tx.is_gone())

@@ -147,7 +147,8 @@ fn words_configure_and_show_it() {
     assert!(lan.say("show polling").unwrap().starts_with("loop 0: clock, polls p0 p1 p2\n"));
     assert_eq!(lan.json("audit")["holds"], true);
     assert!(lan.say("sysctl -a").unwrap().contains("net.link.ether.bdg_fw_avg: "));
-    assert!(lan.say("help").unwrap().contains("if_bridge"));
+    let help = lan.say("help").unwrap();
+    assert!(help.contains("if_bridge") && help.lines().all(|line| line.chars().count() <= 80), "{help}");
 }
 
 #[test]

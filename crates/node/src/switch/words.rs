@@ -21,7 +21,7 @@ use buf::PoolConfig;
 use port::Spec;
 use serde_json::Value;
 
-pub use show::{remarks, report};
+pub use show::{lost, remarks, report};
 
 /// The programs: name, grammar, sentence. `help` prints them.
 const PROGRAMS: &[(&str, &str, &str)] = &[

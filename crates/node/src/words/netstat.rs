@@ -8,7 +8,7 @@ use super::sockets::{self, Netid, SockState, Socket};
 use super::{Ctl, WordError, ip, iproute, isr, route, show};
 use lock::Locks;
 use serde_json::{Map, Value, json};
-use stats::{DropReason, Entry};
+use stats::{DropReason, End, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -87,12 +87,16 @@ fn grouped(entries: &[Entry], all: bool) -> String {
         }
     }
     for entry in entries.iter().filter(|entry| !said.contains(entry.name.as_str())) {
-        let dropped = DropReason::ALL.iter().any(|why| why.name() == entry.name);
+        let end = DropReason::ALL.iter().find(|why| why.name() == entry.name).map(|why| why.end());
         let mut sentence = in_a_row(entry.sentence);
-        if entry.value == 1 && !dropped {
+        if entry.value == 1 && end.is_none() {
             sentence = sentences::about_one(&sentence);
         }
-        let line = if dropped { format!("dropped: {sentence}") } else { sentence };
+        let line = match end {
+            None => sentence,
+            Some(End::Lost) => format!("dropped: {sentence}"),
+            Some(End::Consumed) => format!("used: {sentence}"),
+        };
         *groups.entry(paragraph(&entry.name)).or_default() += &format!("\t{} {line}\n", entry.value);
     }
     groups.iter().map(|(module, lines)| format!("{module}:\n{lines}")).collect()
@@ -199,4 +203,18 @@ fn ifaces<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         out
     };
     ctl.listing(row_json, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What served its purpose is not called a loss.
+    #[test]
+    fn frames_that_were_used_are_not_dropped() {
+        let entry = |why: DropReason| Entry { name: why.name().to_string(), sentence: why.sentence(), value: 2 };
+        let text = grouped(&[DropReason::ArpConsumed, DropReason::FragOverlap].map(entry), false);
+        assert!(text.contains("\t2 used: ") && text.contains("\t2 dropped: "), "{text}");
+        assert_eq!(text.matches("dropped: ").count(), 1, "{text}");
+    }
 }

@@ -29,7 +29,10 @@ struct Asked {
     json: bool,
 }
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, WordError> {
+    // A filter is often quoted as one word: ss 'sport = :7'.
+    let parts: Vec<&str> = words.rest().iter().flat_map(|word| word.split_whitespace()).collect();
+    let mut words = Words::new(&parts);
     let mut asked = Asked { json: ctl.json, ..Asked::default() };
     while let Some(word) = words.peek().filter(|word| word.starts_with('-')) {
         words.take();

@@ -213,7 +213,8 @@ fn every_listing_is_json_when_asked_and_the_audit_is_exact() {
     let audit = b.json("audit");
     assert_eq!((&audit["imbalance"], &audit["in"], &audit["out"]), (&0.into(), &1.into(), &1.into())); // the announcement
     assert!(b.ok("netstat -s").contains("\t1 gratuitous announcement sent"));
-    assert!(b.ok("help").contains("sysctl"));
+    let help = b.ok("help");
+    assert!(help.contains("sysctl") && help.lines().all(|line| line.chars().count() <= 80), "{help}");
 }
 
 #[test]
@@ -387,6 +388,16 @@ fn ss_filters_by_state_and_ends() {
     assert_eq!(sorted("ss -a src 1.0.0.0/8"), [7, 80]);
     assert_eq!(sorted("ss -a src 1.0.0.1:80 and sport :80"), [80]);
     assert_eq!(sorted("ss -a src :7"), [7, 7]);
+    let quoted = run(&b.0, &b.1, &["ss", "-a", "sport = :80"], true).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&quoted).unwrap()[0]["local_port"], 80);
+    let asks = calls.stream_socket().unwrap();
+    calls.set_option(asks, socket::Opt::NonBlocking(true)).unwrap();
+    let _ = calls.connect(asks, std::net::SocketAddr::from(([1, 0, 0, 1], 80)));
+    (0..4).for_each(|_| _ = b.0.step());
+    assert_eq!(ports("ss dst 1.0.0.1:80").len(), 1);
+    assert_eq!(sorted("ss state established src 1.0.0.1:80"), [80]);
+    calls.close(asks).unwrap();
+    (0..4).for_each(|_| _ = b.0.step());
     for line in ["ss state established", "ss exclude all", "ss -a dst 9.9.9.9", "ss state connected"] {
         assert_eq!(ports(line), Vec::<u64>::new(), "{line}");
     }

@@ -1,6 +1,7 @@
 //! The port: a file replayed as what is received, and what is sent written to another.
 
 use super::{Direction, Fault, Format, LINKTYPE_ETHERNET, PcapError, Reader, Record, Stamps, Writer};
+use crate::long::Buffers;
 use crate::null::Nothing;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf, offload, os};
 use buf::{Burst, Frame, Pool};
@@ -153,8 +154,11 @@ struct Replay {
     name: String,
     reader: Reader<Input>,
     stdin: Option<File>,
-    pool: Pool,
+    buffers: Buffers,
     counts: Arc<PortCounts>,
+    /// Records that are no frames of an Ethernet, and the first of them.
+    left_out: u64,
+    first_left_out: String,
     pace: bool,
     /// Passes still to come after this one; `None`: no end.
     passes: Option<u64>,
@@ -187,8 +191,10 @@ impl Replay {
             name: file.to_string(),
             reader,
             stdin,
-            pool: pool.clone(),
+            buffers: Buffers::new(pool),
             counts: counts.clone(),
+            left_out: 0,
+            first_left_out: String::new(),
             pace: config.pace,
             passes: config.loops.checked_sub(1),
             fruitful: false,
@@ -208,10 +214,11 @@ impl Replay {
         if self.gone {
             return None;
         }
-        let Some(mut frame) = self.pool.get() else {
+        let mut buffer = self.buffers.get();
+        if buffer.is_none() {
             self.counts.rx.no_buffer.bump();
             return None;
-        };
+        }
         loop {
             let record = match self.reader.read() {
                 Ok(Some(record)) => record,
@@ -228,14 +235,27 @@ impl Replay {
                     return None;
                 }
             };
-            let good = record.linktype == LINKTYPE_ETHERNET && !record.data.is_empty();
-            if !good || frame.extend(record.data).is_none() {
-                self.counts.rx.malformed.bump();
+            let (ts_ns, linktype, len) = (record.ts_ns, record.linktype, record.data.len());
+            let is_frame = linktype == LINKTYPE_ETHERNET && len > 0;
+            let Some(filled) = is_frame.then(|| self.buffers.fill(&mut buffer, record.data)).flatten() else {
+                self.leave_out(linktype, len);
                 continue;
-            }
-            let ts_ns = record.ts_ns;
+            };
             self.fruitful = true;
-            return Some((frame, self.due(ts_ns, now)));
+            return Some((filled, self.due(ts_ns, now)));
+        }
+    }
+
+    #[cold]
+    fn leave_out(&mut self, linktype: u16, len: usize) {
+        self.counts.rx.malformed.bump();
+        self.left_out += 1;
+        if self.left_out == 1 {
+            self.first_left_out = match linktype {
+                LINKTYPE_ETHERNET if len == 0 => "it is empty".to_string(),
+                LINKTYPE_ETHERNET => format!("no memory for a frame of {len} bytes"),
+                other => format!("its link type is {other}, not Ethernet ({LINKTYPE_ETHERNET})"),
+            };
         }
     }
 
@@ -306,6 +326,11 @@ impl RxHalf for Replay {
 
     fn why_gone(&self) -> Option<String> {
         self.why.clone()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let left_out = || format!("{} records are no frames; the first: {}", self.left_out, self.first_left_out);
+        (self.left_out > 0).then(left_out).into_iter().collect()
     }
 
     fn held(&self) -> usize {

@@ -1,6 +1,7 @@
 //! The receiving half: whole lines of a file, a FIFO or standard input become frames, as they come.
 
 use super::{Line, Lines};
+use crate::long::Buffers;
 use crate::{PortCounts, RxHalf, os};
 use buf::{Burst, Pool};
 use clock::Instant;
@@ -28,7 +29,7 @@ pub(super) struct TextRx {
     from: File,
     kind: Kind,
     strict: bool,
-    pool: Pool,
+    buffers: Buffers,
     counts: Arc<PortCounts>,
     lines: Lines,
     /// Did anything ever come?
@@ -57,7 +58,7 @@ impl TextRx {
             from,
             kind,
             strict,
-            pool: pool.clone(),
+            buffers: Buffers::new(pool),
             counts: counts.clone(),
             lines: Lines::new(),
             began: false,
@@ -120,17 +121,18 @@ impl RxHalf for TextRx {
         while frames < most && self.why.is_none() {
             match self.lines.next() {
                 Some(Line::Frame) => {
-                    let Some(mut frame) = self.pool.get() else {
+                    let mut buffer = self.buffers.get();
+                    if buffer.is_none() {
                         self.counts.rx.no_buffer.bump();
                         self.lines.once_more();
                         break;
-                    };
-                    if frame.extend(self.lines.frame()).is_none() {
-                        let (need, have) = (self.lines.frame().len(), frame.tailroom());
-                        self.lines.refuse(&format!("a frame of {need} bytes: the pool's buffers have {have}"));
+                    }
+                    let Some(frame) = self.buffers.fill(&mut buffer, self.lines.frame()) else {
+                        let need = self.lines.frame().len();
+                        self.lines.refuse(&format!("no memory for a frame of {need} bytes"));
                         self.bad();
                         continue;
-                    }
+                    };
                     frames += 1;
                     bytes += frame.len() as u64;
                     // `most` was limited to the room.

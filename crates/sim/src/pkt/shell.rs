@@ -83,7 +83,8 @@ fn one(words: &[String], knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Res
             if depth >= DEPTH_MAX {
                 return Err(format!("{command}: scripts that call scripts"));
             }
-            let text = std::fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+            let text =
+                port::os::read_text(&path, super::SCRIPT_MAX).map_err(|why| format!("{}: {why}", path.display()))?;
             run(&text, knobs, path.parent(), depth + 1)
         }
         _ => Err(format!("'{}' is not run here: knobs can be set, as by sysctl", words.join(" "))),

@@ -2,8 +2,8 @@
 
 use crate::{Proto, ip4, ip6};
 
-/// IPv6 extension headers that are passed over (as many as are taken from anybody).
-const CHAIN_MAX: usize = ip6::MAX_EXTENSIONS;
+/// IPv6 extension headers that are passed over: more than a host takes ([`ip6::MAX_EXTENSIONS`]), for captures have any.
+const CHAIN_MAX: usize = 64;
 
 /// The upper layer of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,9 +41,20 @@ pub(crate) fn upper6(packet: &[u8]) -> Option<Upper> {
     Some(if is_extension(proto) { behind(packet, upper) } else { upper })
 }
 
+/// The extension headers of IANA's registry (RFC 7045), but ESP, behind which nothing can be read.
 #[inline]
 fn is_extension(proto: u8) -> bool {
-    matches!(Proto(proto), Proto::HOP_BY_HOP | Proto::ROUTING | Proto::FRAGMENT | Proto::DEST_OPTIONS | Proto::AUTH)
+    matches!(
+        Proto(proto),
+        Proto::HOP_BY_HOP
+            | Proto::ROUTING
+            | Proto::FRAGMENT
+            | Proto::DEST_OPTIONS
+            | Proto::AUTH
+            | Proto::MOBILITY
+            | Proto::HIP
+            | Proto::SHIM6
+    )
 }
 
 #[cold]

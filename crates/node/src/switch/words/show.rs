@@ -370,12 +370,24 @@ pub fn report(switch: &Switch) -> String {
     out
 }
 
-/// Why a port gives nothing more, and what was wrong with what it gave.
+/// What was wrong with what ports gave, a sentence each.
 pub fn remarks(switch: &Switch) -> Vec<String> {
+    of_queues(switch, |lane, number| lane.remarks(number).0)
+}
+
+/// Ports that were lost and did not come to their end: devices that went away, files that are cut short or cannot be written.
+pub fn lost(switch: &Switch) -> Vec<String> {
+    of_queues(switch, |lane, number| lane.why_lost(number).into_iter().collect())
+}
+
+/// Sentences of each queue of each port, behind its name.
+fn of_queues(switch: &Switch, say: impl Fn(&Lane, PortNo) -> Vec<String>) -> Vec<String> {
     let of = |number: PortNo, queue: Queue| {
-        let (remarks, _) = switch.lane(queue.lane).map(|lane| lane.remarks(number)).unwrap_or_default();
-        remarks.into_iter().map(move |remark| format!("{}: {remark}", queue.spec))
+        let said = switch.lane(queue.lane).map(|lane| say(&lane, number)).unwrap_or_default();
+        said.into_iter().map(move |what| port::said_of(&queue.spec, &what)).collect::<Vec<_>>()
     };
     let members = switch.members().into_iter();
-    members.flat_map(|(number, info)| info.queues.into_iter().flat_map(move |queue| of(number, queue))).collect()
+    members
+        .flat_map(|(number, info)| info.queues.into_iter().flat_map(|queue| of(number, queue)).collect::<Vec<_>>())
+        .collect()
 }

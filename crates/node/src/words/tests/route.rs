@@ -64,6 +64,10 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
     ] {
         assert!(text.contains(part), "{part:?} not in {text}");
     }
+    let calls = b.0.calls();
+    let fd = calls.socket().unwrap();
+    calls.send_to(fd, b"x", &std::net::SocketAddr::from(([10, 0, 0, 9], 7))).unwrap();
+    assert!(b.ok("ip route get 10.0.0.9 --why").contains("10.0.0.9 on pg0 is being asked for, 1 packets wait\n"));
     let text = b.ok("ip route get 20.1.2.3 from 127.0.0.1 iif pg0 --why");
     assert!(text.contains("the packet ends here") && text.contains("inet.ip4.in.martian_source"), "{text}");
     let json = b.json("route get --why 20.1.2.3");
