@@ -434,3 +434,22 @@ fn changes_are_monitored() {
     let bad = run(&mut linerate(&["ip", "monitor", "adress", "--url", "/nonexistent"]));
     assert!(matches!(bad.status.code(), Some(2 | 3)));
 }
+
+/// A socket of another user is not spoken to, though the file could be opened; root speaks to all.
+#[test]
+fn a_host_of_another_user_is_not_trusted() {
+    let output = Command::new("id").arg("-u").output().unwrap();
+    if output.stdout != b"0\n" || !common::has("setpriv") {
+        return println!("skipped: a second user takes root and setpriv");
+    }
+    let dir = common::Dir::new("ctl-foreign");
+    std::fs::set_permissions(&dir.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let line = "setpriv --reuid 65534 --clear-groups linerate host --port null:n0 --control ./s.sock & sleep 0.05; \
+                for i in $(seq 100); do [ -S s.sock ] && break; sleep 0.05; done; chmod 777 s.sock; \
+                linerate ctl --url ./s.sock ip -br link > by_root; \
+                setpriv --reuid 65533 --clear-groups linerate ctl --url ./s.sock ip -br link; \
+                code=$?; kill -INT %1; wait; exit $code";
+    let (code, out, err) = common::said(&run(&mut dir.bash(line)));
+    assert!(code == Some(3) && err.contains("65534") && !out.contains("n0 "), "{code:?} {out} {err}");
+    assert!(dir.read("by_root").contains("n0 "));
+}

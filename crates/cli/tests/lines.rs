@@ -291,3 +291,21 @@ fn a_file_on_tmpfs_may_be_cut_short_while_grep_reads_it() {
         assert_eq!(part, &line[..line.len() - 100], "-j {jobs}");
     }
 }
+
+/// A caret stands below any column; a format's own width ends at 65,535.
+#[test]
+fn an_error_far_to_the_right_is_shown() {
+    let blanks = " ".repeat(66_000);
+    for words in [
+        vec!["grep", "-f", &format!("{blanks}prot 9")],
+        vec!["grep", &format!("dst=00:11:22:33:44:55{blanks}src=00:zz")],
+        vec!["grep", "-E", &format!("{}(", "x|".repeat(33_000))],
+    ] {
+        let output = run(&mut linerate(&words));
+        let said = String::from_utf8_lossy(&output.stderr);
+        let caret = said.lines().find(|line| line.trim() == "^").map(str::len);
+        assert!(output.status.code() == Some(2) && caret > Some(65_535), "{} {caret:?}", words[1]);
+    }
+    let output = run(&mut linerate(&["rewrite", &format!("dst=02:00:00:00:00:01{blanks}ip.tt=1")]));
+    assert_eq!(output.status.code(), Some(2));
+}
