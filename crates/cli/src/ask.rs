@@ -159,7 +159,7 @@ pub fn http(args: &HttpArgs) -> anyhow::Result<Exit> {
     get(&Running::of(args.url.as_deref())?, args)
 }
 
-/// [`http`] from `host`.
+/// [`http()`] from `host`.
 pub fn get(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
     http::run(host, args)
 }
