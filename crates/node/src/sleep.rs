@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 /// Interval of polls of a port without a descriptor, while frames come.
 const POLLED: Duration = Duration::from_micros(50);
 /// The longest such interval, of a port that gives nothing: a small part of a processor is spent on it.
-const POLLED_IDLE: Duration = Duration::from_millis(2);
+const POLLED_IDLE: Duration = Duration::from_millis(1);
 /// Longest sleep of a host.
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest sleep of a thread that nobody wakes.
@@ -142,6 +142,6 @@ mod tests {
     #[test]
     fn a_quiet_port_is_polled_less_often() {
         let of = |quiet: u64| poll_interval(Duration::from_micros(quiet)).as_micros();
-        assert_eq!([0, 800, 1_600, 16_000, 32_000, 10_000_000].map(of), [50, 50, 100, 1_000, 2_000, 2_000]);
+        assert_eq!([0, 800, 1_600, 16_000, 32_000, 10_000_000].map(of), [50, 50, 100, 1_000, 1_000, 1_000]);
     }
 }

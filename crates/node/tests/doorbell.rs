@@ -168,7 +168,7 @@ fn hosts_on_a_pair_sleep_until_a_frame_comes() {
 #[test]
 fn ports_without_a_descriptor_leave_the_processor_alone() {
     let pairs = port::Pairs::new();
-    for (near, far, most) in [("null:n0", "null:n1", 100), ("nic(wire=w):n0", "nic(wire=w):n1", 1_000)] {
+    for (near, far, most) in [("null:n0", "null:n1", 100), ("nic(wire=w):n0", "nic(wire=w):n1", 1_500)] {
         let build = |name: &str| {
             let config = HostConfig { ifaces: vec![IfaceConfig::on(name)], ..HostConfig::default() };
             node::build::<Up>(&config, &pairs, Clock::live(Strategy::default())).unwrap()

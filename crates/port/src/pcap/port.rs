@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use wire::text::MAX_FRAME;
 
 /// What is read and written, and how.
 #[derive(Clone, Debug)]
@@ -253,7 +254,8 @@ impl Replay {
         if self.left_out == 1 {
             self.first_left_out = match linktype {
                 LINKTYPE_ETHERNET if len == 0 => "it is empty".to_string(),
-                LINKTYPE_ETHERNET => format!("no memory for a frame of {len} bytes"),
+                LINKTYPE_ETHERNET if len > MAX_FRAME => format!("it has {len} bytes, and {MAX_FRAME} are the most"),
+                LINKTYPE_ETHERNET => format!("no memory for its {len} bytes"),
                 other => format!("its link type is {other}, not Ethernet ({LINKTYPE_ETHERNET})"),
             };
         }

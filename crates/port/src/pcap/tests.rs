@@ -491,7 +491,7 @@ fn a_file_that_breaks_off_ends_the_port_and_says_why() {
 }
 
 #[test]
-fn a_frame_that_fits_no_buffer_is_counted_and_the_rest_is_given() {
+fn a_long_frame_has_its_own_buffer_and_an_empty_record_is_told() {
     let (pool, path) = (pool(), temp("large.pcap"));
     let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), Format::Pcap, 262_144).unwrap();
     for len in [60usize, 5000, 0, 61] {
@@ -504,8 +504,10 @@ fn a_frame_that_fits_no_buffer_is_counted_and_the_rest_is_given() {
     let mut burst = Burst::new();
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::ZERO), 0);
     assert!(!port.rx.is_gone(), "held");
-    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(1)), 2);
-    assert_eq!((port.counts.rx.malformed.get(), port.rx.is_gone()), (2, true));
+    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(1)), 3);
+    let lens: Vec<usize> = burst.as_slice().iter().map(buf::Frame::len).collect();
+    assert_eq!((lens, port.counts.rx.malformed.get(), port.rx.is_gone()), (vec![60, 5000, 61], 1, true));
+    assert_eq!(port.rx.remarks(), ["1 records are no frames; the first: it is empty"]);
     drop((port, burst));
     assert_eq!(pool.stats().live(), 0);
 }
