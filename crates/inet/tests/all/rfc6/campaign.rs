@@ -186,8 +186,8 @@ fn every_byte_of_every_kind_set_to_every_value_breaks_nothing<L: Locks>() {
                 repair(&mut frame);
                 h.inject(EM0, &frame);
             }
-            look(&h);
         }
+        look(&h);
         h.advance(Duration::from_millis(100));
     }
     after(&h);
