@@ -172,6 +172,14 @@ impl<'a> Tape<'a> {
         }
     }
 
+    /// A default route's, or one that has 4,096 places in the table at most: more take milliseconds and show nothing else.
+    fn prefix_len(&mut self) -> u8 {
+        match self.byte() % 33 {
+            1..=11 => 12,
+            len => len,
+        }
+    }
+
     fn station(&mut self) -> Mac {
         match self.byte() % 8 {
             0..=2 => mac(1),
@@ -456,7 +464,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
             }
         }
         2 => stack.set_up(cx, EM0, what & 0x80 != 0),
-        3 => drop(stack.add_addr(cx, EM0, IfaceAddr { addr, len: tape.byte() % 33 })),
+        3 => drop(stack.add_addr(cx, EM0, IfaceAddr { addr, len: tape.prefix_len() })),
         4 => drop(stack.remove_addr(cx, EM0, addr)),
         5 => {
             let kind = tape.byte() % 8;
@@ -469,7 +477,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
                 6 => Via::Prohibit,
                 _ => Via::Gateway(EM0, tape.addr()),
             };
-            if let Ok(prefix) = Prefix::new(addr, tape.byte() % 33) {
+            if let Ok(prefix) = Prefix::new(addr, tape.prefix_len()) {
                 let _ = match paths.as_slice() {
                     [] => stack.add_route(cx, prefix, via),
                     paths => stack.add_paths(cx, prefix, paths),
