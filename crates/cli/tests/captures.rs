@@ -176,12 +176,12 @@ fn large_packets_pass_everywhere() {
 #[test]
 fn long_frames_pass_bridges_and_reach_hosts() {
     let dir = Dir::new("captures-long");
-    for len in [2_049, 9_014, 65_549, 262_144] {
+    for len in [2_049, 65_549, 262_144] {
         let mut frame = udp(60);
         frame.resize(len, 0xab);
         // More than there are long buffers, and short ones between.
         let mut capture = Capture::pcap(1);
-        for _ in 0..100 {
+        for _ in 0..70 {
             capture = capture.packet(&frame, len).packet(&udp(60), 102);
         }
         dir.file("long.pcap", capture.0);
@@ -195,10 +195,10 @@ fn long_frames_pass_bridges_and_reach_hosts() {
                 assert_eq!(record.data.len(), if seen % 2 == 0 { len } else { udp(60).len() });
                 seen += 1;
             }
-            assert_eq!(seen, 200, "{from} {len}");
+            assert_eq!(seen, 140, "{from} {len}");
             let (code, out, err) = said(&of(&dir, &format!("host --port {from} --addr 10.0.0.2/24")));
             assert_eq!(code, Some(0), "{from} {len}: {err}");
-            assert!(out.contains(" received 200,") && out.contains("imbalance           0\n"), "{from} {len}: {out}");
+            assert!(out.contains(" received 140,") && out.contains("imbalance           0\n"), "{from} {len}: {out}");
         }
     }
 }
