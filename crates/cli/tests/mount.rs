@@ -349,3 +349,24 @@ fn a_mount_left_behind_is_told_from_one_that_lives() {
     let twice = run(&mut linerate(&["mount", &dir, "null:n1", "null:n1"]));
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
 }
+
+/// A frame that the port cannot send is told, and is exit code 1.
+#[test]
+fn frames_that_are_too_long_are_a_failure() {
+    for (bytes, code) in [(60, 0), (70_000, 1)] {
+        let Some(mount) = mount("too-long", &["--at-once", "null:n0"]) else { return };
+        let line = format!("FFFFFFFFFFFF 0022CF63967B 8899{}\n", " 1E".repeat(bytes));
+        std::fs::write(mount.file("n0"), line).unwrap();
+        let began = Instant::now();
+        while mount.stats("n0")["sent"].as_u64() == Some(0) && mount.stats("n0")["too_long"].as_u64() == Some(0) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{}", mount.stats("n0"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (ended, said) = mount.end("-INT");
+        assert_eq!(
+            (ended, said.contains("1 frames not sent: longer than the port takes")),
+            (Some(code), code == 1),
+            "{said}"
+        );
+    }
+}
