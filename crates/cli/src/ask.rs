@@ -75,7 +75,7 @@ pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
     connect(&Running::of(args.url.as_deref())?, args)
 }
 
-/// [`nc`] from `host`. On virtual time the input is waited for while that time stands still.
+/// [`nc`] from `host`. On virtual time the clock stands still while input is awaited.
 pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let port = args.port.to_string();

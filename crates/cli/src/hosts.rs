@@ -72,7 +72,7 @@ fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> a
     report(&world.end(), Audits::Stdout)
 }
 
-/// A host of a simulated world, whose time passes while this program waits for it, until an end.
+/// A host of a simulated world. Virtual time passes in [`Works::pause`] alone, up to `end`.
 struct Simulated<'a> {
     world: RefCell<&'a mut sim::World>,
     at: sim::HostId,
@@ -102,7 +102,7 @@ impl Works for Simulated<'_> {
     }
 }
 
-/// Words of a client's command line, its name apart.
+/// Arguments of a client, without the client's name.
 #[derive(clap::Parser, Debug)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Line<A: clap::Args> {
@@ -110,7 +110,7 @@ struct Line<A: clap::Args> {
     args: A,
 }
 
-/// Runs a client in the world with what clap makes of its words; its output goes to standard output.
+/// Parses a client's words and runs it in the world; its output goes to standard output.
 fn client<A: clap::Args>(
     words: &[&str],
     host: &Simulated<'_>,

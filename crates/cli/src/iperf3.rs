@@ -90,7 +90,7 @@ impl Iperf3Args {
     }
 }
 
-/// Flags of stock iperf3 that change nothing here, and the one that cannot be obeyed.
+/// Flags of stock iperf3 that have little or no effect here; -6 is refused.
 #[derive(Args, Debug)]
 pub struct StockArgs {
     #[arg(short = '6', long, hide = true)]
@@ -315,10 +315,10 @@ pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     }
 }
 
-/// Set for the process that -D leaves in the background.
+/// Environment variable of the process that -D leaves in the background.
 const IN_BACKGROUND: &str = "LINERATE_IN_BACKGROUND";
 
-/// Runs this command line once more, in a process group of its own; returns when that serves, or its exit code if it does not.
+/// Runs this command line again in a process group of its own. Returns once the new process serves, or with its exit code.
 fn in_background() -> anyhow::Result<Exit> {
     let mut command = Command::new(std::env::current_exe().context("this program")?);
     command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1").process_group(0);

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Moves '--url URL' and '-j' from before the command, where iproute2 has its options, to behind it: they may stand anywhere.
+/// Moves '--url URL' and '-j' from before the command, where iproute2 has its options, to behind it.
 fn put_flags_behind_command(words: &mut [OsString]) {
     let mut flags = 0;
     while let Some(word) = words.get(flags).and_then(|word| word.to_str()) {

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two readings of a quiet capture.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A host that does jobs for this program: one behind a control socket, or one on virtual time.
+/// A host that runs jobs for this program: behind a control socket, or on virtual time.
 pub trait Works {
     /// Sends one command; returns its output.
     ///
@@ -22,7 +22,7 @@ pub trait Works {
     fn now(&self) -> Duration;
     /// Lets that much of its time pass.
     fn pause(&self, time: Duration);
-    /// Its time passes in [`Works::pause`] alone.
+    /// Returns whether time passes in [`Works::pause`] alone.
     fn is_virtual(&self) -> bool {
         false
     }

@@ -267,7 +267,7 @@ fn route_words<'a>(ends: &'a Ends, came: Option<&'a str>) -> Vec<&'a str> {
     words
 }
 
-/// Returns what the host knows of the next hop of an IPv6 route, `ADDRESS [via ADDRESS] dev IFACE ...`; of IPv4 `--why` tells it.
+/// Returns the neighbor entry of the next hop of an IPv6 route, `ADDRESS [via ADDRESS] dev IFACE ...`; for IPv4 `--why` includes it.
 fn neighbor6(host: &Running, route: &[String]) -> Vec<String> {
     let words: Vec<&str> = route.first().map(|line| line.split(' ').collect()).unwrap_or_default();
     let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));

@@ -203,7 +203,7 @@ fn long_frames_pass_bridges_and_reach_hosts() {
     }
 }
 
-/// A bridge that ends since its ports are over has exit code 1 if one of them was cut short.
+/// A bridge whose ports have all ended has exit code 1 if a file was cut short or could not be written.
 #[test]
 fn a_bridge_says_which_file_was_cut_short() {
     let dir = Dir::new("captures-bridge");

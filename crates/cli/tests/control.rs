@@ -435,7 +435,7 @@ fn changes_are_monitored() {
     assert!(matches!(bad.status.code(), Some(2 | 3)));
 }
 
-/// A socket of another user is not spoken to, though the file could be opened; root speaks to all.
+/// A client refuses the control socket of another user, though the file can be opened; root accepts all.
 #[test]
 fn a_host_of_another_user_is_not_trusted() {
     let output = Command::new("id").arg("-u").output().unwrap();

@@ -15,12 +15,12 @@ use std::time::Duration;
 const PATIENCE: &str = "1.5";
 /// Seconds within which every other example ends.
 const END: &str = "60";
-/// Longest run of one example with what belongs to it.
+/// Longest run of one example, with the commands before it.
 const LONGEST: Duration = Duration::from_secs(240);
 /// Sets up the kernel's side of tap0, once a program has made it.
 const TAP_UP: &str = "ip addr add 10.0.0.1/24 dev tap0; ip link set tap0 up;";
 
-/// Examples that are not run: a part of each, and the reason.
+/// Examples that are not run: a part of the line, and the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     ("| ssh there", "needs a second machine"),
     ("| wireshark", "needs a display"),
@@ -67,7 +67,7 @@ const BEFORE: &[(&str, &str)] = &[
     ("linerate mount", "mkdir -p /tmp/net;"),
 ];
 
-/// Commands of which an example serves or copies until it is interrupted, or measures for longer than a test waits.
+/// Commands with an example that runs until it is interrupted, or for longer than the test waits.
 const RUNNING_ON: &[&str] = &[
     "ab",
     "bridge",

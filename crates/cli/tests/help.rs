@@ -5,7 +5,7 @@ fn commands_print_what_the_examples_say() {
     trycmd::TestCases::new().case("tests/cmd/*.trycmd").case("tests/cmd/*.toml");
 }
 
-/// docs/keys.md is what 'linerate keys' prints; UPDATE=1 writes it.
+/// docs/keys.md equals the output of 'linerate keys'; UPDATE=1 writes it.
 #[test]
 fn the_page_of_keys_is_current() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/keys.md");

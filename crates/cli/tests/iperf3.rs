@@ -414,7 +414,7 @@ fn flags_do_what_stock_s_do() {
     });
 }
 
-/// -D: the command ends when the server serves, which then runs on; one that cannot serve says why.
+/// With -D the command ends once the server runs in the background, or reports why it cannot.
 #[test]
 fn a_server_goes_on_in_the_background() {
     isolated("a_server_goes_on_in_the_background", || {

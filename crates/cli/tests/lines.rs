@@ -292,7 +292,7 @@ fn a_file_on_tmpfs_may_be_cut_short_while_grep_reads_it() {
     }
 }
 
-/// A caret stands below any column; a format's own width ends at 65,535.
+/// Carets are placed correctly beyond column 65,535, the largest width of a format string.
 #[test]
 fn an_error_far_to_the_right_is_shown() {
     let blanks = " ".repeat(66_000);

@@ -350,7 +350,7 @@ fn a_mount_left_behind_is_told_from_one_that_lives() {
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
 }
 
-/// A frame that the port cannot send is told, and is exit code 1.
+/// A mount reports a frame too long for its port and ends with exit code 1.
 #[test]
 fn frames_that_are_too_long_are_a_failure() {
     for (bytes, code) in [(60, 0), (70_000, 1)] {

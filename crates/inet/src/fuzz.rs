@@ -172,7 +172,8 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// A default route's, or one that has 4,096 places in the table at most: more take milliseconds and show nothing else.
+    /// A prefix length of 0, or of 12 to 32: shorter prefixes fill more than 4,096 entries of the table, which takes
+    /// milliseconds and tests nothing else.
     fn prefix_len(&mut self) -> u8 {
         match self.byte() % 33 {
             1..=11 => 12,

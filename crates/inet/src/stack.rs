@@ -39,8 +39,8 @@ use std::sync::{Mutex, OnceLock};
 use wire::hash::Key;
 use wire::{L4Port, Mac, Proto};
 
-/// Prefix length of lo0's address (RFC 1122 3.2.1.3). Its 65,536 places in the table are most of what a stack costs a fuzz
-/// target, each with a comparison that libFuzzer looks at.
+/// Prefix length of lo0's address (RFC 1122 3.2.1.3). A fuzz target has a longer one: filling the 65,536 table entries of a /8
+/// takes most of an input's time, since libFuzzer traces each comparison.
 const LOOPBACK_LEN: u8 = if cfg!(fuzzing) { 24 } else { 8 };
 /// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
 pub(crate) const CHUNK: usize = 32;

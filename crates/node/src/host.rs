@@ -106,7 +106,7 @@ pub(crate) struct Receiver {
     pub(crate) half: Box<dyn RxHalf>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) counts: Arc<PortCounts>,
-    /// When it last gave frames.
+    /// Time of the last burst with frames.
     pub(crate) gave: Instant,
 }
 
@@ -246,7 +246,7 @@ impl<L: Locks> Host<L> {
     /// A host with its pool and loopback, without ports: ifaces, routes, neighbors and services are for [`crate::build`].
     ///
     /// # Errors
-    /// [`NewHostError`]: those of [`Pool::new`], an unknown knob, a value outside its range, and what is for `build`.
+    /// [`NewHostError`]: those of [`Pool::new`], an unknown knob, a value outside its range, and keys that need `build`.
     pub fn new(config: &HostConfig, clock: Clock) -> Result<Host<L>, NewHostError> {
         config.check_bare().map_err(NewHostError::Config)?;
         Ok(Host::of_checked(config, clock)?)

@@ -49,7 +49,7 @@ pub enum End {
 
 /// Work that a job does in turns.
 pub(crate) trait Work<L: Locks>: Send {
-    /// Does the work that needs no waiting; appends output. Returns the end of the job, once it has ended.
+    /// Takes the steps that are due now and appends their output to `out`. Returns how the job ended; `None` while it runs.
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End>;
 
     /// Returns when it wants a turn although nothing comes in; [`Instant::NEVER`]: only then.

@@ -57,7 +57,7 @@ impl Loop {
     }
 }
 
-/// Round trips, 500 unless DOORBELL_TRIPS says otherwise: 10,000 of an optimized build on a quiet machine are measured so.
+/// Round trips: $DOORBELL_TRIPS, or 500. Measurements use 10,000, with an optimized build on a quiet machine.
 fn trips() -> u32 {
     std::env::var("DOORBELL_TRIPS").map_or(500, |trips| trips.parse().unwrap())
 }

@@ -1,5 +1,5 @@
-//! Hosts of one configuration that are told to stop: what their programs wrote last arrives, also between hosts of
-//! several stacks. One test: the stop is the process's.
+//! Delivery of text that was written just before a stop, between plain hosts and between hosts of several stacks. There is
+//! one test, because a stop request is for the whole process.
 
 use clock::Instant;
 use linerate_node as node;

@@ -1,26 +1,26 @@
-//! Buffers for what a file holds: those of a pool, and a few long ones for frames that do not fit these.
+//! Buffers of ports that read files: those of the host's pool, and a few long ones for frames that do not fit these.
 
 use buf::{Frame, Pool, PoolConfig, PoolLocks};
 
-/// Long buffers of one port. Memory is theirs once they are used.
+/// Long buffers of one port. They take memory only once they are used.
 const LONG_BUFFERS: usize = 64;
 
 /// The buffers of a port that reads frames of any length.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     usual: Pool,
-    /// Made when the first long frame comes; frames of theirs end on any thread.
+    /// Pool of long buffers, made when the first long frame comes.
     long: Option<Pool>,
     spare: Option<Frame>,
 }
 
 impl Buffers {
-    /// Of `usual`, and long ones where these are too short.
+    /// Makes buffers of `usual`; long ones are added when they are needed.
     pub(crate) fn new(usual: &Pool) -> Buffers {
         Buffers { usual: usual.clone(), long: None, spare: None }
     }
 
-    /// Returns a buffer for the next frame, if there is one for a frame of any length; otherwise the frame is to stay unread.
+    /// Returns a buffer for the next frame; `None` if a frame of some length would find none: the frame then stays unread.
     #[inline]
     pub(crate) fn get(&mut self) -> Option<Frame> {
         if let Some(long) = &self.long

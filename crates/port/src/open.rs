@@ -117,7 +117,7 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Joins a port's name and what is wrong with it. Errors of devices begin with the port's kind and name
+/// Joins a port's name and an error. Errors of devices begin with the port's kind and name
 /// already: these stand once.
 pub fn said_of(spec: &str, why: &dyn fmt::Display) -> String {
     let why = why.to_string();

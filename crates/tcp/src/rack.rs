@@ -148,7 +148,7 @@ impl Tcb {
         (min / 4 + srtt / 4 * u32::from(rack.mult - 1)).min(srtt)
     }
 
-    /// The time after which what was passed over is lost: a round trip and the reordering window.
+    /// The time after which a segment that others have overtaken counts as lost: a round trip and the reordering window.
     ///
     /// RFC 8985 takes the round trip of the latest-sent segment that was delivered, and widens the window by quarters of the least.
     /// Both may be next to nothing where segments overtake: they are those of the overtaking ones. Once D-SACKs show that this was

@@ -30,7 +30,7 @@ struct Queue {
     last: u32,
 }
 
-/// A link led to no entry, which no sequence of calls can bring about: tests fail. No frame is in hand here that could be counted.
+/// Reports a link that leads to no entry, which is a bug of the table: a debug build panics. There is no frame here to count.
 #[cold]
 fn broken() {
     debug_assert!(false, "a link of the table leads nowhere");

@@ -16,10 +16,10 @@ mod transport;
 /// More tags than this are not looked into: a frame of nothing but tags prints a short line too.
 const MAX_TAGS: usize = 4;
 
-/// Parts of a frame that its line has only if they are asked for.
+/// Optional parts of a frame's line.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Shown {
-    /// The link header (`tcpdump -e`). Without it a frame has one where nothing else can be said.
+    /// The link header (`tcpdump -e`). A frame of an unknown EtherType has one in any case.
     pub link: bool,
     /// The fields of the IP header in parentheses (`tcpdump -v`): of IPv4 the ends follow on a line of their own.
     pub verbose: bool,

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 const RECORDS: usize = 100;
 /// Connections of one input.
 const CONNS: usize = 12;
-/// Turns after a record: an end that is still busy then has data without end to send, or is wrong.
+/// Turns after a record. An end that is busy for longer sends endless data or has a fault.
 const TURNS: usize = 200;
 /// Bytes that a connection takes before they are read.
 const WINDOW: usize = 3_000;
@@ -187,7 +187,7 @@ const LIMITS: Limits = Limits::shared_by_one(4);
 /// A kind of far end, and records: what happens (low three bits) to which connection (the rest), a length, and so many bytes
 /// for what is sent.
 ///
-/// Holds: no panic; a turn that has nothing to do says so; no descriptor is closed twice; when the connections are gone and time has
+/// Holds: no panic; a turn without work returns `false`; no descriptor is closed twice; when the connections are gone and time has
 /// passed the descriptors of the far end alone are left.
 pub fn netperf(data: &[u8]) {
     let (&kind, data) = data.split_first().unwrap_or((&0, &[]));

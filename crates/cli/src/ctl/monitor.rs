@@ -22,7 +22,7 @@ struct Watched {
 
 type Object = (&'static str, &'static str);
 
-/// What is watched: the address family's option, if one was given, and the objects.
+/// A parsed `ip monitor`: the option for the address family, if one was given, and the objects to watch.
 pub(super) struct Asked {
     family: Option<&'static str>,
     objects: Vec<Object>,

@@ -78,7 +78,7 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
     Ok(if undone > 0 { Exit::Failed } else { Exit::Fine })
 }
 
-/// Reports what a port lost; returns whether the port itself went, or frames that were written or received did.
+/// Reports a port's losses. Returns whether the port was lost, or a frame was too long or too short.
 fn tell(report: &Report) -> bool {
     let Report { port, counts, lost, remarks } = report;
     let say = |count: u64, what: &str| {

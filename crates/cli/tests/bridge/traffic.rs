@@ -43,7 +43,7 @@ fn bits(told: &Value) -> f64 {
 /// TCP both ways, then some UDP.
 ///
 /// On a busy machine stock iperf3 loses a fourth of its datagrams over loopback too, and may end without a sum; then it runs once more.
-/// What the bridge itself loses is in its account.
+/// The bridge's own losses are checked by its audit at the end.
 fn streams(from: &Host, to: &Host) {
     let _server = Iperf::serve(to);
     let (there, back) = (iperf(from, to, "-t 1"), iperf(from, to, "-t 1 -R"));

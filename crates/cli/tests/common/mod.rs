@@ -159,7 +159,7 @@ pub fn run_within(command: &mut Command, patience: Duration) -> Output {
     Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
 }
 
-/// Ends what is left of a process group, which would hold the pipes open: what a test had started when it failed.
+/// Kills the rest of a process group. Processes that a failed test had started would hold the pipes open.
 fn end_group(leader: u32) {
     let kill = ["-KILL", "--", &format!("-{leader}")];
     let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();

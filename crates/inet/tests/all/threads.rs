@@ -353,7 +353,7 @@ fn ledgers_are_on_for_threads_that_come_later() {
     h.finish();
 }
 
-/// A port that takes nothing, or holds what it took until a time.
+/// A port that is full, or that holds frames back until a time.
 struct Holds(bool, Instant);
 
 impl Output for Holds {

@@ -79,7 +79,7 @@ fn small_numbers_have_a_range_and_no_interval() {
     assert_eq!([1, 2, 5, 6].map(shown), ["", "1.0..2.0", "1.0..2.0", "[1.0, 2.0]"]);
 }
 
-/// A format's own width ends at 65,535.
+/// Cells may be wider than 65,535 characters, the largest width of a format string.
 #[test]
 fn cells_may_be_of_any_width() {
     let long = "x".repeat(70_000);

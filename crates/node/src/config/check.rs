@@ -142,7 +142,7 @@ impl HostConfig {
         }
     }
 
-    /// Checks what no single key can see.
+    /// Checks keys against each other.
     ///
     /// # Errors
     /// A sentence.

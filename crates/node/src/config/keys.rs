@@ -65,7 +65,7 @@ pub struct Key<T> {
     pub unset: Unset,
     /// Its meaning, as a sentence.
     pub about: &'static str,
-    /// Takes a value, or returns what was expected.
+    /// Stores a value; the error is the expected form.
     pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Given<'a> {
         self.item.text().and_then(|text| text.parse().ok()).ok_or_else(|| self.expected())
     }
 
-    /// As [`Given::text`], where what is expected depends on the value.
+    /// As [`Given::text`], for an expected form that depends on the value.
     fn text_or<T: FromStr>(self, expected: &str) -> Result<T, String> {
         self.text().map_err(|_| format!("expected {expected}"))
     }

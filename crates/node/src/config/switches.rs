@@ -43,7 +43,7 @@ pub struct Network {
 }
 
 impl SwitchFile {
-    /// Checks what no single key can see.
+    /// Checks keys against each other.
     ///
     /// # Errors
     /// A sentence.

@@ -261,7 +261,7 @@ fn what_has_no_effect_is_an_error() {
     }
 }
 
-/// A program can write what a file cannot: it is refused where a host or an iface is made of it.
+/// Configurations that only a program can make, with values that no file can have, are refused by the constructors.
 #[test]
 fn the_library_refuses_what_a_file_cannot_say() {
     let clock = || clock::Clock::sim(&clock::SimClock::new());

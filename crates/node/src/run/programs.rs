@@ -44,7 +44,7 @@ pub trait Programs: Clone + Send + Sync {
     /// Starts the one that `words` name, for a client of the control socket.
     ///
     /// # Errors
-    /// A sentence: the reason that it cannot be had.
+    /// The reason, as a sentence.
     fn start<'h, L: Locks>(&self, _: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
         Err(format!("{} is not run here", words.first().map_or("a program", String::as_str)))
     }

@@ -536,9 +536,9 @@ fn run_with<L: Locks, P: Programs>(
     Ok(Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) })
 }
 
-/// Shuts a host down as programs do it that are told to stop: for 2 s at most, and longer than needed for itself
-/// while `is_needed`. `notice` gets a line about connections that had to be reset. A second SIGINT or SIGTERM ends the
-/// process at once.
+/// Shuts a host down within 2 s: sends what was written and waits for its acknowledgment, and goes on forwarding for
+/// other hosts while `is_needed`. `notice` gets a line about connections that had to be reset. A second SIGINT or
+/// SIGTERM ends the process at once.
 pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notice: &mut dyn FnMut(String)) {
     const PATIENCE: Duration = Duration::from_secs(2);
     let left = host.shutdown_while(PATIENCE, is_needed);

@@ -356,7 +356,7 @@ impl Lane {
         }
     }
 
-    /// Why a port of this lane gives or sends nothing any more, if there is more to say than that it came to its end.
+    /// The reason that a port of this lane failed; `None` while it works, and after a regular end.
     pub fn why_lost(&self, number: PortNo) -> Option<String> {
         match self.ports.places.get(usize::from(number)) {
             Some(Place::Own(own)) => own.rx.why_gone().or_else(|| own.tx.why_gone()),

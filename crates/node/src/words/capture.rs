@@ -20,7 +20,7 @@ pub(crate) const ABOUT: &str = "Copies of frames that pass or are dropped: what 
 pub(crate) trait Watched {
     /// Its captures.
     fn captures(&self) -> &Captures;
-    /// Returns the frames that pass what is called `name`: an iface with a port, a port of a bridge, a bridge.
+    /// Returns the frames to be captured at `name`: an iface with a port, a port of a bridge, or a bridge.
     ///
     /// # Errors
     /// No such name, or an iface without a port.

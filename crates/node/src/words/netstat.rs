@@ -209,7 +209,7 @@ fn ifaces<L: Locks>(ctl: &Ctl<'_, L>) -> String {
 mod tests {
     use super::*;
 
-    /// What served its purpose is not called a loss.
+    /// Frames that were read and used are listed as used, not as dropped.
     #[test]
     fn frames_that_were_used_are_not_dropped() {
         let entry = |why: DropReason| Entry { name: why.name().to_string(), sentence: why.sentence(), value: 2 };

@@ -99,7 +99,7 @@ fn get<T: Copy + Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Re
     if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of a block of slots: what the kernel finds in one piece without searching.
+/// Bytes of a block of slots: a size of contiguous memory that the kernel has at any time.
 const BLOCK: u32 = 64 << 10;
 
 /// Makes `option` a ring of `slots` frames of `slot` octets, and maps it; `named` and `mapped` are the steps' names.

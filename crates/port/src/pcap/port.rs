@@ -157,7 +157,7 @@ struct Replay {
     stdin: Option<File>,
     buffers: Buffers,
     counts: Arc<PortCounts>,
-    /// Records that are no frames of an Ethernet, and the first of them.
+    /// Records that were no Ethernet frames, and the reason for the first.
     left_out: u64,
     first_left_out: String,
     pace: bool,

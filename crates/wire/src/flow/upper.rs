@@ -1,8 +1,9 @@
-//! Offset of a packet's upper layer, found without checking what lies between: for hashes, not for input.
+//! Offset of a packet's upper layer, found without checks of the headers between: for hashes, fields and filters, not for a
+//! host's input.
 
 use crate::{Proto, ip4, ip6};
 
-/// IPv6 extension headers that are passed over: more than a host takes ([`ip6::MAX_EXTENSIONS`]), for captures have any.
+/// Most IPv6 extension headers that are skipped. Captures may have more than a host accepts ([`ip6::MAX_EXTENSIONS`]).
 const CHAIN_MAX: usize = 64;
 
 /// The upper layer of a packet.
@@ -41,7 +42,7 @@ pub(crate) fn upper6(packet: &[u8]) -> Option<Upper> {
     Some(if is_extension(proto) { behind(packet, upper) } else { upper })
 }
 
-/// The extension headers of IANA's registry (RFC 7045), but ESP, behind which nothing can be read.
+/// Returns whether `proto` is an IPv6 extension header of IANA's registry (RFC 7045) other than ESP, whose contents are encrypted.
 #[inline]
 fn is_extension(proto: u8) -> bool {
     matches!(

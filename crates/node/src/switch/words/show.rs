@@ -370,17 +370,17 @@ pub fn report(switch: &Switch) -> String {
     out
 }
 
-/// What was wrong with what ports gave, a sentence each.
+/// Lines and records of ports that were no frames, a sentence each.
 pub fn remarks(switch: &Switch) -> Vec<String> {
     of_queues(switch, |lane, number| lane.remarks(number).0)
 }
 
-/// Ports that were lost and did not come to their end: devices that went away, files that are cut short or cannot be written.
+/// Ports that failed: a deleted device, a file that is cut short or cannot be written. A sentence with the reason each.
 pub fn lost(switch: &Switch) -> Vec<String> {
     of_queues(switch, |lane, number| lane.why_lost(number).into_iter().collect())
 }
 
-/// Sentences of each queue of each port, behind its name.
+/// Collects sentences about each queue of each port, with the port's name in front.
 fn of_queues(switch: &Switch, say: impl Fn(&Lane, PortNo) -> Vec<String>) -> Vec<String> {
     let of = |number: PortNo, queue: Queue| {
         let said = switch.lane(queue.lane).map(|lane| say(&lane, number)).unwrap_or_default();
