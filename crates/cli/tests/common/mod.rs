@@ -155,11 +155,14 @@ pub fn run_within(command: &mut Command, patience: Duration) -> Output {
     });
     wait_within(&mut child, patience);
     let status = child.wait().unwrap();
-    end_group(child.id());
+    if !status.success() {
+        end_group(child.id());
+    }
     Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
 }
 
-/// Kills the rest of a process group. Processes that a failed test had started would hold the pipes open.
+/// Kills the rest of a failed command's process group, which would hold the pipes open. After success nothing is killed: bash does not wait
+/// for its `>( )`, whose files must become whole.
 fn end_group(leader: u32) {
     let kill = ["-KILL", "--", &format!("-{leader}")];
     let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();
