@@ -30,15 +30,14 @@ pub fn lines(job: &str, args: &PingArgs) -> anyhow::Result<Exit> {
     follow(&Job::start(&host, &words, flags.json)?)
 }
 
-/// `iperf3 -c --url`: the host runs the client; its report as it comes.
+/// `iperf3 -c` in the host, which runs the client: its report as it comes.
 ///
 /// # Errors
-/// No host, no server, or a test that failed.
-pub fn iperf3(url: &str, words: &[&str]) -> anyhow::Result<Exit> {
-    let host = Running::of(Some(url))?;
+/// No server, or a test that failed.
+pub fn iperf3(host: &dyn Works, words: &[&str]) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let words: Vec<&str> = ["iperf3"].iter().chain(words).copied().collect();
-    follow(&Job::start(&host, &words, false)?)
+    follow(&Job::start(host, &words, false)?)
 }
 
 /// Prints a job's lines until it has ended.

@@ -13,6 +13,7 @@ use node::config::{self, HostConfig, IfaceConfig, Network};
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
 use sim::probe::{Heard, probe};
+use sim::programs::WithPrograms;
 use sim::shape;
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -52,15 +53,16 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
 /// `up --sim SECONDS FILE`: the same hosts on virtual time; first the commands, then each host asks each
 /// echo service.
 fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> anyhow::Result<Exit> {
-    let mut world = shape::from_network(network, seed).map_err(Fault::usage)?;
+    let world = shape::from_network(network, seed).map_err(Fault::usage)?;
     world.remarks().iter().for_each(|remark| notice(remark));
     let begin = world.now();
+    let mut programs = WithPrograms::open(&world, &apps::host::Servers::SIMULATED).map_err(Fault::usage)?;
     for line in words {
         let left = span.saturating_sub(world.now().since(begin));
-        print(&command(&mut world, line, left)?)?;
+        print(&command(&mut programs, line, left)?)?;
     }
     let span = span.saturating_sub(world.now().since(begin));
-    let heard = probe(&mut world, &network.hosts, span, Duration::from_secs(1)).context("a socket")?;
+    let heard = probe(&mut programs, &network.hosts, span, Duration::from_secs(1)).context("a socket")?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     for Heard { from, to, sent, answered, least, most, sum } in heard {
         let times = match answered {
@@ -69,32 +71,33 @@ fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> a
         };
         print(&format!("{from:<12} {to:<12} {answered:>5} of {sent}{times}\n"))?;
     }
+    drop(programs);
     report(&world.end(), Audits::Stdout)
 }
 
 /// A host of a simulated world. Virtual time passes in [`Works::pause`] alone, up to `end`.
-struct Simulated<'a> {
-    world: RefCell<&'a mut sim::World>,
+struct Simulated<'a, 'w> {
+    programs: RefCell<&'a mut WithPrograms<'w>>,
+    world: &'w sim::World,
     at: sim::HostId,
     begin: Instant,
     end: Instant,
 }
 
-impl Works for Simulated<'_> {
+impl Works for Simulated<'_, '_> {
     fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String> {
-        let world = self.world.borrow();
-        let is_end = world.now() >= self.end && words.get(1) != Some(&"stop");
+        let is_end = self.world.now() >= self.end && words.get(1) != Some(&"stop");
         anyhow::ensure!(!is_end, "the time is over");
         let words: Vec<&str> = words.iter().copied().chain(json.then_some("-j")).collect();
-        world.say(self.at, &words).map_err(|why| anyhow::anyhow!("{why}"))
+        self.world.say(self.at, &words).map_err(|why| anyhow::anyhow!("{why}"))
     }
 
     fn now(&self) -> Duration {
-        self.world.borrow().now().since(self.begin)
+        self.world.now().since(self.begin)
     }
 
     fn pause(&self, time: Duration) {
-        self.world.borrow_mut().run_for(time.max(sim::probe::GRAIN));
+        self.programs.borrow_mut().run_for(time.max(sim::probe::GRAIN));
     }
 
     fn is_virtual(&self) -> bool {
@@ -113,7 +116,7 @@ struct Line<A: clap::Args> {
 /// Parses a client's words and runs it in the world; its output goes to standard output.
 fn client<A: clap::Args>(
     words: &[&str],
-    host: &Simulated<'_>,
+    host: &Simulated<'_, '_>,
     run: fn(&dyn Works, &A) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<String> {
     use clap::Parser as _;
@@ -127,9 +130,10 @@ fn client<A: clap::Args>(
     }
 }
 
-/// Runs `HOST WORDS` in the world; clients (`ping`, `traceroute`, `nc`, `nslookup`, `http get`) for at most `span`. Returns the
+/// Runs `HOST WORDS` in the world; clients ([`CLIENTS`]) for at most `span`. Returns the
 /// output that was not printed.
-fn command(world: &mut sim::World, line: &str, span: Duration) -> anyhow::Result<String> {
+fn command(programs: &mut WithPrograms<'_>, line: &str, span: Duration) -> anyhow::Result<String> {
+    let world = programs.world();
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, words) = words.split_first().ok_or_else(|| Fault::usage("--do: expected 'HOST WORDS'"))?;
     let at = world.hosts().find(|id| world.host(*id).stack.name == *name);
@@ -139,23 +143,24 @@ fn command(world: &mut sim::World, line: &str, span: Duration) -> anyhow::Result
         return world.say(at, words).map_err(|why| wrong(&why));
     };
     let begin = world.now();
-    let host = Simulated { world: RefCell::new(world), at, begin, end: begin.after(span) };
+    let host = Simulated { programs: RefCell::new(programs), world, at, begin, end: begin.after(span) };
     match *first {
         "nc" => client(words, &host, ask::connect),
         "nslookup" => client(words, &host, ask::look_up),
         "http" => client(words, &host, ask::get),
+        "iperf3" => client(words, &host, crate::iperf3::simulated),
         _ => client_of_lines(&host, words).map_err(|why| wrong(&why)),
     }
 }
 
 /// Clients that a host of a simulated world can be.
-const CLIENTS: &[&str] = &["ping", "traceroute", "nc", "nslookup", "http"];
+const CLIENTS: &[&str] = &["ping", "traceroute", "nc", "nslookup", "http", "iperf3"];
 
 /// `ping` and `traceroute`: the lines of the job.
-fn client_of_lines(host: &Simulated<'_>, words: &[&str]) -> anyhow::Result<String> {
+fn client_of_lines(host: &Simulated<'_, '_>, words: &[&str]) -> anyhow::Result<String> {
     let id = host.ask(&[&["job"], words].concat(), false)?;
     let mut out = String::new();
-    while host.world.borrow().now() < host.end {
+    while host.world.now() < host.end {
         let text = host.ask(&["job", "read", id.trim()], false)?;
         let (state, more) = text.split_once('\n').unwrap_or((&text, ""));
         out += more;
@@ -180,7 +185,7 @@ fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow::Re
     let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::run::up_network(network, apps::host::Servers, sandbox, |event| tell(event, &mut ready));
+    let outcomes = node::run::up_network(network, apps::host::Servers::LIVE, sandbox, |event| tell(event, &mut ready));
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),

@@ -5,6 +5,7 @@ mod output;
 use crate::args::ServedArgs;
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
+use crate::running::{Running, Works};
 use crate::serve;
 use crate::surroundings;
 use anyhow::Context;
@@ -380,7 +381,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
         return Err(Fault::usage("-F: with -R one stream only, since all of them would write to the same file"));
     }
     if let Some(url) = &args.url {
-        return ask(args, url, to, params);
+        return ask(args, &Running::of(Some(url))?, to, params);
     }
     let mut output = Output::open(args.logfile.as_deref(), args.timestamps.clone())?;
     let to = SocketAddr::from((to, args.served.listen.unwrap_or(iperf3::PORT)));
@@ -436,18 +437,43 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     }
 }
 
-/// Runs the client in the host at `url`.
-fn ask(args: &Iperf3Args, url: &str, to: Ipv4Addr, mut params: Params) -> anyhow::Result<Exit> {
+/// `iperf3 -c` in a host on virtual time.
+///
+/// # Errors
+/// Flags that are for other hosts, no server, or a test that failed.
+pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
+    args.stock.check().map_err(Fault::usage)?;
+    let to = args.client.ok_or_else(|| Fault::usage("iperf3: expected -c A: servers are services of the file"))?;
+    let elsewhere = [
+        ("-B", args.bind.is_some()),
+        ("-F", args.of_client.file.is_some()),
+        ("--cport", args.of_client.cport != 0),
+        ("--logfile", args.logfile.is_some()),
+        ("--url", args.url.is_some()),
+        ("--port", !args.served.host.port.is_empty()),
+    ];
+    if let Some((flag, _)) = elsewhere.iter().find(|(_, given)| *given) {
+        return Err(Fault::usage(format!("iperf3: {flag} cannot be used on virtual time")));
+    }
+    ask(args, host, to, params(&args.of_client)?)
+}
+
+/// Runs the client in a host that runs already.
+fn ask(args: &Iperf3Args, host: &dyn Works, to: Ipv4Addr, mut params: Params) -> anyhow::Result<Exit> {
     if params.block == 0 {
         params.block = DATAGRAM; // the path is the host's: how long a segment is there is not known here
     }
     let port = args.served.listen.unwrap_or(iperf3::PORT).to_string();
     let interval = ((args.interval * 1e3) as u64).to_string();
-    let letters = cookie().context("no letters for a cookie")?;
+    // On virtual time the same seed sends the same bytes.
+    let letters = match host.is_virtual() {
+        true => [b'a'; COOKIE],
+        false => cookie().context("no letters for a cookie")?,
+    };
     let letters = String::from_utf8_lossy(&letters[..COOKIE - 1]).into_owned();
     let form = if args.json { "json" } else { "text" };
     let (to, params) = (to.to_string(), params.to_json().to_string());
-    crate::ask::iperf3(url, &[&to, &port, &interval, &letters, form, &params])
+    crate::ask::iperf3(host, &[&to, &port, &interval, &letters, form, &params])
 }
 
 /// Prints output of the application. Adds the environment to a JSON report under the key `linerate`,

@@ -208,6 +208,8 @@ fn a_simulated_host_asks_too() {
         addresses = ["10.0.0.2/24"]
         [[host.service]]
         kind = "echo"
+        [[host.service]]
+        kind = "iperf3"
         "#,
     );
     // nc with its input; servers that are not there, do not answer, or are on no host.
@@ -233,7 +235,21 @@ fn a_simulated_host_asks_too() {
     assert!(out.contains("64 bytes from 10.0.0.2: icmp_seq=2 ttl=64 time=10.0"), "there and back: {out}");
     assert!(out.contains("\n 1  10.0.0.2  10.0"), "{out}");
     assert!(out.lines().any(|line| line.starts_with("em0 ") && line.contains("10.0.0.2/24")), "{out}");
+    // Streams and datagrams take the links' time, whatever the machine's; the same seed prints the same.
+    let lines =
+        ["a iperf3 -c 10.0.0.2 -u -b 10M -t 2", "a iperf3 -c 10.0.0.2 -n 3M -w 64K", "a iperf3 -c 10.0.0.2 -n 3M -R"];
+    let (code, out, err) = sim(&lines);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(out.matches("iperf Done.").count(), 3, "{out}");
+    assert!(out.contains("0/1713 (0%)  receiver"), "{out}");
+    // A window of 64 KiB in each round trip of 10 ms is 52 Mbit/s.
+    let sender = out.lines().filter(|line| line.ends_with("sender")).nth(1).unwrap();
+    let rate: f64 = sender.split_whitespace().nth(6).unwrap().parse().unwrap();
+    assert!(sender.contains("Mbits/sec") && (20.0..56.0).contains(&rate), "{sender}");
+    assert_eq!(sim(&lines).1, out);
     for (words, says) in [
+        ("a iperf3 -c 10.0.0.2 --cport 7", "--cport cannot be used on virtual time"),
+        ("a iperf3 -s", "expected -c A"),
         ("c ping 10.0.0.2", "no host is called c"),
         ("a pong", "unknown word 'pong'"),
         ("", "expected 'HOST WORDS'"),

@@ -42,7 +42,7 @@ fn connected(wire: &str) -> (World, (HostId, Fd), (HostId, Fd)) {
 
 /// Bytes delivered per second.
 fn trial(wire: &str) -> f64 {
-    let (mut world, (a, client), (b, server)) = connected(wire);
+    let (world, (a, client), (b, server)) = connected(wire);
     let (chunk, mut into) = (vec![7; CHUNK], vec![0; CHUNK]);
     let (mut sent, mut got) = (0, 0);
     let begun = std::time::Instant::now();

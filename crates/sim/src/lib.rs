@@ -11,17 +11,20 @@
 pub mod fuzz;
 pub mod pkt;
 pub mod probe;
+pub mod programs;
 pub mod shape;
 
 use clock::{Clock, Duration, Instant, SimClock};
 use inet::iface::IfaceAddr;
 use lock::Up;
-use node::config::{HostConfig, IfaceConfig};
+use node::config::{HostConfig, IfaceConfig, ServiceConfig};
 use node::run::Outcome;
 use node::service::{LONGEST, Service};
 use node::switch::Switch;
 use node::{AddPortError, Host};
 use port::Pairs;
+use programs::OfHost;
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -48,9 +51,11 @@ pub struct World {
     switches: Vec<Switch>,
     pairs: Arc<Pairs>,
     links: usize,
-    /// What each host serves.
+    /// Services of datagrams of each host.
     services: Vec<Vec<Service>>,
-    buffer: Vec<u8>,
+    /// Services of each host that are programs ([`programs`]).
+    programs: Vec<Vec<ServiceConfig>>,
+    buffer: RefCell<Vec<u8>>,
     /// What of files does not run.
     remarks: Vec<String>,
 }
@@ -71,7 +76,8 @@ impl World {
             pairs: Arc::default(),
             links: 0,
             services: Vec::new(),
-            buffer: Vec::new(),
+            programs: Vec::new(),
+            buffer: RefCell::default(),
             remarks: Vec::new(),
         }
     }
@@ -137,41 +143,50 @@ impl World {
     ///
     /// # Panics
     /// If frames go on being made without time passing: a broadcast in a loop of switches, for one.
-    pub fn run_for(&mut self, span: Duration) {
+    pub fn run_for(&self, span: Duration) {
+        self.run_beside(span, &mut []);
+    }
+
+    /// Lets `span` pass, with the programs of each host.
+    fn run_beside(&self, span: Duration, programs: &mut [OfHost<'_>]) {
         let end = self.now().after(span);
         loop {
-            let next = self.settle();
+            let next = self.settle(programs);
             match next {
                 Some(next) if next <= end => self.clock.advance_to(next.max(self.now().after(Duration::from_nanos(1)))),
                 _ => break,
             }
         }
         self.clock.advance_to(end);
-        self.settle();
+        self.settle(programs);
     }
 
-    /// Steps everybody until nothing moves at this instant; says when something is due.
-    fn settle(&mut self) -> Option<Instant> {
+    /// Steps all nodes until nothing moves at this instant. Returns when something is due.
+    fn settle(&self, programs: &mut [OfHost<'_>]) -> Option<Instant> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
             let steps: Vec<_> = self.hosts.iter().map(Host::step).collect();
             let switched: Vec<_> = self.switches.iter().map(Switch::step).collect();
             let served = self.serve();
+            let served =
+                served + programs.iter_mut().zip(0..).map(|(program, at)| program.turn(self, at)).sum::<usize>();
             let rests = steps.iter().all(|step| step.frames == 0) && switched.iter().all(|step| step.frames == 0);
             quiet = if served == 0 && rests { quiet + 1 } else { 0 };
             // Twice: what a link released in the first quiet round reaches a host that was stepped before it.
             if quiet == 2 {
                 let timers = steps.iter().filter_map(|step| step.next).chain(switched.iter().map(|step| step.next));
+                let now = self.now();
+                let timers = timers.chain(programs.iter().filter_map(|program| program.next(now)));
                 return timers.chain(self.hosts.iter().filter_map(Host::next_arrival)).min();
             }
         }
         panic!("the world does not settle at {:?}: frames are being made without end", self.now());
     }
 
-    /// A turn of each service of each host; says how many datagrams they took.
-    fn serve(&mut self) -> usize {
+    /// Gives each service of each host a turn. Returns how many datagrams they took.
+    fn serve(&self) -> usize {
         let World { hosts, services, buffer, .. } = self;
-        let mut served = 0;
+        let (mut served, buffer) = (0, &mut *buffer.borrow_mut());
         for (host, services) in hosts.iter().zip(services).filter(|(_, services)| !services.is_empty()) {
             buffer.resize(LONGEST, 0);
             let calls = host.shared_calls();

@@ -1,6 +1,7 @@
 //! Everybody asks everybody: a datagram from each host of a file to each echo, again and again, and how long answers took.
 
 use crate::World;
+use crate::programs::WithPrograms;
 use clock::{Duration, Instant};
 use node::config::{HostConfig, ServiceKind};
 use socket::{Errno, Fd, Opt};
@@ -36,23 +37,29 @@ struct Asker {
     heard: Heard,
 }
 
-/// Lets `span` pass in `world`, which was made of `hosts`; each asks each echo once every `every`.
+/// Lets `span` pass in a world that was made of `hosts`; each asks each echo once every `every`.
 ///
 /// # Errors
 /// Of a socket's making.
-pub fn probe(world: &mut World, hosts: &[HostConfig], span: Duration, every: Duration) -> Result<Vec<Heard>, Errno> {
+pub fn probe(
+    programs: &mut WithPrograms<'_>,
+    hosts: &[HostConfig],
+    span: Duration,
+    every: Duration,
+) -> Result<Vec<Heard>, Errno> {
+    let world = programs.world();
     let mut askers = askers(world, hosts)?;
     let end = world.now().after(span);
     while world.now().after(every) <= end {
         let begin = world.now();
         askers.iter_mut().for_each(|asker| asker.ask(world));
         while askers.iter().any(|asker| asker.waits) && world.now().after(GRAIN) <= begin.after(every) {
-            world.run_for(GRAIN);
+            programs.run_for(GRAIN);
             askers.iter_mut().for_each(|asker| asker.listen(world, begin));
         }
-        world.run_for(begin.after(every).since(world.now()));
+        programs.run_for(begin.after(every).since(world.now()));
     }
-    world.run_for(end.since(world.now()));
+    programs.run_for(end.since(world.now()));
     for asker in &askers {
         world.hosts[asker.host].calls().close(asker.fd)?;
     }

@@ -1,8 +1,8 @@
 //! A world from the file that `linerate up` runs: the same hosts and switches, pairs as links, time that is virtual.
 //!
 //! Chance follows from the world's seed: each `impair` without a seed of its own, and each host without one, gets one drawn
-//! from it. What a port would need the real world for (a TAP, a file of frames, a card's threads) cannot be had here. Services are
-//! those of datagrams; streams are the caller's, by [`World::host`]. What of a file does not run is in [`World::remarks`].
+//! from it. What a port would need the real world for (a TAP, a file of frames, a card's threads) cannot be had here. Services that
+//! are programs run in [`WithPrograms`](crate::programs::WithPrograms). What of a file does not run is in [`World::remarks`].
 
 use crate::{HostId, World};
 use clock::Clock;
@@ -110,23 +110,22 @@ impl World {
         };
         let host: Host<Up> = build(&config, &self.pairs, Clock::sim(&self.clock))?;
         let calls = host.shared_calls();
-        let (of_datagrams, others): (Vec<_>, Vec<_>) =
-            config.services.iter().partition(|service| service.kind.is_datagrams());
+        let (of_datagrams, programs): (Vec<_>, Vec<_>) =
+            config.services.iter().copied().partition(|service| service.kind.is_datagrams());
         let opened = of_datagrams.into_iter().map(|service| {
-            let what = what(service);
-            Service::open(&calls, *service).map_err(|why| ShapeError::Service { host: config.name.clone(), what, why })
+            let what = what(&service);
+            Service::open(&calls, service).map_err(|why| ShapeError::Service { host: config.name.clone(), what, why })
         });
         let services = opened.collect::<Result<Vec<_>, _>>()?;
         self.remarks.extend(remark);
-        if !others.is_empty() {
-            let others: Vec<String> = others.into_iter().map(what).collect();
-            let name = &config.name;
-            self.remarks.push(format!("{name}: on virtual time only datagrams are served: not {}", others.join(", ")));
-        }
         self.hosts.push(host);
         self.services.resize_with(self.hosts.len(), Vec::new);
         if let Some(place) = self.services.last_mut() {
             *place = services;
+        }
+        self.programs.resize_with(self.hosts.len(), Vec::new);
+        if let Some(place) = self.programs.last_mut() {
+            *place = programs;
         }
         Ok(HostId(self.hosts.len() - 1))
     }

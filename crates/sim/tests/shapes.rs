@@ -154,7 +154,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 #[test]
 fn a_generator_with_a_rate_runs_on_virtual_time_to_the_frame() {
     let hosts = shape("router");
-    let mut world = from_hosts(&hosts, 1).unwrap();
+    let world = from_hosts(&hosts, 1).unwrap();
     world.run_for(Duration::from_secs(2));
     let router = world.host_named("router").unwrap();
     let came = world.host(router).ports()[0].counts.rx.frames.get();
@@ -178,8 +178,7 @@ fn what_netisr_defers_is_queued_on_virtual_time() {
         let ip = work.iter().find(|row| row.name == "ip").unwrap();
         assert!(ip.queued > 0 && ip.queued == ip.handled && ip.dispatched == 0, "{ip:?}");
     }
-    let streams = "on virtual time only datagrams are served: not iperf3 on port 5201, netserver on port 12865";
-    assert_eq!(world.remarks(), [format!("a: {streams}"), format!("b: {streams}")]);
+    assert_eq!(world.remarks(), [""; 0]);
 }
 
 #[test]
@@ -231,7 +230,7 @@ fn a_routing_loop_ends_with_the_ttl() {
     let back = "[[host.route]]\nto = '10.0.1.0/24'\nvia = '10.0.0.1'\n";
     let a = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\naddresses = ['10.0.1.1/24']\n[[host.route]]\nto = 'default'\nvia = '10.0.1.254'\n";
     let text = [a.to_owned(), router("r1", "10.0.0.1", "10.0.0.2", here), router("r2", "10.0.0.2", "10.0.0.1", back)];
-    let mut world = from_toml(&text.concat(), "loop.toml", 7).unwrap();
+    let world = from_toml(&text.concat(), "loop.toml", 7).unwrap();
     let id = world.host_named("a").unwrap();
     let fd = world.host(id).calls().socket().unwrap();
     for n in 0..20u8 {

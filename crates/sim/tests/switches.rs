@@ -306,7 +306,7 @@ fn a_ring_without_a_tree_is_noticed() {
         hosts.to_owned(),
     ]
     .concat();
-    let mut world = shape::from_toml(&text, "ring.toml", 1).unwrap();
+    let world = shape::from_toml(&text, "ring.toml", 1).unwrap();
     for at in 0..3 {
         let name = format!("s{at}");
         let switch = world.switch_named(&name).unwrap();

@@ -166,7 +166,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 
 #[test]
 fn a_silent_neighbor_ends_in_host_unreachable_not_in_a_held_packet() {
-    let mut chain = chain(3, "", "");
+    let chain = chain(3, "", "");
     let calls = chain.world.host(chain.a).calls();
     let fd = calls.socket().unwrap();
     calls.connect(fd, "10.0.3.77:9".parse().unwrap()).unwrap();
@@ -187,7 +187,7 @@ fn a_connect_to_a_silent_neighbor_ends_after_three_seconds() {
 }
 
 fn connects_end_after_three_seconds(to: SocketAddr) {
-    let mut chain = chain(3, "", "");
+    let chain = chain(3, "", "");
     let host = chain.world.host(chain.a);
     let (cx, iface) = (host.cx(), host.ports()[0].iface);
     let prefix = inet::fib::Prefix::new(Ipv4Addr::new(192, 0, 2, 0), 24).unwrap();

@@ -1,3 +1,5 @@
+mod replies;
+
 use super::*;
 use crate::files::{Builtin, Uploads};
 use crate::net::{Far, Net, Rig};

@@ -1,7 +1,7 @@
 //! The servers that a host of a file, or of flags, has beside others: `iperf3` and `netserver`, each in its host's rounds.
 
 use super::HostStreams;
-use crate::iperf3::{self, COOKIE, Client, ClientConfig, Iperf3, Params};
+use crate::iperf3::{self, COOKIE, Client, ClientConfig, CpuTimes, Iperf3, Params};
 use crate::netperf::far::Far;
 use crate::netperf::ours::{OurSockets, Rest};
 use crate::netperf::session::{self, Asked};
@@ -16,15 +16,25 @@ use socket::Fd;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// Who has them.
+/// The programs that hosts of a file or of flags run.
 #[derive(Clone, Copy, Debug)]
-pub struct Servers;
+pub struct Servers {
+    /// Source of the processor's time in reports; `None`: reports have none.
+    cpu: Option<fn() -> CpuTimes>,
+}
+
+impl Servers {
+    /// Those of hosts that run live.
+    pub const LIVE: Servers = Servers { cpu: Some(CpuTimes::of_process) };
+    /// Those of hosts on virtual time, of which the processor's time is no part: the same seed prints the same.
+    pub const SIMULATED: Servers = Servers { cpu: None };
+}
 
 impl Programs for Servers {
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String> {
         let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, service.port.0));
         match service.kind {
-            ServiceKind::Iperf3 => Ok(Box::new(Iperf3Server::open(host, at)?)),
+            ServiceKind::Iperf3 => Ok(Box::new(Iperf3Server::open(host, at, self.cpu)?)),
             ServiceKind::Netserver => Ok(Box::new(Netserver::open(host, at)?)),
             kind @ (ServiceKind::Echo | ServiceKind::Discard) => Err(format!("{kind} is of datagrams, and no program")),
         }
@@ -32,7 +42,7 @@ impl Programs for Servers {
 
     fn start<'h, L: Locks>(&self, host: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
         match words.split_first() {
-            Some((word, rest)) if word == "iperf3" => Ok(Box::new(Iperf3Client::start(host, rest)?)),
+            Some((word, rest)) if word == "iperf3" => Ok(Box::new(Iperf3Client::start(host, rest, self.cpu)?)),
             _ => Err(format!("{}: not a program that this host runs", words.join(" "))),
         }
     }
@@ -48,7 +58,11 @@ struct Iperf3Client<'h, L: Locks> {
 
 impl<'h, L: Locks> Iperf3Client<'h, L> {
     /// Reads `A PORT INTERVAL-MS COOKIE text|json PARAMS` and begins the test.
-    fn start(host: &'h Host<L>, words: &[String]) -> Result<Iperf3Client<'h, L>, String> {
+    fn start(
+        host: &'h Host<L>,
+        words: &[String],
+        cpu: Option<fn() -> CpuTimes>,
+    ) -> Result<Iperf3Client<'h, L>, String> {
         let [addr, port, interval, cookie, form, params] = words else {
             return Err("iperf3: expected A PORT INTERVAL-MS COOKIE text|json PARAMS".into());
         };
@@ -67,7 +81,7 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
         let config = ClientConfig {
             json: form == "json",
             interval: Duration::from_millis(interval),
-            cpu: Some(iperf3::CpuTimes::of_process),
+            cpu,
             ..ClientConfig::new(params, (addr, port).into(), letters)
         };
         let mut streams = HostStreams::beside(host);
@@ -116,11 +130,11 @@ struct Iperf3Server<'h, L: Locks> {
 }
 
 impl<'h, L: Locks> Iperf3Server<'h, L> {
-    fn open(host: &'h Host<L>, at: SocketAddr) -> Result<Iperf3Server<'h, L>, String> {
+    fn open(host: &'h Host<L>, at: SocketAddr, cpu: Option<fn() -> CpuTimes>) -> Result<Iperf3Server<'h, L>, String> {
         let mut streams = HostStreams::beside(host);
         let app = Iperf3::new(iperf3::Config {
             interval: Duration::ZERO,
-            cpu: Some(iperf3::CpuTimes::of_process),
+            cpu,
             datagrams_at: Some(at),
             ..iperf3::Config::default()
         });

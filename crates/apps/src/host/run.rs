@@ -171,7 +171,8 @@ pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Re
     let failed = |service, why| RunError::Service { service, why };
     let runner = Runner::new(host, &config.services, control);
     let runner = runner.map_err(|(service, why)| failed(service, why.to_string()))?.stay(config.stay);
-    let programs = Running::open(&Servers, host, &config.services).map_err(|(service, why)| failed(service, why))?;
+    let programs =
+        Running::open(&Servers::LIVE, host, &config.services).map_err(|(service, why)| failed(service, why))?;
     Ok((runner, programs))
 }
 

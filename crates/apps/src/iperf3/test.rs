@@ -205,10 +205,11 @@ impl Test {
         if self.watch.interval.is_zero() { Instant::NEVER } else { now.after(self.watch.interval) }
     }
 
-    /// Says how many of the bytes counted.
+    /// Counts bytes received until the test ends. Those that overtake the word to begin count too: the sender has
+    /// counted them, and a test of a number of bytes would wait for them. Returns how many counted.
     pub(super) fn on_received(&mut self, at: usize, n: u64, now: Instant) -> u64 {
-        let is_running = self.is_running;
-        let stream = self.streams.get_mut(at).filter(|stream| is_running && !stream.is_sender);
+        let is_over = self.ended.is_some();
+        let stream = self.streams.get_mut(at).filter(|stream| !is_over && !stream.is_sender);
         let Some(stream) = stream else { return 0 };
         stream.bytes = stream.bytes.saturating_add(n);
         stream.since = stream.since.saturating_add(n);
@@ -216,7 +217,7 @@ impl Test {
         n
     }
 
-    /// A datagram of a stream has come. Says how many of its bytes counted.
+    /// A datagram of a stream has come. Returns how many of its bytes counted.
     pub(super) fn on_datagram(&mut self, at: usize, bytes: &[u8], now: Instant) -> u64 {
         let Some(stamp) = Stamp::parse(bytes, self.params.counters) else { return 0 };
         let counted = self.on_received(at, bytes.len() as u64, now);

@@ -239,6 +239,61 @@ fn near_ends_have_limits_and_the_idle_one_gives_way() {
     assert_eq!(why.to_string(), "the far end refuses: as many near ends as there may be: 3, 2 of an address");
 }
 
+/// RFC 1122 4.1.3.5: a response leaves from the address that its request was sent to, also where
+/// that is an alias of the iface, in its subnet or in another. The client's socket is not
+/// connected: it receives responses from any address.
+#[test]
+fn a_datagram_is_answered_from_the_address_it_was_sent_to() {
+    use super::control::{Ask, Order, Say, Talk};
+    let pairs = Pairs::new();
+    let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
+    let add = |n: usize, addr: [u8; 4]| {
+        let alias = IfaceAddr { addr: addr.into(), len: 24 };
+        hosts[n].stack.add_addr(hosts[n].cx(), hosts[n].ports()[0].iface, alias).unwrap();
+    };
+    add(0, [10, 0, 7, 1]);
+    add(1, [10, 0, 0, 3]);
+    add(1, [10, 0, 7, 2]);
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), LIMITS).unwrap();
+    let mut round = |near: &mut OurSockets<'_, Up>| {
+        near.step(Pace::Go);
+        let now = there.step(Pace::Go);
+        far.turn(&mut there, now);
+    };
+    let control = near.connect(SocketAddr::from(([10, 0, 0, 2], PORT)), &Setup::default()).unwrap();
+    let mut talk = Talk::new(control);
+    talk.say(&Ask::Test(Order {
+        test: Test::UdpRr,
+        time_ns: 0,
+        bytes: 0,
+        request: 4,
+        response: 6,
+        send_buffer: None,
+        recv_buffer: None,
+        nodelay: false,
+    }));
+    let ready = (0..10_000).find_map(|_| {
+        round(&mut near);
+        near.connected(control).ok()?;
+        let _ = talk.flush(&mut near);
+        talk.hear::<_, Say>(&mut near).ok()
+    });
+    let Some(Say::Ready(ready)) = ready else { panic!("{ready:?}") };
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let client = near.datagrams(any, None, &Setup::default()).unwrap();
+    for asked in [[10, 0, 0, 3], [10, 0, 0, 2], [10, 0, 7, 2], [10, 0, 0, 3]] {
+        let asked = SocketAddr::from((asked, ready.port));
+        near.send_to(client, b"ping", asked).unwrap();
+        let mut into = [0; 64];
+        let answer = (0..10_000).find_map(|_| {
+            round(&mut near);
+            near.recv_from(client, &mut into).ok()
+        });
+        assert_eq!(answer, Some((6, asked)));
+    }
+}
+
 /// A near end that holds a test keeps no other from its own.
 #[test]
 fn several_near_ends_are_served_at_a_time() {

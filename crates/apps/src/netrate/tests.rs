@@ -86,6 +86,36 @@ fn connections_have_limits_and_the_idle_one_gives_way() {
     assert_eq!(connect(3, 1_100), (0, 2, 1), "the one that waited has the place of the first; a third of it has none");
 }
 
+/// RFC 1122 4.1.3.5: juggle's partner answers a datagram from the address it was sent to, also
+/// where that is an alias. netreceive receives datagrams at each of its addresses and answers none,
+/// as FreeBSD's does.
+#[test]
+fn datagrams_are_answered_from_the_address_they_were_sent_to() {
+    for (kind, answers) in [(Kind::EchoAll, true), (Kind::TakeDatagrams, false)] {
+        let pairs = Pairs::new();
+        let hosts = [host(1, &pairs), host(2, &pairs)];
+        let alias = IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, 3), len: 24 };
+        hosts[1].stack.add_addr(hosts[1].cx(), hosts[1].ports()[0].iface, alias).unwrap();
+        let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+        let (any, limits) = (SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), Limits { most: 3, per_peer: 2 });
+        let (mut far, port) = Services::open(&mut there, any, kind, limits).unwrap();
+        let client = near.datagrams(any, None, &Setup::default()).unwrap();
+        for (n, last) in (1..).zip([3, 2, 3]) {
+            let asked = SocketAddr::from(([10, 0, 0, last], port));
+            near.send_to(client, b"ball", asked).unwrap();
+            let (mut into, mut heard) = ([0; 64], Vec::new());
+            for _ in 0..200 {
+                near.step(Pace::Go);
+                let now = there.step(Pace::Go);
+                far.turn(&mut there, now);
+                heard.extend(near.recv_from(client, &mut into).ok());
+            }
+            assert_eq!(heard, if answers { vec![(4, asked)] } else { vec![] }, "{kind:?}");
+            assert_eq!(far.received, n, "{kind:?}");
+        }
+    }
+}
+
 /// Who comes while the one before has not left: the listener's queue does not grow by one for two.
 #[test]
 fn all_who_came_and_left_are_served_in_one_turn() {

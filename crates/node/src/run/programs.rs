@@ -130,11 +130,15 @@ impl<'h> Running<'h> {
         }
     }
 
+    /// Returns when one wants a turn although nothing comes in; `None`: never.
+    pub fn next_timer(&self) -> Option<Instant> {
+        let asked = self.asked.iter().map(|(_, program)| program);
+        self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min()
+    }
+
     /// Returns how long the host may sleep for them, at most `idle`.
     pub fn patience(&self, now: impl FnOnce() -> Instant, idle: Duration) -> Duration {
-        let asked = self.asked.iter().map(|(_, program)| program);
-        let next = self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min();
-        next.map_or(idle, |next| next.since(now()).min(idle))
+        self.next_timer().map_or(idle, |next| next.since(now()).min(idle))
     }
 
     /// Passes their output to `notice`, line by line.

@@ -1,0 +1,96 @@
+//! Programs on the hosts of a world: servers of streams, and clients that control words start.
+
+use crate::World;
+use clock::{Duration, Instant};
+use node::config::ServiceConfig;
+use node::run::{Programs, Running};
+
+/// Time that a program's turn takes on virtual time. Without it a stream over a link without a limit would never let time pass.
+pub const TURN: Duration = Duration::from_micros(10);
+
+/// The programs of one host.
+pub(crate) struct OfHost<'w> {
+    running: Running<'w>,
+    /// Instant from which the next turn may be taken.
+    free_at: Instant,
+}
+
+impl OfHost<'_> {
+    /// Gives the programs of the host at `at` a turn, if none is under way. Returns how much was done.
+    pub(crate) fn turn(&mut self, world: &World, at: usize) -> usize {
+        let now = world.now();
+        if now < self.free_at {
+            return 0;
+        }
+        let done = self.running.turn(&world.hosts[at]);
+        if done > 0 {
+            self.free_at = now.after(TURN);
+        }
+        done
+    }
+
+    /// Returns when they want a turn although nothing comes in.
+    pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
+        let busy = Some(self.free_at).filter(|free_at| *free_at > now);
+        let timer = self.running.next_timer().map(|timer| timer.max(self.free_at));
+        busy.into_iter().chain(timer).min()
+    }
+}
+
+/// A service that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("host {host}: {service}: {why}")]
+pub struct NotOpened {
+    /// Name of the host.
+    pub host: String,
+    /// The service and its port.
+    pub service: String,
+    /// Reason.
+    pub why: String,
+}
+
+/// A world whose hosts serve streams too, and run the clients that control words start.
+pub struct WithPrograms<'w> {
+    world: &'w World,
+    of_hosts: Vec<OfHost<'w>>,
+}
+
+impl<'w> WithPrograms<'w> {
+    /// Opens the services of the hosts that are programs.
+    ///
+    /// # Errors
+    /// [`NotOpened`].
+    pub fn open<P: Programs + 'w>(world: &'w World, programs: &P) -> Result<WithPrograms<'w>, NotOpened> {
+        let open = |(at, services): (usize, &Vec<ServiceConfig>)| {
+            let host = &world.hosts[at];
+            let running = Running::open(programs, host, services);
+            let running = running.map_err(|(service, why)| NotOpened {
+                host: host.stack.name.clone(),
+                service: format!("{} on port {}", service.kind, service.port.0),
+                why,
+            })?;
+            Ok(OfHost { running, free_at: Instant::ZERO })
+        };
+        let of_hosts = world.programs.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        Ok(WithPrograms { world, of_hosts })
+    }
+
+    /// The world.
+    pub fn world(&self) -> &'w World {
+        self.world
+    }
+
+    /// Lets `span` pass, as [`World::run_for`], with a turn of each program at each event of its host and at its timers.
+    ///
+    /// # Panics
+    /// As [`World::run_for`].
+    pub fn run_for(&mut self, span: Duration) {
+        self.world.run_beside(span, &mut self.of_hosts);
+    }
+}
+
+impl Drop for WithPrograms<'_> {
+    fn drop(&mut self) {
+        self.of_hosts.iter_mut().for_each(|of_host| of_host.running.end());
+    }
+}
