@@ -39,7 +39,12 @@ impl<'a> Words<'a> {
 
     /// Takes the next word if it is `word`.
     pub(crate) fn skip(&mut self, word: &str) -> bool {
-        let is = self.peek() == Some(word);
+        self.take_if(&[word])
+    }
+
+    /// Takes the next word if it is one of `words`.
+    pub(crate) fn take_if(&mut self, words: &[&str]) -> bool {
+        let is = self.peek().is_some_and(|word| words.contains(&word));
         if is {
             self.take();
         }

@@ -388,6 +388,17 @@ fn ss_filters_by_state_and_ends() {
     assert_eq!(sorted("ss -a src 1.0.0.0/8"), [7, 80]);
     assert_eq!(sorted("ss -a src 1.0.0.1:80 and sport :80"), [80]);
     assert_eq!(sorted("ss -a src :7"), [7, 7]);
+    assert_eq!(sorted("ss -ta sport = :7 or sport = :80"), [7, 80]);
+    assert_eq!(sorted("ss -ta not sport = :7"), [80]);
+    assert_eq!(sorted("ss -ta ! ( sport = :7 || sport = :80 )"), [0; 0]);
+    assert_eq!(sorted("ss -ta ( sport = :7 or sport = :80 ) and src 1.0.0.1:80"), [80]);
+    assert_eq!(sorted("ss -ta src 9.9.9.9 sport = :7 or sport = :80"), [80]);
+    assert_eq!(sorted("ss -ta (sport = :7 or sport = :80) (sport = :7)"), [7]);
+    assert_eq!(sorted("ss -ta sport gt :7"), [80]);
+    assert_eq!(sorted("ss -ta sport <= :7"), [7]);
+    assert_eq!(sorted("ss -u state closed state listening"), [7]);
+    assert_eq!(sorted("ss -t state closed state listening"), [7, 80]);
+    assert_eq!(sorted("ss -t exclude listening"), [0; 0]);
     let quoted = run(&b.0, &b.1, &["ss", "-a", "sport = :80"], true).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&quoted).unwrap()[0]["local_port"], 80);
     for line in ["ss state established", "ss exclude all", "ss -a dst 9.9.9.9", "ss state connected"] {
@@ -404,6 +415,11 @@ fn ss_filters_by_state_and_ends() {
         ("ss dst 1.0.0.0/33", "an address such as"),
         ("ss sport = :99999", "0 to 65535"),
         ("ss stat established", "did you mean 'state'?"),
+        ("ss sport = :7 or", "a condition such as"),
+        ("ss ( sport = :7", "')'"),
+        ("ss sport = :7 )", "one word too many"),
+        ("ss and sport = :7", "unknown word 'and'"),
+        (&format!("ss {} sport = :7", "not ".repeat(100)), "more than 32 deep"),
     ] {
         assert!(b.no(line).contains(says), "{line}: {}", b.no(line));
     }

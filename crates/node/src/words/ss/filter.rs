@@ -1,9 +1,10 @@
-//! The filter of `ss`: `state STATE`, `exclude STATE`, and addresses and ports of both ends, in
-//! iproute2's words. All of them must hold.
+//! The filter of `ss`: `state STATE`, `exclude STATE`, and conditions on addresses and ports of both ends, in
+//! iproute2's words.
 
 use super::super::parse::Words;
 use super::super::sockets::{SockState, Socket};
 use super::super::{WordError, parse};
+use std::cmp::Ordering;
 use std::net::{IpAddr, SocketAddr};
 use tcp::State;
 
@@ -24,75 +25,154 @@ const STATES: &[(&str, &str)] = &[
 /// Names of several states.
 const GROUPS: &[&str] = &["all", "connected", "synchronized", "bucket", "big"];
 
-/// A part of the filter.
+/// Comparison of a port: spellings of iproute2, the order meant, and whether it is to hold.
+type Comparison = (&'static [&'static str], Ordering, bool);
+const EQUAL: Comparison = (&["=", "==", "eq"], Ordering::Equal, true);
+const COMPARISONS: [Comparison; 6] = [
+    EQUAL,
+    (&["!=", "ne", "neq"], Ordering::Equal, false),
+    (&["<", "lt"], Ordering::Less, true),
+    (&[">=", "ge", "geq"], Ordering::Less, false),
+    (&[">", "gt"], Ordering::Greater, true),
+    (&["<=", "le", "leq"], Ordering::Greater, false),
+];
+/// Deepest nesting of parentheses and negations.
+const DEPTH_MAX: usize = 32;
+
+/// A condition on addresses and ports.
 #[derive(Clone, Debug)]
-enum Part {
-    State(String),
-    Exclude(String),
+enum Condition {
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+    Not(Box<Condition>),
     /// Of an end: an address with the length of its prefix, and a port.
     End {
         local: bool,
         addr: Option<(IpAddr, u8)>,
         port: Option<u16>,
     },
+    /// The port's order to `port` is `order`, or is not, where `holds` is false.
     Port {
         local: bool,
         port: u16,
-        equal: bool,
+        order: Ordering,
+        holds: bool,
     },
 }
 
 /// Filter made of the words after the options.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filter(Vec<Part>);
+pub(super) struct Filter {
+    /// Names after `state` (`true`) and `exclude`, in the line's order.
+    states: Vec<(bool, String)>,
+    condition: Option<Condition>,
+}
 
 impl Filter {
-    /// Reads the rest of the line.
+    /// Reads the rest of the line: states, and conditions joined by `and` (or nothing), `or` and `not`, with parentheses.
     ///
     /// # Errors
-    /// A word, state, address or port that is not understood.
+    /// A word, state, address or port that is not understood, and an expression that ends too early.
     pub(super) fn parse(words: &mut Words<'_>) -> Result<Filter, WordError> {
-        let mut parts = Vec::new();
+        let mut filter = Filter::default();
+        let mut rest = Vec::new();
         while let Some(word) = words.take() {
             match word {
-                "state" => parts.push(Part::State(state(words.next("a state")?)?)),
-                "exclude" => parts.push(Part::Exclude(state(words.next("a state")?)?)),
-                "src" | "dst" => parts.push(end(word == "src", words.next("an address, with :PORT if wanted")?)?),
-                "sport" | "dport" => {
-                    let (equal, value) = match words.next("a port such as :80")? {
-                        "=" | "==" | "eq" => (true, words.next("a port such as :80")?),
-                        "!=" | "ne" | "neq" => (false, words.next("a port such as :80")?),
-                        port => (true, port),
-                    };
-                    let port = port(value.strip_prefix(':').unwrap_or(value))?;
-                    parts.push(Part::Port { local: word == "sport", port, equal });
-                }
-                "and" | "(" | ")" => {}
-                other => {
-                    let known = ["state", "exclude", "src", "dst", "sport", "dport", "and"];
-                    return Err(WordError::unknown("word", other, known.into_iter()));
-                }
+                "state" => filter.states.push((true, state(words.next("a state")?)?)),
+                "exclude" | "excl" => filter.states.push((false, state(words.next("a state")?)?)),
+                word => rest.extend(parentheses(word)),
             }
         }
-        Ok(Filter(parts))
+        let mut words = Words::new(&rest);
+        if words.peek().is_some() {
+            filter.condition = Some(any(&mut words, 0)?);
+        }
+        // Only a parenthesis ends a condition before the line does.
+        words.end().map(|()| filter)
     }
 
     /// Returns whether the states listed are said here, so that -a and -l do not count.
     pub(super) fn has_state(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::State(_) | Part::Exclude(_)))
+        !self.states.is_empty()
     }
 
-    /// Returns whether all parts hold for `socket`.
+    /// Returns whether `socket` has one of the states and the conditions hold for it.
     pub(super) fn matches(&self, socket: &Socket) -> bool {
-        self.0.iter().all(|part| match part {
-            Part::State(name) => is_in(socket.state, name),
-            Part::Exclude(name) => !is_in(socket.state, name),
-            Part::End { local, addr, port } => {
+        // As in iproute2: the first word decides whether one begins with no state or with all.
+        let begin = self.states.first().is_none_or(|(with, _)| !with);
+        let named = |is: bool, (with, name): &(bool, String)| if is_in(socket.state, name) { *with } else { is };
+        self.states.iter().fold(begin, named) && self.condition.as_ref().is_none_or(|condition| condition.holds(socket))
+    }
+}
+
+impl Condition {
+    fn holds(&self, socket: &Socket) -> bool {
+        match self {
+            Condition::All(parts) => parts.iter().all(|part| part.holds(socket)),
+            Condition::Any(parts) => parts.iter().any(|part| part.holds(socket)),
+            Condition::Not(part) => !part.holds(socket),
+            Condition::End { local, addr, port } => {
                 let end = of(socket, *local);
                 addr.is_none_or(|(net, len)| covers(net, len, end.ip())) && port.is_none_or(|port| end.port() == port)
             }
-            Part::Port { local, port, equal } => (of(socket, *local).port() == *port) == *equal,
-        })
+            Condition::Port { local, port, order, holds } => (of(socket, *local).port().cmp(port) == *order) == *holds,
+        }
+    }
+}
+
+/// Splits the parentheses off a word.
+fn parentheses(word: &str) -> impl Iterator<Item = &str> {
+    word.split_inclusive(['(', ')'])
+        .flat_map(|part| part.strip_suffix(['(', ')']).map_or([part, ""], |name| [name, &part[name.len()..]]))
+        .filter(|part| !part.is_empty())
+}
+
+/// Conditions of which one must hold.
+fn any(words: &mut Words<'_>, depth: usize) -> Result<Condition, WordError> {
+    let mut parts = vec![all(words, depth)?];
+    while words.take_if(&["or", "|", "||"]) {
+        parts.push(all(words, depth)?);
+    }
+    Ok(if let [_] = parts[..] { parts.remove(0) } else { Condition::Any(parts) })
+}
+
+/// Conditions of which each must hold; `and` may be left out.
+fn all(words: &mut Words<'_>, depth: usize) -> Result<Condition, WordError> {
+    let mut parts = vec![one(words, depth)?];
+    loop {
+        let said = words.take_if(&["and", "&", "&&"]);
+        if !said && matches!(words.peek(), None | Some("or" | "|" | "||" | ")")) {
+            return Ok(if let [_] = parts[..] { parts.remove(0) } else { Condition::All(parts) });
+        }
+        parts.push(one(words, depth)?);
+    }
+}
+
+fn one(words: &mut Words<'_>, depth: usize) -> Result<Condition, WordError> {
+    if depth > DEPTH_MAX {
+        return Err(WordError::failed(format!("conditions are nested more than {DEPTH_MAX} deep")));
+    }
+    match words.next("a condition such as dport = :80")? {
+        "not" | "!" => Ok(Condition::Not(Box::new(one(words, depth + 1)?))),
+        "(" => {
+            let inner = any(words, depth + 1)?;
+            words.next("')'").map(|_| inner)
+        }
+        word @ ("src" | "dst") => {
+            let _ = words.take_if(EQUAL.0);
+            end(word == "src", words.next("an address, with :PORT if wanted")?)
+        }
+        word @ ("sport" | "dport") => {
+            let said = COMPARISONS.iter().find(|(names, ..)| words.take_if(names));
+            let (_, order, holds) = said.unwrap_or(&EQUAL);
+            let value = words.next("a port such as :80")?;
+            let port = port(value.strip_prefix(':').unwrap_or(value))?;
+            Ok(Condition::Port { local: word == "sport", port, order: *order, holds: *holds })
+        }
+        other => {
+            let known = ["state", "exclude", "src", "dst", "sport", "dport", "and", "or", "not", "(", ")"];
+            Err(WordError::unknown("word", other, known.into_iter()))
+        }
     }
 }
 
@@ -134,10 +214,10 @@ fn is_in(state: SockState, name: &str) -> bool {
 }
 
 /// `A[/LEN][:PORT]`, `[A6]:PORT`, `*:PORT` or `:PORT`.
-fn end(local: bool, word: &str) -> Result<Part, WordError> {
+fn end(local: bool, word: &str) -> Result<Condition, WordError> {
     if let Ok(at) = word.parse::<SocketAddr>() {
         let len = if at.is_ipv6() { 128 } else { 32 };
-        return Ok(Part::End { local, addr: Some((at.ip(), len)), port: Some(at.port()) });
+        return Ok(Condition::End { local, addr: Some((at.ip(), len)), port: Some(at.port()) });
     }
     let is_six = word.matches(':').count() > 1;
     let (addr, number) = match word.rsplit_once(':').filter(|_| !is_six) {
@@ -145,7 +225,7 @@ fn end(local: bool, word: &str) -> Result<Part, WordError> {
         None => (word, None),
     };
     if matches!(addr, "" | "*") {
-        return Ok(Part::End { local, addr: None, port: number });
+        return Ok(Condition::End { local, addr: None, port: number });
     }
     let (addr, len) = match addr.split_once('/') {
         Some((addr, len)) => (addr, Some(len)),
@@ -156,7 +236,7 @@ fn end(local: bool, word: &str) -> Result<Part, WordError> {
     let addr: IpAddr = addr.parse().map_err(|_| bad())?;
     let most = if addr.is_ipv6() { 128 } else { 32 };
     let len = len.map_or(Ok(most), |len| len.parse::<u8>().ok().filter(|len| *len <= most).ok_or_else(bad))?;
-    Ok(Part::End { local, addr: Some((addr, len)), port: number })
+    Ok(Condition::End { local, addr: Some((addr, len)), port: number })
 }
 
 fn port(word: &str) -> Result<u16, WordError> {
