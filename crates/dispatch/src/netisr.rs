@@ -41,6 +41,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use workstream::{Ending, Workstream};
 
+/// Reports a protocol or workstream that this netisr does not have, and that no caller can name: tests fail.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn not_registered() {
+    debug_assert!(false, "a protocol or workstream that is not registered");
+}
+
 /// The most protocols there can be (FreeBSD: `net.isr.maxprot`).
 pub const PROTOCOLS_MAX: usize = 16;
 

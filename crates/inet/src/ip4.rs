@@ -193,7 +193,7 @@ impl<L: Locks> Stack<L> {
         lap: Lap<'_>,
     ) {
         let (n, mut udp) = (packets.len() as u64, Burst::new());
-        let lost = || self.bug(cx);
+        let lost = || self.count_bug(cx);
         odd.sort(packets, lost, |mut packet| {
             if let Some(iface) = iface.filter(|_| framed) {
                 packet = self.ether_odd(cx, iface, packet)?;
@@ -239,7 +239,7 @@ impl<L: Locks> Stack<L> {
                 self.ip4_run(cx, iface, &mut run, way, &mut udp);
                 way = *id;
             }
-            run.put(packet, || self.bug(cx)); // no more than came
+            run.put(packet, || self.count_bug(cx)); // no more than came
         }
         self.ip4_run(cx, iface, &mut run, way, &mut udp);
         lap.mark(Stage::Ip4Forward, n);

@@ -92,7 +92,7 @@ impl<L: Locks> Stack<L> {
             if ip6::is_version(packet.bytes()) {
                 self.ip6_input(cx, iface, packet);
             } else {
-                packets.put(packet, || self.bug(cx)); // one was popped
+                packets.put(packet, || self.count_bug(cx)); // one was popped
             }
         }
     }

@@ -388,7 +388,7 @@ impl<L: Locks> Stack<L> {
             for _ in 0..left.min(CHUNK) {
                 left -= 1;
                 match queue.pop_front() {
-                    Some(packet) => packets.put(packet, || self.bug(cx)), // at most CHUNK
+                    Some(packet) => packets.put(packet, || self.count_bug(cx)), // at most CHUNK
                     None => left = 0,
                 }
                 if left == 0 {

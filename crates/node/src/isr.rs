@@ -300,11 +300,12 @@ pub(crate) fn class_of(frame: &Frame) -> usize {
 
 /// Gives `items` to the stack, in bursts of one iface.
 pub(crate) fn take_through<L: Locks>(stack: &Stack<L>, cx: Cx, items: &mut Items<'_, Received>) {
-    in_bursts(items, |iface, burst| stack.input(cx, iface, burst));
+    in_bursts(items, |iface, burst| stack.input(cx, iface, burst), || stack.count_bug(cx));
 }
 
-/// Gives `items` to `take`, in bursts of one iface.
-pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(IfaceId, &mut Burst)) {
+/// Gives `items` to `take`, in bursts of one iface. `take` leaves none of a burst; `bug` counts a frame that found no room
+/// nevertheless.
+pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(IfaceId, &mut Burst), bug: impl Fn()) {
     let (mut burst, mut from) = (Burst::new(), None);
     for Received { iface, frame } in items {
         match from {
@@ -312,7 +313,7 @@ pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(If
             _ => {}
         }
         from = Some(iface);
-        burst.put(frame, || {}); // `take` leaves none
+        burst.put(frame, &bug);
     }
     if let Some(iface) = from {
         take(iface, &mut burst);

@@ -4,7 +4,7 @@ use super::books::Counts;
 use super::config::Live;
 use super::worker::{CHUNK, chunk};
 use super::workstream::Workstream;
-use super::{Item, List, Mode, Netisr, NetisrError, Policy, ProtoId, Work};
+use super::{Item, List, Mode, Netisr, NetisrError, Policy, ProtoId, Work, not_registered};
 use stats::Shards;
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl<T: Item> Caller<T> {
     }
 
     fn defer(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, mode: Mode) {
-        let Some(live) = self.isr.live(protocol) else { return };
+        let Some(live) = self.isr.live(protocol) else { return not_registered() };
         if let [stream] = &*self.isr.streams {
             stream.put(protocol.at(), items, self.isr.qlimit(protocol));
         } else {
@@ -94,7 +94,7 @@ impl<T: Item> Caller<T> {
     }
 
     fn hybrid(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
-        let Some(live) = self.isr.live(protocol) else { return };
+        let Some(live) = self.isr.live(protocol) else { return not_registered() };
         let counts = self.counts.at(protocol.at());
         if let [stream] = &*self.isr.streams {
             return match stream.begin() {
@@ -142,10 +142,13 @@ fn share<T: Item>(
     let (mut touched, policy, n) = (0, live.policy(), shares.len().max(1));
     for item in items.drain(..) {
         let at = if n == 1 { 0 } else { choose(live, policy, own, source, &item, mode) % n };
-        if let Some(share) = shares.get_mut(at) {
-            share.push_back(item);
-            touched |= 1 << at;
-        }
+        // `at` is below the number of shares, one for each workstream.
+        let Some(share) = shares.get_mut(at) else {
+            not_registered();
+            continue;
+        };
+        share.push_back(item);
+        touched |= 1 << at;
     }
     touched
 }

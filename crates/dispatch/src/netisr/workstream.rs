@@ -12,7 +12,7 @@
 //! FreeBSD's three flags. All is done under one lock, taken once for what a burst has for this workstream, once for a whole queue that is
 //! moved out. Checked with loom (`cargo xtask loom`).
 
-use super::List;
+use super::{List, not_registered};
 #[cfg(loom)]
 use loom::sync::{
     Condvar, Mutex, MutexGuard,
@@ -154,7 +154,7 @@ impl<T> Workstream<T> {
     /// Moves the first of `items` into the queue, as many as `limit` lets wait there; the others stay and are counted.
     pub fn put(&self, protocol: usize, items: &mut List<T>, limit: usize) {
         let mut state = self.state();
-        let Some(queue) = state.queues.get_mut(protocol) else { return };
+        let Some(queue) = state.queues.get_mut(protocol) else { return not_registered() };
         let n = limit.saturating_sub(queue.items.len()).min(items.len());
         if n == items.len() {
             queue.items.append(items);
@@ -231,7 +231,10 @@ impl<T> Workstream<T> {
         if state.turn == Turn::Running {
             state.turn = Turn::Idle;
         }
-        let Some(queue) = state.queues.get_mut(protocol).filter(|_| !items.is_empty()) else { return };
+        if items.is_empty() {
+            return;
+        }
+        let Some(queue) = state.queues.get_mut(protocol) else { return not_registered() };
         items.append(&mut queue.items);
         std::mem::swap(&mut queue.items, items);
         state.pending |= 1 << protocol;

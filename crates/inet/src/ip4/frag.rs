@@ -59,8 +59,8 @@ pub fn fragment(
     if header.df {
         return Err((packet, FragError::DontFragment));
     }
-    if packet.flags().has(Flags::TX_L4_CSUM) {
-        finish_checksum(&mut packet, header);
+    if packet.flags().has(Flags::TX_L4_CSUM) && finish_checksum(&mut packet, header).is_none() {
+        return Err((packet, FragError::NoBuffer));
     }
     match cut(&packet, header, mtu, pool) {
         Ok(fragments) => {
@@ -147,23 +147,22 @@ fn copied(options: &[u8]) -> Vec<u8> {
 }
 
 /// Computes the checksum that a port was to fill in. Other protocols and fragments have none to offload.
-pub(crate) fn finish_checksum(packet: &mut Frame, header: &Header) {
+/// `None`: the packet shares its buffer and there is no other one, or is shorter than its header says.
+pub(crate) fn finish_checksum(packet: &mut Frame, header: &Header) -> Option<()> {
     packet.set_flags(packet.flags().without(Flags::TX_L4_CSUM));
-    if !packet.make_own() {
-        return;
+    if header.is_fragment() {
+        return Some(());
     }
-    let Some(segment) = packet.bytes_mut().get_mut(header.ihl_len..usize::from(header.total_len)) else { return };
+    packet.make_own().then_some(())?;
+    let segment = packet.bytes_mut().get_mut(header.ihl_len..usize::from(header.total_len))?;
     let pseudo = Partial::pseudo4(header.src, header.dst, header.proto, segment.len() as u16);
     match header.proto {
-        _ if header.is_fragment() => {}
         Proto::TCP => tcp::fill_checksum(pseudo, segment),
         Proto::UDP => {
-            let Ok(datagram) = udp::Header::parse(segment) else { return };
-            let datagram = datagram.with_checksum(pseudo, datagram.payload(segment));
-            if let Some(out) = segment.first_chunk_mut() {
-                datagram.emit(out);
-            }
+            let datagram = udp::Header::parse(segment).ok()?;
+            datagram.with_checksum(pseudo, datagram.payload(segment)).emit(segment.first_chunk_mut()?);
         }
         _ => {}
     }
+    Some(())
 }

@@ -27,7 +27,7 @@ impl<L: Locks> Stack<L> {
             }
         }
         if odd.any() {
-            odd.sort(frames, || self.bug(cx), |frame| self.ether_odd(cx, iface, frame));
+            odd.sort(frames, || self.count_bug(cx), |frame| self.ether_odd(cx, iface, frame));
         }
     }
 

@@ -102,7 +102,7 @@ impl<L: Locks> Stack<L> {
 
     /// Counts a frame that was lost where none can be ([`buf::Burst::put`]).
     #[cold]
-    pub(crate) fn bug(&self, cx: Cx) {
+    pub fn count_bug(&self, cx: Cx) {
         self.count(cx).drops.bump(DropReason::Bug);
     }
 

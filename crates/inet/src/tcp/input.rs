@@ -127,7 +127,7 @@ impl<L: Locks> Stack<L> {
                     seen.segment.gso_size = piece as u16; // a packet's text
                     packet.truncate(next.text.1);
                     packet.pull(next.text.0);
-                    run.put(packet, || self.bug(cx)); // no more than came
+                    run.put(packet, || self.count_bug(cx)); // no more than came
                     if next.segment.piece() < piece || next.segment.has(wire::tcp::Flags::PSH) {
                         return None;
                     }
@@ -307,7 +307,7 @@ impl<L: Locks> Stack<L> {
     #[inline(never)]
     fn tcp_text_is_gone(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {
         debug_assert!(false, "text that was received out of order is not here");
-        self.bug(cx);
+        self.count_bug(cx);
         self.tcp_give_up(cx, sock, Failure::Reset);
         sock.wake(cx, id);
     }

@@ -97,7 +97,9 @@ impl<L: Locks> Stack<L> {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         let inside = if ip6::is_version(inner.bytes()) { EtherType::IPV6 } else { EtherType::IPV4 };
-        let about = settle(&config, &mut inner);
+        let Some(about) = settle(&config, &mut inner) else {
+            return self.not_sent(cx, iface, inner, DropReason::TunnelNoBuffer);
+        };
         let df = config.df == DontFragment::Set || config.df == DontFragment::Copy && about.df;
         let overhead = config.overhead() - if config.kind.is_ethernet() { eth::HEADER_LEN } else { 0 };
         if df && inner.len() + overhead > path {
@@ -230,13 +232,16 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Computes the checksum that a port was to fill in, of a whole packet of TCP or UDP over IPv6: the field holds the pseudo header's sum.
+/// Computes the checksum that a port was to fill in: the field holds the pseudo header's sum. Protocols
+/// other than TCP and UDP, and fragments, have none to offload. `None`: the packet is shorter than its
+/// header says.
 fn finish_checksum6(header: &ip6::Header, packet: &mut [u8]) -> Option<()> {
-    let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none())?;
+    let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none());
+    let Some(chain) = chain else { return Some(()) };
     let at = match chain.upper {
         Proto::TCP => 16,
         Proto::UDP => 6,
-        _ => return None,
+        _ => return Some(()),
     };
     let segment = packet.get_mut(chain.offset..ip6::HEADER_LEN + usize::from(header.payload_len))?;
     let sum = checksum::sum(segment);
@@ -260,33 +265,36 @@ fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
     Segment::read(inner.bytes(), at, size)
 }
 
-/// Does here what would have been left to a port, which will see an outer header only; says what that takes over.
-fn settle(config: &Config, inner: &mut Frame) -> Inner {
+/// Does the work that was left to a port, which would see an outer header only. Returns the fields of the
+/// inner header that the outer one takes over. `None`: no buffer to compute a checksum in.
+fn settle(config: &Config, inner: &mut Frame) -> Option<Inner> {
     let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
     let work = inner.flags();
     inner.set_flags(Flags::default());
-    let Some(at) = at.filter(|at| inner.pull(*at)) else { return Inner::default() };
-    let mut about = Inner::default();
-    if ip6::is_version(inner.bytes()) {
-        if let Ok(header) = ip6::Header::parse(inner.bytes()) {
-            about = Inner { tos: header.traffic_class, df: inner.len() > FLOOR6 };
-            if work.has(Flags::TX_L4_CSUM) && inner.make_own() {
-                finish_checksum6(&header, inner.bytes_mut());
-            }
-        }
-    } else if let Ok(header) = ip4::Header::parse(inner.bytes()) {
-        about = Inner { tos: header.tos, df: header.df };
-        if work.has(Flags::TX_L4_CSUM) {
-            frag::finish_checksum(inner, &header);
-        }
-        if work.has(Flags::TX_IP_CSUM)
-            && let Some(bytes) = inner.bytes_mut().get_mut(..header.ihl_len)
-        {
-            ip4::fill_checksum(bytes);
-        }
-    }
+    let Some(at) = at.filter(|at| inner.pull(*at)) else { return Some(Inner::default()) };
+    let about = settle_packet(work, inner);
     inner.push_n(at); // the link header, which still stands there
     about
+}
+
+fn settle_packet(work: Flags, packet: &mut Frame) -> Option<Inner> {
+    if ip6::is_version(packet.bytes()) {
+        let Ok(header) = ip6::Header::parse(packet.bytes()) else { return Some(Inner::default()) };
+        if work.has(Flags::TX_L4_CSUM) {
+            packet.make_own().then_some(())?;
+            finish_checksum6(&header, packet.bytes_mut())?;
+        }
+        return Some(Inner { tos: header.traffic_class, df: packet.len() > FLOOR6 });
+    }
+    let Ok(header) = ip4::Header::parse(packet.bytes()) else { return Some(Inner::default()) };
+    if work.has(Flags::TX_L4_CSUM) {
+        frag::finish_checksum(packet, &header)?;
+    }
+    if work.has(Flags::TX_IP_CSUM) {
+        packet.make_own().then_some(())?;
+        ip4::fill_checksum(packet.bytes_mut().get_mut(..header.ihl_len)?);
+    }
+    Some(Inner { tos: header.tos, df: header.df })
 }
 
 const _: () = assert!(gre::MAX_HEADER_LEN <= 2 * SPARE);

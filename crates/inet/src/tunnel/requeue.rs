@@ -105,7 +105,7 @@ impl<L: Locks> Stack<L> {
         let first = queue.front()?.0;
         while frames.len() < most && queue.front().is_some_and(|(id, _)| *id == first) {
             match queue.pop_front() {
-                Some((_, frame)) => frames.put(frame, || self.bug(cx)), // at most a chunk
+                Some((_, frame)) => frames.put(frame, || self.count_bug(cx)), // at most a chunk
                 None => break,
             }
         }

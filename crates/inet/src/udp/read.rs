@@ -115,7 +115,7 @@ impl<L: Locks> Stack<L> {
             taken += 1;
             into.put(frame, || {
                 taken -= 1;
-                self.bug(cx);
+                self.count_bug(cx);
             });
         }
         drop(slot);

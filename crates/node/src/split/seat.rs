@@ -56,12 +56,13 @@ impl Seated {
     /// Takes what waits into the stack; says how many frames that were.
     pub(crate) fn take<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, receivers: &[Receiver]) -> usize {
         self.worker.round(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
-            in_bursts(items, |iface, burst| {
+            let take = |iface, burst: &mut Burst| {
                 if let Some(receiver) = receivers.iter().find(|receiver| receiver.iface == iface) {
                     note_received(receiver, burst, cx.now);
                 }
                 stack.input(cx, iface, burst);
-            });
+            };
+            in_bursts(items, take, || stack.count_bug(cx));
         })
     }
 

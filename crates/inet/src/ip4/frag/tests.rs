@@ -112,6 +112,18 @@ fn copied_options_are_padded_and_malformed_ones_end_the_copy() {
     assert_eq!(copied(&[0, 2, 0x82, 2]), [], "nothing behind the end of the list");
 }
 
+/// A payload that is kept too cannot be changed where it is.
+#[test]
+fn a_checksum_that_cannot_be_computed_is_an_error() {
+    let one = Pool::new(&PoolConfig { buffers: 1, data: 8192, ..PoolConfig::default() }).unwrap();
+    let pool = pool(8);
+    let (frame, header) = packet(&one, &[], 4000, |_| {});
+    let mut held = buf::Held::new(frame).unwrap();
+    let mut lent = held.lend().unwrap();
+    lent.set_flags(Flags::TX_L4_CSUM);
+    assert_eq!(cut_up(lent, &header, 1500, &pool).unwrap_err(), FragError::NoBuffer);
+}
+
 #[test]
 fn errors_hand_nothing_out() {
     let (big, pool) = (big(), pool(3));
