@@ -21,13 +21,15 @@ const MAX_TAGS: usize = 4;
 pub struct Shown {
     /// The link header (`tcpdump -e`). A frame of an unknown EtherType has one in any case.
     pub link: bool,
-    /// The fields of the IP header in parentheses (`tcpdump -v`): of IPv4 the ends follow on a line of their own.
-    pub verbose: bool,
+    /// From 1 (`tcpdump -v`) on the fields of the IP header in parentheses; of IPv4 the ends follow on
+    /// a line of their own. Checksums of IPv4, ICMP, TCP and UDP over IPv6 are verified where the
+    /// capture has the whole packet; from 2 (`-vv`) on those of UDP over IPv4 too.
+    pub verbose: u8,
 }
 
 /// One line about a frame, without a time and without a newline.
 pub fn line(frame: &[u8]) -> impl Display + '_ {
-    line_of(frame, frame.len(), Shown { link: true, verbose: false })
+    line_of(frame, frame.len(), Shown { link: true, verbose: 0 })
 }
 
 /// One line about a frame of `len` bytes of which a capture kept the beginning, as tcpdump prints it.
@@ -60,16 +62,16 @@ impl Line<'_> {
     fn packet(&self, f: &mut Formatter<'_>, ethertype: EtherType, payload: &[u8]) -> Result {
         match ethertype {
             EtherType::IPV4 => {
-                if self.shown.verbose {
+                if self.shown.verbose > 0 {
                     ip::fields4(f, payload)?;
                 }
-                ip::ip4(f, payload, self.cut())
+                ip::ip4(f, payload, self.cut(), self.shown.verbose)
             }
             EtherType::IPV6 => {
-                if self.shown.verbose {
+                if self.shown.verbose > 0 {
                     ip::fields6(f, payload)?;
                 }
-                ip::ip6(f, payload)
+                ip::ip6(f, payload, self.shown.verbose)
             }
             EtherType::ARP => arp(f, payload, self.cut()),
             _ => write!(f, "payload length {}", payload.len() + self.cut()),
@@ -125,8 +127,8 @@ struct Packet<'a>(&'a [u8]);
 impl Display for Packet<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.0.first().map(|byte| byte >> 4) {
-            Some(4) => f.write_str("IP ").and_then(|()| ip::ip4(f, self.0, 0)),
-            Some(6) => f.write_str("IP6 ").and_then(|()| ip::ip6(f, self.0)),
+            Some(4) => f.write_str("IP ").and_then(|()| ip::ip4(f, self.0, 0, 0)),
+            Some(6) => f.write_str("IP6 ").and_then(|()| ip::ip6(f, self.0, 0)),
             Some(version) => write!(f, "[bad IP version {version}]"),
             None => f.write_str("[|ip]"),
         }

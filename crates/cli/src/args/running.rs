@@ -54,8 +54,8 @@ pub struct ShortArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times \
-are UTC. Frames are printed as they pass the port: a checksum that is left to \
-the port is not filled in. Frames that did not fit the host's buffer (4 MiB \
+are local (TZ). Frames are printed as they pass the port: a checksum that is \
+left to the port is not filled in, and is wrong with -v. Frames that did not fit the host's buffer (4 MiB \
 unread) are counted; the number is printed at the end. A packet that was dropped \
 after its link header was removed is shown with one of zeros.
 

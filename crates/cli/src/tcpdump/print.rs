@@ -47,7 +47,7 @@ impl Lines {
             (hex, ascii) => Some(Bytes { from_link: hex.max(ascii) > 1, ascii: ascii > 0 }),
         };
         let iface = args.read.is_none() && (args.iface == "any" || args.dropped);
-        let shown = dissect::Shown { link: args.link, verbose: args.verbose > 0 };
+        let shown = dissect::Shown { link: args.link, verbose: args.verbose };
         Lines { time: !args.no_time, iface, shown, bytes }
     }
 
@@ -109,11 +109,16 @@ pub fn as_ethernet(linktype: u16, packet: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(out.into())
 }
 
-/// `06:04:01.123456`, UTC.
+/// `06:04:01.123456`, local time.
 fn clock_time(ns: u64) -> String {
-    let (seconds, micros) = (ns / 1_000_000_000, ns / 1000 % 1_000_000);
-    let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}.{micros:06}", seconds % 60)
+    local(ns).strftime("%H:%M:%S.%6f").to_string()
+}
+
+/// The time `ns` nanoseconds after 1970 in the zone of TZ or /etc/localtime; UTC where neither is there.
+pub fn local(ns: u64) -> jiff::Zoned {
+    // The 64 bits end in the year 2554, inside what the type holds.
+    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
+    time.to_zoned(jiff::tz::TimeZone::system())
 }
 
 #[cfg(test)]
@@ -122,9 +127,11 @@ mod tests {
 
     #[test]
     fn times_are_of_the_day() {
-        assert_eq!(clock_time(0), "00:00:00.000000");
-        assert_eq!(clock_time(86_399_999_999_999), "23:59:59.999999");
-        assert_eq!(clock_time(1_795_240_241_123_456_789), "05:50:41.123456");
+        let seconds = |ns: u64| clock_time(ns).split_once(':').unwrap().1.to_string();
+        // Zones differ by quarters of an hour.
+        assert_eq!(seconds(0).split_once(':').unwrap().1, "00.000000");
+        assert_eq!(seconds(86_399_999_999_999).split_once(':').unwrap().1, "59.999999");
+        assert_eq!(seconds(1_795_240_241_123_456_789).split_once(':').unwrap().1, "41.123456");
     }
 
     /// tcpdump 4.99's columns: the characters begin where a full line's do.

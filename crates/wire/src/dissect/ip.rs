@@ -1,13 +1,19 @@
 //! The network layer's part of the line: addresses, then what is inside.
 
-use super::transport::{self, Ends};
+use super::transport::{self, Checksum, Ends};
+use crate::checksum::Partial;
 use crate::{Layer, Malformed, Proto};
 use crate::{etherip, gre, icmp4, igmp, ip4, ip6};
 use std::fmt::{Formatter, Result};
 use std::net::IpAddr;
 
+/// Offset of an IPv4 header's checksum (RFC 791 3.1).
+const CHECKSUM_AT: usize = 10;
+/// Offset of the checksum of ICMP and ICMPv6.
+const ICMP_CHECKSUM_AT: usize = 2;
+
 /// `cut` bytes more were there than were kept.
-pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize) -> Result {
+pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize, verbose: u8) -> Result {
     // What a quoted packet may be, a captured one may be too: cut short.
     let header = match ip4::Header::parse_quoted(packet, Layer::Ip4) {
         Ok(header) => header,
@@ -24,7 +30,13 @@ pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize) -> Result {
     if header.frag_off != 0 {
         return write!(f, "{src} > {dst}: ip-proto-{}", header.proto.0);
     }
-    upper(f, header.proto, Ends { addresses: Some((src, dst)), len }, payload)
+    let ends = Some((src, dst));
+    upper(
+        f,
+        header.proto,
+        Ends { addresses: ends, len, verify: ends.filter(|_| verbose > 0 && !header.mf), verbose },
+        payload,
+    )
 }
 
 /// The fields of an IPv4 header in parentheses, and the line break before the ends.
@@ -39,9 +51,14 @@ pub(super) fn fields4(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     let (proto, number) = (header.proto.name().unwrap_or("unknown"), header.proto.0);
     write!(
         f,
-        "(tos {:#x}, ttl {}, id {}, offset {}, flags [{flags}], proto {proto} ({number}), length {})\n    ",
+        "(tos {:#x}, ttl {}, id {}, offset {}, flags [{flags}], proto {proto} ({number}), length {}",
         header.tos, header.ttl, header.id, header.frag_off, header.total_len
-    )
+    )?;
+    let bytes = packet.get(..header.ihl_len).unwrap_or_default();
+    if let Some(sum) = Checksum::of(Partial::ZERO, bytes, CHECKSUM_AT).filter(|sum| !sum.is_right()) {
+        write!(f, ", bad cksum {:x} (->{:x})!", sum.found, sum.expected)?;
+    }
+    f.write_str(")\n    ")
 }
 
 /// The fields of an IPv6 header in parentheses.
@@ -58,7 +75,7 @@ pub(super) fn fields6(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     write!(f, "hlim {}, next-header {next} ({number}) payload length: {}) ", header.hop_limit, header.payload_len)
 }
 
-pub(super) fn ip6(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
+pub(super) fn ip6(f: &mut Formatter<'_>, packet: &[u8], verbose: u8) -> Result {
     let header = match ip6::Header::parse(packet) {
         Ok(header) => header,
         Err(Malformed::Truncated { .. }) => return f.write_str("[|ip6]"),
@@ -72,8 +89,10 @@ pub(super) fn ip6(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     };
     let len = chain.payload_len(&header);
     let payload = chain.payload(&header, packet);
+    let whole = chain.fragment.is_none_or(|fragment| fragment.offset == 0 && !fragment.more);
+    let verify = Some((src, dst)).filter(|_| verbose > 0 && whole);
     if chain.extensions().next().is_none() {
-        return upper(f, chain.upper, Ends { addresses: Some((src, dst)), len }, payload);
+        return upper(f, chain.upper, Ends { addresses: Some((src, dst)), len, verify, verbose }, payload);
     }
     write!(f, "{src} > {dst}: ")?;
     for extension in chain.extensions() {
@@ -84,7 +103,7 @@ pub(super) fn ip6(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     }
     match chain.fragment {
         Some(fragment) if fragment.offset != 0 => Ok(()),
-        _ => upper(f, chain.upper, Ends { addresses: None, len }, payload),
+        _ => upper(f, chain.upper, Ends { addresses: None, len, verify, verbose }, payload),
     }
 }
 
@@ -96,9 +115,9 @@ fn upper(f: &mut Formatter<'_>, proto: Proto, ends: Ends, payload: &[u8]) -> Res
         _ => ends.without_ports(f)?,
     }
     match proto {
-        Proto::ICMP => icmp(f, payload, ends.len),
+        Proto::ICMP => icmp(f, payload, ends),
         Proto::IGMP => igmp(f, payload),
-        Proto::IPV6_ICMP => icmp6(f, payload, ends.len),
+        Proto::IPV6_ICMP => icmp6(f, payload, ends),
         Proto::GRE => gre(f, payload, ends.len),
         Proto::ETHERIP => etherip(f, payload, ends.len),
         Proto::NO_NEXT => f.write_str("no next header"),
@@ -144,7 +163,7 @@ fn lower(f: &mut Formatter<'_>, proto: Proto) -> Result {
     })
 }
 
-fn icmp(f: &mut Formatter<'_>, message: &[u8], len: usize) -> Result {
+fn icmp(f: &mut Formatter<'_>, message: &[u8], ends: Ends) -> Result {
     use icmp4::{time_exceeded, ty};
     let Ok(header) = icmp4::Header::parse(message) else {
         return f.write_str("[|icmp]");
@@ -172,7 +191,12 @@ fn icmp(f: &mut Formatter<'_>, message: &[u8], len: usize) -> Result {
         (ty::SOURCE_QUENCH, _) => f.write_str("source quench")?,
         (ty, _) => write!(f, "type-#{ty}")?,
     }
-    write!(f, ", length {len}")
+    write!(f, ", length {}", ends.len)?;
+    let whole = message.get(..ends.len).filter(|_| ends.verify.is_some());
+    match whole.and_then(|whole| Checksum::of(Partial::ZERO, whole, ICMP_CHECKSUM_AT)) {
+        Some(sum) if !sum.is_right() => write!(f, " (wrong icmp cksum {:x} (->{:x})!)", sum.found, sum.expected),
+        _ => Ok(()),
+    }
 }
 
 fn unreachable(f: &mut Formatter<'_>, code: u8, next_mtu: u16, inner: icmp4::Inner<'_>) -> Result {
@@ -225,7 +249,7 @@ fn igmp(f: &mut Formatter<'_>, message: &[u8]) -> Result {
     }
 }
 
-fn icmp6(f: &mut Formatter<'_>, message: &[u8], len: usize) -> Result {
+fn icmp6(f: &mut Formatter<'_>, message: &[u8], ends: Ends) -> Result {
     let Some(&[ty, code, _, _, r0, r1, r2, r3]) = message.first_chunk::<8>() else {
         return f.write_str("[|icmp6]");
     };
@@ -234,6 +258,11 @@ fn icmp6(f: &mut Formatter<'_>, message: &[u8], len: usize) -> Result {
         let octets = message.get(8..).and_then(|body| body.first_chunk::<16>());
         octets.map_or(std::net::Ipv6Addr::UNSPECIFIED, |&octets| octets.into())
     };
+    match ends.checksum(Proto::IPV6_ICMP, message, ICMP_CHECKSUM_AT) {
+        Some(sum) if sum.is_right() => f.write_str("[icmp6 sum ok] ")?,
+        Some(sum) => write!(f, "[bad icmp6 cksum {:#06x} -> {:#06x}!] ", sum.found, sum.expected)?,
+        None => {}
+    }
     f.write_str("ICMP6, ")?;
     match (ty, code) {
         (1, code) => write!(f, "destination unreachable, code {code}")?,
@@ -253,5 +282,5 @@ fn icmp6(f: &mut Formatter<'_>, message: &[u8], len: usize) -> Result {
         (143, _) => write!(f, "multicast listener report v2, {second} group record(s)")?,
         (ty, _) => write!(f, "type-#{ty}")?,
     }
-    write!(f, ", length {len}")
+    write!(f, ", length {}", ends.len)
 }

@@ -69,7 +69,7 @@ fn without_the_link_header_and_with_the_end_cut_off() {
     assert_eq!(short(&udp, 40), "IP 1.0.0.1 > 1.0.0.2: [|udp]");
     assert_eq!(short(&arp, 42), "ARP, Request who-has 1.0.0.2 tell 1.0.0.1, length 28");
     assert!(
-        line_of(&udp[..42], 64, Shown { link: true, verbose: false })
+        line_of(&udp[..42], 64, Shown { link: true, verbose: 0 })
             .to_string()
             .ends_with("length 64: 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22")
     );
@@ -137,23 +137,69 @@ fn tcpdump_finds_no_bad_checksum() {
     }
 }
 
+/// Right and wrong checksums with -v, in tcpdump 4.99's words; the fields of the lines that both print.
+#[test]
+fn tcpdump_verifies_the_same_checksums() {
+    let mut frames = samples::frames();
+    let damaged: Vec<_> = frames
+        .iter()
+        .map(|(name, frame)| {
+            let mut frame = frame.clone();
+            *frame.last_mut().unwrap() ^= 0x40;
+            (*name, frame)
+        })
+        .collect();
+    frames.extend(damaged);
+    for (flags, verbose) in [("-nvSt", 1), ("-nvvSt", 2)] {
+        let Some(lines) = tcpdump(flags, &frames) else {
+            println!("skipped: tcpdump is not installed here");
+            return;
+        };
+        // Lines that begin with a blank go on with the packet before.
+        let mut theirs: Vec<String> = Vec::new();
+        for line in lines {
+            match theirs.last_mut().filter(|_| line.starts_with([' ', '\t'])) {
+                Some(last) => *last += &format!("\n{line}"),
+                None => theirs.push(line),
+            }
+        }
+        assert_eq!(theirs.len(), frames.len());
+        let (mut right, mut wrong) = (0, 0);
+        for ((name, frame), theirs) in frames.iter().zip(&theirs) {
+            let ours = line_of(frame, frame.len(), Shown { link: false, verbose }).to_string();
+            // Of the packet inside a tunnel tcpdump prints lines too.
+            let theirs = theirs.lines().take(2).collect::<Vec<_>>().join("\n");
+            assert_eq!(sums(&ours), sums(&theirs), "{name} {flags}\n  ours    {ours}\n  tcpdump {theirs}");
+            right += usize::from(theirs.contains("ok]") || theirs.contains("(correct)"));
+            wrong += usize::from(["bad", "wrong", "incorrect"].iter().any(|word| theirs.contains(word)));
+        }
+        assert!(right >= verbose.into() && wrong >= 2, "{flags}: {right} right, {wrong} wrong");
+    }
+}
+
+/// Parts of a line about checksums, but for IGMP's, which a line without -v is about too.
+fn sums(line: &str) -> Vec<&str> {
+    let parts = line.split([',', '[', ']', '(', ')']).filter(|part| !part.to_lowercase().contains("igmp"));
+    parts.filter(|part| part.contains("cksum") || part.contains("sum ok")).collect()
+}
+
 /// The fields that tcpdump 4.99 prints with -v, in its order.
 #[test]
 fn verbose_lines_have_the_ip_headers_fields() {
-    let verbose = Shown { link: false, verbose: true };
+    let verbose = Shown { link: false, verbose: 1 };
     let mut frame = vec![0; 12];
     frame.extend([8, 0]);
     frame.extend([0x45, 0x10, 0, 29, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     frame.extend([0, 53, 0, 9, 0, 9, 0, 0, 1]);
     assert_eq!(
         line_of(&frame, frame.len(), verbose).to_string(),
-        "IP (tos 0x10, ttl 64, id 7, offset 0, flags [DF], proto UDP (17), length 29)\n    \
+        "IP (tos 0x10, ttl 64, id 7, offset 0, flags [DF], proto UDP (17), length 29, bad cksum 0 (->26b7)!)\n    \
          10.0.0.1.53 > 10.0.0.2.9: UDP, length 1"
     );
     assert_eq!(
-        line_of(&frame, frame.len(), Shown { link: true, verbose: true }).to_string(),
+        line_of(&frame, frame.len(), Shown { link: true, verbose: 1 }).to_string(),
         "00:00:00:00:00:00 > 00:00:00:00:00:00, ethertype IPv4 (0x0800), length 43: \
-         (tos 0x10, ttl 64, id 7, offset 0, flags [DF], proto UDP (17), length 29)\n    \
+         (tos 0x10, ttl 64, id 7, offset 0, flags [DF], proto UDP (17), length 29, bad cksum 0 (->26b7)!)\n    \
          10.0.0.1.53 > 10.0.0.2.9: UDP, length 1"
     );
     let mut six = vec![0; 12];
@@ -165,6 +211,6 @@ fn verbose_lines_have_the_ip_headers_fields() {
     six.extend([0, 53, 0, 9, 0, 9, 0, 0, 1]);
     assert_eq!(
         line_of(&six, six.len(), verbose).to_string(),
-        "IP6 (flowlabel 0x10203, hlim 255, next-header UDP (17) payload length: 9) ::1.53 > ::2.9: UDP, length 1"
+        "IP6 (flowlabel 0x10203, hlim 255, next-header UDP (17) payload length: 9) ::1.53 > ::2.9: [no cksum] UDP, length 1"
     );
 }

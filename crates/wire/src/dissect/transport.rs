@@ -1,20 +1,59 @@
 //! The transport's part of the line: ports, then what TCP or UDP say.
 
+use crate::checksum::{self, Partial};
 use crate::tcp::{self, Flags, Opt};
-use crate::{L4Port, Malformed, udp, vxlan};
+use crate::{L4Port, Malformed, Proto, udp, vxlan};
 use std::fmt::{Formatter, Result};
 use std::net::IpAddr;
+
+/// Offset of a TCP header's checksum (RFC 9293 3.1).
+const CHECKSUM_AT: usize = 16;
 
 /// Who talks to whom, unless the line has said so already, and how many bytes the IP header promised.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub addresses: Option<(IpAddr, IpAddr)>,
     pub len: usize,
+    /// Addresses of the pseudo header, where checksums are to be verified: not in fragments.
+    pub verify: Option<(IpAddr, IpAddr)>,
+    pub verbose: u8,
+}
+
+/// A checksum field and the value it should have.
+pub(super) struct Checksum {
+    pub found: u16,
+    pub expected: u16,
+}
+
+impl Checksum {
+    /// Of `bytes`, whose field is at `at`, and of what `before` sums.
+    pub(super) fn of(before: Partial, bytes: &[u8], at: usize) -> Option<Checksum> {
+        let found = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
+        let whole = before.add(checksum::sum(bytes));
+        // A sum without the field is the sum with its complement added; one that verifies expects what it has, of two zeros too.
+        let expected = if whole.verifies() { found } else { whole.add_u16(!found).finish() };
+        Some(Checksum { found, expected })
+    }
+
+    pub(super) fn is_right(&self) -> bool {
+        self.found == self.expected
+    }
 }
 
 impl Ends {
     pub(super) fn without_ports(&self, f: &mut Formatter<'_>) -> Result {
         self.addresses.map_or(Ok(()), |(src, dst)| write!(f, "{src} > {dst}: "))
+    }
+
+    /// Checksum of a whole `message` of `proto` with its pseudo header, if it is to be verified.
+    pub(super) fn checksum(&self, proto: Proto, message: &[u8], at: usize) -> Option<Checksum> {
+        let message = message.get(..self.len)?;
+        let before = match self.verify? {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, proto, u16::try_from(self.len).ok()?),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Partial::pseudo6(src, dst, proto, u32::try_from(self.len).ok()?),
+            _ => return None,
+        };
+        Checksum::of(before, message, at)
     }
 
     fn with_ports(&self, f: &mut Formatter<'_>, from: L4Port, to: L4Port) -> Result {
@@ -27,12 +66,19 @@ impl Ends {
 
 pub(super) fn udp(f: &mut Formatter<'_>, ends: Ends, datagram: &[u8]) -> Result {
     let len = ends.len;
-    let Some(&[s0, s1, d0, d1, l0, l1, _, _]) = datagram.first_chunk::<{ udp::HEADER_LEN }>() else {
+    let Some(&[s0, s1, d0, d1, l0, l1, c0, c1]) = datagram.first_chunk::<{ udp::HEADER_LEN }>() else {
         return ends.without_ports(f).and_then(|()| f.write_str("[|udp]"));
     };
     ends.with_ports(f, L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1])))?;
     if L4Port(u16::from_be_bytes([d0, d1])) == vxlan::PORT {
         return vxlan(f, datagram.get(udp::HEADER_LEN..).unwrap_or_default());
+    }
+    let level = if matches!(ends.verify, Some((IpAddr::V6(_), _))) { 1 } else { 2 };
+    match ends.checksum(Proto::UDP, datagram, udp::HEADER_LEN - 2).filter(|_| ends.verbose >= level) {
+        Some(_) if [c0, c1] == [0, 0] => f.write_str("[no cksum] ")?,
+        Some(sum) if sum.is_right() => f.write_str("[udp sum ok] ")?,
+        Some(sum) => write!(f, "[bad udp cksum {:#06x} -> {:#06x}!] ", sum.found, sum.expected)?,
+        None => {}
     }
     f.write_str("UDP, ")?;
     let claimed = usize::from(u16::from_be_bytes([l0, l1]));
@@ -69,6 +115,11 @@ pub(super) fn tcp(f: &mut Formatter<'_>, ends: Ends, segment: &[u8]) -> Result {
     let text_len = len.saturating_sub(header.header_len);
     ends.with_ports(f, header.src, header.dst)?;
     write!(f, "Flags [{}]", header.flags)?;
+    match ends.checksum(Proto::TCP, segment, CHECKSUM_AT) {
+        Some(sum) if sum.is_right() => write!(f, ", cksum {:#06x} (correct)", sum.found)?,
+        Some(sum) => write!(f, ", cksum {:#06x} (incorrect -> {:#06x})", sum.found, sum.expected)?,
+        None => {}
+    }
     if text_len > 0 {
         write!(f, ", seq {}:{}", header.seq, header.seq.wrapping_add(text_len as u32))?;
     } else if header.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
