@@ -280,6 +280,23 @@ fn what_a_record_says_survives() {
         let names: Vec<_> = reader.section().interfaces.iter().map(Interface::name).collect();
         assert_eq!(names, [Some("lan0".to_owned()), Some("wan0".to_owned())], "{line}");
     }
+    // As JSON and back.
+    let json = String::from_utf8(of(&dir, "conv -o jsonl meta.pcapng").stdout).unwrap();
+    assert!(json.contains(r#","interface":"lan0","comments":["first"],"payload":"#), "{json}");
+    assert!(json.contains(r#","interface":"wan0","direction":"outbound","payload":"#), "{json}");
+    dir.file("meta.jsonl", &json);
+    let back = of(&dir, "conv -o pcapng meta.jsonl").stdout;
+    let mut reader = Reader::new(&back[..]);
+    assert_eq!(reader.read().unwrap().unwrap().options, b"\x01\0\x05\0first\0\0\0");
+    assert_eq!(reader.read().unwrap().unwrap().direction, Direction::Outbound);
+    for (broken, says) in [
+        (json.replace("[\"first\"]", "\"first\""), "\"comments\" is no list"),
+        (json.replace("[\"first\"]", "[1]"), "\"comments\" has something else than text"),
+        (json.replace("outbound", "sideways"), "neither inbound nor outbound"),
+    ] {
+        dir.file("broken.jsonl", broken);
+        expect(&of(&dir, "conv -o jsonl broken.jsonl"), 0, 1, says);
+    }
     // Files one after the other, each with its header and its interfaces.
     let output = of(&dir, "grep --out pcapng -f udp meta.pcapng snap.pcap meta.pcapng");
     let (mut reader, mut interfaces) = (Reader::new(&output.stdout[..]), Vec::new());

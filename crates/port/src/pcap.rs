@@ -8,6 +8,7 @@
 
 mod error;
 mod ng;
+pub mod notes;
 mod port;
 mod reader;
 mod writer;

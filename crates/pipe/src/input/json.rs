@@ -5,12 +5,14 @@
 //! ```
 //!
 //! `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text) may be there or not; `orig_len` (bytes on the wire) is,
-//! where fewer were captured; `interface` is written where a capture names it. A packet of another link type has `link` in
+//! where fewer were captured, and so are `direction` (`inbound` or `outbound`) and `comments` (a list of text) of a capture.
+//! `interface` is written where a capture names it, and not read. A packet of another link type has `link` in
 //! place of `dst` and `src`, and is not read.
 
 use super::Tally;
 use super::Told;
 use crate::{About, Frames, Time};
+use port::pcap::{Direction, notes};
 use serde_json::Value;
 use std::io::Write;
 use wire::Mac;
@@ -81,7 +83,24 @@ fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
             len.ok_or("\"orig_len\" is no number of bytes")?.saturating_sub(bytes.len() as u32)
         }
     };
-    Ok((bytes, time, About { cut, ..About::default() }))
+    let mut options = Vec::new();
+    if let Some(list) = object.get("comments") {
+        let list = list.as_array().ok_or("\"comments\" is no list")?;
+        for comment in list {
+            let comment = comment.as_str().ok_or("\"comments\" has something else than text")?;
+            if !notes::push_comment(&mut options, comment) {
+                return Err("a comment is longer than 65,535 bytes".to_owned());
+            }
+        }
+    }
+    let direction = match object.get("direction").map(Value::as_str) {
+        None => Direction::Unknown,
+        Some(Some("inbound")) => Direction::Inbound,
+        Some(Some("outbound")) => Direction::Outbound,
+        Some(_) => return Err("\"direction\" is neither inbound nor outbound".to_owned()),
+    };
+    notes::push_direction(&mut options, direction);
+    Ok((bytes, time, About { cut, options, ..About::default() }))
 }
 
 /// Returns a whole number in any of its spellings: 17, 1.7e1, 17.0 (RFC 8259 6).
@@ -116,6 +135,15 @@ pub(crate) fn write(frame: &[u8], time: Time, about: &About, interface: Option<S
     }
     if let Some(interface) = interface {
         let _ = write!(out, "\"interface\":{},", Value::from(interface));
+    }
+    let _ = match notes::direction(&about.options) {
+        Direction::Unknown => Ok(()),
+        Direction::Inbound => write!(out, "\"direction\":\"inbound\","),
+        Direction::Outbound => write!(out, "\"direction\":\"outbound\","),
+    };
+    let comments: Vec<String> = notes::comments(&about.options).collect();
+    if !comments.is_empty() {
+        let _ = write!(out, "\"comments\":{},", Value::from(comments));
     }
     out.extend_from_slice(b"\"payload\":\"");
     for byte in frame.get(14..).unwrap_or_default() {
