@@ -174,3 +174,46 @@ fn the_other_end_of_a_veth_goes_down() {
 fn the_other_end_of_a_veth_with_a_program_goes_down() {
     isolated("unplugged::the_other_end_of_a_veth_with_a_program_goes_down", || goes_down(Xdp));
 }
+
+/// More comes for a host than its device takes: of all frames that came, each was received by the host's kernel, dropped there with
+/// a count, or has a reason here.
+fn is_flooded(kind: Kind) {
+    const FRAMES: u64 = 50_000;
+    let lan = Lan::new(&[kind; 2], &[]);
+    lan.ping_all(2);
+    let two = &lan.hosts[1];
+    let in_kernel = || {
+        let stats = two.ok("ip -s -j link show eth0");
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        let rx = &stats[0]["stats64"]["rx"];
+        rx["packets"].as_u64().unwrap() + rx["dropped"].as_u64().unwrap()
+    };
+    let of_port = |at: usize, counter: &str| lan.bridge.json("show ports")[at]["counters"][counter].as_u64().unwrap();
+    let before = (in_kernel(), of_port(1, "port.tx.frames"));
+    let port = format!("pktgen(count={FRAMES},size=1000,dst_mac={},src_mac=02:00:00:00:00:77):flood", two.mac());
+    lan.bridge.ok(&format!("ifconfig bridge0 addm {port}"));
+    until("all have come", 20, || of_port(2, "port.rx.frames") >= FRAMES);
+    until("none waits", 20, || lan.bridge.json("audit")["held"].as_u64() == Some(0));
+    let sent = of_port(1, "port.tx.frames") - before.1;
+    until("the kernel has counted them", 5, || in_kernel() - before.0 >= sent);
+    // Another frame may have been sent too.
+    assert!(sent + dropped(&lan.bridge, "bridge.out.full") >= FRAMES, "{sent} {}", lan.bridge.json("show drops"));
+    assert_eq!(lan.bridge.json("audit")["holds"], true, "{}", lan.bridge.json("audit"));
+    assert_eq!(in_kernel() - before.0, sent);
+    lan.end();
+}
+
+#[test]
+fn a_tap_is_flooded() {
+    isolated("unplugged::a_tap_is_flooded", || is_flooded(Tap));
+}
+
+#[test]
+fn a_veth_is_flooded() {
+    isolated("unplugged::a_veth_is_flooded", || is_flooded(Packet));
+}
+
+#[test]
+fn a_veth_with_a_program_is_flooded() {
+    isolated("unplugged::a_veth_with_a_program_is_flooded", || is_flooded(Xdp));
+}
