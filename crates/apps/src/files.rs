@@ -29,6 +29,8 @@ pub enum Refusal {
     Escape,
     /// Not a name: too long, not UTF-8, or with control characters.
     BadName,
+    /// The offset lies behind the file's end.
+    BadOffset,
     /// Not a plain file.
     NotPlain,
     /// A directory that has entries.
@@ -53,6 +55,7 @@ impl fmt::Display for Refusal {
             Refusal::NotFound => "No such file or directory",
             Refusal::Escape => "Not below the root",
             Refusal::BadName => "Not a file name",
+            Refusal::BadOffset => "Offset behind the end of the file",
             Refusal::NotPlain => "Not a plain file",
             Refusal::NotEmpty => "Directory not empty",
             Refusal::Pattern => "Pattern takes too long to match",
@@ -316,11 +319,11 @@ impl Root {
     /// Opens a file to be written, from `offset` (which must not lie behind its end).
     ///
     /// # Errors
-    /// `Denied`, `Exists`, `NotFound` (its directory), `NotPlain`, `NoSpace`, `Io`.
+    /// `Denied`, `Exists`, `NotFound` (it or its directory), `BadOffset`, `NotPlain`, `NoSpace`, `Io`.
     pub fn create(&self, name: &Name, offset: u64) -> Result<Sink, Refusal> {
         let Some(dir) = self.writable(name)? else { return Ok(Sink::null()) };
-        let file = disk::create(dir, name, self.uploads == Uploads::Replace, offset)?;
         let left = self.upload_max.checked_sub(offset).ok_or(Refusal::NoSpace)?;
+        let file = disk::create(dir, name, self.uploads == Uploads::Replace, offset)?;
         Ok(Sink::file(file, left))
     }
 

@@ -48,19 +48,18 @@ pub(super) fn open(root: &Path, name: &Name) -> Result<(File, Meta), Refusal> {
     open_plain(root, &resolve(root, name)?, OpenOptions::new().read(true))
 }
 
-/// Opens to write from `offset` on; what was behind it is cut off.
+/// Opens to write from `offset` on; what was behind it is cut off. A file that is refused stays as it was.
 pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -> Result<File, Refusal> {
     let path = entry(root, name)?;
-    let mut options = OpenOptions::new();
     // To go on with an upload is to change a file that is there.
-    if may_replace {
-        options.write(true).create(true)
-    } else {
-        options.write(true).create_new(true)
-    };
-    let (mut file, meta) = open_plain(root, &path, options.mode(0o644))?;
+    if offset > 0 && !may_replace {
+        return Err(Refusal::Denied);
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(offset == 0).create_new(!may_replace).mode(0o644);
+    let (mut file, meta) = open_plain(root, &path, &mut options)?;
     if meta.len.is_none_or(|len| offset > len) {
-        return Err(Refusal::BadName);
+        return Err(Refusal::BadOffset);
     }
     file.set_len(offset)?;
     file.seek(SeekFrom::Start(offset))?;

@@ -125,7 +125,15 @@ fn what_may_be_stored() {
     let any = dir.root(Uploads::Replace);
     any.create(&name("/a"), 4).unwrap().write(b"xy").unwrap();
     assert_eq!(fs::read(dir.0.join("in/a")).unwrap(), b"0123xy");
-    assert_eq!(any.create(&name("/a"), 7).err(), Some(Refusal::BadName), "behind its end");
+    assert_eq!(any.create(&name("/a"), 7).err(), Some(Refusal::BadOffset), "behind its end");
+    // One that is refused leaves all as it was.
+    fs::write(dir.0.join("in/long"), [7; 30]).unwrap();
+    assert_eq!(any.create(&name("/long"), 25).err(), Some(Refusal::NoSpace));
+    assert_eq!(fs::read(dir.0.join("in/long")).unwrap(), [7; 30]);
+    assert_eq!(any.create(&name("/absent"), 5).err(), Some(Refusal::NotFound));
+    assert_eq!(fresh.create(&name("/absent"), 5).err(), Some(Refusal::Denied));
+    assert_eq!(fresh.create(&name("/long"), 5).err(), Some(Refusal::Denied));
+    assert!(!dir.0.join("in/absent").exists());
     assert_eq!(any.create(&name("/sub"), 0).err(), Some(Refusal::NotPlain));
     // Twenty bytes and no more.
     let mut sink = any.create(&name("/a"), 0).unwrap();

@@ -131,7 +131,7 @@ pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: In
         }
         Err(why) => {
             let status = match why {
-                Refusal::Escape | Refusal::BadName => 400,
+                Refusal::Escape | Refusal::BadName | Refusal::BadOffset => 400,
                 Refusal::Denied | Refusal::NotPlain => 403,
                 Refusal::Io | Refusal::NoSpace | Refusal::Pattern => 500,
                 Refusal::NotFound | Refusal::NotDirectory | Refusal::NotEmpty | Refusal::Exists => 404,

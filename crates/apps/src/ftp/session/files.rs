@@ -8,16 +8,22 @@ use crate::date;
 use crate::files::{Name, Refusal, Sink};
 use crate::glob::Glob;
 
+const NO_ARGUMENT: &str = "501 Syntax error in parameters or arguments.";
+
 impl Session {
     /// The name an argument means; says what is wrong with it otherwise.
     fn name(&mut self, text: &[u8], cx: &mut Cx<'_>) -> Option<Name> {
-        let name = if text.is_empty() { Err(Refusal::BadName) } else { self.cwd.walk(text) };
-        name.map_err(|why| self.refuse(why, cx)).ok()
+        if text.is_empty() {
+            self.reply(cx.now, NO_ARGUMENT);
+            return None;
+        }
+        self.cwd.walk(text).map_err(|why| self.refuse(why, cx)).ok()
     }
 
     fn refuse(&mut self, why: Refusal, cx: &mut Cx<'_>) {
         let text = match why {
             Refusal::BadName => "553 Requested action not taken",
+            Refusal::BadOffset => "554 Requested action not taken", // RFC 1123 4.1.3.4
             Refusal::NoSpace => "552 Requested file action aborted",
             Refusal::Io | Refusal::Pattern => "451 Requested action aborted",
             _ => "550 Requested action not taken",
@@ -64,14 +70,25 @@ impl Session {
                 self.is_text = false;
                 self.reply(cx.now, "200 Command okay.");
             }
+            b"" => self.reply(cx.now, NO_ARGUMENT),
             _ => self.reply(cx.now, "504 Command not implemented for that parameter: only A, I and L 8."),
         }
     }
 
     /// MODE and STRU, which have one value each here.
     pub(super) fn only(&mut self, what: &[u8], known: &[u8], yes: &str, no: &str, cx: &mut Cx<'_>) {
-        let is_known = what.trim_ascii().eq_ignore_ascii_case(known);
-        self.reply(cx.now, if is_known { yes } else { no });
+        let what = what.trim_ascii();
+        let is_known = what.eq_ignore_ascii_case(known);
+        self.reply(
+            cx.now,
+            if is_known {
+                yes
+            } else if what.is_empty() {
+                NO_ARGUMENT
+            } else {
+                no
+            },
+        );
     }
 
     /// Replies to STAT: the session's state, or a listing on the control connection (RFC 959
@@ -258,7 +275,15 @@ impl Session {
             Err(Refusal::NotFound) if Glob::is_pattern(what) => self.matching(what, form, cx),
             Err(why) => Err(why),
         };
-        found.map_err(|why| self.refuse(why, cx)).ok()
+        found.map_err(|why| self.refuse_listing(why, cx)).ok()
+    }
+
+    /// RFC 959 5.4: LIST, NLST and STAT have 450 where other commands have 550.
+    fn refuse_listing(&mut self, why: Refusal, cx: &mut Cx<'_>) {
+        match why {
+            Refusal::NotFound => self.reply(cx.now, &format!("450 Requested file action not taken: {why}.")),
+            why => self.refuse(why, cx),
+        }
     }
 
     /// Entries that match a pattern, which is the last part of a name. Each is written with the
@@ -285,7 +310,7 @@ impl Session {
         };
         let is_behind = cx.config.root.meta(&name).is_ok_and(|meta| meta.len.is_some_and(|len| rest > len));
         if is_behind {
-            return self.reply(cx.now, "554 Requested action not taken: offset behind the end of the file.");
+            return self.refuse(Refusal::BadOffset, cx);
         }
         if !self.has_way(cx) {
             return;

@@ -28,6 +28,7 @@ const TEXTS: &[(&str, &[&str])] = &[
     ("421", &["Service not available, closing control connection"]),
     ("425", &["Can't open data connection"]),
     ("426", &["Connection closed; transfer aborted"]),
+    ("450", &["Requested file action not taken: "]),
     ("451", &["Requested action aborted: "]),
     ("452", &["Requested action not taken: "]),
     ("500", &["Syntax error, command unrecognized"]),
@@ -100,7 +101,10 @@ fn a_long_session(name: &str) -> String {
         lines.lines().for_each(|line| said += &rig.say(client, format!("{line}\r\n").as_bytes()));
     };
     say(&mut rig, "PASS x\nPWD\nUSER root\nPASS x\nUSER ftp\nPASS x\nPASS x\nSYST\nFEAT\nHELP\nNOOP\nALLO 1\nSTAT");
-    say(&mut rig, "OPTS MLST size;\nOPTS X\nPWD\nCWD pub\nCDUP\nCWD\nCWD /nowhere\nTYPE E\nTYPE A\nMODE B\nSTRU R");
+    say(
+        &mut rig,
+        "OPTS MLST size;\nOPTS X\nPWD\nCWD pub\nCDUP\nCWD\nCWD /nowhere\nLIST /nowhere\nCWD a\x7fb\nTYPE E\nTYPE A\nMODE B\nSTRU R",
+    );
     say(
         &mut rig,
         "SIZE /pub/two\nTYPE I\nSIZE /pub/two\nSIZE /dev/zero\nMDTM /pub/two\nSTAT /pub\nSTAT /pub/two\nMLST /pub",
