@@ -8,7 +8,7 @@ use common::{Running, has, isolated, linerate, run};
 use port::os::netlink::Netlink;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 fn start(words: &[&str]) -> Running {
@@ -115,6 +115,113 @@ fn redis_cli_is_answered() {
         assert_eq!(cli(&["flushall"]), ["OK"]);
         end(served);
     });
+}
+
+/// A request as an array of bulk strings, which is how memtier_benchmark sends all of them
+/// (protocol.cpp).
+fn request(words: &str) -> String {
+    let words: Vec<&str> = words.split(' ').collect();
+    words.iter().fold(format!("*{}\r\n", words.len()), |all, word| format!("{all}${}\r\n{word}\r\n", word.len()))
+}
+
+/// Sends `setup` in one write, then `traffic` in one write, on a new connection. Returns all
+/// replies, with `|` for CR LF.
+fn replies(at: SocketAddr, setup: &[&str], traffic: &[&str]) -> String {
+    let mut client = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut all = String::new();
+    for lines in [setup, traffic] {
+        let text: String = lines.iter().map(|line| request(line)).collect();
+        client.write_all((text + &request("PING end")).as_bytes()).unwrap();
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"$3\r\nend\r\n") {
+            let mut some = [0; 4096];
+            let n = client.read(&mut some).unwrap();
+            assert!(n > 0, "the end of {}", heard.escape_ascii());
+            heard.extend_from_slice(&some[..n]);
+        }
+        all += &String::from_utf8(heard).unwrap().replace("$3\r\nend\r\n", "");
+    }
+    all.replace("\r\n", "|")
+}
+
+/// Replaces with `?` the fields of the reply to HELLO that differ between servers: name, version,
+/// client number.
+fn anonymous(replies: &str) -> String {
+    let mut words: Vec<&str> = replies.split('|').collect();
+    for (name, len) in [("server", 2), ("version", 2), ("id", 1)] {
+        let at = words.iter().position(|word| *word == name).unwrap_or_else(|| panic!("no {name}: {replies}"));
+        words.splice(at + 1..=at + len, ["?"]);
+    }
+    words.join("|")
+}
+
+/// The requests that memtier_benchmark sends on each connection (shard_connection.cpp,
+/// send_conn_setup_commands): AUTH by `--authenticate`, HELLO by `--protocol=resp2` or `resp3`;
+/// then SETs and GETs in a pipeline. The replies are those of redis 7.0.15, byte for byte but for
+/// the server's name and numbers; where redis-server is installed, it replies too.
+#[test]
+fn memtiers_first_requests_are_answered_as_redis_does() {
+    isolated("memtiers_first_requests_are_answered_as_redis_does", || {
+        let served = start(&["kvd"]);
+        let redis = has("redis-server").then(|| {
+            let words = ["--port", "6390", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", "/tmp"];
+            Stock(Command::new("redis-server").args(words).stdout(Stdio::null()).spawn().unwrap())
+        });
+        let stock = SocketAddr::from((Ipv4Addr::LOCALHOST, 6390));
+        if redis.is_some() {
+            let is_up = (0..1_000).any(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                TcpStream::connect(stock).is_ok()
+            });
+            assert!(is_up, "redis-server listens");
+        } else {
+            println!("redis-server is not installed: compared with its recorded replies alone");
+        }
+        let value = "x".repeat(32);
+        let set = format!("SET memtier-1 {value}");
+        let traffic = [&set, "GET memtier-1", "GET memtier-2", "GET memtier-1", "GET memtier-3"];
+        let hello = |head: &str, version: u8| {
+            format!(
+                "{head}|$6|server|?|$7|version|?|$5|proto|:{version}|$2|id|?|$4|mode|$10|standalone|$4|role|$6|master|\
+                 $7|modules|*0|"
+            )
+        };
+        let found = |nil: &str| format!("+OK|$32|{value}|{nil}|$32|{value}|{nil}|");
+        let (two, three) = (hello("*14", 2) + &found("$-1"), hello("%7", 3) + &found("_"));
+        let no_password = "-ERR AUTH <password> called without any password configured for the default user. Are you sure \
+                           your configuration is correct?|";
+        for (setup, expected) in [
+            (&["HELLO 2"][..], two.clone()),
+            (&["HELLO 3"], three.clone()),
+            // --authenticate=secret, and --authenticate=USER:secret.
+            (&["AUTH secret", "HELLO 3"], no_password.to_owned() + &three),
+            (&["AUTH default secret", "HELLO 2"], "+OK|".to_owned() + &two),
+            (&["AUTH default secret", "SELECT 0", "HELLO 3"], "+OK|+OK|".to_owned() + &three),
+            (
+                &["AUTH other secret", "HELLO 2"],
+                "-WRONGPASS invalid username-password pair or user is disabled.|".to_owned() + &two,
+            ),
+        ] {
+            let ours = replies(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 6379)), setup, &traffic);
+            assert_eq!(anonymous(&ours), expected, "{setup:?}");
+            if redis.is_some() {
+                assert_eq!(anonymous(&replies(stock, setup, &traffic)), expected, "redis-server: {setup:?}");
+            }
+        }
+        drop(redis);
+        end(served);
+    });
+}
+
+/// A redis-server of a test's own, ended with it.
+struct Stock(Child);
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

@@ -244,6 +244,29 @@ fn a_host_of_ours_serves_the_kernel_over_tap() {
     });
 }
 
+/// RFC 1122 4.1.3.5: a request to an alias is answered from the alias. The kernel's socket is
+/// connected to that address, so it drops datagrams from any other, and the test would fail without
+/// responses.
+#[test]
+fn a_netserver_answers_datagrams_at_an_alias() {
+    common::isolated("a_netserver_answers_datagrams_at_an_alias", || {
+        let server = Running::start_as("netserver-alias", &["netserver", "--port", "tap:lr2", "--addr", "10.9.2.2/24"]);
+        let ip = |line: &str| Command::new("ip").args(line.split_whitespace()).status().is_ok_and(|s| s.success());
+        if !(ip("link set lr2 up") && ip("addr add 10.9.2.1/24 dev lr2") && ip("addr add 10.8.2.1/24 dev lr2")) {
+            return println!("skipped: no ip(8)");
+        }
+        server.ok("ifconfig lr2 inet 10.9.2.7/24 alias");
+        server.ok("ifconfig lr2 inet 10.8.2.7/24 alias");
+        for to in ["10.9.2.7", "10.9.2.2", "10.8.2.7"] {
+            let line = format!("netperf -H {to} --over native -t UDP_RR -l -50 -j");
+            let json: Value = serde_json::from_str(&said(&line)).unwrap();
+            assert_eq!((&json["messages"], &json["cut"]), (&50.into(), &false.into()), "{to}: {json}");
+        }
+        let (code, out, _) = server.interrupt();
+        assert_eq!(code, Some(0), "{out}");
+    });
+}
+
 #[test]
 fn a_host_of_ours_asks_the_kernel_over_tap() {
     common::isolated("a_host_of_ours_asks_the_kernel_over_tap", || {

@@ -63,6 +63,86 @@ fn a_broken_result_is_an_error_and_the_others_are_shown() {
     assert!(fs::read_to_string(dir.path("index.html")).unwrap().contains("a.txt"));
 }
 
+/// JSON that cannot be read is left out; the message has the file, the reason and the place in it,
+/// and the exit code is that of a failure.
+#[test]
+fn a_result_that_is_no_json_is_named_with_its_place() {
+    let whole: serde_json::Value = serde_json::from_str(&kept()).unwrap();
+    let whole = serde_json::to_string_pretty(&whole).unwrap();
+    // Cut in the middle of the key of a line, as by a full disk.
+    let cut = whole.find("\"noise_floor\"").unwrap() + 6;
+    let head = &whole[..cut];
+    let (line, column) = (head.lines().count(), head.lines().last().unwrap().len());
+    let cut_short = format!("EOF while parsing a string at line {line} column {column}");
+    let damaged = whole.replacen("\"rows\":", "\"rows\";", 1);
+    let before = &damaged[..damaged.find("\"rows\";").unwrap() + 7];
+    let (line, column) = (before.lines().count(), before.lines().last().unwrap().len());
+    let broken = format!("expected `:` at line {line} column {column}");
+    for (name, content, why) in [
+        ("cut.json", head, cut_short.as_str()),
+        ("broken.json", &damaged, &broken),
+        ("empty.json", "", "EOF while parsing a value at line 1 column 0"),
+        ("two.json", "{}\n{}\n", "trailing characters at line 2 column 1"),
+        ("text.json", "cycles: 27\n", "expected value at line 1 column 1"),
+    ] {
+        let dir = Dir::new(&format!("no-json-{}", name.trim_end_matches(".json")));
+        let at = dir.path("");
+        fs::write(dir.path(name), content).unwrap();
+        let (out, err, code) = said(&["report", &at]);
+        let nothing = format!("linerate: {at}: no results there (.json, .svg, .txt)\n");
+        assert_eq!(err, format!("linerate: {name}: left out: {why}\n{nothing}"));
+        assert_eq!((out.as_str(), code), ("", Some(2)), "nothing to show");
+        assert!(fs::metadata(dir.path("index.html")).is_err(), "no page");
+        // Beside a result that can be read: a page of that one, and the exit code of a failure.
+        fs::write(dir.path("whole.json"), &whole).unwrap();
+        let (out, err, code) = said(&["report", &at]);
+        assert_eq!((out.as_str(), code), ("", Some(1)));
+        assert!(err.starts_with(&format!("linerate: {name}: left out: {why}\n")), "{err}");
+        assert!(err.ends_with("index.html: 1 results\n"), "{err}");
+        let html = fs::read_to_string(dir.path("index.html")).unwrap();
+        assert!(html.contains("bridge.1k.burst32") && !html.contains(name), "{name}");
+    }
+}
+
+/// JSON of another version, or of something else, is shown unchanged: no table, and no figure is
+/// drawn from it. `gate` names the version that it reads.
+#[test]
+fn json_that_is_no_result_of_this_version_is_shown_as_text() {
+    let result: serde_json::Value = serde_json::from_str(&kept()).unwrap();
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut other = result.clone();
+        change(&mut other);
+        other.to_string()
+    };
+    let reads = |version: &str| format!("a report of version {version}, this program reads version 2: measure again");
+    for (name, content, why) in [
+        ("later.json", changed(&|of| of["version"] = 3.into()), reads("3")),
+        ("text.json", changed(&|of| of["version"] = "2".into()), reads("unknown")),
+        ("first.json", changed(&|of| _ = of.as_object_mut().unwrap().remove("version")), reads("1")),
+        (
+            "lacking.json",
+            changed(&|of| _ = of.as_object_mut().unwrap().remove("env")),
+            "missing field `env`".to_owned(),
+        ),
+        ("other.json", "{\"a\": [1, 2]}".to_owned(), "no report: it has no rows".to_owned()),
+        ("list.json", "[1, \"a < b\"]".to_owned(), "no report: it has no rows".to_owned()),
+    ] {
+        let dir = Dir::new(&format!("no-result-{}", name.trim_end_matches(".json")));
+        fs::write(dir.path(name), &content).unwrap();
+        let (_, err, code) = said(&["report", &dir.path("")]);
+        assert!(err.ends_with("index.html: 1 results\n") && code == Some(0), "{name}: {err}");
+        let html = fs::read_to_string(dir.path("index.html")).unwrap();
+        let escaped = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        assert!(html.contains(&format!("<pre>{escaped}</pre>")) && !html.contains("<table"), "{name}: {html}");
+        let (_, err, code) = said(&["gate", "--baseline", &dir.path(name)]);
+        assert_eq!(
+            (err, code),
+            (format!("linerate: {}: not the JSON of a run: {why}\n", dir.path(name)), Some(2)),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn results_become_one_page() {
     let dir = Dir::new("page");

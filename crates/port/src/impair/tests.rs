@@ -287,6 +287,92 @@ fn a_large_segment_is_impaired_frame_by_frame() {
     assert_eq!((pool.stats().live(), big.stats().live()), (0, 0));
 }
 
+/// Text of the largest IPv4 packet.
+const LARGEST_TEXT: usize = 65_535 - 40;
+
+/// Sends six segments of 64 KiB, with pieces of 1000 bytes, through an impaired port. Returns what
+/// arrives as (segment, piece, nanoseconds), and the counters `segmented`, `segments`,
+/// `duplicated`, `reordered` and `held`. Each frame that arrives equals the one that a sender of
+/// small segments makes.
+fn large_through(how: &Impairment, direction: Direction) -> (Vec<(u32, usize, u64)>, [u64; 5]) {
+    use crate::offload::gso::tests::{Sent, large, packet};
+    let (pool, big) = (pool(), Pool::new(&PoolConfig { buffers: 8, data: 65_600, ..PoolConfig::default() }).unwrap());
+    let text: Vec<u8> = (0..LARGEST_TEXT).map(|at| at as u8).collect();
+    let sent = |n: u32| Sent { seq: n * 100_000, id: 7, df: false, flags: 0x18, urgent: 0, options: vec![], tags: 0 };
+    let caps = Caps { tso_max: 65_535, lro: true, ..Caps::PLAIN };
+    let (port, mut far) = pair::pair("p", 4096, caps);
+    let mut port = wrap(how, direction, port, &pool);
+    let mut burst = Burst::new();
+    (0..6).for_each(|n| burst.push(large(&sent(n), &text, 1000, &big)).unwrap());
+    let (from, to) = if direction == Direction::Tx { (&mut port, &mut far) } else { (&mut far, &mut port) };
+    assert_eq!(from.tx.tx_burst(&mut burst, Instant::ZERO), 6);
+    let (mut arrived, mut got, mut now) = (Vec::new(), Burst::new(), Instant::ZERO);
+    loop {
+        from.tx.poll(now);
+        while to.rx.rx_burst(&mut got, 256, now) > 0 {
+            for frame in got.drain() {
+                assert!(!frame.flags().any(buf::Flags::TX_WORK) && frame.gso_size().is_none());
+                let seq = u32::from_be_bytes(*frame.bytes()[38..].first_chunk().unwrap());
+                let (n, at) = (seq / 100_000, (seq % 100_000) as usize);
+                let piece = &text[at..text.len().min(at + 1000)];
+                assert_eq!(frame.bytes(), packet(&sent(n), at, piece, text.len(), (at / 1000) as u16, false));
+                arrived.push((n, at / 1000, now.nanos()));
+            }
+        }
+        let Some(event) = earlier(from.tx.next_event(), to.rx.next_event()) else { break };
+        now = event.max(now);
+    }
+    let (tx, rx) = (&port.counts.tx, &port.counts.rx);
+    let counts = match direction {
+        Direction::Tx => [&tx.segmented, &tx.segments, &tx.duplicated, &tx.reordered].map(|of| of.get()),
+        _ => [&rx.segmented, &rx.segments, &rx.duplicated, &rx.reordered].map(|of| of.get()),
+    };
+    let held = if direction == Direction::Tx { tx.held.get() } else { rx.held.get() };
+    let [segmented, segments, duplicated, reordered] = counts;
+    drop((port, far, got, burst));
+    assert_eq!((pool.stats().live(), big.stats().live()), (0, 0));
+    (arrived, [segmented, segments, duplicated, reordered, held])
+}
+
+const PIECES: usize = LARGEST_TEXT.div_ceil(1000);
+
+/// A duplicate is a frame of the link, and follows its original: a large segment is not sent twice
+/// as a whole.
+#[test]
+fn a_large_segment_is_duplicated_frame_by_frame() {
+    for direction in [Direction::Tx, Direction::Rx] {
+        let all = Impairment { dup: Percent::ALL, limit: 10_000, ..Default::default() };
+        let (arrived, counts) = large_through(&all, direction);
+        let each = (0..6).flat_map(|n| (0..PIECES).flat_map(move |piece| [(n, piece, 0); 2]));
+        assert_eq!(arrived, each.collect::<Vec<_>>());
+        let half = Impairment { dup: percent(5000), limit: 10_000, ..Default::default() };
+        assert_eq!(counts, [6, 6 * 66, 6 * 66, 0, 0]);
+        let (some, [_, _, duplicated, ..]) = large_through(&half, direction);
+        assert_eq!(some.len() as u64, 6 * 66 + duplicated);
+        // 396 frames at 50 %: mean 198, standard deviation 9.9; the bounds are five of those.
+        assert!((148..=248).contains(&duplicated), "{duplicated}");
+        let twice = |n: u32| some.iter().filter(|of| of.0 == n).count() - PIECES;
+        assert!((0..6).all(|n| (1..PIECES).contains(&twice(n))), "some frames of each segment");
+    }
+}
+
+/// Every fifth frame of the link overtakes the delayed ones, within a large segment and beyond its
+/// end.
+#[test]
+fn a_large_segment_is_reordered_frame_by_frame() {
+    let how = Impairment { reorder: Percent::ALL, gap: 5, delay: 10 * MS, limit: 10_000, ..Default::default() };
+    for direction in [Direction::Tx, Direction::Rx] {
+        let (arrived, counts) = large_through(&how, direction);
+        let all = (0..6).flat_map(|n| (0..PIECES).map(move |piece| (n, piece)));
+        let (mut first, mut later) = (Vec::new(), Vec::new());
+        for (at, (n, piece)) in all.enumerate() {
+            if at % 5 == 4 { first.push((n, piece, 0)) } else { later.push((n, piece, 10_000_000)) }
+        }
+        assert_eq!(arrived, [first, later].concat());
+        assert_eq!(counts, [6, 6 * 66, 0, 6 * 66 / 5, 0]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

@@ -383,6 +383,30 @@ fn an_mss_is_heeded_down_to_48() {
     }
 }
 
+/// The MSS of a SYN-ACK, as that of a SYN: each segment of what is written is that long, and none
+/// is longer.
+#[test]
+fn an_mss_of_a_syn_ack_is_heeded_down_to_48() {
+    for (mss, sent) in [(0, 536), (1, 48), (8, 48), (48, 48), (100, 100), (215, 215)] {
+        let mut talk = Talk::new("RFC 9293 MUST-16, CVE-2019-11479: active open", plain());
+        let segments = (0..5).map(|n| {
+            let (push, first) = (if n == 4 { "P." } else { "." }, 1 + n * sent);
+            format!("> {push} {first}:{}({sent}) ack 1 win 64240\n", first + sent)
+        });
+        talk.run(&format!(
+            "connect
+             > S 0:0(0) win 64240 <mss 1460,sackOK>
+             < S. 0:0(0) ack 1 win 65535 <mss {mss}> = WRITABLE CONNECTED
+             > . 1:1(0) ack 1 win 64240
+             mss = {sent}
+             write {}
+             {}",
+            5 * sent,
+            segments.collect::<String>()
+        ));
+    }
+}
+
 #[test]
 fn ecn_is_agreed_on_when_asked_for() {
     let config = Config { ecn: EcnMode::On, ..plain() };
