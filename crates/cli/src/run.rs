@@ -15,6 +15,7 @@ use node::config::HostConfig;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A study: what `lab` offers under that name.
@@ -112,7 +113,7 @@ pub fn study(group: BenchGroup) -> Study {
 /// `lab`.
 pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     let LabCommand::Selftest(args) = args.command;
-    watch()?;
+    watch(|_| ())?; // the self-test has no report of rows
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source: None };
     let bar = bar();
     let outcome = lab::selftest::selftest(args.comparisons, args.busy, &options, &mut |progress| tell(&bar, progress));
@@ -123,14 +124,10 @@ pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
 }
 
 /// Installs the Ctrl-C handler, which ends a measurement after the current trial, and the alarm,
-/// which prints the finished rows and exits when a subject panics or hangs.
-fn watch() -> anyhow::Result<()> {
+/// which passes the finished rows to `print` and exits when a subject panics or hangs.
+fn watch(print: impl Fn(&Report) + Send + Sync + 'static) -> anyhow::Result<()> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    lab::alarm::install(1, |report| {
-        // The process is about to exit: an error of standard output cannot be reported.
-        let _ = print(&lab::table::render(report));
-    })
-    .context("cannot start the thread that watches the measurement")
+    lab::alarm::install(1, Arc::new(print)).context("cannot start the thread that watches the measurement")
 }
 
 /// An output file: opened before the measurement, so that a wrong path costs no run; written after.
@@ -157,11 +154,32 @@ impl Output {
     ///
     /// # Errors
     /// Those of `with`, or of the file.
-    pub fn write(mut self, with: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-        let mut buffered = io::BufWriter::new(&mut self.file);
+    pub fn write(&self, with: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+        let mut buffered = io::BufWriter::new(&self.file);
         with(&mut buffered)
             .and_then(|()| buffered.flush())
             .with_context(|| format!("{} {}", self.flag, self.path.display()))
+    }
+}
+
+/// Places of a report.
+struct Files {
+    json: bool,
+    trials: Option<Output>,
+    svg: Option<Output>,
+}
+
+impl Files {
+    /// Prints the report and writes the files.
+    fn write(&self, report: &Report) -> anyhow::Result<()> {
+        print(&if self.json { report.to_json()? } else { lab::table::render(report) })?;
+        if let Some(output) = &self.trials {
+            output.write(|out| lab::result::write_trials(out, &report.name, &report.samples))?;
+        }
+        if let Some(output) = &self.svg {
+            output.write(|out| out.write_all(lab::plot::Chart::of(report, None).svg().as_bytes()))?;
+        }
+        Ok(())
     }
 }
 
@@ -172,22 +190,21 @@ pub fn show(
     args: &StudyArgs,
     source: Option<PathBuf>,
 ) -> anyhow::Result<Exit> {
-    let svg = Output::open("--svg", args.svg.as_ref())?;
-    let trials = Output::open("--trials", args.trials.as_ref())?;
-    watch()?;
+    let files = Files {
+        json: args.json,
+        trials: Output::open("--trials", args.trials.as_ref())?,
+        svg: Output::open("--svg", args.svg.as_ref())?,
+    };
+    let files = Arc::new(files);
+    let unfinished = files.clone();
+    // The process is about to exit: what fails then has a line on standard error and no other consequence.
+    watch(move |report| unfinished.write(report).unwrap_or_else(|why| notice(&format!("{why:#}"))))?;
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source };
     let bar = bar();
     let report = study(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
     let report = report?;
-    let text = if args.json { report.to_json()? } else { lab::table::render(&report) };
-    print(&text)?;
-    if let Some(output) = trials {
-        output.write(|out| lab::result::write_trials(out, &report.name, &report.samples))?;
-    }
-    if let Some(output) = svg {
-        output.write(|out| out.write_all(lab::plot::Chart::of(&report, None).svg().as_bytes()))?;
-    }
+    files.write(&report)?;
     if dispatch::stop_requested() {
         notice("interrupted: the rows above are the finished ones");
         return Ok(Exit::Failed);

@@ -150,8 +150,9 @@ fn ministat_text(group: &Group, variants: &[Variant; 2]) -> anyhow::Result<Vec<S
         let values: Vec<f64> = sample.values().into_iter().map(variant.unit.of).collect();
         ministat::dataset::DataSet::new(name.as_bytes(), &values).context("at least three values are needed")
     };
+    let head = "ministat of the builds' figures, which are not paired here: the verdict is the row's";
     let text = ministat::report(&options, &[set("A", &variants[0])?, set("B", &variants[1])?]);
-    Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
+    Ok(std::iter::once(head.to_owned()).chain(String::from_utf8_lossy(&text).lines().map(str::to_owned)).collect())
 }
 
 #[cfg(test)]
@@ -192,7 +193,7 @@ mod tests {
         assert!(queued[1] == Cell::Number(0.0) && matches!(queued[2], Cell::Number(n) if n >= 2.0), "{queued:?}");
         assert!(row(counters, "netisr.directly").is_some());
         assert_eq!(row(counters, "inet.tcp.in.received"), None, "as many segments either way");
-        assert_eq!(&beside.texts[0][..2], ["x A", "+ B"]);
+        assert_eq!(&beside.texts[0][1..3], ["x A", "+ B"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the process exits.
 
 use std::io::Write;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::result::Report;
@@ -41,16 +41,20 @@ pub(crate) fn so_far(report: Option<Report>) {
     state.so_far = report;
 }
 
+/// Output of an unfinished report.
+pub type Print = dyn Fn(&Report) + Send + Sync;
+
 /// Installs the watchdog: on a panic or an exceeded time limit it passes the unfinished report to
-/// `print` and ends the process with exit code `code`.
+/// `print`, with its trials, and ends the process with exit code `code`.
 ///
 /// # Errors
 /// The watchdog thread cannot be started.
-pub fn install(code: i32, print: fn(&Report)) -> std::io::Result<()> {
+pub fn install(code: i32, print: Arc<Print>) -> std::io::Result<()> {
+    let on_panic = print.clone();
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         usual(info);
-        give_up("panicked", code, print);
+        give_up("panicked", code, &*on_panic);
     }));
     let watch = move || {
         loop {
@@ -60,7 +64,7 @@ pub fn install(code: i32, print: fn(&Report)) -> std::io::Result<()> {
                 (state.since?.elapsed() > limit).then_some(limit)
             });
             if let Some(limit) = late {
-                give_up(&format!("has not ended after {} s", limit.as_secs()), code, print);
+                give_up(&format!("has not ended after {} s", limit.as_secs()), code, &*print);
             }
         }
     };
@@ -68,12 +72,13 @@ pub fn install(code: i32, print: fn(&Report)) -> std::io::Result<()> {
 }
 
 /// Prints the unfinished report and ends the process; returns if no study runs.
-fn give_up(why: &str, code: i32, print: fn(&Report)) {
+fn give_up(why: &str, code: i32, print: &Print) {
     // try_lock: a panic of the thread that holds the lock must not deadlock.
     let Ok(mut state) = STATE.try_lock() else { return };
     let Some(mut report) = state.so_far.take() else { return };
     let why = format!("{} {why}", state.doing);
     report.notes.push(format!("incomplete: {why}"));
+    report.note_disturbances();
     print(&report);
     let _ = writeln!(std::io::stderr(), "linerate: {why}; the rows above were finished before");
     std::process::exit(code);
@@ -95,7 +100,7 @@ mod tests {
     #[test]
     fn child() {
         let Ok(fault) = std::env::var(FAULT) else { return };
-        install(9, |report| print!("{}", crate::table::render(report))).unwrap();
+        install(9, Arc::new(|report| print!("{}", crate::table::render(report)))).unwrap();
         let mut show = |_| ();
         let options =
             run::Options { patience: Some(Duration::from_secs(2)), replacements: 0, ..Options::default().run(2) };

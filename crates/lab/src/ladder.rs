@@ -13,7 +13,7 @@ mod steps;
 use crate::result::{Cell, Report, Sheet};
 use crate::rigs::{BuiltSend, SendRig};
 use crate::run;
-use crate::sample::{Sample, Summary};
+use crate::sample::{Sample, Summary, Trial};
 use crate::side::Side;
 use crate::source::Source;
 use crate::study::{Options, Progress, Study, Unit};
@@ -44,6 +44,9 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
         study.part(step.title);
         if let Some(tried) = attempt(study, step, best.as_ref(), &source) {
             rates.push(rates_row(step, &tried.sample));
+            if let Some(note) = product(&tried.sample).and_then(|product| product_note(step.id, product)) {
+                study.note(note);
+            }
             if !tried.slower && !step.is_side() {
                 best = Some(tried.best);
             } else if tried.slower && !step.is_side() {
@@ -126,10 +129,12 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
         rates.push(rates_row(step, &group.sample(step.id)));
         study.rows([row]);
     }
+    let (touched, cache) = (rotate * steps::TOUCHED, cache_bytes());
     study.note(format!(
-        "cold.*: {rotate} buffers of 2 KiB in rotation, {} MiB of lines touched, last-level cache {} MiB; compared with cold.none",
-        (rotate * steps::TOUCHED) >> 20,
-        cache_bytes() >> 20
+        "cold.*: {rotate} buffers of 2 KiB in rotation, {} MiB of lines touched, last-level cache {} MiB{}; compared with cold.none",
+        touched >> 20,
+        cache >> 20,
+        if touched > cache { "" } else { ": the cache holds them, so these rungs say nothing of its misses" }
     ));
 }
 
@@ -171,14 +176,28 @@ fn rates_row(step: &Step, sample: &Sample) -> Vec<Cell> {
         None => [dash(), dash(), dash()],
     };
     let rates: Vec<f64> = sample.trials.iter().map(|trial| trial.reading.ops_per_second()).collect();
-    let now = match (sample.summary(), Summary::of(&rates)) {
-        (Ok(ticks), Ok(rate)) => {
-            let product = ticks.median * rate.median / timer::rate().hz as f64;
-            [ticks.median.into(), rate.median.into(), product.into()]
-        }
+    let now = match (sample.summary(), Summary::of(&rates), product(sample)) {
+        (Ok(ticks), Ok(rate), Some(product)) => [ticks.median.into(), rate.median.into(), product.into()],
         _ => [dash(), dash(), dash()],
     };
     std::iter::once(Cell::from(step.id)).chain(then).chain(now).collect()
+}
+
+/// Greatest distance from 1 of a rung's product of ticks and rate that is not told.
+const PRODUCT_SLACK: f64 = 0.05;
+
+/// Returns ticks an operation times operations a second over the tick rate: the median of the
+/// trials' products. `None`: there are no trials.
+fn product(sample: &Sample) -> Option<f64> {
+    let of = |trial: &Trial| trial.reading.ticks_per_op() * trial.reading.ops_per_second() / timer::rate().hz as f64;
+    let products: Vec<f64> = sample.trials.iter().map(of).collect();
+    Summary::of(&products).ok().map(|summary| summary.median)
+}
+
+/// Returns the note about a product that is not 1 within [`PRODUCT_SLACK`].
+fn product_note(id: &str, product: f64) -> Option<String> {
+    ((product - 1.0).abs() > PRODUCT_SLACK)
+        .then(|| format!("{id}: ticks times sends a second is {product:.3} of the tick rate, more than 5 % from it"))
 }
 
 /// Returns the number of progress parts of [`climb`].

@@ -25,6 +25,7 @@ mod tests;
 pub use modes::Mode;
 pub use obeyed::Obeyed;
 
+use crate::env::Environment;
 use crate::plot::Axis;
 use crate::plot::lines::{Curve, LineChart};
 use crate::table;
@@ -121,6 +122,9 @@ impl Series {
 /// Results of all modes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
+    /// The machine; none on virtual time, where it makes no difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<Environment>,
     /// Conditions that affect the figures.
     pub notes: Vec<String>,
     /// One series for each mode.
@@ -141,6 +145,8 @@ pub fn steps(options: &Options) -> usize {
 /// # Errors
 /// No memory for buffers, or a system error (creating the eventfd for interrupts).
 pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Curves> {
+    // Before the trials, which are load themselves.
+    let env = (options.timing == Timing::Live).then(Environment::detect);
     let (mut series, mut gaps) = (Vec::new(), 0);
     for mode in Mode::ALL {
         let mut rounds = Vec::new();
@@ -165,7 +171,7 @@ pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Res
     if dispatch::stop_requested() {
         notes.push("interrupted: figures are of the rounds finished before".to_owned());
     }
-    Ok(Curves { notes, series, obeyed })
+    Ok(Curves { env, notes, series, obeyed })
 }
 
 /// Measures one mode at all loads; also returns the number of gaps in which the machine ran
@@ -244,7 +250,8 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
 impl Curves {
     /// Formats the table of loads and forwarded frames by mode, a summary, and the notes.
     pub fn text(&self) -> String {
-        let mut out = String::from("forwarded, thousands of frames a second, by offered load\n\n   offered");
+        let mut out = self.env.as_ref().map_or(String::new(), |env| format!("{env}\n"));
+        out.push_str("forwarded, thousands of frames a second, by offered load\n\n   offered");
         self.series.iter().for_each(|series| _ = write!(out, "  {:>10}", series.mode));
         out.push('\n');
         for at in 0..LOADS.len() {

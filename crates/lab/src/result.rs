@@ -43,6 +43,9 @@ pub struct Report {
     pub peers: Vec<Peer>,
     /// The conventions: sizes, offloads, locks, what one operation is.
     pub notes: Vec<String>,
+    /// Rows with disturbed trials, outliers, failures, or fewer rounds than asked for: a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbed: Vec<String>,
     /// Tables and texts beside the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
@@ -350,8 +353,14 @@ impl Report {
             peers: Vec::new(),
             notes: Vec::new(),
             beside: None,
+            disturbed: Vec::new(),
             samples: Vec::new(),
         }
+    }
+
+    /// Fills [`Report::disturbed`] from the trials.
+    pub(crate) fn note_disturbances(&mut self) {
+        self.disturbed = self.samples.iter().filter_map(table::disturbances).collect();
     }
 
     /// Returns the row called `id`.

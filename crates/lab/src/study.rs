@@ -256,8 +256,9 @@ impl<'a> Study<'a> {
     }
 
     /// Ends the study and returns the report.
-    pub(crate) fn finish(self) -> Report {
+    pub(crate) fn finish(mut self) -> Report {
         alarm::so_far(None);
+        self.report.note_disturbances();
         self.report
     }
 }

@@ -39,7 +39,7 @@ pub fn render(report: &Report) -> String {
             if floor.is_unfit() { ": this machine cannot show a difference now" } else { "" }
         );
     }
-    text += &samples.iter().filter_map(disturbances).collect::<String>();
+    text += &report.disturbed.iter().map(|line| format!("{line}\n")).collect::<String>();
     if let Some(beside) = &report.beside {
         text += &beside.sheets.iter().map(sheet).collect::<String>();
         text += &beside.texts.iter().map(|lines| format!("\n{}\n", lines.join("\n"))).collect::<String>();
@@ -131,7 +131,7 @@ fn spark_of(id: &str, samples: &[Sample]) -> String {
 }
 
 /// Returns a sentence about a sample that was disturbed, failed, was cut short or has outliers.
-fn disturbances(sample: &Sample) -> Option<String> {
+pub(crate) fn disturbances(sample: &Sample) -> Option<String> {
     let outliers = sample.summary().map_or(0, |summary| summary.outliers);
     let noisy = if sample.noisy { ", NOISY: disturbed trials are among those kept" } else { "" };
     let cut = sample.cut.as_ref().map_or(String::new(), |why| format!(", fewer rounds than asked for: {why}"));
@@ -141,7 +141,7 @@ fn disturbances(sample: &Sample) -> Option<String> {
     };
     let quiet = sample.dropped.is_empty() && outliers == 0 && !sample.noisy && cut.is_empty() && failures.is_empty();
     let counts = format!("{} trials dropped and replaced, {outliers} outliers kept", sample.dropped.len());
-    (!quiet).then(|| format!("{}: {counts}{noisy}{failures}{cut}\n", sample.id))
+    (!quiet).then(|| format!("{}: {counts}{noisy}{failures}{cut}", sample.id))
 }
 
 /// Formats a number with four significant digits, or with all digits before the point if there are

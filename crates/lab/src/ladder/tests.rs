@@ -1,4 +1,6 @@
 use super::*;
+use crate::sample::Trial;
+use crate::subject::Reading;
 use buf::Kind;
 use lock::How;
 use rung::{LockKind, Settings};
@@ -98,11 +100,28 @@ fn what_a_rung_names_happens() {
 #[test]
 fn cold_rungs_use_more_buffers_than_the_cache_holds() {
     assert!(cache_bytes() >= 1 << 18);
-    let most = if cfg!(debug_assertions) { 256 << 10 } else { 32 << 20 };
+    let most = if cfg!(debug_assertions) { 512 << 10 } else { 64 << 20 };
     for cache in [1 << 18, 1 << 20, 8 << 20, 32 << 20, 1 << 30] {
-        let buffers = steps::rotation(cache);
-        assert!(buffers * steps::TOUCHED >= cache.min(most), "{cache}: {buffers}");
+        let touched = steps::rotation(cache) * steps::TOUCHED;
+        assert!(touched > cache || touched == most, "{cache}: {touched}");
     }
+}
+
+#[test]
+fn a_product_that_is_not_the_tick_rate_is_told() {
+    let hz = timer::rate().hz;
+    // 100 operations in a hundredth of a second of wall time, by the counter in `share` of it.
+    let of = |share: f64| {
+        let ticks = (hz as f64 / 100.0 * share) as u64;
+        let reading = Reading { ops: 100, ticks, wall_ns: 10_000_000, cpu_ns: 10_000_000 };
+        let trials = vec![Trial { round: 0, reading, disturbed: None }; 3];
+        product(&Sample { trials, ..Sample::new("x") }).unwrap()
+    };
+    assert!((of(1.0) - 1.0).abs() < 1e-3 && product_note("x", of(0.96)).is_none());
+    assert_eq!(
+        product_note("x", of(0.92)).as_deref(),
+        Some("x: ticks times sends a second is 0.920 of the tick rate, more than 5 % from it")
+    );
 }
 
 #[test]

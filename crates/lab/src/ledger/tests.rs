@@ -26,7 +26,7 @@ fn units(account: &Account, stage: Stage) -> u64 {
 
 #[test]
 fn a_send_is_explained_from_the_call_to_the_port() {
-    let account = send("locks=up").unwrap();
+    let account = send("locks=up", None).unwrap();
     check(&account, &[Stage::Socket, Stage::UdpOutput, Stage::PortTx]);
     for stage in [Stage::Socket, Stage::UdpOutput, Stage::PortTx] {
         assert_eq!(units(&account, stage), CALLS);
@@ -36,7 +36,7 @@ fn a_send_is_explained_from_the_call_to_the_port() {
 
 #[test]
 fn a_send_layer_by_layer_has_a_row_for_each_layer() {
-    let account = send("locks=up header_cache=off").unwrap();
+    let account = send("locks=up header_cache=off", None).unwrap();
     let layers = [Stage::Socket, Stage::UdpOutput, Stage::Ip4Output, Stage::LinkOutput, Stage::PortTx];
     check(&account, &layers);
     layers.iter().for_each(|layer| assert_eq!(units(&account, *layer), CALLS, "{layer:?}"));
@@ -44,7 +44,7 @@ fn a_send_layer_by_layer_has_a_row_for_each_layer() {
 
 #[test]
 fn a_receive_is_explained_from_the_port_to_the_copy() {
-    let account = receive().unwrap();
+    let account = receive(None).unwrap();
     use Stage::{Demux, Ip4Forward, Ip4Input, LinkInput, PortRx, Socket, Timers};
     check(&account, &[PortRx, LinkInput, Ip4Input, Ip4Forward, Demux, Socket, Timers]);
     for stage in [PortRx, LinkInput, Ip4Input, Ip4Forward, Demux, Socket] {
@@ -53,8 +53,21 @@ fn a_receive_is_explained_from_the_port_to_the_copy() {
 }
 
 #[test]
+fn a_rest_above_five_per_cent_is_told() {
+    let account = |unexplained: i64| Account {
+        call: "sendto",
+        calls: 10,
+        statement: Statement { rows: Vec::new(), readings: 0, probes: 0, total: 1000, unexplained },
+        probe: 1.0,
+        untimed: 1.0,
+    };
+    let told = |unexplained| format!("{:?}", account(unexplained).sheet().rows).contains("MORE THAN 5 %");
+    assert_eq!([-60, -40, 0, 40, 60].map(told), [true, false, false, false, true]);
+}
+
+#[test]
 fn a_rig_of_several_threads_is_refused() {
-    let why = send("locks=light").unwrap_err().to_string();
+    let why = send("locks=light", None).unwrap_err().to_string();
     assert!(why.contains("locks=up"), "{why}");
 }
 

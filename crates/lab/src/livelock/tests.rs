@@ -46,7 +46,7 @@ fn a_frame_costs_what_is_charged_for_it() {
 #[test]
 fn the_text_has_every_mode_and_load_and_the_picture_is_xml() {
     let series: Vec<Series> = Mode::ALL.into_iter().map(|mode| series(mode, &options())).collect();
-    let curves = Curves { notes: notes(&options(), 3), series, obeyed: Vec::new() };
+    let curves = Curves { env: None, notes: notes(&options(), 3), series, obeyed: Vec::new() };
     let text = curves.text();
     assert!(Mode::ALL.iter().all(|mode| text.matches(mode.name()).count() >= 2), "{text}");
     assert_eq!(

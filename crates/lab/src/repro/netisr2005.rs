@@ -379,6 +379,7 @@ fn sign(verdict: Verdict) -> f64 {
 /// the stack and in it; `wakeups` is the number of wakeups of netisr's threads that it saves.
 fn cause(verdict: Verdict, outside: f64, inside: f64, wakeups: f64) -> &'static str {
     match () {
+        () if inside * sign(verdict) <= 0.0 && outside * sign(verdict) <= 0.0 => "not shown by the ledger",
         () if inside * sign(verdict) > outside * sign(verdict) => "cache",
         () if wakeups.abs() > WOKEN => "wakeups",
         () => "queueing",
@@ -507,6 +508,8 @@ mod tests {
             (Verdict::Slower, 90.0, -200.0, 0.0, "queueing"),
             (Verdict::Slower, 90.0, 20.0, -1.5, "wakeups"),
             (Verdict::Slower, -90.0, 200.0, 0.0, "cache"),
+            (Verdict::Faster, 0.0, 965.0, 0.0, "not shown by the ledger"),
+            (Verdict::Slower, -14.0, 0.0, 2.0, "not shown by the ledger"),
         ] {
             assert_eq!(cause(verdict, outside, inside, switches), word, "{verdict} {outside} {inside} {switches}");
         }

@@ -9,6 +9,11 @@ fn columns_line_up_and_everything_is_said() {
     samples[1].noisy = true;
     samples[1].cut = Some("interrupted".into());
     report.samples = samples;
+    report.note_disturbances();
+    // A report from a file has no trials.
+    let file = result::Report::from_json(&report.to_json().unwrap()).unwrap();
+    assert_eq!(file.disturbed, report.disturbed);
+    assert!(render(&file).contains("1 trials dropped"));
     let text = render(&report);
     let lines: Vec<&str> = text.lines().collect();
     let head = lines.iter().find(|line| line.starts_with("row")).unwrap();

@@ -102,6 +102,15 @@ fn a_word_that_is_none_is_told() {
     assert_eq!((setup.feed, setup.pool, setup.knobs().unwrap().rings()), (8, buf::Kind::Stack, (2048, 256)));
 }
 
+/// Where the bus is waited for, a trial takes longer in the model than by the wall clock: it is no trial whose clock stepped.
+#[test]
+fn modelled_time_is_no_disturbance() {
+    let words = format!("{FREE} {FINAL} ports=2 feed=128 rest=512 stride=power2 dma=cold frames=4096");
+    let reading = NicPaced::new("paced", &words).unwrap().trial().unwrap();
+    let modelled = crate::timer::rate().ns(reading.ticks as f64);
+    assert!(modelled <= reading.wall_ns as f64 + 1.0 && modelled <= reading.cpu_ns as f64 + 1.0, "{reading:?}");
+}
+
 #[test]
 fn the_slower_of_processor_and_bus_sets_the_rate_where_the_bus_is_waited_for() {
     let words = "ports=2 feed=128 rest=512 stride=power2 dma=cold";
