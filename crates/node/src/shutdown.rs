@@ -31,11 +31,14 @@ impl<L: Locks> Host<L> {
         let mut done = !self.stack.tcp_has_unacknowledged(self.cx());
         let mut check = Instant::ZERO;
         while !done || is_needed() {
+            // Before the step: frames that were sent before their port ended are still to be read.
+            let was_over = self.is_over();
             let step = self.step();
             if step.frames == 0 || step.now >= check {
                 done = done || !self.stack.tcp_has_unacknowledged(self.cx());
                 check = step.now.after(CHECK);
-                if !done && self.is_over() || step.now >= until {
+                let is_over = was_over && step.frames == 0;
+                if !done && is_over || step.now >= until {
                     break;
                 }
             }
@@ -54,6 +57,7 @@ impl<L: Locks> Host<L> {
         let begin = self.clock.now();
         let (mut heard, mut check) = (begin, Instant::ZERO);
         loop {
+            let was_over = self.is_over();
             let step = self.step();
             if step.frames > 0 {
                 heard = step.now;
@@ -64,7 +68,7 @@ impl<L: Locks> Host<L> {
                     return self.stack.flush(self.cx());
                 }
                 let is_late = step.now.since(begin) >= DROP_PATIENCE || step.now.since(heard) >= QUIET;
-                if is_late || self.is_over() {
+                if is_late || was_over && step.frames == 0 {
                     break;
                 }
                 check = step.now.after(CHECK);
