@@ -258,7 +258,7 @@ fn what_arrives_is_what_was_sent() {
     if let Some(seed) = number("STREAM_SEED") {
         return replay(seed);
     }
-    let failed = failures(number("STREAM_SEEDS").unwrap_or(10_000));
+    let failed = failures(number("STREAM_SEEDS").unwrap_or(20_000));
     for seed in failed.iter().take(5) {
         let _ = std::panic::catch_unwind(AssertUnwindSafe(|| replay(*seed)));
     }
