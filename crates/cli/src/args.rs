@@ -278,7 +278,7 @@ pub struct UpArgs {
     /// Simulate so many seconds: each host sends to each echo service once a second
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
-    /// With --sim: have a host run a control command first, or ping or traceroute
+    /// With --sim: have a host run a control command first, or be a client (ping, traceroute, nc, nslookup, http get, iperf3 -c)
     #[arg(long = "do", value_name = "HOST WORDS", requires = "sim")]
     pub words: Vec<String>,
     /// Seed the random numbers of --sim

@@ -15,6 +15,7 @@ use apps::iperf3::{
 use apps::streams::CongestionName;
 use clap::Args;
 use lab::env::Environment;
+use lab::measuring::Measuring;
 use output::{Output, TimeFormat};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -408,7 +409,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
         config.wall = Some(wall);
         Client::new(config, clock::Instant::ZERO)
     };
-    let env = Environment::detect(); // before the test, whose own load is no disturbance
+    let (_measuring, env) = Measuring::begin();
     let turned = |app: &mut Client| {
         say(&mut output, app.take_output(), args.json, || env.clone())?;
         Ok(app.result().is_some())

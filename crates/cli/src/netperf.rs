@@ -9,7 +9,7 @@ use apps::netperf::report::Style;
 use apps::netperf::session::{Netserver, Session};
 use apps::netperf::{BufferSizes, Length, Options, PORT, Test};
 use clap::{Args, Parser};
-use lab::env::Environment;
+use lab::measuring::Measuring;
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
@@ -127,7 +127,7 @@ pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         host: place.far().to_string(),
         address: place.far().to_string(),
     };
-    let env = Environment::detect(); // before the test, whose own load is no disturbance
+    let (_measuring, env) = Measuring::begin();
     if args.print.json {
         let mut out = Vec::new();
         let exit = place.play(&mut Session { options, wish, style, json: true, out: &mut out })?;

@@ -5,7 +5,7 @@ use crate::run::{Output, bar};
 use anyhow::Context;
 use buf::{Pool, PoolConfig, PoolLocks};
 use clap::{Args, ValueEnum, ValueHint};
-use lab::env::Environment;
+use lab::measuring::Measuring;
 use lab::rfc2544::trial::Refusal;
 use lab::rfc2544::{Max, Plan, Results, Test, Tester, Ways, dut, frames, report};
 use lab::study::Progress;
@@ -135,7 +135,7 @@ fn max_rate(word: &str) -> Result<MaxRate, String> {
 pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
     let plan = plan(args);
     let svg = Output::open("--svg", args.svg.as_ref())?;
-    let env = Environment::detect(); // before the trials, whose own load is no disturbance
+    let (_measuring, env) = Measuring::begin();
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let data = plan.sizes.iter().copied().fold(2048, usize::max);
     let config = PoolConfig { buffers: BUFFERS, data, locks: PoolLocks::Light, ..PoolConfig::default() };

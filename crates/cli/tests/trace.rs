@@ -124,3 +124,21 @@ fn bpftrace_adds_up_the_frames_of_the_bursts_that_a_port_delivers() {
     assert!(figure("@frames") >= 1000, "{out}");
     assert!((1..=256).contains(&figure("@most")), "{out}");
 }
+
+#[test]
+fn bpftrace_counts_what_is_received_and_what_is_dropped_and_why() {
+    let point = |name: &str| format!("usdt:{PROGRAM}:linerate:{name}");
+    let script = format!(
+        "{} {{ @begun = count(); }} {} {{ @received[arg1] = count(); }}",
+        point("recvfrom_start"),
+        point("recvfrom_done")
+    );
+    let Some(out) = bpftrace(&script, &format!("{PROGRAM} testtool -c 1000 recv")) else { return };
+    let received = out.lines().find_map(|line| line.strip_prefix("@received[22]: ")).unwrap_or_else(|| panic!("{out}"));
+    assert!(received.parse::<u64>().unwrap() >= 1000 && out.contains("@begun: "), "{out}");
+    // Nobody listens at the port of the frames: each is dropped for that reason.
+    let script = format!("{} {{ @[str(arg1, arg2)] = count(); }}", point("frame_dropped"));
+    let host = format!("{PROGRAM} host --port pktgen(count=100):pg0 --addr 1.0.0.1/8");
+    let Some(out) = bpftrace(&script, &host) else { return };
+    assert!(out.contains("@[inet.udp.in.no_socket]: 100\n"), "{out}");
+}

@@ -48,6 +48,9 @@ pub struct Environment {
     pub congestion_control: String,
     /// Runnable tasks, averaged over 1, 5, 15 minutes, when the fingerprint was taken.
     pub load: [f64; 3],
+    /// Another linerate measured on this machine when this one began to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub measured_beside: bool,
     /// How this program was built.
     pub build: Build,
 }
@@ -112,6 +115,7 @@ impl Environment {
             kernel: root.line("proc/sys/kernel/osrelease"),
             congestion_control: root.line("proc/sys/net/ipv4/tcp_congestion_control"),
             load: root.load(),
+            measured_beside: false,
             build: Build::this(),
         }
     }
@@ -129,6 +133,11 @@ impl Environment {
             (
                 self.load[0] > f64::from(self.cores) / 2.0,
                 format!("WARNING: the machine is busy: load {:.2} on {} processors", self.load[0], self.cores),
+            ),
+            (
+                self.measured_beside,
+                "WARNING: another linerate measures on this machine at the same time: its load is in these figures"
+                    .to_owned(),
             ),
             (
                 !matches!(self.governor.as_str(), "n/a" | "performance"),

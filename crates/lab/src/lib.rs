@@ -46,7 +46,7 @@ pub mod gate;
 pub mod ladder;
 pub mod ledger;
 pub mod livelock;
-mod measuring;
+pub mod measuring;
 pub mod ministat;
 pub mod native;
 pub mod netperf;

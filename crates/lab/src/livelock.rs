@@ -26,6 +26,7 @@ pub use modes::Mode;
 pub use obeyed::Obeyed;
 
 use crate::env::Environment;
+use crate::measuring::Measuring;
 use crate::plot::Axis;
 use crate::plot::lines::{Curve, LineChart};
 use crate::table;
@@ -146,7 +147,7 @@ pub fn steps(options: &Options) -> usize {
 /// No memory for buffers, or a system error (creating the eventfd for interrupts).
 pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Curves> {
     // Before the trials, which are load themselves.
-    let env = (options.timing == Timing::Live).then(Environment::detect);
+    let (_measuring, env) = (options.timing == Timing::Live).then(Measuring::begin).unzip();
     let (mut series, mut gaps) = (Vec::new(), 0);
     for mode in Mode::ALL {
         let mut rounds = Vec::new();

@@ -347,7 +347,7 @@ fn disturbance(reading: &Reading, stolen: bool, options: &Options) -> Option<Dis
     let short = |share: f64| reading.cpu_ns as f64 + SHARE_SLACK_NS < share * wall_ns;
     if stolen {
         Some(Disturbance::Steal)
-    } else if ticks_ns > CLOCK_SLACK.0 * wall_ns + CLOCK_SLACK.1 {
+    } else if ticks_ns > CLOCK_SLACK.0 * wall_ns + CLOCK_SLACK.1 || reading.ticks == 0 && wall_ns > CLOCK_SLACK.1 {
         Some(Disturbance::Clock)
     } else {
         options.min_cpu_share.is_some_and(short).then_some(Disturbance::CpuShare)

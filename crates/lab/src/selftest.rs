@@ -199,9 +199,6 @@ pub struct Outcome {
     pub misses: Vec<String>,
     /// Comparisons that could not be made, with the reason.
     pub failed: Vec<String>,
-    /// Warning about another measurement at the same time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub warning: Option<String>,
     /// The machine.
     pub env: Environment,
 }
@@ -217,8 +214,7 @@ pub fn selftest(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
 ) -> anyhow::Result<Outcome> {
-    let env = Environment::detect();
-    let (_measuring, warning) = Measuring::begin();
+    let (_measuring, env) = Measuring::begin();
     let neighbors = (0..busy).map(|_| Child::start(child::again(BUSY, "-")?)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut outcome = Outcome {
         all: Counts { kind: "all".to_owned(), ..Counts::default() },
@@ -226,7 +222,6 @@ pub fn selftest(
         busy,
         misses: Vec::new(),
         failed: Vec::new(),
-        warning,
         env,
     };
     for number in 0..comparisons {
@@ -342,9 +337,6 @@ impl Outcome {
             rows: self.kinds.iter().chain([&self.all]).map(row).collect(),
         };
         let mut text = format!("{}\n{}", self.env, table::sheet(&sheet));
-        if let Some(warning) = &self.warning {
-            let _ = writeln!(text, "{warning}");
-        }
         for why in &self.failed {
             let _ = writeln!(text, "not made: {why}");
         }

@@ -4,7 +4,6 @@
 //! that could not be measured becomes a row with the reason; the others continue.
 
 use crate::alarm;
-use crate::env::Environment;
 use crate::measuring::Measuring;
 use crate::result::{Beside, Change, Figure, Peer, Report, Row};
 use crate::run;
@@ -179,10 +178,8 @@ impl<'a> Study<'a> {
     /// Returns a study called `name` of `parts` parts; `options` are the runner's defaults for its
     /// groups.
     pub(crate) fn new(name: &str, options: run::Options, parts: usize, show: &'a mut dyn FnMut(Progress)) -> Study<'a> {
-        let env = Environment::detect(); // before the trials, which are load themselves
-        let mut report = Report::empty(name, env);
-        let (measuring, warning) = Measuring::begin();
-        report.notes.extend(warning);
+        let (measuring, env) = Measuring::begin();
+        let report = Report::empty(name, env);
         alarm::so_far(Some(report.clone()));
         let progress = Progress { done: 0, total: parts, what: String::new() };
         Study { report, options, progress, show, _measuring: measuring }

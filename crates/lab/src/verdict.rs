@@ -119,6 +119,10 @@ impl Verdict {
     }
 }
 
+/// Factor on the deviation that an interval shows, for the smallest difference that would show: an interval of a
+/// few builds may be too short, most where some builds are disturbed or have a mode of their own.
+const OF_FEW_BUILDS: f64 = 2.0;
+
 /// Judges `ratio` (above 1 if the second side is better) against the noise floor of its rounds.
 pub fn judge(ratio: &Ratio, floor: &NoiseFloor) -> Verdict {
     let (estimate, band) = (ratio.median.ln(), floor.log());
@@ -133,7 +137,7 @@ pub fn judge(ratio: &Ratio, floor: &NoiseFloor) -> Verdict {
         return Verdict::NoDifferenceShown { floor_pct: floor.percent() };
     }
     // The deviation is estimated from this interval, and the floor of another run would differ too.
-    let deviation = (ratio.hi.ln() - ratio.lo.ln()) / 2.0 / FIVE_PER_CENT.z();
+    let deviation = OF_FEW_BUILDS * (ratio.hi.ln() - ratio.lo.ln()) / 2.0 / FIVE_PER_CENT.z();
     let shows = (deviation * CLEAR_OF_CHANCE).max(band + deviation * CLEAR_OF_FLOOR);
     Verdict::Inconclusive { shows_pct: Some(percent(shows)) }
 }

@@ -64,3 +64,36 @@ impl Subject for FibRig {
         Ok(reading)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The next hops of a rig's addresses, and how many addresses have one.
+    fn looked_up(rig: &FibRig) -> (BTreeSet<String>, usize) {
+        let mut hops = vec![None; rig.burst];
+        let (mut different, mut found) = (BTreeSet::new(), 0);
+        for burst in rig.addresses.chunks_exact(rig.burst) {
+            rig.fib.lookup_burst(burst, &mut hops);
+            for (addr, hop) in burst.iter().zip(&hops) {
+                assert_eq!(*hop, rig.fib.lookup((*addr).into()), "{addr:#x}: alone and in a burst");
+                found += usize::from(hop.is_some());
+                different.extend(hop.map(|hop| format!("{hop:?}")));
+            }
+        }
+        (different, found)
+    }
+
+    #[test]
+    fn a_row_has_its_routes_next_hops_and_bursts() {
+        for (hops, burst) in [(1, 32), (7, 256), (7, 1)] {
+            let mut rig = FibRig::new("fib", 20_000, hops, 1).unwrap().in_bursts_of(burst);
+            assert_eq!((rig.fib.len(), rig.burst, rig.addresses.len()), (20_000, burst, LOOKUPS));
+            let (different, found) = looked_up(&rig);
+            assert_eq!(different.len(), hops as usize);
+            assert!(found > 0 && found <= LOOKUPS, "{found}");
+            assert_eq!(rig.trial().unwrap().ops, LOOKUPS as u64);
+        }
+    }
+}

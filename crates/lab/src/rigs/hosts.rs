@@ -174,3 +174,38 @@ pub fn idle_host_bytes() -> anyhow::Result<f64> {
     drop((hosts, warm));
     Ok(after.saturating_sub(before) as f64 / HOSTS as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each of several hosts makes the calls of a trial; a setting that is none is told by the trial.
+    #[test]
+    fn disjoint_hosts_make_the_calls_of_each() {
+        for n in [1, 2] {
+            let mut rig = HostsRig::new("hosts", n, "locks=up").unwrap();
+            assert_eq!(rig.workers.len(), n);
+            assert_eq!(rig.trial().unwrap().ops, CALLS * n as u64);
+        }
+        assert!(HostsRig::new("hosts", 1, "locks=no").is_err());
+    }
+
+    /// All threads send through one stack.
+    #[test]
+    fn a_shared_host_sends_for_all_threads() {
+        for n in [1, 2] {
+            let mut rig = SharedRig::new("shared", n, "locks=light").unwrap();
+            let before = rig.rig.stack().counter("inet.udp.sent");
+            assert_eq!(rig.trial().unwrap().ops, CALLS * n as u64);
+            assert_eq!(rig.rig.stack().counter("inet.udp.sent") - before, CALLS * n as u64, "by this stack");
+        }
+        assert!(SharedRig::new("shared", 2, "locks=up").is_err());
+    }
+
+    /// A thousand bytes at least, and no pool of megabytes.
+    #[test]
+    fn an_idle_host_takes_some_memory() {
+        let bytes = idle_host_bytes().unwrap();
+        assert!((1_000.0..1_000_000.0).contains(&bytes), "{bytes}");
+    }
+}

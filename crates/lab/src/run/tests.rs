@@ -165,6 +165,9 @@ fn a_thread_that_lost_its_processor_and_a_clock_that_stepped_are_seen() {
     assert_eq!(disturbance(&Reading { wall_ns: 3_000, cpu_ns: 200, ..lost }, false, &options), None);
     let second = timer::rate().hz;
     assert_eq!(disturbance(&Reading { ticks: second, ..reading(1) }, false, &options), Some(Disturbance::Clock));
+    // One that fell back shows nothing.
+    assert_eq!(disturbance(&Reading { ticks: 0, ..reading(1) }, false, &options), Some(Disturbance::Clock));
+    assert_eq!(disturbance(&Reading { ticks: 0, wall_ns: 3_000, ..reading(1) }, false, &options), None);
     let whole = Reading { ticks: second / 1000, ..reading(1) };
     assert_eq!(disturbance(&whole, false, &options), None);
 }
