@@ -200,6 +200,10 @@ impl Stage for Split {
         Ok(())
     }
 
+    fn passes(&self) -> bool {
+        self.targets.iter().any(|target| target.is_row)
+    }
+
     fn report(&self) -> Option<String> {
         report("split", &self.targets)
     }
