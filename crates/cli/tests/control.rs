@@ -381,8 +381,9 @@ fn a_host_that_starts_is_waited_for() {
     ] {
         dir.file("topo.toml", "[[host]]\nname = 'up'\n[[host.iface]]\nport = 'null:n0'\n");
         let line = format!(
-            "linerate {words} --ready-fd 3 3> ready & linerate ctl --url ./{name}.sock --wait=10s; \
-             for i in $(seq 100); do [ -s ready ] && break; sleep 0.05; done; linerate ctl --url ./{name}.sock stop; wait; wc -c < ready"
+            "linerate {words} --ready-fd 3 3> {name}.ready & linerate ctl --url ./{name}.sock --wait=10s; \
+             for i in $(seq 100); do [ -s {name}.ready ] && break; sleep 0.05; done; linerate ctl --url ./{name}.sock stop; wait; \
+             wc -c < {name}.ready"
         );
         let out = dir.bash(&line).output().unwrap();
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -397,8 +398,8 @@ fn a_host_that_starts_is_waited_for() {
     let gave_up = run(&mut linerate(&["ctl", "--url", &dir.path("no.sock"), "--wait=50ms"]));
     assert_eq!(gave_up.status.code(), Some(3));
     let native = dir.bash(
-        "linerate netserver --native -p 12871 --ready-fd 3 3> ready & \
-         for i in $(seq 100); do [ -s ready ] && break; sleep 0.05; done; kill $!; wait $! && wc -c < ready",
+        "linerate netserver --native -p 12871 --ready-fd 3 3> native.ready & \
+         for i in $(seq 100); do [ -s native.ready ] && break; sleep 0.05; done; kill $!; wait $! && wc -c < native.ready",
     );
     let out = run(&mut { native });
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "1", "{out:?}");
@@ -421,14 +422,26 @@ fn changes_are_monitored() {
     let host = Running::start("monitor", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
     let mut command = linerate(&["ip", "monitor", "address", "route", "--url", &host.url()]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    std::thread::sleep(Duration::from_millis(500)); // the first look
+    let (line, lines) = std::sync::mpsc::channel();
+    let out = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    std::thread::spawn(move || out.map_while(Result::ok).for_each(|text| drop(line.send(text))));
+    // Its first look, which prints nothing, is over when a change is printed.
+    let looks = (1..=200).any(|n| {
+        host.ok(&format!("ip addr add 10.1.{n}.1/24 dev n0"));
+        lines.recv_timeout(Duration::from_millis(200)).is_ok()
+    });
+    assert!(looks, "no change is printed");
+    let next = || loop {
+        let text = lines.recv_timeout(common::PATIENCE).unwrap();
+        if text.contains("10.0.7.") {
+            return text;
+        }
+    };
     host.ok("ip addr add 10.0.7.1/24 dev n0");
-    let next = |lines: &mut dyn Iterator<Item = std::io::Result<String>>| lines.next().unwrap().unwrap();
-    assert!(next(&mut lines).contains("n0    inet 10.0.7.1/24"));
-    assert!(next(&mut lines).starts_with("10.0.7.0/24 dev n0"));
+    assert!(next().contains("n0    inet 10.0.7.1/24"));
+    assert!(next().starts_with("10.0.7.0/24 dev n0"));
     host.ok("ip addr del 10.0.7.1/24 dev n0");
-    assert!(next(&mut lines).starts_with("Deleted ") && next(&mut lines).starts_with("Deleted 10.0.7.0/24"));
+    assert!(next().starts_with("Deleted ") && next().starts_with("Deleted 10.0.7.0/24"));
     drop(host);
     assert_eq!(common::wait(&mut child), Some(3));
     let bad = run(&mut linerate(&["ip", "monitor", "adress", "--url", "/nonexistent"]));
