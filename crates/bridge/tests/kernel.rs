@@ -27,7 +27,11 @@ fn isolated(test: &str, body: impl FnOnce()) {
     let output = netns::command(&mut cmd).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{test} did not pass in its namespace (status {})", output.status);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{test} did not pass in its namespace (status {})",
+        output.status
+    );
 }
 
 /// What iproute2 says, or why it does not.

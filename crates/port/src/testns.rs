@@ -20,7 +20,11 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     let text = String::from_utf8_lossy(&output.stdout);
     // What went wrong comes first, before the harness's own words, which end what CI shows of a failed test.
     print!("{}{text}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{test} did not pass in its namespace (status {})", output.status);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{test} did not pass in its namespace (status {})",
+        output.status
+    );
 }
 
 /// Is there a /dev/net/tun that we may use? Says "skipped" if not.

@@ -252,7 +252,7 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     let text = String::from_utf8_lossy(&output.stdout);
     // What went wrong comes first, before the harness's own words, which end what CI shows of a failed test.
     print!("{}{text}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{test} did not pass in its namespace");
+    assert!(output.status.success() && text.contains("1 passed"), "{test} did not pass in its namespace");
 }
 
 /// 64 bits at a time (splitmix64).
