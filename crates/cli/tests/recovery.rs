@@ -1,4 +1,4 @@
-//! What our sender and the kernel's send again over the same impaired TAP device, in a network namespace.
+//! Retransmissions of our sender and of the kernel's over the same impaired TAP device, in a network namespace.
 //!
 //! A few cells of the matrix run by default, with bounds wide enough for a busy machine. `RECOVERY_SEEDS=3` runs the whole matrix with
 //! as many seeds and prints its table (docs/results has one).

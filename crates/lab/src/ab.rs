@@ -193,6 +193,7 @@ mod tests {
         assert!(queued[1] == Cell::Number(0.0) && matches!(queued[2], Cell::Number(n) if n >= 2.0), "{queued:?}");
         assert!(row(counters, "netisr.directly").is_some());
         assert_eq!(row(counters, "inet.tcp.in.received"), None, "as many segments either way");
+        assert!(beside.texts[0][0].contains("the verdict is the row's"), "{:?}", beside.texts[0]);
         assert_eq!(&beside.texts[0][1..3], ["x A", "+ B"]);
     }
 

@@ -173,7 +173,7 @@ fn delay_of_a_fins_ack(linux: &Loaded) -> String {
     format!("{} ms", (at - before) / 1000)
 }
 
-/// SYNs of a connect that nobody answers, the first and the repeated ones.
+/// The SYN of a connect without an answer, and its retransmissions.
 fn syns_sent(linux: &Loaded) -> String {
     let fd = linux.stream();
     assert_eq!(call!(linux.fcntl(fd, libc::F_SETFL, i64::from(libc::O_NONBLOCK))), 0);

@@ -265,8 +265,8 @@ fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
     Segment::read(inner.bytes(), at, size)
 }
 
-/// Does the work that was left to a port, which would see an outer header only. Returns the fields of the
-/// inner header that the outer one takes over. `None`: no buffer to compute a checksum in.
+/// Completes the checksums that were left to a port: inside a tunnel no port finds them. Returns the fields
+/// of the inner header that are copied to the outer one; `None` without a buffer to compute a checksum in.
 fn settle(config: &Config, inner: &mut Frame) -> Option<Inner> {
     let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
     let work = inner.flags();

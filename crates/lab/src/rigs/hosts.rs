@@ -179,7 +179,7 @@ pub fn idle_host_bytes() -> anyhow::Result<f64> {
 mod tests {
     use super::*;
 
-    /// Each of several hosts makes the calls of a trial; a setting that is none is told by the trial.
+    /// Each of several hosts makes the calls of a trial; an invalid setting is an error.
     #[test]
     fn disjoint_hosts_make_the_calls_of_each() {
         for n in [1, 2] {

@@ -30,13 +30,9 @@ pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize, verbose: u8)
     if header.frag_off != 0 {
         return write!(f, "{src} > {dst}: ip-proto-{}", header.proto.0);
     }
-    let ends = Some((src, dst));
-    upper(
-        f,
-        header.proto,
-        Ends { addresses: ends, len, verify: ends.filter(|_| verbose > 0 && !header.mf), verbose },
-        payload,
-    )
+    let addresses = Some((src, dst));
+    let verify = addresses.filter(|_| verbose > 0 && !header.mf);
+    upper(f, header.proto, Ends { addresses, len, verify, verbose }, payload)
 }
 
 /// The fields of an IPv4 header in parentheses, and the line break before the ends.

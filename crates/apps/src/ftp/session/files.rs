@@ -78,17 +78,12 @@ impl Session {
     /// MODE and STRU, which have one value each here.
     pub(super) fn only(&mut self, what: &[u8], known: &[u8], yes: &str, no: &str, cx: &mut Cx<'_>) {
         let what = what.trim_ascii();
-        let is_known = what.eq_ignore_ascii_case(known);
-        self.reply(
-            cx.now,
-            if is_known {
-                yes
-            } else if what.is_empty() {
-                NO_ARGUMENT
-            } else {
-                no
-            },
-        );
+        let reply = match what {
+            b"" => NO_ARGUMENT,
+            what if what.eq_ignore_ascii_case(known) => yes,
+            _ => no,
+        };
+        self.reply(cx.now, reply);
     }
 
     /// Replies to STAT: the session's state, or a listing on the control connection (RFC 959

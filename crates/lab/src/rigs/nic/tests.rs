@@ -102,7 +102,7 @@ fn a_word_that_is_none_is_told() {
     assert_eq!((setup.feed, setup.pool, setup.knobs().unwrap().rings()), (8, buf::Kind::Stack, (2048, 256)));
 }
 
-/// Where the bus is waited for, a trial takes longer in the model than by the wall clock: it is no trial whose clock stepped.
+/// A trial that waits for the modelled bus takes longer than the wall clock shows, and is not reported as one whose clock stepped.
 #[test]
 fn modelled_time_is_no_disturbance() {
     let words = format!("{FREE} {FINAL} ports=2 feed=128 rest=512 stride=power2 dma=cold frames=4096");
