@@ -25,6 +25,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// Default of --rcv-timeout.
+const RCV_TIMEOUT_MS: u64 = 120_000;
+
 /// `iperf3`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -52,7 +55,7 @@ pub struct Iperf3Args {
     #[arg(short = 'i', long, value_name = "S", default_value_t = 1.0)]
     pub interval: f64,
     /// Give a test up on which nothing moves for so many milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 120_000)]
+    #[arg(long, value_name = "MS", default_value_t = RCV_TIMEOUT_MS)]
     pub rcv_timeout: u64,
     /// Use this address of the host
     #[arg(short = 'B', long, value_name = "A")]
@@ -461,6 +464,18 @@ pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
 
 /// Runs the client in a host that runs already.
 fn ask(args: &Iperf3Args, host: &dyn Works, to: Ipv4Addr, mut params: Params) -> anyhow::Result<Exit> {
+    let ignored = [
+        ("-f", args.format.is_some()),
+        ("-A", args.affinity.is_some()),
+        ("--timestamps", args.timestamps.is_some()),
+        ("--rcv-timeout", args.rcv_timeout != RCV_TIMEOUT_MS),
+        ("-V", args.of_client.verbose),
+        ("--latency", args.of_client.latency),
+        ("--connect-timeout", args.of_client.connect_timeout.is_some()),
+    ];
+    if let Some((flag, _)) = ignored.iter().find(|(_, given)| *given) {
+        return Err(Fault::usage(format!("iperf3: {flag} cannot be used in a host that runs already")));
+    }
     if params.block == 0 {
         params.block = DATAGRAM; // the path is the host's: how long a segment is there is not known here
     }

@@ -249,6 +249,8 @@ fn a_simulated_host_asks_too() {
     assert_eq!(sim(&lines).1, out);
     for (words, says) in [
         ("a iperf3 -c 10.0.0.2 --cport 7", "--cport cannot be used on virtual time"),
+        ("a iperf3 -c 10.0.0.2 -f k", "-f cannot be used in a host that runs already"),
+        ("a iperf3 -c 10.0.0.2 -V", "-V cannot be used in a host that runs already"),
         ("a iperf3 -s", "expected -c A"),
         ("c ping 10.0.0.2", "no host is called c"),
         ("a pong", "unknown word 'pong'"),
