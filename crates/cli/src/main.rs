@@ -15,6 +15,7 @@ mod iperf3;
 mod kv;
 mod livelock;
 mod load;
+mod local_time;
 mod netperf;
 mod netrate;
 mod pipe;

@@ -1,7 +1,7 @@
 //! `ftpd`, `httpd` and `serve`: a host from flags, with one application on its sockets; the same for [`crate::iperf3`].
 
 use crate::args::{FilesArgs, ServeArgs, ServedArgs, SmallKind, UploadsArg};
-use crate::exit::{Exit, Fault};
+use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::ready::Ready;
 use anyhow::Context;
@@ -108,6 +108,12 @@ pub fn run_at<A: App>(
     }
     if !args.host.set.iter().any(|(key, _)| key == "burst") {
         config.burst = BURST;
+    }
+    if config.ifaces.is_empty() && config.control.is_none() {
+        let name = &config.name;
+        notice(&format!(
+            "{name}: no port, so that nothing reaches it: give one, as in --port tap:tap0 --addr 10.0.0.2/24"
+        ));
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;

@@ -43,17 +43,29 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// Lines from a control client: the words are split and run against a host with null, pair and loopback ifaces.
+/// Returns a host with null, pktgen and loopback ifaces and three bound UDP sockets.
+fn host_with_sockets(pairs: &Pairs) -> Host<Up> {
+    let config = HostConfig { pool_buffers: 32, seed: Some(1), ..HostConfig::default() };
+    let host = Host::<Up>::new(&config, Clock::sim(&SimClock::new())).unwrap();
+    for setup in ["ifconfig pg0 create inet 1.0.0.1", "ifconfig x create port null:x inet 2.0.0.1/24"] {
+        words::run(&host, pairs, &setup.split(' ').collect::<Vec<_>>(), false).unwrap();
+    }
+    let calls = host.calls();
+    for port in [7, 80, 1024] {
+        let fd = calls.socket().unwrap();
+        calls.bind(fd, (std::net::Ipv4Addr::UNSPECIFIED, port).into()).unwrap();
+    }
+    host
+}
+
+/// Lines from a control client: the words are split and run against a host with null, pktgen and loopback ifaces and
+/// with sockets.
 ///
 /// Holds: no panic; words joined and split again are the same; errors are one line; JSON answers are JSON; the audit
 /// stays exact.
 pub fn control(data: &[u8]) {
     let pairs = Pairs::new();
-    let config = HostConfig { pool_buffers: 32, seed: Some(1), ..HostConfig::default() };
-    let host = Host::<Up>::new(&config, Clock::sim(&SimClock::new())).unwrap();
-    for setup in ["ifconfig pg0 create inet 1.0.0.1", "ifconfig x create port null:x inet 2.0.0.1/24"] {
-        words::run(&host, &pairs, &setup.split(' ').collect::<Vec<_>>(), false).unwrap();
-    }
+    let host = host_with_sockets(&pairs);
     for line in data.split(|byte| *byte == b'\n').take(32) {
         let Ok(split) = line::split(line) else { continue };
         assert_eq!(line::split(line::join(&split).as_bytes()), Ok(split.clone()));

@@ -1,6 +1,7 @@
 //! Frames as lines of text, as tcpdump prints them.
 
 use crate::args::TcpdumpArgs;
+use crate::local_time;
 use node::capture::Fate;
 use port::pcap::Direction;
 use std::borrow::Cow;
@@ -111,14 +112,7 @@ pub fn as_ethernet(linktype: u16, packet: &[u8]) -> Option<Cow<'_, [u8]>> {
 
 /// `06:04:01.123456`, local time.
 fn clock_time(ns: u64) -> String {
-    local(ns).strftime("%H:%M:%S.%6f").to_string()
-}
-
-/// The time `ns` nanoseconds after 1970 in the zone of TZ or /etc/localtime; UTC where neither is there.
-pub fn local(ns: u64) -> jiff::Zoned {
-    // The 64 bits end in the year 2554, inside what the type holds.
-    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
-    time.to_zoned(jiff::tz::TimeZone::system())
+    local_time::format("%H:%M:%S.%6f", &local_time::local(ns))
 }
 
 #[cfg(test)]

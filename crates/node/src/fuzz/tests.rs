@@ -25,6 +25,71 @@ fn hold(target: &str, seeds: &[(&str, &str)], body: fn(&[u8])) {
     }
 }
 
+/// Filters of `ss` that are accepted, and the ports of the sockets on 7, 80 and 1024 that they select.
+const SS_FILTERS: &[(&str, &[u16])] = &[
+    ("ss -a sport < :80", &[7]),
+    ("ss -a sport <= :80", &[7, 80]),
+    ("ss -a sport > 80", &[1024]),
+    ("ss -a sport >= 80 and sport lt 1024", &[80]),
+    ("ss -a sport = :7 or sport = :1024", &[7, 1024]),
+    ("ss -a not sport eq :80", &[7, 1024]),
+    ("ss -a ! sport != :80", &[80]),
+    ("ss -a ( sport = :7 or sport = :80 ) and not ( sport = :80 )", &[7]),
+    ("ss -a (sport < 80 | sport > 80) & dport = :0", &[7, 1024]),
+    ("ss '( ( sport gt :7 ) && ! ( sport ge :1024 ) )' state all", &[80]),
+    ("ss exclude established src 0.0.0.0:7 || src *:80", &[7, 80]),
+    ("-j ss -a not ( not sport = :1024 )", &[1024]),
+];
+/// Filters of `ss` that are refused.
+const SS_REFUSED: &[&str] = &[
+    "ss (",
+    "ss ( sport = :7",
+    "ss sport = :7 )",
+    "ss ( )",
+    "ss not",
+    "ss or sport = :7",
+    "ss sport = :7 or",
+    "ss sport < > :7",
+    "ss sport <",
+    "ss sport < :65536",
+    "ss src < 10.0.0.1",
+    "ss sport =< :7",
+];
+
+#[test]
+fn filters_of_ss_select_sockets() {
+    let run = |line: &str| {
+        let pairs = Pairs::new();
+        let host = host_with_sockets(&pairs);
+        // The control socket's lines know double quotes only.
+        let split = line::split(line.replace('\'', "\"").as_bytes()).unwrap();
+        let words: Vec<&str> = split.iter().map(String::as_str).filter(|word| *word != "-j").collect();
+        let outcome = words::run(&host, &pairs, &words, true);
+        host.stack.shutdown(host.cx());
+        outcome
+    };
+    for (line, wanted) in SS_FILTERS {
+        let sockets: serde_json::Value = serde_json::from_str(&run(line).unwrap()).unwrap();
+        let ports = sockets.as_array().unwrap().iter().map(|socket| socket["local_port"].as_u64().unwrap() as u16);
+        let mut ports: Vec<u16> = ports.collect();
+        ports.sort_unstable();
+        assert_eq!(ports, *wanted, "{line}");
+    }
+    for line in SS_REFUSED {
+        assert!(run(line).is_err(), "{line}");
+    }
+    assert!(run(&format!("ss {}", "( ".repeat(40))).unwrap_err().to_string().contains("nested"));
+}
+
+#[test]
+fn words_to_a_host() {
+    let lines = |lines: &[&str]| lines.iter().map(|line| format!("{}\n", line.replace('\'', "\""))).collect::<String>();
+    let accepted = lines(&SS_FILTERS.iter().map(|(line, _)| *line).collect::<Vec<_>>());
+    let (refused, nested) =
+        (lines(SS_REFUSED), format!("ss {}\nss -a {}sport = :7", "( ".repeat(40), "not ".repeat(31)));
+    hold("node_control", &[("ss_filters", &accepted), ("ss_refused", &refused), ("ss_nested", &nested)], control);
+}
+
 #[test]
 fn words_to_a_switch() {
     let seeds = [

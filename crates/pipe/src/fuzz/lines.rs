@@ -1,7 +1,8 @@
 //! Patterns and the lines that they select; streams of frames in each form.
 
 use crate::grep::{Lines, Matcher, Selection, Shown, Syntax, Terms, Wanted};
-use crate::{Encoder, Format, Frames, Input, Time};
+use crate::{About, Encoder, Format, Frames, Input, Time};
+use port::pcap::notes;
 use std::io::{self, Read};
 
 /// The longest pattern: compiling takes time that grows with it, and shows nothing more.
@@ -73,14 +74,17 @@ impl Read for Pieces {
 }
 
 /// Result of reading a stream: its frames, bad lines, all lines, and the error that ended it.
-type Read1 = (Vec<(Vec<u8>, Time)>, u64, u64, Option<String>);
+type Read1 = (Vec<(Vec<u8>, Time, About)>, u64, u64, Option<String>);
 
 fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read1 {
     let mut input = Input::new(Pieces(data.to_vec(), piece), format, strict);
     let (mut frames, mut all) = (Frames::new(), Vec::new());
     let error = loop {
         match input.read(&mut frames) {
-            Ok(true) => all.extend(frames.iter().map(|(bytes, time)| (bytes.to_vec(), time))),
+            Ok(true) => {
+                let each = frames.iter().enumerate();
+                all.extend(each.map(|(at, (bytes, time))| (bytes.to_vec(), time, frames.about(at).clone())));
+            }
             Ok(false) => break None,
             Err(why) => break Some(why.to_string()),
         }
@@ -94,7 +98,7 @@ fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read
 /// A form, how it is read, and a stream: lines, JSON lines, binary records, captures.
 ///
 /// Holds: no panic; it ends; an error is one line; a stream in pieces gives what it gives as a whole; frames written in each form
-/// and read again are the same.
+/// and read again are the same, in JSON lines with their comments, directions and original lengths.
 pub fn input(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let forms =
@@ -112,12 +116,17 @@ pub fn input(data: &[u8]) {
     );
     assert!(whole.3.as_ref().is_none_or(|why| !why.contains('\n')), "{:?}", whole.3);
     let mut frames = Frames::new();
-    for (bytes, time) in &whole.0 {
-        if frames.is_full() || !frames.push(bytes, *time) {
+    for (bytes, time, about) in &whole.0 {
+        // A packet without an Ethernet header cannot be read again from JSON lines, nor can a comment of more than
+        // 65,535 bytes, which bytes that are no UTF-8 make up to three times as long.
+        let options = if about.options.len() > 20_000 { Vec::new() } else { about.options.clone() };
+        let about = About { link: None, options, ..about.clone() };
+        if frames.is_full() || !frames.push_about(bytes, *time, &about) {
             break;
         }
     }
     let wanted: Vec<Vec<u8>> = frames.iter().map(|(bytes, _)| bytes.to_vec()).collect();
+    let noted: Vec<_> = (0..frames.len()).map(|at| noted_of(frames.about(at))).collect();
     // Captures have a header of their own: `port::fuzz::pcap` reads and writes them.
     for format in [Format::Text, Format::Jsonl, Format::Bin1, Format::Bin2] {
         let mut out = Vec::new();
@@ -129,6 +138,15 @@ pub fn input(data: &[u8]) {
         }
         let (again, bad, _, error) = read(&out, usize::MAX, Some(format), true);
         assert_eq!((bad, error), (0, None), "{format:?}");
-        assert!(again.iter().map(|(bytes, _)| bytes).eq(&wanted), "{format:?}");
+        assert!(again.iter().map(|(bytes, ..)| bytes).eq(&wanted), "{format:?}");
+        if format == Format::Jsonl {
+            let again = again.iter().map(|(.., about)| noted_of(about));
+            assert!(again.eq(noted.iter().cloned()), "comments, directions or original lengths differ");
+        }
     }
+}
+
+/// Metadata of a packet that JSON lines have: its comments, its direction and its bytes not captured.
+pub(super) fn noted_of(about: &About) -> (Vec<String>, port::pcap::Direction, u32) {
+    (notes::comments(&about.options).collect(), notes::direction(&about.options), about.cut)
 }

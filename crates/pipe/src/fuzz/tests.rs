@@ -47,6 +47,67 @@ fn patterns_and_lines() {
     hold("pipe_grep", &seeds, grep);
 }
 
+/// The keys of a frame's JSON line that every line needs.
+const FRAME: &str =
+    "\"dst\":\"00:01:02:03:04:05\",\"src\":\"06:07:08:09:0a:0b\",\"type\":\"0x0800\",\"payload\":\"4500\"";
+
+/// JSON lines with each direction and with no, one and several comments.
+fn noted_lines() -> String {
+    let notes = [
+        "\"direction\":\"inbound\"",
+        "\"direction\":\"outbound\",\"comments\":[]",
+        "\"comments\":[\"one\"]",
+        "\"ts_ns\":7,\"orig_len\":60,\"direction\":\"inbound\",\"comments\":[\"\",\"a\\nb\",\"\\u00f6 \\\"\"]",
+    ];
+    notes.iter().map(|note| format!("{{{FRAME},{note}}}\n")).collect()
+}
+
+/// JSON lines whose direction or comments are refused.
+fn refused_notes() -> String {
+    let notes = [
+        "\"direction\":\"sideways\"",
+        "\"direction\":1",
+        "\"comments\":\"text\"",
+        "\"comments\":[1]",
+        "\"comments\":null",
+    ];
+    notes.iter().map(|note| format!("{{{FRAME},{note}}}\n")).collect()
+}
+
+/// A pcapng capture of [`noted_lines`].
+fn noted_capture() -> Vec<u8> {
+    let (mut frames, mut out) = (Frames::new(), Vec::new());
+    let mut input = crate::Input::new(std::io::Cursor::new(noted_lines()), Some(Format::Jsonl), true);
+    assert!(input.read(&mut frames).unwrap());
+    let len = Encoder::new(Format::Pcapng, 1).encode(&frames, &mut out).unwrap();
+    out.truncate(len);
+    [crate::output::header(Format::Pcapng, None, None), out].concat()
+}
+
+#[test]
+fn seeds_of_comments_and_directions_are_read() {
+    let read = |bytes: &[u8], format| {
+        let mut input = crate::Input::new(std::io::Cursor::new(bytes.to_vec()), Some(format), false);
+        let (mut frames, mut notes) = (Frames::new(), Vec::new());
+        while input.read(&mut frames).unwrap() {
+            notes.extend((0..frames.len()).map(|at| lines::noted_of(frames.about(at))));
+            frames.clear();
+        }
+        (notes, input.tally().bad)
+    };
+    use port::pcap::Direction::{Inbound, Outbound, Unknown};
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let wanted = vec![
+        (texts(&[]), Inbound, 0),
+        (texts(&[]), Outbound, 0),
+        (texts(&["one"]), Unknown, 0),
+        (texts(&["", "a\nb", "\u{f6} \""]), Inbound, 44),
+    ];
+    assert_eq!(read(noted_lines().as_bytes(), Format::Jsonl), (wanted.clone(), 0));
+    assert_eq!(read(&noted_capture(), Format::Pcap), (wanted, 0));
+    assert_eq!(read(refused_notes().as_bytes(), Format::Jsonl), (Vec::new(), 5));
+}
+
 #[test]
 fn streams_of_each_form() {
     let encoded = |format: Format| {
@@ -71,7 +132,12 @@ fn streams_of_each_form() {
         writer.into_inner()
     };
     let seed = |flags: u8, bytes: &[u8]| [&[flags], bytes].concat();
+    let noted = noted_lines();
+    let refused = refused_notes();
     let seeds = [
+        ("json_comments", seed(0x42, noted.as_bytes())),
+        ("json_comments_refused", seed(0x32, refused.as_bytes())),
+        ("pcapng_comments", seed(0x65, &noted_capture())),
         ("text", seed(0x50, LINES.as_bytes())),
         ("strict", seed(0x58, LINES.as_bytes())),
         ("jsonl", seed(0x12, &encoded(Format::Jsonl))),
