@@ -332,7 +332,7 @@ pub struct HostArgs {
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Create the control socket at this path
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = control_path)]
     pub control: Option<PathBuf>,
     /// Write a line break to this open descriptor once everything runs
     #[arg(long, value_name = "N")]
@@ -584,6 +584,11 @@ pub struct PortsArgs {
     /// Print JSON instead of text
     #[arg(short, long)]
     pub json: bool,
+}
+
+/// Parses the path of --control, which may be the URL that --url takes.
+pub fn control_path(text: &str) -> Result<PathBuf, String> {
+    node::control::path_of(text).map_err(|why| why.to_string())
 }
 
 pub fn key_value(text: &str) -> Result<(String, String), String> {

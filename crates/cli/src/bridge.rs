@@ -63,7 +63,7 @@ pub struct BridgeArgs {
     #[arg(long = "do", value_name = "WORDS")]
     pub words: Vec<String>,
     /// Where its control socket goes; without it there is none
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = crate::args::control_path)]
     pub control: Option<PathBuf>,
     /// Go on when all ports are over
     #[arg(long)]

@@ -16,12 +16,13 @@ use apps::streams::CongestionName;
 use clap::Args;
 use lab::env::Environment;
 use lab::measuring::Measuring;
-use output::{Output, TimeFormat};
+use output::Output;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ Example:
   linerate iperf3 -c 10.0.0.1 -u -b 100M --port tap:tap0 --addr 10.0.0.2/24")]
 pub struct Iperf3Args {
     /// Be the server
-    #[arg(short = 's', long, required_unless_present = "client", conflicts_with = "client")]
+    #[arg(short = 's', long, conflicts_with = "client")]
     pub server: bool,
     /// Be the client of the server at this address
     #[arg(short = 'c', long, value_name = "A")]
@@ -72,10 +73,10 @@ pub struct Iperf3Args {
     /// Flush the output at each interval, which happens in any case
     #[arg(long)]
     pub forceflush: bool,
-    /// Put the time in front of each line, in UTC, as strftime(3) has it
+    /// Put the local time in front of each line, in this format of strftime(3) [default: '%c ']
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "%c ",
-        value_parser = TimeFormat::parse, conflicts_with = "json")]
-    pub timestamps: Option<TimeFormat>,
+        conflicts_with = "json")]
+    pub timestamps: Option<String>,
     #[command(flatten)]
     pub stock: StockArgs,
     #[command(flatten)]
@@ -100,6 +101,12 @@ impl Iperf3Args {
 pub struct StockArgs {
     #[arg(short = '6', long, hide = true)]
     pub version6: bool,
+    /// Use IPv4, as always
+    #[arg(short = '4', long)]
+    pub version4: bool,
+    /// Print more; changes nothing at a server
+    #[arg(short = 'V', long)]
+    pub verbose: bool,
     /// Send without copying, which changes nothing: the stack sends from its own buffers
     #[arg(short = 'Z', long)]
     pub zerocopy: bool,
@@ -140,82 +147,83 @@ pub struct ClientArgs {
     #[arg(short = 'u', long, conflicts_with = "server")]
     pub udp: bool,
     /// Seconds the test takes [default: 10]
-    #[arg(short = 't', long, value_name = "S", conflicts_with_all = ["bytes", "blockcount"])]
+    #[arg(short = 't', long, value_name = "S", conflicts_with_all = ["server", "bytes", "blockcount"])]
     pub time: Option<u64>,
     /// Bytes to be sent, instead of -t
-    #[arg(short = 'n', long, value_name = "N[KMG]", value_parser = amount, conflicts_with = "blockcount")]
+    #[arg(short = 'n', long, value_name = "N[KMG]", value_parser = amount, conflicts_with_all = ["server", "blockcount"])]
     pub bytes: Option<u64>,
     /// Blocks or datagrams to be sent, instead of -t
-    #[arg(short = 'k', long, value_name = "N[KMG]", value_parser = amount)]
+    #[arg(short = 'k', long, value_name = "N[KMG]", value_parser = amount, conflicts_with = "server")]
     pub blockcount: Option<u64>,
     /// Bytes of a block or datagram [default: 128K; of a datagram what fits a segment]
-    #[arg(short = 'l', long, value_name = "N[KM]", value_parser = amount)]
+    #[arg(short = 'l', long, value_name = "N[KM]", value_parser = amount, conflicts_with = "server")]
     pub length: Option<u64>,
     /// Bits a second of each stream, 0: as fast as it goes; and how many blocks go at once [default: 0; UDP 1M]
-    #[arg(short = 'b', long, value_name = "N[KMG][/M]", value_parser = bitrate)]
+    #[arg(short = 'b', long, value_name = "N[KMG][/M]", value_parser = bitrate, conflicts_with = "server")]
     pub bitrate: Option<(u64, u64)>,
     /// Streams in each direction
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, conflicts_with = "server")]
     pub parallel: u32,
     /// The server sends
-    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    #[arg(short = 'R', long, conflicts_with_all = ["server", "bidir"])]
     pub reverse: bool,
     /// Both send
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub bidir: bool,
     /// Seconds at the beginning that do not count
-    #[arg(short = 'O', long, value_name = "S", default_value_t = 0)]
+    #[arg(short = 'O', long, value_name = "S", default_value_t = 0, conflicts_with = "server")]
     pub omit: u64,
     /// Bytes of socket buffers
-    #[arg(short = 'w', long, value_name = "N[KM]", value_parser = amount)]
+    #[arg(short = 'w', long, value_name = "N[KM]", value_parser = amount, conflicts_with = "server")]
     pub window: Option<u64>,
     /// The longest segment
-    #[arg(short = 'M', long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        short = 'M',
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        conflicts_with = "server"
+    )]
     pub set_mss: u16,
     /// Small segments go at once
-    #[arg(short = 'N', long)]
+    #[arg(short = 'N', long, conflicts_with = "server")]
     pub no_delay: bool,
     /// Congestion control of both ends
-    #[arg(short = 'C', long, value_name = "NAME", value_parser = congestion)]
+    #[arg(short = 'C', long, value_name = "NAME", value_parser = congestion, conflicts_with = "server")]
     pub congestion: Option<CongestionName>,
     /// Type of service, 0 to 255, also as 0x10 or 020
-    #[arg(short = 'S', long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = tos)]
+    #[arg(short = 'S', long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = tos, conflicts_with = "server")]
     pub tos: u8,
     /// Differentiated services code point: 0 to 63, or af11 to af43, cs0 to cs7, ef, va, le
-    #[arg(long, value_name = "DSCP", value_parser = dscp, conflicts_with = "tos")]
+    #[arg(long, value_name = "DSCP", value_parser = dscp, conflicts_with_all = ["server", "tos"])]
     pub dscp: Option<u8>,
-    /// Use IPv4, as always
-    #[arg(short = '4', long, conflicts_with = "server")]
-    pub version4: bool,
     /// Send this file, or with -R write what is received to it
     #[arg(short = 'F', long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["server", "udp", "bidir"])]
     pub file: Option<PathBuf>,
     /// Send digits again and again instead of bytes that cannot be compressed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub repeating_payload: bool,
     /// The first stream's own port; the others behind it
-    #[arg(long, value_name = "L4PORT", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "L4PORT", default_value_t = 0, hide_default_value = true, conflicts_with = "server")]
     pub cport: u16,
     /// Milliseconds for the server to answer [default: as long as TCP tries]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", conflicts_with = "server")]
     pub connect_timeout: Option<u64>,
     /// Count datagrams in 64 bits
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub udp_counters_64bit: bool,
     /// Print the server's report too
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub get_server_output: bool,
     /// Before each line, and in the report
-    #[arg(short = 'T', long, value_name = "TEXT")]
+    #[arg(short = 'T', long, value_name = "TEXT", conflicts_with = "server")]
     pub title: Option<String>,
     /// In the report
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "server")]
     pub extra_data: Option<String>,
-    /// Say more
-    #[arg(short = 'V', long)]
-    pub verbose: bool,
     /// Measure round trips beside the test, if the server is linerate's
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub latency: bool,
 }
 
@@ -307,6 +315,9 @@ fn dscp(text: &str) -> Result<u8, String> {
 /// `iperf3 -s` or `-c`.
 pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     args.stock.check().map_err(Fault::usage)?;
+    if args.client.is_none() && !args.server {
+        return Err(Fault::usage("iperf3: expected -s to be the server, or -c A to be the client of the server at A"));
+    }
     if args.affinity.is_some() && args.served.host.core.is_some() {
         return Err(Fault::usage("-A: --core is set already"));
     }
@@ -344,7 +355,7 @@ fn in_background() -> anyhow::Result<Exit> {
 fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(iperf3::PORT);
     let at = args.bind.map_or(serve::everywhere(port), |bind| SocketAddr::from((bind, port)));
-    let mut output = Output::open(args.logfile.as_deref(), args.timestamps.clone())?;
+    let mut output = Output::open(args.logfile.as_deref(), args.timestamps.as_deref())?;
     let app = |wall| {
         Iperf3::new(iperf3::Config {
             json: args.json,
@@ -387,7 +398,11 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     if let Some(url) = &args.url {
         return ask(args, &Running::of(Some(url))?, to, params);
     }
-    let mut output = Output::open(args.logfile.as_deref(), args.timestamps.clone())?;
+    if let Some(path) = &args.of_client.file {
+        let of_it = |why: io::Error| Fault::usage(format!("-F {}: {why}", path.display()));
+        can_open(path, params.reverse).map_err(of_it)?;
+    }
+    let mut output = Output::open(args.logfile.as_deref(), args.timestamps.as_deref())?;
     let to = SocketAddr::from((to, args.served.listen.unwrap_or(iperf3::PORT)));
     let cookie = cookie().context("no letters for a cookie")?;
     let mut config = ClientConfig {
@@ -396,7 +411,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
         unit: args.format,
         from_port: args.of_client.cport,
         json: args.json,
-        verbose: args.of_client.verbose,
+        verbose: args.stock.verbose,
         interval: Duration::from_secs_f64(args.interval),
         idle: Duration::from_millis(args.rcv_timeout),
         latency: args.of_client.latency,
@@ -462,6 +477,15 @@ pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
     ask(args, host, to, params(&args.of_client)?)
 }
 
+/// Checks the file of -F before the test begins: one that is sent is readable, one that is written has a directory.
+fn can_open(path: &Path, is_written: bool) -> io::Result<()> {
+    match path.parent() {
+        _ if !is_written => File::open(path).map(drop),
+        Some(parent) if !parent.as_os_str().is_empty() => std::fs::read_dir(parent).map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the client in a host that runs already.
 fn ask(args: &Iperf3Args, host: &dyn Works, to: Ipv4Addr, mut params: Params) -> anyhow::Result<Exit> {
     let ignored = [
@@ -469,7 +493,7 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: Ipv4Addr, mut params: Params) ->
         ("-A", args.affinity.is_some()),
         ("--timestamps", args.timestamps.is_some()),
         ("--rcv-timeout", args.rcv_timeout != RCV_TIMEOUT_MS),
-        ("-V", args.of_client.verbose),
+        ("-V", args.stock.verbose),
         ("--latency", args.of_client.latency),
         ("--connect-timeout", args.of_client.connect_timeout.is_some()),
     ];

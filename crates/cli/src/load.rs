@@ -2,10 +2,10 @@
 
 use crate::exit::Exit;
 use crate::place::{PlaceArgs, seconds};
+use crate::surroundings::{self, Form};
 use apps::load::{CLIENTS_MAX, DEPTH_MAX, Load, Mix};
 use clap::Args;
 use std::ffi::OsString;
-use std::io;
 use std::time::Duration;
 
 /// How long, how many, and how it is printed: of every workload.
@@ -33,6 +33,8 @@ impl LoadArgs {
         let place = self.place.place(words, M::PORT)?;
         let (clients, depth) = (self.clients as usize, self.depth as usize);
         let (time, json) = (self.time, self.json);
-        place.play(&mut Load { mix, time, clients, depth, json, out: &mut io::stdout(), report: None })
+        surroundings::measured(Form::of(json), |out| {
+            place.play(&mut Load { mix, time, clients, depth, json, out, report: None })
+        })
     }
 }

@@ -1,17 +1,15 @@
 //! `netperf` and `netserver`: flags to a test, a place, a style.
 
 use crate::args::{LimitArgs, ServedArgs};
-use crate::exit::{Exit, Fault, print};
+use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, seconds, serve_kernel, serve_ours};
-use crate::surroundings;
+use crate::surroundings::{self, Form};
 use apps::netperf::confidence::Wish;
 use apps::netperf::report::Style;
 use apps::netperf::session::{Netserver, Session};
 use apps::netperf::{BufferSizes, Length, Options, PORT, Test};
 use clap::{Args, Parser};
-use lab::measuring::Measuring;
 use std::ffi::OsString;
-use std::io;
 use std::time::Duration;
 
 /// `netperf`.
@@ -127,40 +125,8 @@ pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         host: place.far().to_string(),
         address: place.far().to_string(),
     };
-    let (_measuring, env) = Measuring::begin();
-    if args.print.json {
-        let mut out = Vec::new();
-        let exit = place.play(&mut Session { options, wish, style, json: true, out: &mut out })?;
-        for report in surroundings::add_to(&String::from_utf8(out)?, &env, None)? {
-            print(&format!("{report}\n"))?;
-        }
-        return Ok(exit);
-    }
-    let mut out = Watched { out: io::stdout(), wrote: false };
-    let exit = place.play(&mut Session { options, wish, style, json: false, out: &mut out })?;
-    if out.wrote {
-        surroundings::show(&env);
-    }
-    Ok(exit)
-}
-
-/// Standard output with a flag that records any write. With a namespace of its own, this command
-/// runs again in a child, which prints the report and the environment; the parent then writes
-/// nothing.
-struct Watched {
-    out: io::Stdout,
-    wrote: bool,
-}
-
-impl io::Write for Watched {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.wrote = true;
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
+    let json = args.print.json;
+    surroundings::measured(Form::of(json), |out| place.play(&mut Session { options, wish, style, json, out }))
 }
 
 /// `netserver`.

@@ -3,6 +3,7 @@
 use crate::args::{LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, Where, seconds, serve_kernel, serve_ours};
+use crate::surroundings::{self, Form};
 use anyhow::Context;
 use apps::netperf::session::{Asked, Play};
 use apps::netrate::{
@@ -150,11 +151,28 @@ pub struct ReceiverArgs {
     pub served: ServedArgs,
 }
 
+impl Tool {
+    /// Returns whether this tool is a far end, which prints no figure of its own.
+    fn is_far_end(&self) -> bool {
+        match self {
+            Tool::TcppServer(_) | Tool::Httpd(_) | Tool::Tcpreceive(_) | Tool::Netreceive(_) => true,
+            Tool::Juggle { partner, .. } => *partner,
+            _ => false,
+        }
+    }
+}
+
 /// `netrate TOOL`.
 pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
-    let out = &mut io::stdout();
     let words = words.get(1..).unwrap_or_default();
-    match &args.tool {
+    match args.tool.is_far_end() {
+        true => run_tool(&args.tool, words, &mut io::stdout()),
+        false => surroundings::measured(Form::Text, |out| run_tool(&args.tool, words, out)),
+    }
+}
+
+fn run_tool(tool: &Tool, words: &[OsString], out: &mut dyn io::Write) -> anyhow::Result<Exit> {
+    match tool {
         Tool::Tcpconnect { time, place } => play(place, words, &mut Tcpconnect::new(*time, out)),
         Tool::Netblast { payload, time, place } => {
             play(place, words, &mut Netblast { payload: *payload, time: *time, out })
@@ -197,7 +215,7 @@ pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 }
 
 /// Juggles between descriptors of the kernel; the other process is this program again.
-fn descriptors(out: &mut io::Stdout, cycles: usize) -> anyhow::Result<Exit> {
+fn descriptors(out: &mut dyn io::Write, cycles: usize) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let partner = || {
         let mut command = Command::new("/proc/self/exe");

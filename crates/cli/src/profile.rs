@@ -4,10 +4,12 @@
 //! standard error. Its exit code is ours, and a command that fails is profiled all the same.
 
 use crate::args::{Cli, Command, ProfileArgs};
-use crate::exit::{Exit, Fault, misused, print};
+use crate::exit::{Exit, Fault, misused, notice, print};
 use crate::run::Output;
 use anyhow::Context;
 use clap::Parser;
+use lab::env::Environment;
+use lab::measuring::Measuring;
 use lab::profile::{self, Profile, folded, report::Report};
 use std::ffi::OsString;
 
@@ -31,6 +33,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     }
     let aside = (args.json || args.folded).then(lab::os::stdout_aside).transpose().context("standard output")?;
     let svg = Output::open("--svg", args.svg.as_ref())?;
+    let (_measuring, env) = Measuring::begin();
     let running = profile::start(options)?;
     let done = match inner {
         Inner::Ministat(words) => {
@@ -41,7 +44,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     };
     let profile = running.stop()?;
     drop(aside);
-    show(&args, &profile, before.as_deref(), svg)?;
+    show(&args, &profile, env, before.as_deref(), svg)?;
     done
 }
 
@@ -69,15 +72,23 @@ fn parse(words: &[OsString]) -> anyhow::Result<Inner> {
     }
 }
 
-fn show(args: &ProfileArgs, profile: &Profile, before: Option<&str>, svg: Option<Output>) -> anyhow::Result<()> {
+fn show(
+    args: &ProfileArgs,
+    profile: &Profile,
+    env: Environment,
+    before: Option<&str>,
+    svg: Option<Output>,
+) -> anyhow::Result<()> {
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let command = words.join(" ");
     let stacks = folded::fold(profile);
     let compared = before.map(|before| folded::difference(before, &stacks)).transpose()?;
     if args.folded {
         print(compared.as_deref().unwrap_or(&stacks))?;
+        // Flamegraph programs read standard output.
+        env.warnings().iter().for_each(|warning| notice(warning));
     } else {
-        let mut report = Report::of(profile, &command, lab::env::Environment::detect());
+        let mut report = Report::of(profile, &command, env);
         if args.ledger {
             report.add_ledger(node::ledgers::take());
         }

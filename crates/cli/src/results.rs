@@ -4,7 +4,7 @@ use crate::args::BenchGroup;
 use crate::exit::{Exit, Fault, notice, print};
 use crate::place;
 use crate::run::{self, bar};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use lab::gate::{self, Gate};
 use lab::page::{FILE_MAX, Page};
@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Takes .json of --json, .svg of --svg and .txt from the directory, in the order of their names; the page needs nothing \
-else and fetches nothing.
+else and fetches nothing. Results of different machines, kernels, builds or revisions are named, on the page too. \
+Exit codes: 0 all files are shown; 1 a file was left out, or a result of another version is shown as text only; 2 no \
+results (or wrong usage).
 
 Example:
   linerate bench udp --json > results/udp.json; linerate report results")]
@@ -35,7 +37,7 @@ pub struct ReportArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Without NOW the baseline's bench runs here, a second time where a row is slower or unclear: what is slow in the code \
-is slow each time. Exit codes: 0 fine; 1 a row is slower than is borne, in two runs; 2 of some row nobody knows (or \
+is slow each time. Notes name differences from the baseline in kernel, build and revision. Exit codes: 0 fine; 1 a row is slower than is borne, in two runs; 2 of some row nobody knows (or \
 wrong usage); 3 the machine is another, busy, or too noisy to say.
 
 Example:
@@ -69,17 +71,23 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().with_context(at)?;
     files.retain(|file| file.extension().is_some_and(|kind| ["json", "svg", "txt"].iter().any(|known| kind == *known)));
     files.sort();
-    let (mut page, mut left_out) = (Page::default(), 0);
+    let (mut page, mut bad) = (Page::default(), 0);
     for file in &files {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match read(file) {
-            Ok(content) => page.add(&name, &content),
+            Ok(content) => {
+                if let Err(why) = page.add(&name, &content) {
+                    notice(&format!("{name}: shown as text: {why}"));
+                    bad += 1;
+                }
+            }
             Err(why) => {
                 notice(&format!("{name}: left out: {why:#}"));
-                left_out += 1;
+                bad += 1;
             }
         }
     }
+    page.differences().iter().for_each(|difference| notice(difference));
     if page.is_empty() {
         return Err(Fault::usage(format!("{}: no results there (.json, .svg, .txt)", at())));
     }
@@ -89,24 +97,37 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let output = args.output.clone().unwrap_or_else(|| args.dir.join("index.html"));
     if output == Path::new("-") {
         print(&html)?;
-        return Ok(done(left_out));
+        return Ok(done(bad));
     }
     std::fs::write(&output, html).with_context(|| format!("-o {}", output.display()))?;
     notice(&format!("{}: {} results", output.display(), page.len()));
-    Ok(done(left_out))
+    Ok(done(bad))
 }
 
-/// Exit code of a page from which so many files were left out.
-fn done(left_out: usize) -> Exit {
-    if left_out > 0 { Exit::Failed } else { Exit::Fine }
+/// Returns the exit code of a page without so many files, or with so many results only as text.
+fn done(bad: usize) -> Exit {
+    if bad > 0 { Exit::Failed } else { Exit::Fine }
 }
 
+/// Reads a file that is complete, as far as its format shows.
 fn read(file: &Path) -> anyhow::Result<String> {
     let content = port::os::read_text(file, FILE_MAX)?;
-    if file.extension().is_some_and(|kind| kind == "json") {
-        serde_json::from_str::<serde_json::Value>(&content)?;
+    let has = |kind: &str| file.extension().is_some_and(|of| of == kind);
+    if content.trim().is_empty() {
+        bail!("the file is empty: measure again");
+    }
+    if has("json") {
+        serde_json::from_str::<serde_json::Value>(&content).map_err(|why| anyhow::anyhow!(reason(&why)))?;
+    }
+    if has("svg") && !content.trim_end().ends_with('>') {
+        bail!("the file is cut short: it does not end with a tag: measure again");
     }
     Ok(content)
+}
+
+/// Returns why text is no JSON, with the place, and what to do about a file that is cut short.
+fn reason(why: &serde_json::Error) -> String {
+    if why.is_eof() { format!("the file is cut short: {why}: measure again") } else { why.to_string() }
 }
 
 pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
@@ -117,7 +138,7 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     let found = if args.now.is_empty() {
         live(args, &baseline)?
     } else {
-        let runs = args.now.iter().map(|file| result(file)).collect::<anyhow::Result<Vec<_>>>()?;
+        let runs = args.now.iter().map(|file| run_of(file, &baseline)).collect::<anyhow::Result<Vec<_>>>()?;
         gate::judge(&baseline, &runs, args.tolerance)
     };
     print(&if args.json { found.to_json()? } else { found.text() })?;
@@ -131,7 +152,20 @@ fn unknown(why: &anyhow::Error) -> anyhow::Error {
 
 fn result(file: &Path) -> anyhow::Result<Report> {
     let content = read(file).with_context(|| file.display().to_string()).map_err(|why| unknown(&why))?;
-    Report::from_json(&content).map_err(|why| Fault::usage(format!("{}: not the JSON of a run: {why}", file.display())))
+    Report::from_json(&content)
+        .map_err(|why| Fault::usage(format!("{}: not the JSON of a run: {}", file.display(), reason(&why))))
+}
+
+/// Reads a run of the baseline's measurement.
+fn run_of(file: &Path, baseline: &Report) -> anyhow::Result<Report> {
+    let run = result(file)?;
+    if run.name != baseline.name {
+        let (at, name, before) = (file.display(), run.name, &baseline.name);
+        return Err(Fault::usage(format!(
+            "{at}: a run of '{name}', the baseline is of '{before}': name a run of that"
+        )));
+    }
+    Ok(run)
 }
 
 /// Runs here what the baseline is of, a second time if that says more.

@@ -6,6 +6,7 @@ use crate::args::{
 };
 use crate::exit::{Exit, Fault, notice, print};
 use crate::place;
+use crate::surroundings::{self, Form};
 use anyhow::Context;
 use apps::testtool;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -57,12 +58,14 @@ pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
         sysctl: knobs.sysctl.into_iter().collect(),
         json: args.json,
     };
-    if options.native {
-        lab::native::testtool::native(&options, &mut io::stdout().lock())?;
-    } else {
-        testtool::run(&options, &mut io::stdout().lock())?;
-    }
-    Ok(Exit::Fine)
+    surroundings::measured(Form::of(options.json), |out| {
+        if options.native {
+            lab::native::testtool::native(&options, out)?;
+        } else {
+            testtool::run(&options, out)?;
+        }
+        Ok(Exit::Fine)
+    })
 }
 
 pub fn ladder(args: LadderArgs) -> anyhow::Result<Exit> {
@@ -114,7 +117,7 @@ pub fn study(group: BenchGroup) -> Study {
 pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     let LabCommand::Selftest(args) = args.command;
     watch(|_| ())?; // the self-test has no report of rows
-    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source: None };
+    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, ..Options::default() };
     let bar = bar();
     let outcome = lab::selftest::selftest(args.comparisons, args.busy, &options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
@@ -199,7 +202,8 @@ pub fn show(
     let unfinished = files.clone();
     // The process is about to exit: what fails then has a line on standard error and no other consequence.
     watch(move |report| unfinished.write(report).unwrap_or_else(|why| notice(&format!("{why:#}"))))?;
-    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source };
+    let limit = args.limit.map(Duration::from_secs);
+    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source, limit };
     let bar = bar();
     let report = study(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();

@@ -1,14 +1,73 @@
 //! The measuring environment (processor, kernel, build, warnings) beside reports in the format of
-//! netperf and iperf3.
+//! other tools: netperf, iperf3, netrate, rump2014's testtool, and the workloads.
 //!
 //! Other programs parse standard output, so its lines stay as those tools print them. With a text
 //! report, [`show`] writes the environment to standard error after it. In a JSON report, [`add_to`]
 //! inserts the environment under keys of its own.
 
+use crate::exit::{Exit, print};
 use anyhow::Context;
 use lab::env::Environment;
+use lab::measuring::Measuring;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
+
+/// Form of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Lines for people, in the tool's own format.
+    Text,
+    /// JSON objects.
+    Json,
+}
+
+impl Form {
+    /// Returns the form that a `--json` flag selects.
+    pub fn of(json: bool) -> Form {
+        if json { Form::Json } else { Form::Text }
+    }
+}
+
+/// Runs `measure` with the measuring lock held. `measure` writes its report to the argument; the
+/// report goes to standard output, with the environment beside it.
+///
+/// # Errors
+/// Those of `measure` and of standard output.
+pub fn measured(form: Form, measure: impl FnOnce(&mut dyn Write) -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
+    let (_measuring, env) = Measuring::begin();
+    if form == Form::Json {
+        let mut out = Vec::new();
+        let exit = measure(&mut out)?;
+        for report in add_to(&String::from_utf8(out)?, &env, None)? {
+            print(&format!("{report}\n"))?;
+        }
+        return Ok(exit);
+    }
+    let mut out = Watched { out: io::stdout(), wrote: false };
+    let exit = measure(&mut out)?;
+    if out.wrote {
+        show(&env);
+    }
+    Ok(exit)
+}
+
+/// Standard output with a flag that records any write. With a namespace of its own, a command runs
+/// again in a child, which prints the report and the environment; the parent then writes nothing.
+struct Watched {
+    out: io::Stdout,
+    wrote: bool,
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.wrote = true;
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
 
 /// Writes the environment to standard error; ignores a write error.
 pub fn show(env: &Environment) {

@@ -242,6 +242,20 @@ fn the_rc_script_configures_a_host() {
 }
 
 #[test]
+fn a_control_socket_is_named_by_path_or_url() {
+    let dir = common::Dir::new("control-url");
+    for scheme in ["", "unix://"] {
+        let url = format!("{scheme}{}", dir.path("host.sock"));
+        let mut host = linerate(&["host", "--port", "null:x", "--control", &url]);
+        let mut child = host.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let answered = run(&mut linerate(&["ctl", "--wait=10s", "--url", &url, "stop"]));
+        assert!(answered.status.success(), "{url}: {answered:?}");
+        assert_eq!(common::wait(&mut child), Some(0), "{url}");
+    }
+    common::refused("host --port null:x --control http://x", 2, "http://x: not a control socket's place");
+}
+
+#[test]
 fn a_file_is_checked_and_run() {
     let dir = std::env::temp_dir().join(format!("lr-cli-up-{}", std::process::id()));
     let topo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topo/pair.toml");

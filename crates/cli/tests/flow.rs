@@ -119,6 +119,29 @@ fn a_mirror_is_tee_and_a_split_loses_nothing() {
     assert_eq!(all, expected, "{said}");
 }
 
+/// A target that is the input, or another target too, would be emptied.
+#[test]
+fn targets_are_files_of_their_own() {
+    let dir = common::Dir::new("targets");
+    let file = dir.file("in.txt", ok("gen --rotate -n 5").0);
+    let before = dir.read("in.txt");
+    let (name, new) = (file.as_str(), dir.path("new.txt"));
+    for (line, part) in [
+        (format!("split -t {name} {name}"), "the file is read as input"),
+        (format!("mirror -t {name} - < {name}"), "the file is read as input"),
+        (format!("split -t {name} < {name}"), "the file is read as input"),
+        (format!("split -t {new} -t ./new.txt {name}"), "./new.txt: the file is given twice"),
+        (format!("split -t ./in.txt -t {name} < /dev/null"), "the file is given twice"),
+    ] {
+        let output = run(&mut dir.bash(&format!("linerate {line}")));
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && err.contains(part), "{line}: {err}");
+        assert_eq!(dir.read("in.txt"), before, "{line}");
+    }
+    let output = run(&mut dir.bash(&format!("linerate split --by round -t /dev/null -t /dev/null {name}")));
+    assert!(output.status.success(), "devices may be given twice: {output:?}");
+}
+
 #[test]
 fn a_delay_is_as_long_as_it_says_and_a_rate_no_faster() {
     let begin = Instant::now();

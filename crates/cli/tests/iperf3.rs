@@ -325,6 +325,49 @@ fn omitted_seconds_do_not_count_at_either_end() {
     });
 }
 
+/// The time in front of lines is local, as stock's.
+#[test]
+fn timestamps_are_local_times() {
+    // %z and %Z alone do not change while the test runs.
+    let words = ["--timestamps=%z %Z %% %! <", "--connect-timeout", "100", "--port", "null:", "--addr", "10.0.0.2/24"];
+    for (zone, stamp) in
+        [("Asia/Tokyo", "+0900 JST % %! <"), ("XYZ-05:45", "+0545 XYZ % %! <"), ("UTC", "+0000 UTC % %! <")]
+    {
+        if zone.contains('/') && !std::path::Path::new("/usr/share/zoneinfo").join(zone).exists() {
+            println!("skipped: {zone}: no tzdata");
+            continue;
+        }
+        let output = run(common::linerate(&[&["iperf3", "-c", "10.0.0.1"], &words[..]].concat()).env("TZ", zone));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.starts_with(&format!("{stamp}Connecting to host 10.0.0.1")), "{zone}: {said}");
+        if has("iperf3") {
+            let mut stock = Command::new("iperf3");
+            stock.args(["-c", "127.0.0.1", "-p", "1", "--timestamps=%z %Z %% %! <", "-V"]).env("TZ", zone);
+            let said = text(&run(&mut stock));
+            assert!(said.lines().any(|line| line.starts_with(stamp)), "{zone}: {said}");
+        }
+    }
+}
+
+/// Flags that do nothing for the role given are refused before anything is opened, as by stock.
+#[test]
+fn flags_of_the_other_role_are_refused() {
+    for (line, why) in [
+        ("iperf3", "expected -s to be the server, or -c A"),
+        ("iperf3 -s -t 5", "'--server' cannot be used with '--time <S>'"),
+        ("iperf3 -s -P 2", "'--server' cannot be used with '--parallel <N>'"),
+        ("iperf3 -s -R", "'--server' cannot be used with '--reverse'"),
+        ("iperf3 -s --cport 5", "'--server' cannot be used with '--cport <L4PORT>'"),
+        ("iperf3 -c 10.0.0.1 -F /none/x --port null:", "-F /none/x: No such file"),
+        ("iperf3 -c 10.0.0.1 -R -F /none/x --port null:", "-F /none/x: No such file"),
+    ] {
+        common::refused(line, 2, why);
+    }
+    let output = run(&mut common::linerate(&["iperf3", "-c", "10.0.0.1"]));
+    let said = text(&output);
+    assert!(output.status.code() == Some(1) && said.contains("host: no port, so that nothing reaches it"), "{said}");
+}
+
 #[test]
 fn flags_do_what_stock_s_do() {
     isolated("flags_do_what_stock_s_do", || {
@@ -399,7 +442,6 @@ fn flags_do_what_stock_s_do() {
             (&["-D"], "cannot be used with"),
             (&["-A", "0,1"], "expected one core"),
             (&["--dscp", "af44"], "expected 0 to 63, af11"),
-            (&["--timestamps=%Q"], "unknown conversion '%Q'"),
             (&["-f", "b"], "expected one of k, m, g, t"),
             (&["-F", "x", "-u"], "--udp"),
             (&["-F", "x", "-R", "-P", "2"], "-F: with -R one stream only"),

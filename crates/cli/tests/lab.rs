@@ -5,8 +5,9 @@ mod common;
 use common::{Dir, has, linerate, run, said};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A short comparison: two runs of true(1) in each round.
@@ -218,4 +219,140 @@ fn a_rung_of_another_build_needs_the_source_tree() {
     assert!(row("2.static")["missing"].as_str().unwrap().contains("--source /nonexistent: not a source tree"));
     assert!(row("4.locks_up")["now"]["median"].is_f64());
     assert_eq!(code, Some(0));
+}
+
+/// A command that hangs in its third run ends the study at the time limit: the report is JSON, the
+/// trials file has the complete rounds, and the command does not go on.
+#[test]
+fn a_hanging_command_ends_the_study_with_what_was_measured() {
+    let dir = Dir::new("hang");
+    let (trials, runs, alone) = (dir.path("trials.jsonl"), dir.path("runs"), dir.path("process"));
+    // Two processes: the shell, and the sleep that it waits for.
+    let hangs = format!("echo >> {runs}; [ $(wc -l < {runs}) -lt 3 ] || {{ echo $$ > {alone}; sleep 1000; true; }}");
+    let words = ["ab", "--a", "true", "--b", &hangs, "--rounds", "8", "--limit", "2", "--json", "--trials", &trials];
+    let (code, out, err) = said(&run(&mut linerate(&[&words[..], &["--", "{}"]].concat())));
+    let why = "b has not ended after 2 s";
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert_eq!(err, format!("linerate: {why}; the rows above were finished before\n"));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
+    assert_eq!((json["name"].as_str(), json["rows"].as_array().map(Vec::len)), (Some("ab"), Some(0)), "{json}");
+    assert!(json["notes"].to_string().contains(&format!("incomplete: {why}")), "{json}");
+    let text = fs::read_to_string(&trials).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(text.ends_with('\n'), "complete lines: {text}");
+    for side in ["a", "a (twin)", "b"] {
+        let rounds = |line: &&Value| line["id"] == side && line["kept"] == true;
+        let rounds: Vec<_> = lines.iter().filter(rounds).map(|line| line["round"].as_u64().unwrap()).collect();
+        assert_eq!(rounds, [0, 1], "{side}: {text}");
+    }
+    let shell = fs::read_to_string(&alone).unwrap();
+    let goes_on =
+        || fs::read_to_string(format!("/proc/{}/stat", shell.trim())).is_ok_and(|stat| !stat.contains(") Z "));
+    let until = Instant::now() + Duration::from_secs(10);
+    while goes_on() {
+        assert!(Instant::now() < until, "process {shell} goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (code, out, _) = said(&run(&mut linerate(&["bench", "udp", "--limit", "0"])));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+}
+
+/// Lock of the measuring process below a directory of its own, held by flock(1) until dropped.
+struct Held {
+    dir: Dir,
+    child: Child,
+}
+
+impl Held {
+    fn new(name: &str) -> Held {
+        let dir = Dir::new(name);
+        let mut flock = Command::new("flock");
+        flock.arg(dir.path("linerate-measuring.lock")).args(["-c", "echo held; cat"]);
+        let mut child = flock.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut held = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut held).unwrap();
+        assert_eq!(held, "held\n");
+        Held { dir, child }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take()); // ends cat(1)
+        self.child.wait().unwrap();
+    }
+}
+
+const BESIDE: &str = "WARNING: another linerate measures on this machine at the same time";
+
+/// Runs `line` with the measuring lock below `dir`.
+fn measured_in(dir: &Dir, line: &str) -> (Option<i32>, String, String) {
+    let words: Vec<&str> = line.split(' ').collect();
+    said(&run(linerate(&words).env("TMPDIR", dir.path(""))))
+}
+
+/// Commands that print a measured figure, beside another measurement: the text is on standard output
+/// or beside it, and JSON has the key `env` and, where it is no report of rows, `warnings`.
+#[test]
+fn every_command_with_a_figure_warns_of_another_measurement() {
+    let held = Held::new("measured-beside");
+    for line in [
+        "testtool -c 1000 send",
+        "profile -- testtool -c 1000 send",
+        "profile --folded -- testtool -c 1000 send",
+        "netperf -t TCP_RR -l -50",
+        "netrate tcpconnect -l 0.05",
+        "netrate netblast -l 0.05",
+        "netrate juggle --cycles 10",
+        "netrate juggle --descriptors --cycles 10",
+        "netrate tcpp -b 100 -m 1",
+        "netrate http -n 1 -s 0.05",
+        "kvload -l 0.05 -c 1 -n 100",
+        "fileload -l 0.05 -c 1 -n 10",
+        "ab --a true --b true --rounds 1 -- {}",
+    ] {
+        let (code, out, err) = measured_in(&held.dir, line);
+        assert_eq!(code, Some(0), "{line}: {err}");
+        assert!(out.contains(BESIDE) || err.contains(BESIDE), "{line}: {out}{err}");
+    }
+    for line in [
+        "testtool -j -c 1000 send",
+        "profile -j -- testtool -c 1000 send",
+        "netperf -j -t TCP_RR -l -50",
+        "kvload -j -l 0.05 -c 1 -n 100",
+        "fileload -j -l 0.05 -c 1 -n 10",
+        "nanoping --json 10.0.0.1 null: -c 1 -i 0 -W 0.01",
+    ] {
+        let (_, out, err) = measured_in(&held.dir, line);
+        let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{line}: {why}: {out}{err}"));
+        assert_eq!(json["env"]["measured_beside"], true, "{line}: {json}");
+        assert!(json["warnings"].to_string().contains(BESIDE), "{line}: {json}");
+    }
+    let (_, out, _) = measured_in(&held.dir, "ab --json --a true --b true --rounds 1 -- {}");
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["env"]["measured_beside"], true, "{json}");
+}
+
+/// A command that another measurement runs, in the same process, in a namespace, or as the command
+/// line of `ab`, is no second measurement.
+#[test]
+fn a_part_of_a_measurement_is_no_other_one() {
+    let dir = Dir::new("measured-alone");
+    let mut lines = vec!["testtool -c 1000 send", "profile -- testtool -c 1000 send", "netperf -t TCP_RR -l -50"];
+    match port::os::netns::available() {
+        Ok(()) => lines.extend(["netperf -t TCP_RR -l -50 --over veth", "netrate tcpconnect -l 0.05 --over veth"]),
+        Err(why) => println!("skipped: over veth: {why}"),
+    }
+    for line in lines {
+        let (code, out, err) = measured_in(&dir, line);
+        assert_eq!(code, Some(0), "{line}: {err}");
+        assert!(err.contains("\nbuild   ") && !out.contains(BESIDE) && !err.contains(BESIDE), "{line}: {out}{err}");
+    }
+    // The side fails if its command is warned.
+    let program = env!("CARGO_BIN_EXE_linerate");
+    let side = format!("! {program} testtool -c 1000 send 2>&1 | grep 'another linerate'");
+    let words = ["ab", "--a", &side, "--b", "true", "--rounds", "1", "--json", "--", "{}"];
+    let (_, out, err) = said(&run(linerate(&words).env("TMPDIR", dir.path(""))));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {err}"));
+    assert!(json["rows"][0]["now"]["median"].is_f64(), "{json}");
 }

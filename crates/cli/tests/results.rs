@@ -20,7 +20,8 @@ fn kept() -> String {
         let mut run: serde_json::Value = serde_json::from_str(&out).unwrap();
         run["name"] = "bench bridge".into();
         run["env"]["cpu"] = "AMD EPYC".into();
-        // A release build on a machine without warnings.
+        // A release build on a machine without warnings: another test may measure at the same time.
+        run["env"].as_object_mut().unwrap().remove("measured_beside");
         (run["env"]["tsc_invariant"], run["env"]["governor"]) = (true.into(), "n/a".into());
         (run["env"]["build"]["debug_assertions"], run["env"]["build"]["opt_level"]) = (false.into(), "3".into());
         run["noise_floor"] = serde_json::json!({"ratio": 1.0, "lo": 0.99, "hi": 1.01, "n": 30});
@@ -58,12 +59,12 @@ fn a_broken_result_is_an_error_and_the_others_are_shown() {
     fs::write(dir.path("b.json"), "{\"rows\": [").unwrap();
     for to in [&["-o", "-"][..], &[]] {
         let (_, err, code) = said(&[&["report", &dir.path("")], to].concat());
-        assert!(err.contains("b.json: left out: EOF while parsing") && code == Some(1), "{err}");
+        assert!(err.contains("b.json: left out: the file is cut short: EOF while parsing") && code == Some(1), "{err}");
     }
     assert!(fs::read_to_string(dir.path("index.html")).unwrap().contains("a.txt"));
 }
 
-/// JSON that cannot be read is left out; the message has the file, the reason and the place in it,
+/// A file that cannot be read is left out; the message has the file, the reason and the place in it,
 /// and the exit code is that of a failure.
 #[test]
 fn a_result_that_is_no_json_is_named_with_its_place() {
@@ -73,7 +74,8 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
     let cut = whole.find("\"noise_floor\"").unwrap() + 6;
     let head = &whole[..cut];
     let (line, column) = (head.lines().count(), head.lines().last().unwrap().len());
-    let cut_short = format!("EOF while parsing a string at line {line} column {column}");
+    let cut_short =
+        format!("the file is cut short: EOF while parsing a string at line {line} column {column}: measure again");
     let damaged = whole.replacen("\"rows\":", "\"rows\";", 1);
     let before = &damaged[..damaged.find("\"rows\";").unwrap() + 7];
     let (line, column) = (before.lines().count(), before.lines().last().unwrap().len());
@@ -81,11 +83,13 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
     for (name, content, why) in [
         ("cut.json", head, cut_short.as_str()),
         ("broken.json", &damaged, &broken),
-        ("empty.json", "", "EOF while parsing a value at line 1 column 0"),
+        ("empty.json", "", "the file is empty: measure again"),
+        ("blank.txt", "\n", "the file is empty: measure again"),
+        ("cut.svg", "<svg><rect wid", "the file is cut short: it does not end with a tag: measure again"),
         ("two.json", "{}\n{}\n", "trailing characters at line 2 column 1"),
         ("text.json", "cycles: 27\n", "expected value at line 1 column 1"),
     ] {
-        let dir = Dir::new(&format!("no-json-{}", name.trim_end_matches(".json")));
+        let dir = Dir::new(&format!("no-json-{}", name.replace('.', "-")));
         let at = dir.path("");
         fs::write(dir.path(name), content).unwrap();
         let (out, err, code) = said(&["report", &at]);
@@ -105,7 +109,8 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
 }
 
 /// JSON of another version, or of something else, is shown unchanged: no table, and no figure is
-/// drawn from it. `gate` names the version that it reads.
+/// drawn from it. A result of another version is named, and the exit code is that of a failure.
+/// `gate` names the version that it reads.
 #[test]
 fn json_that_is_no_result_of_this_version_is_shown_as_text() {
     let result: serde_json::Value = serde_json::from_str(&kept()).unwrap();
@@ -130,8 +135,12 @@ fn json_that_is_no_result_of_this_version_is_shown_as_text() {
         let dir = Dir::new(&format!("no-result-{}", name.trim_end_matches(".json")));
         fs::write(dir.path(name), &content).unwrap();
         let (_, err, code) = said(&["report", &dir.path("")]);
-        assert!(err.ends_with("index.html: 1 results\n") && code == Some(0), "{name}: {err}");
+        assert!(err.ends_with("index.html: 1 results\n"), "{name}: {err}");
         let html = fs::read_to_string(dir.path("index.html")).unwrap();
+        let is_result = content.contains("\"rows\"");
+        assert_eq!(err.starts_with(&format!("linerate: {name}: shown as text: {why}\n")), is_result, "{err}");
+        assert_eq!(html.contains("<p class=\"warn\">shown as text: "), is_result, "{html}");
+        assert_eq!(code, Some(i32::from(is_result)), "{name}: {err}");
         let escaped = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
         assert!(html.contains(&format!("<pre>{escaped}</pre>")) && !html.contains("<table"), "{name}: {html}");
         let (_, err, code) = said(&["gate", "--baseline", &dir.path(name)]);
@@ -163,6 +172,46 @@ fn results_become_one_page() {
     assert!(!html.contains("left out") && !html.contains("<script"));
     let (out, _, code) = said(&["report", &at, "-o", "-"]);
     assert!(out.starts_with("<!DOCTYPE html>") && code == Some(0));
+}
+
+/// Results that are not of one machine or revision are named on standard error, on the page, and by
+/// `gate`, which compares those of one machine only.
+#[test]
+fn results_of_several_machines_or_revisions_are_named() {
+    let dir = Dir::new("several");
+    let other = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut other: serde_json::Value = serde_json::from_str(&run(1.0)).unwrap();
+        change(&mut other["env"]);
+        other.to_string()
+    };
+    fs::write(dir.path("a.json"), other(&|env| env["build"]["git_rev"] = "aaaaaaa".into())).unwrap();
+    let (_, err, code) = said(&["report", &dir.path("")]);
+    assert!(code == Some(0) && !err.contains("not of one"), "{err}");
+    fs::write(dir.path("b.json"), other(&|env| env["build"]["git_rev"] = "bbbbbbb".into())).unwrap();
+    let (out, _, code) = said(&["gate", "--baseline", &dir.path("a.json"), &dir.path("b.json")]);
+    assert!(out.contains("\nnote: another revision: bbbbbbb, the baseline is of aaaaaaa\n"), "{out}");
+    assert_eq!(code, Some(0), "{out}");
+    let changed = |env: &mut serde_json::Value| {
+        env["build"]["git_rev"] = "bbbbbbb".into();
+        env["cpu"] = "Another CPU".into();
+    };
+    fs::write(dir.path("c.json"), other(&changed)).unwrap();
+    let (_, err, code) = said(&["report", &dir.path("")]);
+    assert_eq!(code, Some(0), "{err}");
+    let revisions = "the results are not of one revision: aaaaaaa (a.json); bbbbbbb (b.json, c.json)";
+    assert!(err.contains(&format!("linerate: {revisions}\n")), "{err}");
+    assert!(err.contains("linerate: the results are not of one machine: AMD EPYC, "), "{err}");
+    let html = fs::read_to_string(dir.path("index.html")).unwrap();
+    assert!(html.contains(&format!("<p class=\"warn\">{revisions}</p>")), "{html}");
+    let (out, _, code) = said(&["gate", "--baseline", &dir.path("a.json"), &dir.path("c.json")]);
+    assert!(out.contains("unfit: another machine") && code == Some(3), "{out}");
+    // Of another measurement: no row is compared.
+    let (name, now) = (dir.path("d.json"), dir.path("a.json"));
+    fs::write(&name, run(1.0).replace("bench bridge", "bench udp")).unwrap();
+    let (out, err, code) = said(&["gate", "--baseline", &now, &name]);
+    let why =
+        format!("linerate: {name}: a run of 'bench udp', the baseline is of 'bench bridge': name a run of that\n");
+    assert_eq!((out.as_str(), err, code), ("", why, Some(2)));
 }
 
 #[test]

@@ -33,7 +33,8 @@ pub struct Variant {
     pub unit: Unit,
     /// Trials of a build.
     pub trials: Trials,
-    /// Time limit of a trial; `None` for a command line, which has no limit.
+    /// Time limit of a trial, unless [`Options::limit`] is set; `None` for a command line, which has no
+    /// limit.
     pub patience: Option<Duration>,
     /// Runs a trial with the cost ledger on; `None` where the workload has no hosts.
     pub spent: Option<Box<dyn Fn() -> anyhow::Result<Spent>>>,
@@ -84,8 +85,8 @@ pub struct Spent {
 /// None: a side without a figure is reported with the reason.
 pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let usual = variants[0].trials.options(options.run(20));
-    let run_options =
-        run::Options { cpu: options.core.or(usual.cpu), max_seconds: None, patience: variants[0].patience, ..usual };
+    let patience = options.limit.or(variants[0].patience);
+    let run_options = run::Options { cpu: options.core.or(usual.cpu), max_seconds: None, patience, ..usual };
     let mut study = Study::new("ab", run_options.clone(), 2, progress);
     study.part("A, its twin and B, in turns");
     let [a, b] = &variants;

@@ -1,14 +1,16 @@
 //! Watchdog: prints the finished rows of a study when a subject panics or hangs.
 //!
 //! The program is built to abort on a panic, so neither a panic nor a hang can be caught. The rows
-//! finished so far are kept in one place while a study runs, and are printed with the reason before
-//! the process exits.
+//! finished so far, and the trials of the group that is under way, are kept in one place while a
+//! study runs, and are printed with the reason before the process exits.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::os;
 use crate::result::Report;
+use crate::sample::Sample;
 
 /// Default time limit of a build or a trial. It is longer than the 120 s timeout for a child's
 /// answer, so that the child's timeout expires first.
@@ -21,9 +23,20 @@ struct State {
     patience: Option<Duration>,
     /// The rows finished so far.
     so_far: Option<Report>,
+    /// The complete rounds of the group that is under way.
+    under_way: Vec<Sample>,
+    /// Process of the command line that is measured.
+    command: Option<u32>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { doing: String::new(), since: None, patience: None, so_far: None });
+static STATE: Mutex<State> = Mutex::new(State {
+    doing: String::new(),
+    since: None,
+    patience: None,
+    so_far: None,
+    under_way: Vec::new(),
+    command: None,
+});
 
 /// Records that a build or a trial of side `id` begins; its time limit is `patience`, if any.
 pub(crate) fn doing(id: &str, patience: Option<Duration>) {
@@ -39,6 +52,21 @@ pub(crate) fn so_far(report: Option<Report>) {
     let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     state.since = None;
     state.so_far = report;
+    state.under_way.clear();
+}
+
+/// Stores the complete rounds of the group that is under way, if a study runs.
+pub(crate) fn under_way(samples: &[Sample]) {
+    let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if state.so_far.is_some() {
+        samples.clone_into(&mut state.under_way);
+    }
+}
+
+/// Stores the process of a command line that is measured, which ends with this program; `None` at
+/// its end.
+pub(crate) fn command(process: Option<u32>) {
+    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).command = process;
 }
 
 /// Output of an unfinished report.
@@ -76,6 +104,10 @@ fn give_up(why: &str, code: i32, print: &Print) {
     // try_lock: a panic of the thread that holds the lock must not deadlock.
     let Ok(mut state) = STATE.try_lock() else { return };
     let Some(mut report) = state.so_far.take() else { return };
+    if let Some(process) = state.command.take() {
+        os::kill_tree(process);
+    }
+    report.samples.append(&mut state.under_way);
     let why = format!("{} {why}", state.doing);
     report.notes.push(format!("incomplete: {why}"));
     report.note_disturbances();

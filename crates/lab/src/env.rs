@@ -120,6 +120,24 @@ impl Environment {
         }
     }
 
+    /// Returns what figures depend on most, each with its name: two measurements are comparable where all
+    /// are equal. The revision is the last.
+    pub fn origin(&self) -> [(&'static str, String); 4] {
+        let Build { rustc, target, opt_level, target_cpu, debug_assertions, git_rev, .. } = &self.build;
+        let assertions = if *debug_assertions { "ON" } else { "off" };
+        [
+            ("machine", format!("{}, {} cores, virtualisation {}", self.cpu, self.cores, self.virtualisation)),
+            ("kernel", self.kernel.clone()),
+            (
+                "build",
+                format!(
+                    "{rustc}, {target}, opt-level {opt_level}, target-cpu {target_cpu}, debug assertions {assertions}"
+                ),
+            ),
+            ("revision", git_rev.clone()),
+        ]
+    }
+
     /// What makes figures from here weak, a sentence each; empty on a machine and build fit for measuring.
     pub fn warnings(&self) -> Vec<String> {
         let build = &self.build;

@@ -18,7 +18,7 @@ pub fn results(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut page = Page::default();
     for name in ["a.json", "b.svg", "c.txt"] {
-        page.add(name, text);
+        let _ = page.add(name, text);
     }
     let html = page.html("results");
     assert!(!html.contains("<script"));

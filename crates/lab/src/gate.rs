@@ -6,7 +6,8 @@
 //! Figures of two runs share no rounds ([`Change::between_runs`]), so a slower row is confirmed by
 //! a second run before it is reported as a regression.
 //!
-//! Rows are not judged on a different or busy machine, or if the noise floor exceeds the tolerance.
+//! Rows are not judged on a different or busy machine, in a different kind of build, or if the noise
+//! floor exceeds the tolerance. Other differences from the baseline, such as the revision, are notes.
 
 use crate::result::{Better, Change, Figure, Report, Times};
 use crate::table;
@@ -68,6 +69,8 @@ pub struct Gate {
     pub tolerance: f64,
     /// Reasons why the machine is unfit; empty if it is fit.
     pub unfit: Vec<String>,
+    /// Differences from the baseline that do not prevent the comparison, and warnings of the baseline.
+    pub notes: Vec<String>,
     /// The baseline's rows, then the new ones.
     pub rows: Vec<Finding>,
 }
@@ -94,7 +97,29 @@ pub fn judge(baseline: &Report, runs: &[Report], tolerance: f64) -> Gate {
         () if any(Says::Slower) || any(Says::Unclear) || any(Says::Gone) || rows.is_empty() => Outcome::Inconclusive,
         () => Outcome::Fine,
     };
-    Gate { outcome, tolerance, unfit, rows }
+    let mut notes: Vec<String> = Vec::new();
+    for note in runs.iter().flat_map(|run| notes_of(baseline, run)) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    Gate { outcome, tolerance, unfit, notes, rows }
+}
+
+/// Returns the differences between a run and the baseline in kernel, build and revision, rows of
+/// other content, and the baseline's warnings.
+fn notes_of(baseline: &Report, run: &Report) -> Vec<String> {
+    let origins = run.env.origin().into_iter().zip(baseline.env.origin());
+    let origins = origins.filter(|((name, now), (_, before))| *name != "machine" && now != before);
+    let origins =
+        origins.map(|((name, now), (_, before))| format!("another {name}: {now}, the baseline is of {before}"));
+    let title = |row: &crate::result::Row| {
+        let before = baseline.row(&row.id).filter(|before| before.title != row.title)?;
+        Some(format!("row {} is '{}', in the baseline '{}'", row.id, row.title, before.title))
+    };
+    let weak = baseline.env.warnings().into_iter();
+    let weak = weak.filter_map(|text| Some(format!("the baseline: {}", text.strip_prefix("WARNING: ")?)));
+    origins.chain(run.rows.iter().filter_map(title)).chain(weak).collect()
 }
 
 fn of_new(row: &crate::result::Row) -> Finding {
@@ -109,6 +134,11 @@ fn unfit(baseline: &Report, run: &Report, tolerance: f64) -> Vec<String> {
     let checks = [
         (before.cpu != now.cpu, format!("another machine: {}, the baseline is of {}", now.cpu, before.cpu)),
         (before.cores != now.cores, format!("{} processors, the baseline had {}", now.cores, before.cores)),
+        (
+            (&before.build.opt_level, before.build.debug_assertions)
+                != (&now.build.opt_level, now.build.debug_assertions),
+            "another kind of build: opt-level or debug assertions differ from the baseline's".to_owned(),
+        ),
         (ticks > 0.01, format!("{} ticks a second, the baseline had {}", now.tsc_hz, before.tsc_hz)),
         (
             floor > tolerance,
@@ -197,6 +227,9 @@ impl Gate {
             lines.push(vec![row.id.clone(), figure(&row.before), figure(&row.now), unit, change, says]);
         }
         let mut text = table::columns(&lines);
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
         for why in &self.unfit {
             let _ = writeln!(text, "unfit: {why}");
         }

@@ -1,8 +1,13 @@
 //! Detection of two measurements at once, which disturb each other: a lock file, and a warning in
 //! the report of the later one.
+//!
+//! A measurement that is part of another one has no warning: `linerate profile -- testtool` in one
+//! process, a command that runs again in a namespace, or a command line of `linerate ab`. There the
+//! lock is held by this process or by an ancestor.
 
 use crate::env::Environment;
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Lock of the measuring process, held until dropped.
@@ -13,15 +18,15 @@ pub struct Measuring {
 
 impl Measuring {
     /// Describes the machine, before the measurement loads it, and takes the lock. If another
-    /// process holds it, [`Environment::warnings`] has a warning; none if the lock fails for another
-    /// reason.
+    /// process that is not an ancestor holds it, [`Environment::warnings`] has a warning; none if the
+    /// lock fails for another reason.
     pub fn begin() -> (Measuring, Environment) {
         let env = Environment::detect();
         let (measuring, measured_beside) = Measuring::at(&std::env::temp_dir().join("linerate-measuring.lock"));
         (measuring, Environment { measured_beside, ..env })
     }
 
-    /// Takes the lock at `path`. Returns whether another process holds it.
+    /// Takes the lock at `path`. Returns whether a process outside this measurement holds it.
     fn at(path: &Path) -> (Measuring, bool) {
         // Opened for reading first: the file may be another user's, and in a sticky directory the kernel refuses even
         // root to open such a file with O_CREAT (fs.protected_regular).
@@ -31,29 +36,72 @@ impl Measuring {
         let Ok(file) = file else { return (Measuring { _lock: None }, false) };
         match file.try_lock() {
             Ok(()) => (Measuring { _lock: Some(file) }, false),
-            Err(std::fs::TryLockError::WouldBlock) => (Measuring { _lock: None }, true),
+            Err(std::fs::TryLockError::WouldBlock) => (Measuring { _lock: None }, !is_held_above(&file)),
             Err(std::fs::TryLockError::Error(_)) => (Measuring { _lock: None }, false),
         }
     }
 }
 
+/// Returns whether this process or an ancestor holds the lock of `file`; false if /proc does not say.
+fn is_held_above(file: &File) -> bool {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let Some(holder) = file.metadata().ok().and_then(|of| holder(&locks, of.ino())) else { return false };
+    let mut process = std::process::id();
+    while process != holder && process > 1 {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        process = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()).unwrap_or(0);
+    }
+    process == holder
+}
+
+/// Returns the process that holds a flock(2) lock on the file with this inode number, from the text of
+/// /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`. The device number is not compared,
+/// since that of stat(2) differs from it on some file systems.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, process, place) = (words.next()?, words.nth(2)?, words.next()?);
+        let found = kind == "FLOCK" && place.rsplit(':').next()?.parse() == Ok(inode);
+        process.parse().ok().filter(|process| found && *process > 0)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
     use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn the_second_is_warned_until_the_first_ends() {
         let path = std::env::temp_dir().join(format!("linerate-measuring-{}.lock", std::process::id()));
-        let (first, others) = Measuring::at(&path);
-        assert!(!others && Measuring::at(&path).1);
+        // flock(1) holds the lock while `cat` waits for the end of its input.
+        let mut other = Command::new("flock");
+        other.arg(&path).args(["-c", "echo held; cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut other = other.spawn().unwrap();
+        let mut held = String::new();
+        BufReader::new(other.stdout.take().unwrap()).read_line(&mut held).unwrap();
+        assert!(held == "held\n" && Measuring::at(&path).1);
         let env = Environment { measured_beside: true, ..Environment::detect() };
         assert!(env.warnings().iter().any(|why| why.contains("another linerate measures")));
-        drop(first);
+        drop(other.stdin.take());
+        other.wait().unwrap();
         // Like another user's file: readable, not writable.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
         assert!(!Measuring::at(&path).1);
         assert!(!Measuring::at(Path::new("/nonexistent/lock")).1);
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_part_of_the_measurement_is_not_warned() {
+        let path = std::env::temp_dir().join(format!("linerate-measuring-{}.part", std::process::id()));
+        let (_whole, others) = Measuring::at(&path);
+        let (part, beside) = Measuring::at(&path);
+        assert!(!others && !beside && part._lock.is_none());
+        std::fs::remove_file(&path).unwrap();
+        let locks = "1: POSIX  ADVISORY  WRITE 1 08:01:5 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:2f:5 0 EOF\n";
+        assert_eq!([holder(locks, 5), holder(locks, 6), holder("2: FLOCK", 5)], [Some(12), None, None]);
     }
 }

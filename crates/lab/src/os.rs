@@ -1,5 +1,5 @@
 //! What the operating system is asked: clocks, context switches, the thread's processor, sockets, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl: no safe form in std.
+#![allow(unsafe_code)] // clock_gettime, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl, kill: no safe form in std.
 
 use anyhow::Context;
 pub use dispatch::{context_switches, thread_cpu_ns};
@@ -194,4 +194,15 @@ pub fn resident() -> anyhow::Result<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").context("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().nth(1).context("statm has no second field")?.parse()?;
     Ok(pages * 4096)
+}
+
+/// Kills a process and its descendants (SIGKILL). Descendants that have another parent by now go on.
+pub(crate) fn kill_tree(process: u32) {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let Ok(number) = libc::pid_t::try_from(process) else { return };
+    if number > 1 {
+        // SAFETY: the call takes two numbers and touches no memory of this process.
+        unsafe { libc::kill(number, libc::SIGKILL) };
+    }
+    children.split_whitespace().filter_map(|child| child.parse().ok()).for_each(kill_tree);
 }

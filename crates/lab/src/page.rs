@@ -4,9 +4,11 @@
 //! an SVG becomes an image, text and other JSON are shown unchanged. All file content is escaped,
 //! and an SVG is embedded as an image, in which no script runs.
 
+use crate::env::Environment;
 use crate::plot::Chart;
-use crate::result::{Figure, Peer, Report, Row, Sheet};
+use crate::result::{Figure, Peer, Report, Row, Sheet, is_report};
 use crate::table;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Maximum size of a file, in bytes.
@@ -31,18 +33,56 @@ struct Section {
     file: String,
     title: String,
     body: String,
+    /// Environment of a report.
+    env: Option<Environment>,
 }
 
 impl Page {
     /// Adds a file. The type follows from the extension: `.json`, `.svg`, else text.
-    pub fn add(&mut self, file: &str, content: &str) {
+    ///
+    /// # Errors
+    /// The file is a report that this program cannot read; the page has it as text, with the reason.
+    pub fn add(&mut self, file: &str, content: &str) -> Result<(), String> {
         let kind = file.rsplit_once('.').map_or("", |(_, kind)| kind);
-        let (title, body) = match kind {
-            "json" => json(file, content),
-            "svg" => (file.to_owned(), format!("<img alt=\"{}\" src=\"{}\">\n", escaped(file), image(content))),
-            _ => (file.to_owned(), format!("<pre>{}</pre>\n", escaped(content))),
+        let text = || format!("<pre>{}</pre>\n", escaped(content));
+        let (mut title, mut env, mut refused) = (file.to_owned(), None, Ok(()));
+        let body = match kind {
+            "json" => match Report::from_json(content) {
+                Ok(report) => {
+                    title.clone_from(&report.name);
+                    let body = of_report(&report);
+                    env = Some(report.env);
+                    body
+                }
+                Err(why) if serde_json::from_str(content).is_ok_and(|json| is_report(&json)) => {
+                    refused = Err(why.to_string());
+                    format!("<p class=\"warn\">shown as text: {}</p>\n{}", escaped(&why.to_string()), text())
+                }
+                Err(_) => text(),
+            },
+            "svg" => format!("<img alt=\"{}\" src=\"{}\">\n", escaped(file), image(content)),
+            _ => text(),
         };
-        self.sections.push(Section { file: file.to_owned(), title, body });
+        self.sections.push(Section { file: file.to_owned(), title, body, env });
+        refused
+    }
+
+    /// Returns a sentence for the machine, the kernel, the build and the revision, if the reports differ
+    /// in it.
+    pub fn differences(&self) -> Vec<String> {
+        let reports = self.sections.iter().filter_map(|of| Some((of.file.as_str(), of.env.as_ref()?.origin())));
+        let mut found: BTreeMap<(usize, &str), BTreeMap<String, Vec<&str>>> = BTreeMap::new();
+        for (file, origin) in reports {
+            for (at, (name, value)) in origin.into_iter().enumerate() {
+                found.entry((at, name)).or_default().entry(value).or_default().push(file);
+            }
+        }
+        let several = found.into_iter().filter(|(_, values)| values.len() > 1);
+        let sentence = |((_, name), values): ((usize, &str), BTreeMap<String, Vec<&str>>)| {
+            let values = values.into_iter().map(|(value, files)| format!("{value} ({})", files.join(", ")));
+            format!("the results are not of one {name}: {}", values.collect::<Vec<_>>().join("; "))
+        };
+        several.map(sentence).collect()
     }
 
     /// Returns the number of files added.
@@ -66,20 +106,16 @@ impl Page {
             let _ = writeln!(out, "<li><a href=\"#s{at}\">{}</a></li>", escaped(&section.title));
         }
         out += "</ul>\n";
-        for (at, Section { file, title, body }) in self.sections.iter().enumerate() {
+        for difference in self.differences() {
+            let _ = writeln!(out, "<p class=\"warn\">{}</p>", escaped(&difference));
+        }
+        for (at, Section { file, title, body, .. }) in self.sections.iter().enumerate() {
             let _ = write!(out, "<h2 id=\"s{at}\">{}</h2>\n{body}", escaped(title));
             if file != title {
                 let _ = writeln!(out, "<p class=\"env\">{}</p>", escaped(file));
             }
         }
         out + "</body></html>\n"
-    }
-}
-
-fn json(file: &str, content: &str) -> (String, String) {
-    match Report::from_json(content) {
-        Ok(report) => (report.name.clone(), of_report(&report)),
-        Err(_) => (file.to_owned(), format!("<pre>{}</pre>\n", escaped(content))),
     }
 }
 
@@ -221,7 +257,7 @@ mod tests {
     fn a_result_has_its_tables_picture_surroundings_and_notes() {
         let (report, _) = example();
         let mut page = Page::default();
-        page.add("b.json", &report.to_json().unwrap());
+        page.add("b.json", &report.to_json().unwrap()).unwrap();
         let html = page.html("results");
         for part in [
             "<h2 id=\"s0\">example</h2>",
@@ -245,10 +281,10 @@ mod tests {
     #[test]
     fn whatever_a_file_says_stays_text() {
         let mut page = Page::default();
-        page.add("<b>.txt", "1 < 2 && \"x\" </pre><script>alert(1)</script>");
-        page.add("p.svg", "<svg onload=\"alert(1)\"><script>alert(2)</script></svg>");
-        page.add("other.json", "{\"a\": \"</pre><script>\"}");
-        page.add("broken.json", "{");
+        page.add("<b>.txt", "1 < 2 && \"x\" </pre><script>alert(1)</script>").unwrap();
+        page.add("p.svg", "<svg onload=\"alert(1)\"><script>alert(2)</script></svg>").unwrap();
+        page.add("other.json", "{\"a\": \"</pre><script>\"}").unwrap();
+        page.add("broken.json", "{").unwrap();
         let html = page.html("<t>");
         assert!(!html.contains("<script") && !html.contains("onload=\"") && !html.contains("<b>"), "{html}");
         assert!(html.contains("data:image/svg+xml,%3Csvg onload=%22alert"), "{html}");
@@ -260,8 +296,42 @@ mod tests {
         let (mut report, _) = example();
         report.rows = vec![Row::missing("x", "not here", "this machine has <one> core")];
         let mut page = Page::default();
-        page.add("a.json", &report.to_json().unwrap());
+        page.add("a.json", &report.to_json().unwrap()).unwrap();
         let html = page.html("t");
         assert!(html.contains("this machine has &lt;one&gt; core") && !html.contains("<svg"), "{html}");
+    }
+
+    #[test]
+    fn reports_of_other_versions_are_refused_and_other_json_is_not() {
+        let mut page = Page::default();
+        let why = page.add("later.json", "{\"version\": 3, \"name\": \"<x>\", \"rows\": []}").unwrap_err();
+        assert!(why.contains("version 3, this program reads version 2"), "{why}");
+        assert!(page.html("t").contains("<p class=\"warn\">shown as text: a report of version 3"));
+        // What `linerate gate --json` prints has rows and is no report.
+        page.add("gate.json", "{\"outcome\": \"fine\", \"rows\": []}").unwrap();
+    }
+
+    #[test]
+    fn reports_of_several_machines_or_revisions_are_named() {
+        let (report, _) = example();
+        let mut page = Page::default();
+        let mut add = |file: &str, change: &dyn Fn(&mut Environment)| {
+            let mut report = report.clone();
+            change(&mut report.env);
+            page.add(file, &report.to_json().unwrap()).unwrap();
+            page.differences()
+        };
+        assert!(add("a.json", &|_| ()).is_empty() && add("b.json", &|env| env.load = [9.0; 3]).is_empty());
+        let found = add("c.json", &|env| env.build.git_rev = "<other>".into());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("the results are not of one revision: ") && found[0].contains(" (a.json, b.json)")
+        );
+        let found = add("d.json", &|env| env.cores = 77);
+        assert!(
+            found[0].starts_with("the results are not of one machine: ") && found[0].contains("77 cores"),
+            "{found:?}"
+        );
+        assert!(page.html("t").contains("&lt;other&gt; (c.json)"));
     }
 }

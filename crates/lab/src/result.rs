@@ -395,6 +395,11 @@ impl Report {
     }
 }
 
+/// Returns whether `json` is a report of any version, complete or not: it has a name and rows.
+pub fn is_report(json: &serde_json::Value) -> bool {
+    ["name", "rows"].iter().all(|key| json.get(key).is_some())
+}
+
 #[derive(Serialize)]
 struct TrialLine<'a> {
     name: &'a str,

@@ -156,6 +156,7 @@ pub fn rounds(sides: &[Side], options: &Options, host: &mut dyn Host) -> Vec<Sam
             break;
         }
         round += u32::from(run.round(round, host));
+        alarm::under_way(&run.samples);
         if run.samples.iter().all(|sample| sample.failed.is_some()) {
             break;
         }

@@ -85,9 +85,7 @@ impl Sample {
     /// Returns the ticks per operation, one value per build: the median of its trials.
     pub fn values(&self) -> Vec<f64> {
         let builds = self.trials.chunk_by(|a, b| a.round == b.round);
-        builds
-            .map(|trials| middle(&sorted(&trials.iter().map(|t| t.reading.ticks_per_op()).collect::<Vec<_>>())))
-            .collect()
+        builds.map(|trials| median(&trials.iter().map(|t| t.reading.ticks_per_op()).collect::<Vec<_>>())).collect()
     }
 
     /// Returns the median and spread of [`Sample::values`].
@@ -160,7 +158,7 @@ impl Summary {
         check(values)?;
         let sorted = sorted(values);
         let median = middle(&sorted);
-        let mad = middle(&self::sorted(&sorted.iter().map(|value| (value - median).abs()).collect::<Vec<_>>()));
+        let mad = self::median(&sorted.iter().map(|value| (value - median).abs()).collect::<Vec<_>>());
         let outliers = sorted.iter().filter(|value| (*value - median).abs() > 5.0 * 1.4826 * mad).count() as u32;
         let (skip, coverage) = rank::median_interval(sorted.len(), rank::FIVE_PER_CENT);
         let (lo, hi) = (sorted[skip], sorted[sorted.len() - 1 - skip]);
@@ -236,6 +234,11 @@ fn check(values: &[f64]) -> Result<(), StatError> {
         Some(index) => Err(StatError::NotPositive { index }),
         None => Ok(()),
     }
+}
+
+/// Returns the median of `values`, in any order. Panics if there are none.
+pub fn median(values: &[f64]) -> f64 {
+    middle(&sorted(values))
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {

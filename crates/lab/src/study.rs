@@ -12,6 +12,7 @@ use crate::side::Side;
 use crate::timer;
 use crate::verdict::NoiseFloor;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The options of a study.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,9 @@ pub struct Options {
     /// Source tree of the rungs that need other build options; `None` for the tree that contains
     /// the current directory.
     pub source: Option<PathBuf>,
+    /// Time limit of a build or a trial; `None` for [`alarm::PATIENCE`], and for none of a command
+    /// line.
+    pub limit: Option<Duration>,
 }
 
 impl Options {
@@ -44,6 +48,7 @@ impl Options {
             max_seconds: Some(60.0),
             replacements: keep * trials,
             seed,
+            patience: self.limit.or(Some(alarm::PATIENCE)),
             ..run::Options::default()
         }
     }

@@ -98,6 +98,9 @@ pub struct StudyArgs {
     /// Run this many rounds, building every side anew in each [default: per study]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
+    /// Give up, with what was measured, when a build or a trial takes longer [default: 180; command lines: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub limit: Option<u64>,
     /// Stay on this core [default: the last]
     #[arg(long, value_name = "N", value_parser = usable_core)]
     pub core: Option<usize>,

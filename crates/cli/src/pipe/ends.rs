@@ -11,10 +11,12 @@ use pipe::stage::Chain;
 use pipe::{Format, Input, Output, cat, os};
 use port::spec::Kind;
 use port::{Env, Pairs, Port, PortCounts, Spec};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -240,6 +242,42 @@ pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> 
     let (port, pool) = open_with(&args.port, PoolLocks::Owner)?;
     let (sink, rx) = PortSink::new(port, pool, Counter::new(tick), !args.at_once, dispatch::stop_requested);
     Ok(Sinks::Port(Box::new(sink), rx))
+}
+
+/// Refuses a file of `targets` that another target writes too, or that is read as one of `files` or as standard input:
+/// creating it empties it.
+///
+/// # Errors
+/// A usage error that names the file.
+pub fn check_targets(targets: &[String], files: &[PathBuf]) -> anyhow::Result<()> {
+    // A file that does not exist yet is known by its directory and name.
+    let of = |path: &Path| {
+        let found = std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino(), OsString::new(), meta.is_file()));
+        found.ok().or_else(|| {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let meta = std::fs::metadata(parent).ok()?;
+            Some((meta.dev(), meta.ino(), path.file_name()?.to_owned(), true))
+        })
+    };
+    let standard = PathBuf::from("/dev/stdin");
+    let named = |path| if path == Path::new("-") { &standard } else { path };
+    let files = if files.is_empty() { std::slice::from_ref(&standard) } else { files };
+    let inputs: Vec<_> = files.iter().filter_map(|path| of(named(path))).collect();
+    let mut seen = Vec::new();
+    for name in targets.iter().filter(|name| *name != "-" && !is_port(name)) {
+        // Devices and pipes may be written to by several.
+        let Some(file) = of(Path::new(name)).filter(|(.., is_regular)| *is_regular) else { continue };
+        if inputs.contains(&file) {
+            return Err(Fault::usage(format!("-t {name}: the file is read as input: write to another one")));
+        }
+        if seen.contains(&file) {
+            return Err(Fault::usage(format!(
+                "-t {name}: the file is given twice: give each target a file of its own"
+            )));
+        }
+        seen.push(file);
+    }
+    Ok(())
 }
 
 /// A port or a file by itself, apart from the row's end.

@@ -313,7 +313,9 @@ pub struct TopArgs {
 impl MirrorArgs {
     pub fn make(self) -> (Make, StreamArgs) {
         let tick = self.stream.form.tick();
+        let files = self.stream.files.clone();
         let make = move || {
+            ends::check_targets(&self.targets, &files)?;
             let targets: anyhow::Result<Vec<Target>> = self.targets.iter().map(|name| target(name, tick)).collect();
             Ok(Box::new(Mirror::new(targets?)) as Box<dyn Stage>)
         };
@@ -324,6 +326,7 @@ impl MirrorArgs {
 impl SplitArgs {
     pub fn make(self) -> (Make, StreamArgs) {
         let tick = self.stream.form.tick();
+        let files = self.stream.files.clone();
         let make = move || {
             if self.both_ways && self.by != ByArg::Flow {
                 return Err(Fault::usage("--both-ways is about flows: it goes with --by flow"));
@@ -331,6 +334,7 @@ impl SplitArgs {
             if self.targets.iter().filter(|name| *name == "-").count() > 1 {
                 return Err(Fault::usage("-t - is given twice: there is one standard output"));
             }
+            ends::check_targets(&self.targets, &files)?;
             let by = match self.by {
                 ByArg::Flow if self.both_ways => By::BothWays,
                 ByArg::Flow => By::Flow,

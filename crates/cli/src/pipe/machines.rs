@@ -1,7 +1,8 @@
 //! Commands that are a machine of their own on ports: a TAP interface for a text, a ping.
 
 use super::{FormArgs, PipeArgs, ends, flow};
-use crate::exit::{Exit, Fault, notice, print};
+use crate::exit::{Exit, Fault, notice};
+use crate::surroundings::{self, Form};
 use anyhow::Context;
 use buf::{Burst, Pool};
 use clap::Args;
@@ -101,13 +102,12 @@ pub fn nanoping(args: &NanopingArgs) -> anyhow::Result<Exit> {
         interval: args.interval,
         wait: args.wait,
     });
-    let figures = converse(ping, port, &pool)?;
-    if args.json {
-        print(&format!("{}\n", json(&figures)))?;
-    } else {
-        print(&words(args.addr, &figures))?;
-    }
-    Ok(if figures.received > 0 { Exit::Fine } else { Exit::Failed })
+    surroundings::measured(Form::of(args.json), |out| {
+        let figures = converse(ping, port, &pool)?;
+        let text = if args.json { format!("{}\n", json(&figures)) } else { words(args.addr, &figures) };
+        out.write_all(text.as_bytes()).context("standard output")?;
+        Ok(if figures.received > 0 { Exit::Fine } else { Exit::Failed })
+    })
 }
 
 /// Lets `ping` talk through `port` until it is over. Awake all the time: who sleeps measures his own waking.

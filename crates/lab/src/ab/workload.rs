@@ -8,7 +8,7 @@ use crate::rigs::{BridgeRig, NetperfRig, RouteRig, SendRig, Work};
 use crate::side::Side;
 use crate::study::Unit;
 use crate::subject::{Reading, Subject, from_fn, measure};
-use crate::timer;
+use crate::{alarm, timer};
 use anyhow::{Context, bail, ensure};
 use lock::{Heavy, Light, Up};
 use node::config::HostConfig;
@@ -31,7 +31,7 @@ pub const RIGS: [(&str, &str); 5] = [
 ];
 
 /// Time limit of a trial of hosts or of a rig.
-const LIMIT: Option<Duration> = Some(crate::alarm::PATIENCE);
+const LIMIT: Option<Duration> = Some(alarm::PATIENCE);
 
 /// Returns the variant that runs the netperf test `work` between two hosts.
 pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
@@ -219,8 +219,12 @@ fn run(id: &str, line: &[String]) -> anyhow::Result<Reading> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let begun = Instant::now();
-    let output = command.spawn().with_context(|| format!("cannot start {program}"))?.wait_with_output()?;
+    let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+    alarm::command(Some(child.id()));
+    let output = child.wait_with_output();
     let wall_ns = begun.elapsed().as_nanos() as u64;
+    alarm::command(None);
+    let output = output?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{program}: {}: {}", output.status, said.lines().last().unwrap_or_default());
     let ticks = (u128::from(wall_ns) * u128::from(timer::rate().hz) / 1_000_000_000) as u64;

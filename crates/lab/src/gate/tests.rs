@@ -102,6 +102,33 @@ fn a_machine_that_shows_nothing_says_why() {
 }
 
 #[test]
+fn differences_from_the_baseline_are_told() {
+    let row = [("a", 100.0, 0.01, "ticks/op")];
+    let same = judge(&run(&row), &[run(&row)], 5.0);
+    assert_eq!((same.outcome, same.notes), (Outcome::Fine, Vec::new()));
+    let mut now = run(&row);
+    now.env.build.git_rev = "0123456".into();
+    now.env.kernel = "7.0".into();
+    now.rows[0].title = "another thing".into();
+    let mut before = run(&row);
+    before.env.measured_beside = true;
+    let gate = judge(&before, &[now.clone(), now], 5.0);
+    assert_eq!((gate.outcome, gate.notes.len()), (Outcome::Fine, 4), "once for both runs: {:?}", gate.notes);
+    for part in [
+        "note: another kernel: 7.0, the baseline is of ",
+        "note: another revision: 0123456, the baseline is of ",
+        "note: row a is 'another thing', in the baseline 'a'\n",
+        "note: the baseline: another linerate measures",
+    ] {
+        assert!(gate.text().contains(part), "{part}: {}", gate.text());
+    }
+    let mut before = run(&row);
+    before.env.build.debug_assertions = true;
+    let gate = judge(&before, &[run(&row)], 5.0);
+    assert!(gate.outcome == Outcome::Unfit && gate.unfit[0].contains("another kind of build"), "{:?}", gate.unfit);
+}
+
+#[test]
 fn as_json_it_has_the_outcome_and_every_row() {
     let row = [("a", 100.0, 0.01, "ticks/op")];
     let json: serde_json::Value =

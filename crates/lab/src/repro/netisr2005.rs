@@ -14,6 +14,7 @@ use crate::netperf::{Drivers, Isr, Over, Place, Seen};
 use crate::result::{Cell, Report, Row, Sheet};
 use crate::rigs::{NetperfRig, Work};
 use crate::run;
+use crate::sample;
 use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
 use crate::subject::Subject;
@@ -23,13 +24,16 @@ use anyhow::Context;
 use apps::netperf::{self, Length, Test};
 use clock::Duration;
 use dispatch::netisr::Mode;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 
 /// Length of a trial.
 const TRIAL: Duration = Duration::from_millis(20);
 /// Builds of each variant; the report made 10 to 12.
 const KEPT: u32 = 20;
+/// Trials of each variant for its counts, and as many for its ledger: the median of each figure is
+/// reported. In a quick run there is one of each.
+const COUNTED: usize = 5;
 
 /// A row of the report: its test, and the improvement by direct dispatch in per cent, on one
 /// processor and on two.
@@ -160,6 +164,7 @@ struct Cost {
 }
 
 impl Cost {
+    /// Runs a trial of `rig` and reads its ledger.
     fn of(mut rig: NetperfRig, many: f64, threads: usize) -> anyhow::Result<Cost> {
         let reading = rig.trial()?;
         let each = reading.ops.max(1) as f64 / many;
@@ -167,6 +172,18 @@ impl Cost {
         let busy = rig.seen().stages.iter().filter(|(stage, _)| **stage != IDLE);
         let stages = busy.map(|(stage, (ticks, _))| (*stage, *ticks as f64 / each));
         Ok(Cost { all: reading.ticks as f64 / each, threads, stages: stages.collect() })
+    }
+
+    /// Returns the median of each figure of `costs`, of which there is at least one.
+    fn median(costs: &[Cost]) -> Cost {
+        let names: BTreeSet<&'static str> = costs.iter().flat_map(|cost| cost.stages.keys().copied()).collect();
+        let median = |of: &dyn Fn(&Cost) -> f64| sample::median(&costs.iter().map(of).collect::<Vec<_>>());
+        let stage = |name| median(&|cost| cost.stages.get(name).copied().unwrap_or(0.0));
+        Cost {
+            all: median(&|cost| cost.all),
+            threads: costs[0].threads,
+            stages: names.into_iter().map(|name| (name, stage(name))).collect(),
+        }
     }
 
     fn inside(&self) -> f64 {
@@ -232,6 +249,10 @@ fn trial(options: &Options) -> Duration {
     if options.quick { TRIAL / 5 } else { TRIAL }
 }
 
+fn counted_trials(options: &Options) -> usize {
+    if options.quick { 1 } else { COUNTED }
+}
+
 fn work(row: &Then, options: &Options) -> Work {
     let time = trial(options);
     match row.test {
@@ -245,24 +266,37 @@ fn place(row: &Then, column: Column, dispatch: Mode) -> Place {
     Place { isr, drivers: column.drivers(), ..Place::new(row.over) }
 }
 
-fn measure(study: &mut Study<'_>, row: &'static Then, column: Column, options: &Options) -> anyhow::Result<Measured> {
-    let mut did = Vec::new();
-    let work = work(row, options);
+/// Runs the counted trials of a row: the modes in turns, each without the ledger for the counts of
+/// netisr and the context switches, and with it for the costs.
+fn counted(
+    row: &Then,
+    column: Column,
+    work: &Work,
+    trials: usize,
+) -> anyhow::Result<(Vec<[f64; DID.len()]>, Vec<Cost>)> {
     let (many, _) = work.each();
-    // One more trial of each mode, for netisr's counters.
-    for (mode, _) in MODES {
-        let mut rig = NetperfRig::counted(place(row, column, mode), &work);
-        let ops = rig.trial()?.ops.max(1) as f64 / many;
-        let Seen { netisr, switches: [waited, others], .. } = rig.seen();
-        let counts = [netisr.directly, netisr.queued, netisr.wakeups, *waited, *others];
-        did.push(counts.map(|count| count as f64 / ops));
+    let mut counts = MODES.map(|_| Vec::new());
+    let mut costs = MODES.map(|_| Vec::new());
+    for _ in 0..trials {
+        for (at, (mode, _)) in MODES.into_iter().enumerate() {
+            let mut rig = NetperfRig::counted(place(row, column, mode), work);
+            let ops = rig.trial()?.ops.max(1) as f64 / many;
+            let Seen { netisr, switches: [waited, others], .. } = rig.seen();
+            let seen = [netisr.directly, netisr.queued, netisr.wakeups, *waited, *others];
+            counts[at].push(seen.map(|count| count as f64 / ops));
+            let place = Place { ledger: true, ..place(row, column, mode) };
+            costs[at].push(Cost::of(NetperfRig::counted(place, work), many, column.threads())?);
+        }
     }
-    // One more trial of each mode, with the ledger on.
-    let cost = |(mode, _): &(Mode, &str)| {
-        let place = Place { ledger: true, ..place(row, column, *mode) };
-        Cost::of(NetperfRig::counted(place, &work), many, column.threads())
+    let did = |of: &Vec<[f64; DID.len()]>| {
+        std::array::from_fn(|at| sample::median(&of.iter().map(|counts| counts[at]).collect::<Vec<_>>()))
     };
-    let costs = MODES.iter().map(cost).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok((counts.iter().map(did).collect(), costs.iter().map(|of| Cost::median(of)).collect()))
+}
+
+fn measure(study: &mut Study<'_>, row: &'static Then, column: Column, options: &Options) -> anyhow::Result<Measured> {
+    let work = work(row, options);
+    let (did, costs) = counted(row, column, &work, counted_trials(options))?;
     let side = |(mode, word): &(Mode, &'static str)| {
         let (id, mode, work) = (id(row, column, word), *mode, work.clone());
         Side::new(id.clone(), move || Ok(NetperfRig::new(&id, place(row, column, mode), work.clone())))
@@ -363,7 +397,7 @@ fn why(all: &[Measured]) -> Sheet {
         }
     }
     let head = ["row", "mode", "it is", "by its", "ticks of all machines, queued -> in this mode; and netisr's counts"];
-    let title = "where a mode helps, and where it hurts: the cost ledger, in a trial of its own".to_owned();
+    let title = "where a mode helps, and where it hurts: the cost ledger, in trials of its own".to_owned();
     Sheet { title, head: head.map(str::to_owned).to_vec(), rows }
 }
 
@@ -430,10 +464,11 @@ fn notes(options: &Options, run_options: &run::Options) -> Vec<String> {
     vec![
         format!(
             "{} builds of each variant, {} trials of {} ms a build, the three modes and a twin of queued in turns; each trial makes its hosts \
-             anew; verdicts by paired ratios, and ministat's beside",
+             anew; verdicts by paired ratios, and ministat's beside; counts and costs are medians of {} longer trials",
             run_options.keep,
             run_options.trials,
-            trial(options).as_millis()
+            trial(options).as_millis(),
+            counted_trials(options)
         ),
         "up: both hosts and the router on one thread, the judged host's queue worked on by its own loop after its ports: this column is the \
          comparable one; smp: one thread for the machines and one for the judged host's workstream; several: two workstreams"
@@ -487,7 +522,8 @@ mod tests {
                 panic!("{reason:?}")
             };
             assert!(["direct", "hybrid"].contains(&&**mode), "{mode}");
-            assert!(["queueing", "wakeups", "cache"].contains(&&**cause) && told.contains("of which "), "{told}");
+            let causes = ["queueing", "wakeups", "cache", "not shown by the ledger"];
+            assert!(causes.contains(&&**cause) && told.contains("of which "), "{told}");
             assert!(
                 told.starts_with("outside the stack ") && !told.contains("stack -") && !told.contains("-> -"),
                 "{told}"
