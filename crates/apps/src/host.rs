@@ -8,17 +8,17 @@ mod programs;
 mod run;
 
 pub use programs::Servers;
-pub use run::{Ended, RunError, run, run_at};
+pub use run::{Ended, RunError, everywhere, run, run_at};
 pub(crate) use run::{PATIENCE, enter, runner, stay_on_core};
 
-use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
+use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams, any_towards};
 use clock::Instant;
 use lock::Locks;
 use node::Host;
 use node::run::{Runner, Running};
 use port::Pairs;
-use socket::{Calls, Errno, Fd, Opt, Poller};
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use socket::{Calls, Domain, Errno, Fd, Opt, Poller};
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 /// Descriptors taken from the poller at a time: the rest stays there for the next round.
@@ -95,7 +95,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
 
     /// A socket that does not wait, bound if `at` says where.
     fn open(&self, at: SocketAddr) -> Result<Fd, Errno> {
-        let fd = self.calls.stream_socket()?;
+        let fd = self.calls.stream_socket_of(Domain::of(&at))?;
         self.or_close(fd, self.prepare(fd, at))
     }
 
@@ -113,7 +113,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
 
     /// A socket of datagrams that does not wait, bound.
     fn open_datagrams(&self, at: SocketAddr) -> Result<Fd, Errno> {
-        let fd = self.calls.socket()?;
+        let fd = self.calls.socket_of(Domain::of(&at))?;
         let begin = || {
             self.calls.set_option(fd, Opt::NonBlocking(true))?;
             self.calls.bind(fd, at)?;
@@ -151,7 +151,18 @@ impl<'h, L: Locks> HostStreams<'h, L> {
     }
 
     fn ends(&self, fd: Fd) -> Result<Ends, Errno> {
-        Ok(Ends { local: self.calls.local_addr(fd)?, peer: self.calls.peer_addr(fd)? })
+        Ok(Ends { local: plain(self.calls.local_addr(fd)?), peer: plain(self.calls.peer_addr(fd)?) })
+    }
+}
+
+/// Returns an address as applications see it: one of IPv4 is never mapped, whatever the socket is of.
+fn plain(addr: SocketAddr) -> SocketAddr {
+    match addr {
+        SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+            Some(v4) => SocketAddr::from((v4, v6.port())),
+            None => addr,
+        },
+        v4 => v4,
     }
 }
 
@@ -181,7 +192,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
             };
             let (begun, local) = (begin(), self.calls.local_addr(fd));
             match (self.or_close(fd, begun), local) {
-                (Ok(fd), Ok(local)) => return Ok((fd, Ends { local, peer })),
+                (Ok(fd), Ok(local)) => return Ok((fd, Ends { local: plain(local), peer: plain(peer) })),
                 (Ok(fd), Err(_)) => drop(self.calls.close(fd)),
                 (Err(_), _) => {}
             }
@@ -193,6 +204,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     }
 
     fn connect_with(&mut self, from: SocketAddr, to: SocketAddr, options: &[StreamOption]) -> Result<Fd, Failure> {
+        let from = if from.ip().is_unspecified() { SocketAddr::new(any_towards(to).ip(), from.port()) } else { from };
         let fd = self.open(from).map_err(failure)?;
         let begun = self.begin_connect(fd, to, options);
         if begun.is_err() {
@@ -206,8 +218,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     }
 
     fn send_to(&mut self, fd: Fd, bytes: &[u8], ends: Ends) -> Result<(), Failure> {
-        let IpAddr::V4(from) = ends.local.ip() else { return Err(Failure::Invalid) };
-        match self.calls.send_msg(fd, bytes, &ends.peer, from) {
+        match self.calls.send_msg(fd, bytes, &ends.peer, ends.local.ip()) {
             Err(Errno::ENOBUFS) => Err(self.starve(fd)),
             done => done.map(drop).map_err(failure),
         }
@@ -215,7 +226,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
 
     fn recv_from(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, Ends), Failure> {
         let (n, peer, asked) = self.calls.recv_msg(fd, into).map_err(failure)?;
-        Ok((n, Ends { local: SocketAddr::from((asked, 0)), peer }))
+        Ok((n, Ends { local: SocketAddr::from((asked, 0)), peer: plain(peer) }))
     }
 
     fn connected(&mut self, fd: Fd) -> Result<Ends, Failure> {

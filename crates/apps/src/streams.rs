@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::hash::Hash;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Why a call on a stream was not carried out.
@@ -232,4 +232,12 @@ pub trait Streams {
 
     /// Puts descriptors on which something may have become possible into `ready`; waits for one, at most `timeout`.
     fn poll(&mut self, ready: &mut Vec<Self::Fd>, timeout: Duration);
+}
+
+/// Returns the unspecified address and port 0 of the family of `to`.
+pub fn any_towards(to: SocketAddr) -> SocketAddr {
+    match to {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    }
 }

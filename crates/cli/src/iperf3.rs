@@ -9,10 +9,12 @@ use crate::running::{Running, Works};
 use crate::serve;
 use crate::surroundings;
 use anyhow::Context;
+use apps::host::everywhere;
 use apps::iperf3::{
     self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, DATAGRAM, Iperf3, Params, Protocol, RateUnit,
 };
 use apps::streams::CongestionName;
+use apps::streams::any_towards;
 use clap::Args;
 use lab::env::Environment;
 use lab::measuring::Measuring;
@@ -20,7 +22,7 @@ use output::Output;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,7 +47,7 @@ pub struct Iperf3Args {
     pub server: bool,
     /// Be the client of the server at this address
     #[arg(short = 'c', long, value_name = "A")]
-    pub client: Option<Ipv4Addr>,
+    pub client: Option<IpAddr>,
     /// Have the running host at this control socket be the client
     #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "bind", "logfile", "file", "cport"])]
     pub url: Option<String>,
@@ -60,7 +62,7 @@ pub struct Iperf3Args {
     pub rcv_timeout: u64,
     /// Use this address of the host
     #[arg(short = 'B', long, value_name = "A")]
-    pub bind: Option<Ipv4Addr>,
+    pub bind: Option<IpAddr>,
     /// Unit of rates: k, m, g, t for bits, K, M, G, T for bytes [default: as it fits]
     #[arg(short = 'f', long, value_name = "UNIT", value_parser = rate_unit)]
     pub format: Option<RateUnit>,
@@ -96,12 +98,37 @@ impl Iperf3Args {
     }
 }
 
-/// Flags of stock iperf3 that have little or no effect here; -6 is refused.
+impl Iperf3Args {
+    /// Refuses addresses that are not of the family that -4 or -6 names.
+    fn check_family(&self) -> anyhow::Result<()> {
+        for (flag, addr) in [("-c", self.client), ("-B", self.bind)] {
+            let Some(addr) = addr else { continue };
+            let (wanted, wrong) = match self.stock.version6 {
+                true => ("-6", addr.is_ipv4()),
+                false => ("-4", self.stock.version4 && addr.is_ipv6()),
+            };
+            if wrong {
+                return Err(Fault::usage(format!(
+                    "iperf3: {flag} {addr} is not an address of the family that {wanted} names"
+                )));
+            }
+        }
+        match (self.client, self.bind) {
+            (Some(to), Some(from)) if to.is_ipv4() != from.is_ipv4() => {
+                Err(Fault::usage(format!("iperf3: -B {from} and -c {to} are of different families")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Flags of stock iperf3 that have little or no effect here.
 #[derive(Args, Debug)]
 pub struct StockArgs {
-    #[arg(short = '6', long, hide = true)]
+    /// Use IPv6; a server serves both families unless -4 is given
+    #[arg(short = '6', long, conflicts_with = "version4")]
     pub version6: bool,
-    /// Use IPv4, as always
+    /// Use IPv4
     #[arg(short = '4', long)]
     pub version4: bool,
     /// Print more; changes nothing at a server
@@ -116,12 +143,6 @@ pub struct StockArgs {
     /// Go on in the background once it serves
     #[arg(short = 'D', long, conflicts_with = "client")]
     pub daemon: bool,
-}
-
-impl StockArgs {
-    fn check(&self) -> Result<(), &'static str> {
-        if self.version6 { Err("-6: tests run over IPv4 only") } else { Ok(()) }
-    }
 }
 
 /// What only a server has.
@@ -314,7 +335,7 @@ fn dscp(text: &str) -> Result<u8, String> {
 
 /// `iperf3 -s` or `-c`.
 pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
-    args.stock.check().map_err(Fault::usage)?;
+    args.check_family()?;
     if args.client.is_none() && !args.server {
         return Err(Fault::usage("iperf3: expected -s to be the server, or -c A to be the client of the server at A"));
     }
@@ -354,7 +375,11 @@ fn in_background() -> anyhow::Result<Exit> {
 
 fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(iperf3::PORT);
-    let at = args.bind.map_or(serve::everywhere(port), |bind| SocketAddr::from((bind, port)));
+    let any = match args.stock.version4 {
+        true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+        false => everywhere(port),
+    };
+    let at = args.bind.map_or(any, |bind| SocketAddr::from((bind, port)));
     let mut output = Output::open(args.logfile.as_deref(), args.timestamps.as_deref())?;
     let app = |wall| {
         Iperf3::new(iperf3::Config {
@@ -390,7 +415,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     hosts::report(&[outcome], audits)
 }
 
-fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result<Exit> {
+fn client(args: &Iperf3Args, words: &[OsString], to: IpAddr) -> anyhow::Result<Exit> {
     let params = params(&args.of_client)?;
     if args.of_client.file.is_some() && params.reverse && params.streams > 1 {
         return Err(Fault::usage("-F: with -R one stream only, since all of them would write to the same file"));
@@ -406,7 +431,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     let to = SocketAddr::from((to, args.served.listen.unwrap_or(iperf3::PORT)));
     let cookie = cookie().context("no letters for a cookie")?;
     let mut config = ClientConfig {
-        from: args.bind.unwrap_or(Ipv4Addr::UNSPECIFIED),
+        from: args.bind.unwrap_or(any_towards(to).ip()),
         file: args.of_client.file.clone(),
         unit: args.format,
         from_port: args.of_client.cport,
@@ -461,7 +486,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
 /// # Errors
 /// Flags that are for other hosts, no server, or a test that failed.
 pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
-    args.stock.check().map_err(Fault::usage)?;
+    args.check_family()?;
     let to = args.client.ok_or_else(|| Fault::usage("iperf3: expected -c A: servers are services of the file"))?;
     let elsewhere = [
         ("-B", args.bind.is_some()),
@@ -487,7 +512,7 @@ fn can_open(path: &Path, is_written: bool) -> io::Result<()> {
 }
 
 /// Runs the client in a host that runs already.
-fn ask(args: &Iperf3Args, host: &dyn Works, to: Ipv4Addr, mut params: Params) -> anyhow::Result<Exit> {
+fn ask(args: &Iperf3Args, host: &dyn Works, to: IpAddr, mut params: Params) -> anyhow::Result<Exit> {
     let ignored = [
         ("-f", args.format.is_some()),
         ("-A", args.affinity.is_some()),

@@ -8,12 +8,12 @@ use anyhow::Context;
 use apps::app::App;
 use apps::date::Wall;
 use apps::files::{Root, Uploads};
-use apps::host::{self, RunError};
+use apps::host::{self, RunError, everywhere};
 use apps::slots::Limits;
 use apps::{ftp, http, small};
 use node::run::Outcome;
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 /// The longest file that may be uploaded: a stranger must not fill the disk with one.
 const UPLOAD_MAX: u64 = 4 << 30;
@@ -69,11 +69,6 @@ fn root(args: &FilesArgs) -> anyhow::Result<Root> {
     };
     let root = Root::devices().with_directory(dir, uploads, UPLOAD_MAX);
     root.with_context(|| format!("--root {}", dir.display())).map_err(|why| Fault::usage(format!("{why:#}")))
-}
-
-/// Where an application listens: at every address of its host.
-pub fn everywhere(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
 }
 
 /// Runs at a port until Ctrl-C, or until `turned`, asked after each turn, says that it is enough; then comes the audit.

@@ -171,7 +171,10 @@ fn why_says_what_became_of_a_flow() {
     let listening = Running::start("why-ss", &["--port", PORT, "--addr", "10.2.0.1/24", "--service", "echo:9"]);
     let text = said(&run(&mut linerate(&["why", "--url", &listening.url(), "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
     let socket = text.lines().find(|line| line.starts_with("  udp ")).unwrap_or_else(|| panic!("no socket: {text}"));
-    assert!(socket.contains(" 0.0.0.0:9 *:*") || socket.contains(" *:9 *:*"), "{socket}");
+    assert!(
+        socket.contains(" 0.0.0.0:9 *:*") || socket.contains(" [::]:9 [::]:*") || socket.contains(" *:9 *:*"),
+        "{socket}"
+    );
     assert_eq!(why(&["--for", "0s", "udp prot 9"]).0, Some(2));
     let known = said(&run(&mut linerate(&["why", "--url", &url, "--for", "0s", "udp", "10.2.0.1:9"]))).1;
     assert!(

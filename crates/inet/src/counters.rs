@@ -160,6 +160,8 @@ counters! {
         errors_limited,
         /// Errors not sent: the rules of RFC 4443 2.4 forbid it.
         errors_forbidden,
+        /// Errors handed to a socket.
+        errors_delivered,
     }
 }
 

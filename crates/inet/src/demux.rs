@@ -3,51 +3,83 @@
 //! A keyed open-addressing table of (hash, Pcb number), four entries a cache line, at most half full. The hash is 64 bits
 //! of a secret function of the whole key; the Pcb, which is touched anyway, confirms the match. Lookups go from the
 //! exact four-tuple to the bound address to any address, skipping kinds that nobody uses. IPv4 addresses are
-//! IPv4-mapped, so that IPv6 needs no second table.
+//! IPv4-mapped, so that IPv6 needs no second table; a socket of both families is in it once for each.
 
+use crate::zone;
 use lock::{Cx, Guarded, Lock, Locks};
 use std::hint::{cold_path, select_unpredictable};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::L4Port;
 use wire::hash::Key;
 
-/// An address of either family: IPv4 as `::ffff:a.b.c.d`; 0 is "any".
+/// An address of either family: IPv4 as `::ffff:a.b.c.d`, a link-local one of IPv6 with its iface's number
+/// ([`zone::embed`](crate::zone::embed)). The unspecified address of a family is "any" of that family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Addr(pub u128);
 
 const MAPPED: u128 = 0xffff_0000_0000;
 
 impl Addr {
-    /// Any address.
-    pub const ANY: Addr = Addr(0);
+    /// Any address of IPv4.
+    pub const ANY4: Addr = Addr(MAPPED);
+    /// Any address of IPv6.
+    pub const ANY6: Addr = Addr(0);
 
-    /// From IPv4; unspecified becomes [`Addr::ANY`].
+    /// Returns an IPv4 address.
     #[inline(always)]
     pub fn v4(addr: Ipv4Addr) -> Addr {
-        let bits = u32::from(addr);
-        Addr(if bits == 0 { 0 } else { MAPPED | u128::from(bits) })
+        Addr(MAPPED | u128::from(u32::from(addr)))
     }
 
-    /// Back to IPv4; [`Addr::ANY`] becomes unspecified; `None` for IPv6.
+    /// Returns the IPv4 address; `None` if it is one of IPv6.
     #[inline(always)]
     pub fn to_v4(self) -> Option<Ipv4Addr> {
-        (self.0 >> 32 == MAPPED >> 32 || self.0 == 0).then(|| Ipv4Addr::from(self.0 as u32))
+        (self.0 >> 32 == MAPPED >> 32).then(|| Ipv4Addr::from(self.0 as u32))
     }
 
-    /// Is it "any"?
+    /// Returns whether it is any address of its family.
     #[inline(always)]
     pub fn is_any(self) -> bool {
-        self.0 == 0
+        self == self.any()
+    }
+
+    /// Returns any address of the same family.
+    #[inline(always)]
+    pub fn any(self) -> Addr {
+        if self.0 >> 32 == MAPPED >> 32 { Addr::ANY4 } else { Addr::ANY6 }
     }
 }
 
-impl From<Addr> for IpAddr {
-    fn from(addr: Addr) -> IpAddr {
-        match addr.to_v4() {
-            Some(v4) => IpAddr::V4(v4),
-            None => IpAddr::V6(Ipv6Addr::from(addr.0)),
-        }
+/// The bits of an address as sockets and datagrams have them; 0 is "any". [`u32`] is of IPv4, [`u128`] of IPv6.
+pub(crate) trait Bits: Copy + Eq + Default {
+    /// Returns the address.
+    fn addr(self) -> Addr;
+    /// Returns the hash of as much of `ends` as a lookup in `demux` begins with.
+    fn first_hash<L: Locks>(demux: &Demux<L>, ends: Ends<Self>) -> u64;
+}
+
+impl Bits for u32 {
+    #[inline(always)]
+    fn addr(self) -> Addr {
+        Addr(MAPPED | u128::from(self))
+    }
+
+    #[inline(always)]
+    fn first_hash<L: Locks>(demux: &Demux<L>, ends: Ends4) -> u64 {
+        demux.ends_probe().hash(ends)
+    }
+}
+
+impl Bits for u128 {
+    #[inline(always)]
+    fn addr(self) -> Addr {
+        Addr(self)
+    }
+
+    #[inline(always)]
+    fn first_hash<L: Locks>(demux: &Demux<L>, ends: Ends6) -> u64 {
+        demux.hash(&demux.first_probe().of(ends.into()))
     }
 }
 
@@ -75,33 +107,48 @@ impl Tuple {
 
     /// Without the remote end.
     fn bound(self) -> Tuple {
-        Tuple { remote: Addr::ANY, remote_port: L4Port(0), ..self }
+        Tuple { remote: self.local.any(), remote_port: L4Port(0), ..self }
     }
 
     /// Without both addresses.
     fn any(self) -> Tuple {
-        Tuple { local: Addr::ANY, ..self.bound() }
+        Tuple { local: self.local.any(), ..self.bound() }
+    }
+
+    /// Returns the local address and port, as a program sees them.
+    pub fn local_addr(&self) -> SocketAddr {
+        zone::socket_addr(self.local, self.local_port)
+    }
+
+    /// Returns the remote address and port, as a program sees them.
+    pub fn remote_addr(&self) -> SocketAddr {
+        zone::socket_addr(self.remote, self.remote_port)
     }
 }
 
-/// The two ends of an IPv4 datagram, or of a socket: 0 is "any".
+/// The two ends of a datagram, or of a socket, in one family: 0 is "any".
 ///
-/// A [`Tuple`] takes 48 bytes, most of them zeros in front of IPv4 addresses; this takes 12 and fits into the Pcb's first
-/// cache line.
+/// A [`Tuple`] takes 48 bytes, most of them zeros in front of IPv4 addresses; this takes 12 of IPv4 and
+/// fits into the Pcb's first cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Ends4 {
-    pub(crate) local: u32,
-    pub(crate) remote: u32,
+pub(crate) struct Ends<A> {
+    pub(crate) local: A,
+    pub(crate) remote: A,
     pub(crate) local_port: L4Port,
     pub(crate) remote_port: L4Port,
 }
 
-impl Ends4 {
-    /// Does a socket bound and connected so take a datagram with `other`'s ends?
+/// Ends of IPv4.
+pub(crate) type Ends4 = Ends<u32>;
+/// Ends of IPv6; link-local addresses with their ifaces' numbers.
+pub(crate) type Ends6 = Ends<u128>;
+
+impl<A: Bits> Ends<A> {
+    /// Returns whether a socket bound and connected so takes a datagram with `other`'s ends.
     #[inline(always)]
-    pub(crate) fn accepts(self, other: Ends4) -> bool {
+    pub(crate) fn accepts(self, other: Ends<A>) -> bool {
         self.local_port == other.local_port
-            && (self.local == other.local || self.local == 0)
+            && (self.local == other.local || self.local == A::default())
             && (self.remote_port.0 == 0 || self.remote_port == other.remote_port && self.remote == other.remote)
     }
 }
@@ -135,12 +182,12 @@ impl From<Ends4> for WireEnds {
     }
 }
 
-impl From<Ends4> for Tuple {
+impl<A: Bits> From<Ends<A>> for Tuple {
     #[inline(always)]
-    fn from(ends: Ends4) -> Tuple {
+    fn from(ends: Ends<A>) -> Tuple {
         Tuple {
-            local: Addr::v4(Ipv4Addr::from_bits(ends.local)),
-            remote: Addr::v4(Ipv4Addr::from_bits(ends.remote)),
+            local: ends.local.addr(),
+            remote: ends.remote.addr(),
             local_port: ends.local_port,
             remote_port: ends.remote_port,
         }
@@ -190,7 +237,7 @@ impl EndsProbe {
     /// Returns whether the hashes of two datagrams are the same because what is hashed is.
     #[inline(always)]
     pub(crate) fn is_same(&self, one: WireEnds, other: WireEnds) -> bool {
-        let addrs = (one.addrs ^ other.addrs) & (self.remote << 32 | self.local & 0xffff_ffff);
+        let addrs = (one.addrs ^ other.addrs) & (self.remote << 32 | self.local & 0xffff_ffff); // of IPv4 alone
         let ports = u64::from(one.ports ^ other.ports) & (self.ports << 16 | self.ports >> 16);
         addrs | ports == 0
     }
@@ -198,7 +245,8 @@ impl EndsProbe {
     /// Returns whether a socket with these ends takes all datagrams that are the same to this probe, or none of them.
     #[inline(always)]
     pub(crate) fn covers(&self, socket: Ends4) -> bool {
-        (self.local != 0 || socket.local == 0) && (self.remote != 0 || socket.remote_port.0 == 0)
+        let asks = |mask: u64| mask as u32 != 0;
+        (asks(self.local) || socket.local == 0) && (asks(self.remote) || socket.remote_port.0 == 0)
     }
 }
 
@@ -437,10 +485,11 @@ impl<L: Locks> Demux<L> {
     /// [`Demux::first_probe`] for the ends of IPv4 datagrams.
     #[inline(always)]
     pub(crate) fn ends_probe(&self) -> EndsProbe {
+        let any = MAPPED as u64; // hashed with each address of IPv4, and alone for any
         let (local, remote, ports) = match self.first_probe() {
             Probe::Connected => (u64::MAX, u64::MAX, u64::MAX),
-            Probe::Bound => (u64::MAX, 0, 0xffff_0000),
-            Probe::Any => (0, 0, 0xffff_0000),
+            Probe::Bound => (u64::MAX, any, 0xffff_0000),
+            Probe::Any => (any, any, 0xffff_0000),
         };
         EndsProbe { key: self.key, local, remote, ports }
     }

@@ -22,6 +22,7 @@ use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, Offload, Output};
 use crate::knobs::Knobs;
 use crate::route::{Path, Via};
+use crate::udp::Domain;
 use crate::{Config, Stack};
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
@@ -256,7 +257,7 @@ fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
     let what = tape.byte();
     if what.is_multiple_of(16) || side.sockets.is_empty() {
         if side.sockets.len() < SOCKETS {
-            side.sockets.push(stack.udp_open(cx).unwrap());
+            side.sockets.push(stack.udp_open(cx, Domain::Inet).unwrap());
         }
         return;
     }
@@ -284,8 +285,8 @@ fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
             let next = stack.with_pcb(cx, id, |pcb| pcb.next_len()).unwrap();
             assert_eq!(stack.udp_recv(cx, id).map(|got| got.frame.len()), next);
         }
-        10 => drop(stack.udp_join(cx, id, tape.addr(), Some(EM0).filter(|_| what & 0x80 != 0))),
-        11 => drop(stack.udp_leave(cx, id, tape.addr(), None)),
+        10 => drop(stack.udp_join(cx, id, tape.addr().into(), Some(EM0).filter(|_| what & 0x80 != 0))),
+        11 => drop(stack.udp_leave(cx, id, tape.addr().into(), None)),
         12 => drop(stack.udp_shutdown(cx, id, what & 0x40 != 0, what & 0x80 != 0)),
         13 => {
             let bits = tape.byte();

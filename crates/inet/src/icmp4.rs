@@ -68,7 +68,7 @@ fn notice(error: SoError, mtu: usize) -> IcmpNotice {
     match error {
         SoError::Refused | SoError::ProtocolOption => IcmpNotice::Refused,
         SoError::HostUnreachable | SoError::NetUnreachable => IcmpNotice::Unreachable,
-        SoError::MessageSize => IcmpNotice::TooBig { mss: crate::tcp::mss_of(mtu) },
+        SoError::MessageSize => IcmpNotice::TooBig { mss: crate::tcp::mss_of::<u32>(mtu) },
     }
 }
 

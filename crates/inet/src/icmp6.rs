@@ -2,17 +2,20 @@
 //!
 //! Errors are never sent about errors or redirects, to groups (but for packet too big and unknown options, 2.4 e), or to what is not one
 //! host; never longer than 1280 bytes; and never faster than a limit of the same making as ICMPv4's, with a budget of its own. Errors that come
-//! in are a tunnel's, or tell of a path that is narrow: sockets of UDP and TCP do not speak IPv6 yet.
+//! in are a tunnel's, or a socket's, or tell of a path that is narrow.
 
 use crate::Stack;
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
+use crate::ip4::output::{OutputError, Target};
 use crate::ip4::pmtu::{FLOOR6, Noted};
+use crate::udp::SoError;
+use ::tcp::IcmpNotice;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
-use wire::icmp6::{self, Inner, Message, Problem, parameter, ty};
+use wire::icmp6::{self, Inner, Message, Problem, parameter, ty, unreachable};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, mld};
 
@@ -40,7 +43,7 @@ impl<L: Locks> Stack<L> {
             Ok(Message::EchoRequest { .. }) => return self.echo6(cx, iface, packet, header, chain),
             Ok(Message::Error { problem, inner }) => {
                 self.echo_heard6(cx, header, &inner, problem);
-                self.heard6(cx, problem, &inner);
+                self.heard6(cx, iface.map(|iface| iface.id), problem, &inner);
                 DropReason::Icmp6Consumed
             }
             Ok(Message::Nd(_)) if fragmented => DropReason::NdMalformed,
@@ -103,22 +106,32 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// What somebody says about a packet of ours, or of a tunnel's.
-    fn heard6(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
-        if self.tunnel_told6(cx, problem, inner) {
-            return;
+    /// Notes what somebody says about a packet of ours, or of a tunnel's.
+    fn heard6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
+        if !self.tunnel_told6(cx, problem, inner) {
+            self.tell_own6(cx, iface, problem, inner);
         }
-        self.tell_own6(cx, problem, inner);
     }
 
-    /// Notes what befell a packet of this host's own: that its path is narrow, which it may believe of an echo's answer (RFC 8201 4); what
-    /// else there is has no socket to be told to.
-    pub(crate) fn tell_own6(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
+    /// Notes what befell a packet of this host's own, which the message came by `iface` about: its socket gets the
+    /// error. That its path is narrow is believed of a datagram that a socket may have sent, and of an echo's answer
+    /// (RFC 8201 4, RFC 5927 7).
+    pub(crate) fn tell_own6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
+        let header = &inner.header;
+        if !self.is_own6(cx, header.src) {
+            return;
+        }
+        let told = match inner.upper {
+            _ if inner.is_later => false,
+            Proto::UDP => self.udp_error6(cx, iface, header, inner.payload, so_error(problem)),
+            Proto::TCP => self.tcp_error6(cx, iface, header, inner.payload, notice(problem)),
+            _ => false,
+        };
+        self.count(cx).icmp6.errors_delivered.add(u64::from(told));
         if let Problem::TooBig { mtu } = problem
-            && inner.upper == Proto::IPV6_ICMP
-            && self.is_own6(cx, inner.header.src)
+            && (told || inner.upper == Proto::IPV6_ICMP)
         {
-            self.note_path6(cx, inner.header.dst, mtu as usize);
+            self.note_path6(cx, header.dst, mtu as usize);
         }
     }
 
@@ -155,7 +168,7 @@ impl<L: Locks> Stack<L> {
                 && !self.tunnel_told6(cx, problem, &inner)
             {
                 self.echo_heard6(cx, &header, &inner, problem);
-                self.tell_own6(cx, problem, &inner);
+                self.tell_own6(cx, iface, problem, &inner);
             }
             return;
         }
@@ -193,6 +206,43 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
         let exit = self.exit6_for(cx, dst, iface).ok()?;
         self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)
+    }
+
+    /// The source address of a socket's packets to `dst`, which to this host itself come from `dst`, and the iface.
+    pub(crate) fn source6_at(
+        &self,
+        cx: Cx,
+        dst: Ipv6Addr,
+        iface: Option<IfaceId>,
+    ) -> Result<(Ipv6Addr, IfaceId), OutputError> {
+        let exit = self.exit6_for(cx, dst, iface)?;
+        let src = match exit.to {
+            Target::Here => Some(dst),
+            _ => self.ifaces.get(exit.iface).and_then(|iface| self.source6_for(cx, iface, dst)),
+        };
+        Ok((src.ok_or(OutputError::NoRoute)?, exit.iface))
+    }
+}
+
+/// Returns the error that a socket gets of a problem.
+fn so_error(problem: Problem) -> SoError {
+    match problem {
+        Problem::Unreachable { code: unreachable::PORT } => SoError::Refused,
+        Problem::Unreachable { code: unreachable::NO_ROUTE } => SoError::NetUnreachable,
+        Problem::Unreachable { .. } | Problem::TimeExceeded { .. } => SoError::HostUnreachable,
+        Problem::TooBig { .. } => SoError::MessageSize,
+        Problem::Parameter { .. } => SoError::ProtocolOption,
+    }
+}
+
+/// Returns a problem as TCP takes it.
+fn notice(problem: Problem) -> IcmpNotice {
+    match problem {
+        Problem::TooBig { mtu } => IcmpNotice::TooBig { mss: crate::tcp::mss_of::<u128>(mtu as usize) },
+        _ => match so_error(problem) {
+            SoError::Refused | SoError::ProtocolOption => IcmpNotice::Refused,
+            _ => IcmpNotice::Unreachable,
+        },
     }
 }
 

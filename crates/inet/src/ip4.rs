@@ -165,7 +165,7 @@ impl<L: Locks> Stack<L> {
                 counters.ip4.delivered.bump();
                 lap.mark(Stage::Ip4Forward, 1);
                 match header.proto() {
-                    Proto::TCP => self.tcp_input_one(cx, iface, packet),
+                    Proto::TCP => self.tcp_input_one::<u32>(cx, iface, packet, None),
                     _ => self.udp_input_one(cx, iface, packet),
                 }
                 lap.mark(Stage::Demux, 1);

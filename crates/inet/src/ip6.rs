@@ -5,7 +5,6 @@
 //! more than the Hop-by-Hop options. Type 0 of the routing header is refused (RFC 5095). An iface speaks IPv6 when it has an address of it;
 //! one that has none drops it as it does any EtherType that nobody here speaks.
 //!
-//! UDP and TCP are not over it (decision 21): a packet of theirs is answered as one to a port where nobody listens.
 
 pub(crate) mod addr;
 mod forward;
@@ -26,6 +25,7 @@ use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::ip4::reass::Outcome;
+use crate::mld::Memberships6;
 use crate::neigh;
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
@@ -33,9 +33,8 @@ use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use wire::checksum::{self, Partial};
 use wire::hash::Key;
-use wire::icmp6::{self, Problem, parameter, unreachable};
+use wire::icmp6::{self, Problem, parameter};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, ip4, tcp, udp};
 
@@ -46,6 +45,8 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) path_mtus: Guarded<L, PathMtus<Ipv6Addr>>,
     pub(crate) limiter: Guarded<L, Limiter>,
     pub(crate) idents: Guarded<L, Idents6>,
+    /// Groups that sockets have joined.
+    pub(crate) groups: Guarded<L, Memberships6>,
     /// Some iface has had an address: until then nobody asks for the rest.
     pub(crate) on: AtomicBool,
     /// When the first of the ifaces has something to do (duplicates, reports), in nanoseconds.
@@ -60,6 +61,7 @@ impl<L: Locks> Ip6<L> {
             path_mtus: Guarded::new(PathMtus::new(key(63), FLOOR6)),
             limiter: Guarded::new(Limiter::new(key(64))),
             idents: Guarded::new(Idents6::new(key(65))),
+            groups: Guarded::default(),
             on: AtomicBool::new(false),
             due: AtomicU64::new(Instant::NEVER.nanos()),
         }
@@ -159,7 +161,10 @@ impl<L: Locks> Stack<L> {
     fn destination6(&self, cx: Cx, iface: Option<&Iface<L>>, header: &ip6::Header) -> Result<Destination, DropReason> {
         let dst = header.dst;
         if dst.is_multicast() {
-            let member = iface.is_some_and(|iface| self.is_member6(cx, iface, dst));
+            let member = match iface {
+                Some(iface) => self.is_member6(cx, iface, dst),
+                None => self.six.groups.lock(cx).is_member_anywhere(dst), // what this host sends to itself
+            };
             return if member { Ok(Destination::Here) } else { Err(DropReason::Ip6NotMember) };
         }
         // RFC 4862 5.4: an address that may be somebody else's takes nothing but what is said about it to its group.
@@ -183,6 +188,14 @@ impl<L: Locks> Stack<L> {
             }
         };
         own.map(|own| own.state)
+    }
+
+    /// Returns the iface on whose link `addr` is this host's own, if it is link-local.
+    pub(crate) fn own_zone6(&self, cx: Cx, addr: Ipv6Addr) -> Option<IfaceId> {
+        if !ip6::is_link_local(addr) {
+            return None;
+        }
+        self.ifaces.iter().find(|iface| iface.has_addr6(cx, addr)).map(|iface| iface.id)
     }
 
     /// Is it an address of this host, on whichever link?
@@ -226,14 +239,8 @@ impl<L: Locks> Stack<L> {
                 }
             }
             Proto::NO_NEXT => self.drop_frame(cx, packet, DropReason::Ip6NoNext),
-            Proto::TCP | Proto::UDP => {
-                if let Some(why) = bad_sum(&packet, &header, &chain) {
-                    return self.drop_frame(cx, packet, why);
-                }
-                let problem = Problem::Unreachable { code: unreachable::PORT };
-                self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
-                self.drop_frame(cx, packet, DropReason::Ip6NoSocket);
-            }
+            Proto::UDP => self.udp_input6(cx, iface, packet, &header, &chain),
+            Proto::TCP => self.tcp_input6(cx, iface, packet, &header, &chain),
             _ => self.unknown_next(cx, iface, packet, chain.next_at),
         }
     }
@@ -322,19 +329,6 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn iface_of(&self, id: Option<IfaceId>) -> Option<&Iface<L>> {
         id.and_then(|id| self.ifaces.get(id))
     }
-}
-
-/// What is wrong with the checksum of a datagram or segment, which a port may have verified: of UDP over IPv6 there is always one (RFC 8200 8.1).
-fn bad_sum(packet: &Frame, header: &ip6::Header, chain: &Chain) -> Option<DropReason> {
-    let segment = chain.payload(header, packet.bytes());
-    let pseudo = Partial::pseudo6(header.src, header.dst, chain.upper, segment.len() as u32);
-    let (at, why) = match chain.upper {
-        Proto::UDP => (6, DropReason::UdpBadChecksum),
-        _ => (16, DropReason::TcpBadChecksum),
-    };
-    let there = chain.upper == Proto::TCP || segment.get(at..at + 2).is_some_and(|sum| sum != [0, 0]);
-    let sound = packet.flags().has(Flags::RX_L4_OK) || there && pseudo.add(checksum::sum(segment)).verifies();
-    (!sound).then_some(why)
 }
 
 /// The first of several fragments?

@@ -140,6 +140,10 @@ stats::knobs! {
         forwarding6 = "net.inet6.ip6.forwarding", 0..=1, 0;
         /// Hop limit of IPv6 packets made here.
         hop_limit6 = "net.inet6.ip6.hlim", 1..=255, 64;
+        /// Sockets of IPv6 take no IPv4 (IPV6_V6ONLY); those opened before keep what they have.
+        v6only = "net.inet6.ip6.v6only", 0..=1, 0;
+        /// Label the flows of packets made here (RFC 6437).
+        auto_flowlabel = "net.inet6.ip6.auto_flowlabel", 0..=1, 1;
         /// Times that somebody else is asked for before an IPv6 address is ours (RFC 4862 5.4); 0: nobody is asked.
         dad_count = "net.inet6.ip6.dad_count", 0..=10, 1;
         /// Hop limit of tunnels' outer packets of IPv6, of those that were given none of their own.

@@ -14,7 +14,7 @@
 //!
 //! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. Time comes in as `Cx::now`, frames as
 //! bursts; frames leave through the [`iface::Output`] that the node installs. Every frame that ends here ends with a
-//! [`stats::DropReason`], and [`Stack::audit`] proves it. UDP and TCP speak IPv4 only as yet; their keys are wide enough for both.
+//! [`stats::DropReason`], and [`Stack::audit`] proves it. UDP speaks both families, TCP IPv4 only as yet.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -25,6 +25,8 @@ mod arp;
 pub mod counters;
 pub mod demux;
 pub mod echo;
+pub mod ends;
+mod family;
 pub mod fib;
 pub mod fib6;
 #[cfg(any(test, fuzzing))]
@@ -47,6 +49,7 @@ mod stack;
 pub mod tcp;
 pub mod tunnel;
 pub mod udp;
+pub mod zone;
 
 pub use slots::{Slot, Slots};
 pub use stack::{Config, LockUse, LoopUse, Stack};

@@ -1,12 +1,13 @@
-//! MLD (RFC 3810), a listener's part: which groups our addresses make us listen to, said when an address comes and when a router asks, so
-//! that switches which snoop know where solicitations are to go.
+//! MLD (RFC 3810), a listener's part: which groups our addresses and sockets make us listen to, said when one comes or goes and when a router
+//! asks, so that switches which snoop know where solicitations are to go.
 
 use crate::Stack;
-use crate::iface::Iface;
+use crate::iface::{Iface, IfaceId};
 use crate::ip6::Outgoing6;
 use clock::Duration;
 use lock::{Cx, Locks};
 use stats::DropReason;
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use wire::ip6::{self, Chain};
 use wire::mld::{self, Message};
@@ -14,13 +15,77 @@ use wire::{Malformed, Proto};
 
 /// A Hop-by-Hop header with the router alert that MLD is sent with (RFC 2711, RFC 3810 5), before ICMPv6.
 const ROUTER_ALERT: [u8; 8] = [Proto::IPV6_ICMP.0, 0, 5, 2, 0, 0, 1, 0];
-/// Records of a report (RFC 3810 5.2.12): "I listen", and "from now on".
+/// Records of a report (RFC 3810 5.2.12): "I listen", "no more", and "from now on".
 const IS_EXCLUDE: u8 = 2;
+const TO_INCLUDE: u8 = 3;
 const TO_EXCLUDE: u8 = 4;
+/// Groups that the sockets of a host join at most.
+const JOINED_MAX: usize = 1024;
+/// A join is said again within this time, lest the first report was lost (RFC 3810 9.11, with a robustness of 2).
+const UNSOLICITED: u64 = 1000;
 /// Groups said in one report: as many as fit any link.
 const GROUPS_MAX: usize = 56;
 
+/// Groups that sockets have joined, each as often as it was.
+#[derive(Debug, Default)]
+pub(crate) struct Memberships6(BTreeMap<(IfaceId, Ipv6Addr), usize>);
+
+impl Memberships6 {
+    pub(crate) fn is_member(&self, iface: IfaceId, group: Ipv6Addr) -> bool {
+        self.0.contains_key(&(iface, group))
+    }
+
+    /// Returns whether a socket has joined `group` on any iface: for what this host sends to itself.
+    pub(crate) fn is_member_anywhere(&self, group: Ipv6Addr) -> bool {
+        self.0.keys().any(|(_, joined)| *joined == group)
+    }
+
+    fn on(&self, iface: IfaceId) -> impl Iterator<Item = Ipv6Addr> {
+        self.0.keys().filter(move |(on, _)| *on == iface).map(|(_, group)| *group)
+    }
+}
+
 impl<L: Locks> Stack<L> {
+    /// Joins `group` on `iface` for a socket and reports it; `false` if there are too many groups, or no such iface.
+    pub(crate) fn join_group6(&self, cx: Cx, iface: IfaceId, group: Ipv6Addr) -> bool {
+        let Some(iface) = self.ifaces.get(iface) else { return false };
+        let mut groups = self.six.groups.lock(cx);
+        let known = groups.is_member(iface.id, group);
+        if !known && groups.0.len() >= JOINED_MAX {
+            return false;
+        }
+        *groups.0.entry((iface.id, group)).or_default() += 1;
+        drop(groups);
+        if !known && is_reported(group) {
+            self.mld_send(cx, iface, TO_EXCLUDE, &[group]);
+            self.report_within(cx, iface, UNSOLICITED);
+        }
+        true
+    }
+
+    /// Leaves `group` on `iface` for a socket; reports it if it was the last one.
+    pub(crate) fn leave_group6(&self, cx: Cx, iface: IfaceId, group: Ipv6Addr) {
+        let mut groups = self.six.groups.lock(cx);
+        let Some(users) = groups.0.get_mut(&(iface, group)) else { return };
+        *users -= 1;
+        let last = *users == 0;
+        if last {
+            groups.0.remove(&(iface, group));
+        }
+        drop(groups);
+        if let Some(iface) = self.ifaces.get(iface).filter(|_| last && is_reported(group)) {
+            self.mld_send(cx, iface, TO_INCLUDE, &[group]);
+        }
+    }
+
+    /// Lets all groups of an iface be reported within `millis` milliseconds.
+    fn report_within(&self, cx: Cx, iface: &Iface<L>, millis: u64) {
+        let wait = self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0)) % (millis + 1);
+        let mut six = iface.six.lock(cx);
+        six.report_due = six.report_due.min(cx.now.after(Duration::from_millis(wait)));
+        self.six.due_at(six.report_due);
+    }
+
     pub(crate) fn mld_input(
         &self,
         cx: Cx,
@@ -40,10 +105,7 @@ impl<L: Locks> Stack<L> {
             return DropReason::MldMalformed;
         }
         self.count(cx).mld.queries_received.bump();
-        let wait = self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0)) % (u64::from(query).min(32_768) + 1);
-        let mut six = iface.six.lock(cx);
-        six.report_due = six.report_due.min(cx.now.after(Duration::from_millis(wait)));
-        self.six.due_at(six.report_due);
+        self.report_within(cx, iface, u64::from(query).min(32_768));
         DropReason::MldConsumed
     }
 
@@ -58,6 +120,7 @@ impl<L: Locks> Stack<L> {
         if self.knobs.forwarding6.on() {
             groups.push(ip6::ALL_ROUTERS);
         }
+        groups.extend(self.six.groups.lock(cx).on(iface.id).filter(|group| is_reported(*group)));
         groups.sort_unstable();
         groups.dedup();
         // As many as a small buffer holds, too.
@@ -82,4 +145,9 @@ impl<L: Locks> Stack<L> {
             self.count(cx).mld.reports_sent.bump();
         }
     }
+}
+
+/// Returns whether membership of `group` is reported: not of what every node is in, nor of one that stays within an iface (RFC 3810 6).
+fn is_reported(group: Ipv6Addr) -> bool {
+    group != ip6::ALL_NODES && ip6::scope(group) >= 2
 }

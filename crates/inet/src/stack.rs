@@ -33,11 +33,11 @@ use clock::Instant;
 use lock::{Cx, Guarded, Locks, USUAL_THREADS};
 use stats::{DropReason, Lap, Shards, Stage, trace};
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use wire::hash::Key;
-use wire::{L4Port, Mac, Proto};
+use wire::{Mac, Proto};
 
 /// Prefix length of lo0's address (RFC 1122 3.2.1.3). A fuzz target has a longer one: filling the 65,536 table entries of a /8
 /// takes most of an input's time, since libFuzzer traces each comparison.
@@ -70,7 +70,7 @@ impl Config {
 }
 
 /// Do packets of a protocol come here that the second of these ends sends to the first, which is ours?
-type LeadsHere = Box<dyn Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync>;
+type LeadsHere = Box<dyn Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync>;
 
 /// Function called with each frame about to be dropped ([`Stack::set_drop_watch`]).
 type DropWatch = Box<dyn Fn(&Frame, DropReason, Instant) + Send + Sync>;

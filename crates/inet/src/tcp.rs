@@ -14,18 +14,22 @@
 
 mod bind;
 mod calls;
+mod connect;
 mod counts;
 mod finish;
 mod input;
 mod memory;
+mod net;
 mod options;
 mod output;
 mod predict;
 pub mod queue;
 mod show;
 mod timers;
+mod unowned;
 
-use crate::demux::{Demux, Ends4, Tuple};
+use crate::demux::{Bits, Demux, Ends4, Ends6};
+use crate::ends::Domain;
 use crate::stack::LockUse;
 use crate::udp::ReadySet;
 use ::tcp::listen::Listener;
@@ -94,6 +98,8 @@ pub struct Options {
     pub congestion: Option<tcp::cc::Algorithm>,
     /// `TCP_NOTSENT_LOWAT`.
     pub notsent_lowat: Option<u32>,
+    /// `IPV6_V6ONLY`.
+    pub v6only: bool,
     /// `SO_RCVBUF`: fixed, no auto-tuning.
     pub recv_space: Option<u32>,
     /// `SO_SNDBUF`: fixed.
@@ -124,6 +130,7 @@ impl Options {
         rare_set: false,
         congestion: None,
         notsent_lowat: None,
+        v6only: false,
         recv_space: None,
         send_space: None,
     };
@@ -138,28 +145,28 @@ impl Default for Options {
 /// One TCP socket: with its lock and its place's tag a cache line.
 #[derive(Debug)]
 pub struct Sock<L: Locks> {
-    pub(crate) ends: Ends4,
+    ends: Ends4,
     pub(crate) kind: Kind,
-    waiters: Option<Box<Waiters<L>>>,
+    rest: Option<Box<Rest<L>>>,
     options: Option<Arc<Options>>,
     error: Option<Failure>,
     /// The process has closed it: it lives on until the connection is over.
     orphan: bool,
     shut_read: bool,
-    /// In the table of L4 ports.
-    bound: bool,
+    place: net::Place,
 }
 
-/// Who is told when something happens on a socket.
+/// What not every socket has: who is told when something happens on it, and addresses of IPv6.
 #[derive(Debug)]
-struct Waiters<L: Locks> {
+struct Rest<L: Locks> {
     watch: Option<Arc<ReadySet<L>>>,
     signal: Option<Arc<Signal>>,
+    ends6: Ends6,
 }
 
-impl<L: Locks> Default for Waiters<L> {
-    fn default() -> Waiters<L> {
-        Waiters { watch: None, signal: None }
+impl<L: Locks> Default for Rest<L> {
+    fn default() -> Rest<L> {
+        Rest { watch: None, signal: None, ends6: Ends6::default() }
     }
 }
 
@@ -329,27 +336,22 @@ impl Stream {
 static NO_OPTIONS: Options = Options::NONE;
 
 impl<L: Locks> Sock<L> {
-    fn new(kind: Kind) -> Sock<L> {
+    fn new(kind: Kind, domain: Domain) -> Sock<L> {
         Sock {
             ends: Ends4::default(),
             kind,
-            waiters: None,
+            rest: None,
             options: None,
             error: None,
             orphan: false,
             shut_read: false,
-            bound: false,
+            place: net::Place::new(domain),
         }
-    }
-
-    /// Where it is bound and connected.
-    pub fn tuple(&self) -> Tuple {
-        self.ends.into()
     }
 
     /// Is it bound?
     pub fn is_bound(&self) -> bool {
-        self.bound || self.ends.local_port.0 != 0
+        self.place.is_bound() || self.ends.local_port.0 != 0
     }
 
     /// Is it in the demux?
@@ -462,15 +464,15 @@ impl<L: Locks> Sock<L> {
 
     /// Something to wait on for this socket.
     pub fn signal(&mut self) -> Arc<Signal> {
-        self.waiters.get_or_insert_default().signal.get_or_insert_default().clone()
+        self.rest().signal.get_or_insert_default().clone()
     }
 
     fn wake(&self, cx: Cx, id: usize) {
-        let Some(waiters) = &self.waiters else { return };
-        if let Some(watch) = &waiters.watch {
+        let Some(rest) = &self.rest else { return };
+        if let Some(watch) = &rest.watch {
             watch.push(cx, id | SOCK_BIT);
         }
-        if let Some(signal) = &waiters.signal {
+        if let Some(signal) = &rest.signal {
             signal.raise();
         }
     }
@@ -600,9 +602,10 @@ struct Configs {
 const CONFIGS_MAX: usize = 16;
 
 /// The ends as the core names them.
-fn core_ends(ends: Ends4) -> Ends {
-    let tuple = Tuple::from(ends);
-    Ends { local: tuple.local.0, remote: tuple.remote.0, local_port: ends.local_port, remote_port: ends.remote_port }
+#[inline(always)]
+fn core_ends<A: Bits>(ends: crate::demux::Ends<A>) -> Ends {
+    let (local, remote) = (ends.local.addr().0, ends.remote.addr().0);
+    Ends { local, remote, local_port: ends.local_port, remote_port: ends.remote_port }
 }
 
 #[cfg(test)]
@@ -612,6 +615,6 @@ mod tests {
     /// With its places in the tables (some 150 bytes) and the allocator's rounding it is to stay below a kilobyte.
     #[test]
     fn a_stream_is_small() {
-        assert!(size_of::<Stream>() <= 824, "{} bytes", size_of::<Stream>());
+        assert!(size_of::<Stream>() <= 840, "{} bytes", size_of::<Stream>());
     }
 }

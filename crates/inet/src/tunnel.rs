@@ -291,7 +291,7 @@ impl<L: Locks> Stack<L> {
             IpAddr::V4(remote) => remote,
             IpAddr::V6(remote) => {
                 let exit = self.exit6_for(cx, remote, None).ok()?;
-                if let crate::ip6::output::Target6::Here = exit.to {
+                if let crate::ip4::output::Target::Here = exit.to {
                     return Some((exit.iface, LOOPBACK_PATH));
                 }
                 let link = self.ifaces.get(exit.iface)?.mtu6();

@@ -1,27 +1,32 @@
-//! UDP (RFC 768, RFC 1122 4.1): protocol control blocks, and what is common to both directions.
+//! UDP (RFC 768, RFC 1122 4.1, RFC 8200 8.1): protocol control blocks, and what is common to both directions and families.
 //!
 //! A [`Pcb`] holds one socket's addresses, receive queue and kept headers. Datagrams come in as whole frames and wait as
-//! such: the one copy is the reader's, or none if it takes the [`Frame`]. Everything here is free of IPv4 but the
-//! parts named so: IPv6 needs an `output6` and an `input6` beside them, not another UDP.
+//! such: the one copy is the reader's, or none if it takes the [`Frame`]. A socket of IPv6 that is bound to no address
+//! takes datagrams of both families, unless it says otherwise (RFC 3493 3.7, 5.3).
 
 mod bind;
+mod cache;
+mod ends;
+mod group;
 mod input;
+mod net;
 mod output;
 mod read;
 
-use crate::demux::{Addr, Ends4, Tuple};
+use crate::demux::Ends4;
 use crate::iface::IfaceId;
 use buf::{Drain, Frame};
 use lock::{Guarded, Locks, Signal};
 use std::collections::{HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use wire::L4Port;
 
+pub use crate::ends::Domain;
+pub(crate) use crate::ends::{Families, SockEnds};
 pub use bind::BindError;
-pub(crate) use output::HeaderCache;
 pub use output::SendError;
-pub use read::{Read, Received, ends};
+pub use read::{Read, Received, Sender, sender};
 
 /// An error that an earlier datagram met on its way, for the socket that sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,11 +46,11 @@ pub enum SoError {
 /// What a socket wants of the datagrams it sends and receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live; `None`: the knob's.
+    /// Time to live, or hop limit of IPv6; `None`: the knob's.
     pub ttl: Option<u8>,
-    /// Type of service.
+    /// Type of service, or traffic class of IPv6.
     pub tos: u8,
-    /// Time to live of multicasts.
+    /// Time to live, or hop limit of IPv6, of multicasts.
     pub multicast_ttl: u8,
     /// The iface multicasts leave through.
     pub multicast_iface: Option<IfaceId>,
@@ -59,6 +64,8 @@ pub struct Options {
     pub reuse_port: bool,
     /// Never fragment; too long is an error.
     pub dont_fragment: bool,
+    /// A socket of IPv6 takes no IPv4, not even where it is bound to no address.
+    pub v6only: bool,
     /// How long a receive may wait; `None`: for ever.
     pub recv_timeout: Option<clock::Duration>,
 }
@@ -75,6 +82,7 @@ impl Default for Options {
             reuse_addr: false,
             reuse_port: false,
             dont_fragment: false,
+            v6only: false,
             recv_timeout: None,
         }
     }
@@ -180,13 +188,14 @@ pub struct Pcb<L: Locks> {
     pub(crate) shut_read: bool,
     pub(crate) error: Option<SoError>,
     signalled: bool, // there is a signal in `rest`
-    /// Calls on this socket never wait.
-    pub nonblocking: bool,
+    families: Families,
     /// Options, as the socket layer sets them.
     pub options: Options,
     pub(crate) shut_write: bool,
     /// The local address was chosen for the present peer, not bound.
     pub(crate) chosen_local: bool,
+    /// Calls on this socket never wait.
+    pub nonblocking: bool,
     rest: Option<Box<Rest>>, // made when first needed
 }
 
@@ -197,12 +206,14 @@ const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, options) == 64 - 8 - 8
 struct Rest {
     more: VecDeque<Frame>,
     signal: Option<Arc<Signal>>,
-    groups: Vec<(IfaceId, Ipv4Addr)>,
-    cache: HeaderCache,
+    groups: Vec<(IfaceId, IpAddr)>,
+    /// Ends of a socket whose addresses are of IPv6; its ports are in the first line, too.
+    ends6: crate::demux::Ends6,
+    kept: cache::Kept,
 }
 
 impl<L: Locks> Pcb<L> {
-    pub(crate) fn new(recv_limit: usize) -> Pcb<L> {
+    pub(crate) fn new(domain: Domain, options: Options, recv_limit: usize) -> Pcb<L> {
         Pcb {
             first: None,
             watch: None,
@@ -212,27 +223,13 @@ impl<L: Locks> Pcb<L> {
             shut_read: false,
             error: None,
             signalled: false,
+            families: Families::of(domain),
             nonblocking: false,
-            options: Options::default(),
+            options,
             shut_write: false,
             chosen_local: false,
             rest: None,
         }
-    }
-
-    /// Where it is bound and connected.
-    pub fn tuple(&self) -> Tuple {
-        self.ends.into()
-    }
-
-    /// Binds, connects or disconnects it; kept headers are for the ends before.
-    pub(crate) fn set_ends(&mut self, ends: Ends4) {
-        self.ends = ends;
-        self.forget_headers();
-    }
-
-    pub(crate) fn ends(&self) -> Ends4 {
-        self.ends
     }
 
     /// Is it connected?
@@ -253,22 +250,18 @@ impl<L: Locks> Pcb<L> {
     }
 
     /// Groups it has joined.
-    pub(crate) fn groups(&self) -> &[(IfaceId, Ipv4Addr)] {
+    pub(crate) fn groups(&self) -> &[(IfaceId, IpAddr)] {
         self.rest.as_ref().map_or(&[], |rest| &rest.groups)
     }
 
-    pub(crate) fn groups_mut(&mut self) -> &mut Vec<(IfaceId, Ipv4Addr)> {
+    pub(crate) fn groups_mut(&mut self) -> &mut Vec<(IfaceId, IpAddr)> {
         &mut self.rest().groups
     }
 
-    /// Headers kept from the datagram before.
+    /// Returns the headers kept from the datagram before, if that was of this family.
     #[inline(always)]
-    pub(crate) fn cache(&mut self) -> Option<&mut HeaderCache> {
-        self.rest.as_mut().map(|rest| &mut rest.cache)
-    }
-
-    pub(crate) fn keep(&mut self, cache: HeaderCache) {
-        self.rest().cache = cache;
+    fn cache<A: net::Net<N>, const N: usize>(&mut self) -> Option<&mut cache::HeaderCache<A, N>> {
+        self.rest.as_mut().and_then(|rest| A::kept(rest))
     }
 
     /// Datagrams waiting.
@@ -319,8 +312,8 @@ impl<L: Locks> Pcb<L> {
 
     /// Forgets the kept headers: an option that stands in them has changed.
     pub fn forget_headers(&mut self) {
-        if let Some(cache) = self.cache() {
-            cache.forget();
+        if let Some(rest) = &mut self.rest {
+            rest.forget_headers();
         }
     }
 
@@ -339,12 +332,6 @@ impl<L: Locks> Pcb<L> {
     pub fn signal(&mut self) -> Arc<Signal> {
         self.signalled = true;
         self.rest().signal.get_or_insert_default().clone()
-    }
-
-    /// Returns whether a datagram with these ends is for this socket, which may still have no room for it.
-    #[inline(always)]
-    fn takes(&self, ends: Ends4) -> bool {
-        self.ends.accepts(ends) && !self.shut_read
     }
 
     /// Queues a datagram; gives it back if the buffer is full.
@@ -477,13 +464,5 @@ impl ByPort {
 
     pub(crate) fn get(&self, port: L4Port) -> &[usize] {
         self.0.get(&port).map_or(&[], Vec::as_slice)
-    }
-}
-
-/// An IPv4 address and port as one end of a tuple.
-pub(crate) fn v4_end(addr: &SocketAddr) -> Option<(Addr, L4Port)> {
-    match addr {
-        SocketAddr::V4(v4) => Some((Addr::v4(*v4.ip()), L4Port(v4.port()))),
-        SocketAddr::V6(_) => None,
     }
 }

@@ -12,7 +12,8 @@ use crate::split::{Seat, Seated};
 use crate::topology::Topology;
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Clock, Duration, Instant};
-use inet::iface::{IfaceId, Offload, Output};
+use inet::iface::{IfaceId, LOOPBACK, Offload, Output};
+use inet::ip6::IfaceAddr6;
 use inet::{Config, Stack};
 use lock::{Cx, Guarded, How, Locks};
 use port::offload::soft::Soft;
@@ -23,6 +24,7 @@ use socket::net::Net;
 use socket::{Calls, Drive};
 use stats::{Lap, Stage};
 use std::hash::BuildHasher;
+use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
@@ -429,6 +431,10 @@ impl<L: Locks> Host<L> {
                 iface: name.to_string(),
                 why: format!("{}/{}: {}", addr.addr, addr.len, crate::words::six::refused(why)),
             })?;
+        }
+        if !config.addresses6.is_empty() {
+            // As soon as a host speaks IPv6 it is ::1 to itself; a FIB that is full has refused an address above.
+            let _ = self.stack.add_addr6(cx, LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128));
         }
         let counts = port.counts.clone();
         self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });

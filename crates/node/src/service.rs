@@ -2,8 +2,8 @@
 
 use crate::config::{ServiceConfig, ServiceKind};
 use lock::Locks;
-use socket::{Calls, Errno, Fd, Opt};
-use std::net::{Ipv4Addr, SocketAddr};
+use socket::{Calls, Domain, Errno, Fd, Opt};
+use std::net::{Ipv6Addr, SocketAddr};
 
 /// Datagrams taken before others have their turn.
 const TURN: usize = 256;
@@ -25,9 +25,9 @@ impl Service {
     /// Those of `socket` and `bind`.
     pub fn open<L: Locks>(calls: &Calls<'_, L>, config: ServiceConfig) -> Result<Service, Errno> {
         debug_assert!(config.kind.is_datagrams());
-        let fd = calls.socket()?;
+        let fd = calls.socket_of(Domain::Inet6)?; // bound to no address: of both families
         calls.set_option(fd, Opt::NonBlocking(true))?;
-        calls.bind(fd, SocketAddr::from((Ipv4Addr::UNSPECIFIED, config.port.0)))?;
+        calls.bind(fd, SocketAddr::from((Ipv6Addr::UNSPECIFIED, config.port.0)))?;
         Ok(Service { config, fd })
     }
 

@@ -27,12 +27,12 @@ use crate::config::HostConfig;
 use crate::isr::{self, ETHER, IP, IP6, IsrError, Received};
 use dispatch::netisr::{Config, Mode, Netisr, Policy};
 use stats::Counter;
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use wire::Proto;
 use wire::flow::whose::{self, Fragments};
 use wire::hash::Key;
-use wire::{L4Port, Proto};
 
 stats::counters! {
     /// What the steerer of a split host did.
@@ -95,12 +95,12 @@ pub(crate) fn leads_to(
     netisr: Arc<Netisr<Received>>,
     key: Key,
     at: usize,
-) -> impl Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync + 'static {
+) -> impl Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync + 'static {
     move |proto, here, there| {
         let Ok([ip, ..]) = isr::ids(&netisr) else { return true };
         let hash = match netisr.policy(ip) {
             Policy::Flow => whose::of_ends(key, there, here, proto),
-            Policy::Cpu => whose::of_peer(key, there.0, here.0),
+            Policy::Cpu => whose::of_peer(key, there.ip(), here.ip()),
             Policy::Source => return true, // where its port is, which routes say
         };
         hash as usize % netisr.workstreams().max(1) == at

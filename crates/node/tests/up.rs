@@ -69,7 +69,7 @@ fn hosts_run_answer_and_end_balanced() {
         request(&url, &words(line), false, Duration::from_secs(10)).unwrap()
     };
     assert!(ask("a", "sysctl kern.locks").text.contains("light"));
-    assert!(ask("b", "show sockets").text.contains("0.0.0.0:9"));
+    assert!(ask("b", "show sockets").text.contains("[::]:9"));
     // All hundred arrive and are discarded: read, so consumed.
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while !ask("b", "audit").text.contains("(read 100)") {

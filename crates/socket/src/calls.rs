@@ -4,14 +4,14 @@ use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use inet::Stack;
-use inet::udp::{Pcb, Read, Received, SendError, ends};
+use inet::udp::{Domain, Pcb, Read, Received, SendError, sender};
 use lock::{Cx, Locks};
 use stats::{Stage, trace};
 use std::cell::Cell;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The sender of nothing.
-const NOBODY: Peer = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+const NOBODY: Peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Who sent a datagram.
 pub type Peer = SocketAddr;
@@ -72,7 +72,16 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// `EMFILE`.
     pub fn socket(&self) -> Result<Fd, Errno> {
-        self.stack.udp_open(self.cx()).map(Fd).ok_or(Errno::EMFILE)
+        self.socket_of(Domain::Inet)
+    }
+
+    /// `socket(domain, SOCK_DGRAM, 0)`. One of [`Domain::Inet6`] that is bound to `::` or to nothing takes datagrams of both
+    /// families, unless [`Opt::V6Only`](crate::Opt::V6Only) is set.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn socket_of(&self, domain: Domain) -> Result<Fd, Errno> {
+        self.stack.udp_open(self.cx(), domain).map(Fd).ok_or(Errno::EMFILE)
     }
 
     /// `bind`; port 0 picks one. Says where it is bound.
@@ -115,8 +124,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         if let Some(id) = fd.sock() {
             return self.stream_local_addr(id);
         }
-        let tuple = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.tuple()).ok_or(Errno::EBADF)?;
-        Ok(SocketAddr::new(tuple.local.into(), tuple.local_port.0))
+        self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.local_addr()).ok_or(Errno::EBADF)
     }
 
     /// `getpeername`.
@@ -127,9 +135,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         if let Some(id) = fd.sock() {
             return self.stream_peer_addr(id);
         }
-        let pcb = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.is_connected().then(|| pcb.tuple()));
-        let tuple = pcb.ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)?;
-        Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port.0))
+        self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.peer_addr()).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)
     }
 
     /// `sendto`.
@@ -147,12 +153,12 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// `sendmsg` with IP_PKTINFO (IP_SENDSRCADDR): sends from the address `from`, as [`Calls::recv_msg`]
+    /// `sendmsg` with IP_PKTINFO (IP_SENDSRCADDR, IPV6_PKTINFO): sends from the address `from`, as [`Calls::recv_msg`]
     /// gave it, so that an answer leaves from the address that was asked (RFC 1122 4.1.3.5).
     ///
     /// # Errors
     /// As [`Calls::send_to`]; `EADDRNOTAVAIL` if `from` is not an address of this host.
-    pub fn send_msg(&self, fd: Fd, payload: &[u8], to: &SocketAddr, from: Ipv4Addr) -> Result<usize, Errno> {
+    pub fn send_msg(&self, fd: Fd, payload: &[u8], to: &SocketAddr, from: IpAddr) -> Result<usize, Errno> {
         let result = match self.stack.udp_send_from(self.cx(), fd.0, payload, to, from) {
             Ok(n) => Ok(n),
             Err(SendError::NoSocket) => Err(self.not_sent_to(fd)),
@@ -265,9 +271,9 @@ impl<'s, L: Locks> Calls<'s, L> {
     pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
         let lap = self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
         match self.stack.udp_recv_into(self.cx(), fd.0, into) {
-            Read::Datagram { copied, addr, port } => {
+            Read::Datagram { copied, from } => {
                 lap.mark_at(Stage::Socket, 1, || trace::recvfrom_done(fd.0, copied as isize));
-                Ok((copied, SocketAddr::V4(SocketAddrV4::new(addr, port.0))))
+                Ok((copied, from.into()))
             }
             Read::Nothing => {
                 lap.mark_at(Stage::Socket, 1, || trace::recvfrom_done(fd.0, -(Errno::EAGAIN as isize)));
@@ -277,14 +283,14 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// `recvmsg` with IP_PKTINFO (IP_RECVDSTADDR): as [`Calls::recv_from`], with the address to which the
-    /// datagram was sent (unspecified: of a stream, or after `shutdown`).
+    /// `recvmsg` with IP_PKTINFO (IP_RECVDSTADDR, IPV6_RECVPKTINFO): as [`Calls::recv_from`], with the address to
+    /// which the datagram was sent (unspecified: of a stream, or after `shutdown`).
     ///
     /// # Errors
     /// As [`Calls::recv_from`].
-    pub fn recv_msg(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer, Ipv4Addr), Errno> {
+    pub fn recv_msg(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer, IpAddr), Errno> {
         if fd.is_stream() {
-            return self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED));
+            return self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED.into()));
         }
         self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
         let got = self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0));
@@ -293,7 +299,7 @@ impl<'s, L: Locks> Calls<'s, L> {
                 let (n, from) = copy_out(&got, into);
                 Ok((n, from, got.to))
             }
-            Err(Errno::EPIPE) => Ok((0, NOBODY, Ipv4Addr::UNSPECIFIED)),
+            Err(Errno::EPIPE) => Ok((0, NOBODY, Ipv4Addr::UNSPECIFIED.into())),
             Err(error) => Err(error),
         };
         let got = received(fd, got, |(n, ..)| *n);
@@ -371,9 +377,10 @@ impl<'s, L: Locks> Calls<'s, L> {
         })?;
         // Where another thread filled them, the lines come over together; and the buffers go home together.
         burst.as_slice().iter().for_each(Frame::prefetch);
+        let domain = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.domain()).ok_or(Errno::EBADF)?;
         for frame in burst.as_slice() {
-            if let Some((from, _)) = ends(frame) {
-                each(frame.bytes(), from);
+            if let Some(from) = sender(frame, domain) {
+                each(frame.bytes(), from.into());
             }
         }
         let n = burst.len();

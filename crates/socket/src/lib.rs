@@ -21,6 +21,7 @@ mod tests;
 
 pub use calls::{Calls, Drive, Peer};
 pub use errno::Errno;
+pub use inet::udp::Domain;
 pub use options::{Opt, OptKind};
 pub use poll::{Events, PollFd, Poller};
 

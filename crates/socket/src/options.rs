@@ -3,9 +3,10 @@
 use crate::{Calls, Errno, Fd};
 use clock::Duration;
 use inet::iface::IfaceId;
-use inet::tcp::Options;
+use inet::tcp::{Options, Sock};
+use inet::udp::{Domain, Pcb};
 use lock::Locks;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use tcp::cc::Algorithm;
 
 /// An option with its value.
@@ -23,17 +24,19 @@ pub enum Opt {
     ReuseAddr(bool),
     /// `SO_REUSEPORT`.
     ReusePort(bool),
-    /// `IP_TTL`: 1 to 255.
+    /// `IP_TTL`, `IPV6_UNICAST_HOPS`: 1 to 255.
     Ttl(u8),
-    /// `IP_TOS`.
+    /// `IP_TOS`, `IPV6_TCLASS`.
     Tos(u8),
-    /// `IP_DONTFRAG`.
+    /// `IP_DONTFRAG`, `IPV6_DONTFRAG`.
     DontFragment(bool),
-    /// `IP_MULTICAST_TTL`.
+    /// `IPV6_V6ONLY`: a socket of IPv6 takes no IPv4; before it is bound.
+    V6Only(bool),
+    /// `IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`.
     MulticastTtl(u8),
-    /// `IP_MULTICAST_LOOP`.
+    /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`.
     MulticastLoop(bool),
-    /// `IP_MULTICAST_IF`; `None`: what the routes say.
+    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`; `None`: what the routes say.
     MulticastIface(Option<IfaceId>),
     /// `SO_SNDBUF` of a stream: bytes of send buffer, fixed.
     SendBuffer(usize),
@@ -63,10 +66,10 @@ pub enum Opt {
     Congestion(Algorithm),
     /// `TCP_NOTSENT_LOWAT`: a stream turns writable when less than this waits unsent; 0 and the greatest: whenever there is room.
     NotSentLowat(u32),
-    /// `IP_ADD_MEMBERSHIP`.
-    Join(Ipv4Addr, Option<IfaceId>),
-    /// `IP_DROP_MEMBERSHIP`.
-    Leave(Ipv4Addr, Option<IfaceId>),
+    /// `IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP`.
+    Join(IpAddr, Option<IfaceId>),
+    /// `IP_DROP_MEMBERSHIP`, `IPV6_LEAVE_GROUP`.
+    Leave(IpAddr, Option<IfaceId>),
 }
 
 /// An option to be read.
@@ -90,6 +93,8 @@ pub enum OptKind {
     Tos,
     /// `IP_DONTFRAG`.
     DontFragment,
+    /// `IPV6_V6ONLY`.
+    V6Only,
     /// `IP_MULTICAST_TTL`.
     MulticastTtl,
     /// `IP_MULTICAST_LOOP`.
@@ -134,7 +139,8 @@ impl<L: Locks> Calls<'_, L> {
     /// `setsockopt`.
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL` for values out of range, `EADDRINUSE`/`EADDRNOTAVAIL` for groups joined or not.
+    /// `EBADF`, `EINVAL` for values out of range and for `IPV6_V6ONLY` of a bound socket, `ENOPROTOOPT` for an option of
+    /// another kind of socket, `EADDRINUSE`/`EADDRNOTAVAIL` for groups joined or not.
     pub fn set_option(&self, fd: Fd, opt: Opt) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.set_stream_option(id, opt);
@@ -149,6 +155,7 @@ impl<L: Locks> Calls<'_, L> {
         }
         self.stack
             .with_pcb(self.cx(), fd.0, |pcb| {
+                let (domain, is_bound) = (pcb.domain(), pcb.is_bound());
                 let options = &mut pcb.options;
                 match opt {
                     Opt::RecvBuffer(bytes) => pcb.set_recv_limit(bytes),
@@ -160,6 +167,9 @@ impl<L: Locks> Calls<'_, L> {
                     Opt::Ttl(ttl) => options.ttl = Some(ttl),
                     Opt::Tos(tos) => options.tos = tos,
                     Opt::DontFragment(on) => options.dont_fragment = on,
+                    Opt::V6Only(_) if domain == Domain::Inet => return Err(Errno::ENOPROTOOPT),
+                    Opt::V6Only(_) if is_bound => return Err(Errno::EINVAL),
+                    Opt::V6Only(on) => options.v6only = on,
                     Opt::MulticastTtl(ttl) => options.multicast_ttl = ttl,
                     Opt::MulticastLoop(on) => options.multicast_loop = on,
                     Opt::MulticastIface(iface) => options.multicast_iface = iface,
@@ -180,7 +190,11 @@ impl<L: Locks> Calls<'_, L> {
         if let Some(id) = fd.sock() {
             return self.stream_option(id, kind);
         }
-        let default_ttl = self.stack.knobs.ttl.get() as u8;
+        let knobs = &self.stack.knobs;
+        let default_ttl = |pcb: &Pcb<L>| match pcb.domain() {
+            Domain::Inet => knobs.ttl.get() as u8,
+            Domain::Inet6 => knobs.hop_limit6.get() as u8,
+        };
         self.stack
             .with_pcb(self.cx(), fd.0, |pcb| {
                 Ok(match kind {
@@ -190,9 +204,10 @@ impl<L: Locks> Calls<'_, L> {
                     OptKind::Broadcast => Opt::Broadcast(pcb.options.broadcast),
                     OptKind::ReuseAddr => Opt::ReuseAddr(pcb.options.reuse_addr),
                     OptKind::ReusePort => Opt::ReusePort(pcb.options.reuse_port),
-                    OptKind::Ttl => Opt::Ttl(pcb.options.ttl.unwrap_or(default_ttl)),
+                    OptKind::Ttl => Opt::Ttl(pcb.options.ttl.unwrap_or(default_ttl(pcb))),
                     OptKind::Tos => Opt::Tos(pcb.options.tos),
                     OptKind::DontFragment => Opt::DontFragment(pcb.options.dont_fragment),
+                    OptKind::V6Only if pcb.domain() == Domain::Inet6 => Opt::V6Only(pcb.options.v6only),
                     OptKind::MulticastTtl => Opt::MulticastTtl(pcb.options.multicast_ttl),
                     OptKind::MulticastLoop => Opt::MulticastLoop(pcb.options.multicast_loop),
                     OptKind::MulticastIface => Opt::MulticastIface(pcb.options.multicast_iface),
@@ -220,6 +235,15 @@ impl<L: Locks> Calls<'_, L> {
         if !sound {
             return Err(Errno::EINVAL);
         }
+        if let Opt::V6Only(_) = opt {
+            let seen = |sock: &mut Sock<L>| (sock.domain(), sock.is_bound());
+            let (domain, is_bound) = self.stack.with_sock(self.cx(), id, seen).ok_or(Errno::EBADF)?;
+            match domain {
+                Domain::Inet => return Err(Errno::ENOPROTOOPT),
+                Domain::Inet6 if is_bound => return Err(Errno::EINVAL),
+                Domain::Inet6 => {}
+            }
+        }
         let mut known = true;
         let set = |options: &mut Options| match opt {
             Opt::RecvBuffer(bytes) => options.recv_space = Some(bytes as u32),
@@ -243,6 +267,7 @@ impl<L: Locks> Calls<'_, L> {
             Opt::MaxSegment(mss) => options.maxseg = Some(mss),
             Opt::Congestion(algorithm) => options.congestion = Some(algorithm),
             Opt::NotSentLowat(bytes) => options.notsent_lowat = Some(bytes),
+            Opt::V6Only(on) => options.v6only = on,
             Opt::Broadcast(_) => {} // set by programs that do not know what they have; means nothing
             Opt::DontFragment(_)
             | Opt::MulticastTtl(_)
@@ -278,7 +303,11 @@ impl<L: Locks> Calls<'_, L> {
                     OptKind::ReuseAddr => Opt::ReuseAddr(options.reuse_addr),
                     OptKind::ReusePort => Opt::ReusePort(options.reuse_port),
                     OptKind::BindAny => Opt::BindAny(options.bind_any),
+                    OptKind::Ttl if sock.domain() == Domain::Inet6 => {
+                        Opt::Ttl(options.ttl.unwrap_or(knobs.hop_limit6.get() as u8))
+                    }
                     OptKind::Ttl => Opt::Ttl(options.ttl.unwrap_or(knobs.ttl.get() as u8)),
+                    OptKind::V6Only if sock.domain() == Domain::Inet6 => Opt::V6Only(options.v6only),
                     OptKind::Tos => Opt::Tos(options.tos),
                     OptKind::KeepAlive => Opt::KeepAlive(options.keepalive),
                     OptKind::NoDelay => Opt::NoDelay(options.nodelay),

@@ -6,6 +6,7 @@
 use crate::{Calls, Errno, Fd, Peer, RecvFlags, SendFlags};
 use clock::{Duration, Instant};
 use inet::tcp::{SOCK_BIT, Sock, TcpError};
+use inet::udp::Domain;
 use lock::Locks;
 use std::net::{Shutdown, SocketAddr};
 
@@ -33,7 +34,16 @@ impl<L: Locks> Calls<'_, L> {
     /// # Errors
     /// `EMFILE`.
     pub fn stream_socket(&self) -> Result<Fd, Errno> {
-        self.stack.tcp_open(self.cx()).map(Fd::of_sock).ok_or(Errno::EMFILE)
+        self.stream_socket_of(Domain::Inet)
+    }
+
+    /// `socket(domain, SOCK_STREAM, 0)`. One of [`Domain::Inet6`] that listens at `::` takes connections of both families, unless
+    /// [`Opt::V6Only`](crate::Opt::V6Only) is set.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn stream_socket_of(&self, domain: Domain) -> Result<Fd, Errno> {
+        self.stack.tcp_open(self.cx(), domain).map(Fd::of_sock).ok_or(Errno::EMFILE)
     }
 
     /// `listen`: `backlog` connections may wait to be accepted.
@@ -172,14 +182,12 @@ impl<L: Locks> Calls<'_, L> {
     }
 
     pub(crate) fn stream_local_addr(&self, id: usize) -> Result<SocketAddr, Errno> {
-        let tuple = self.stack.with_sock(self.cx(), id, |sock| sock.tuple()).ok_or(Errno::EBADF)?;
-        Ok(SocketAddr::new(tuple.local.into(), tuple.local_port.0))
+        self.stack.with_sock(self.cx(), id, |sock| sock.local_addr()).ok_or(Errno::EBADF)
     }
 
     pub(crate) fn stream_peer_addr(&self, id: usize) -> Result<SocketAddr, Errno> {
-        let peer = |sock: &mut Sock<L>| sock.has_peer().then(|| sock.tuple());
-        let tuple = self.stack.with_sock(self.cx(), id, peer).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)?;
-        Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port.0))
+        let peer = |sock: &mut Sock<L>| sock.has_peer().then(|| sock.peer_addr());
+        self.stack.with_sock(self.cx(), id, peer).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)
     }
 
     /// Asks `ready` until it does not say "would block", waiting as the socket's options say.

@@ -1,6 +1,6 @@
 //! The servers that a host of a file, or of flags, has beside others: `iperf3` and `netserver`, each in its host's rounds.
 
-use super::HostStreams;
+use super::{HostStreams, everywhere};
 use crate::iperf3::{self, COOKIE, Client, ClientConfig, CpuTimes, Iperf3, Params};
 use crate::netperf::far::Far;
 use crate::netperf::ours::{OurSockets, Rest};
@@ -13,7 +13,7 @@ use node::Host;
 use node::config::{ServiceConfig, ServiceKind};
 use node::run::{Program, Programs};
 use socket::Fd;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// The programs that hosts of a file or of flags run.
@@ -32,7 +32,7 @@ impl Servers {
 
 impl Programs for Servers {
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String> {
-        let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, service.port.0));
+        let at = everywhere(service.port.0);
         match service.kind {
             ServiceKind::Iperf3 => Ok(Box::new(Iperf3Server::open(host, at, self.cpu)?)),
             ServiceKind::Netserver => Ok(Box::new(Netserver::open(host, at)?)),
@@ -67,7 +67,7 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
             return Err("iperf3: expected A PORT INTERVAL-MS COOKIE text|json PARAMS".into());
         };
         let bad = |what: &str, word: &str| format!("iperf3: bad {what}: '{word}'");
-        let addr: Ipv4Addr = addr.parse().map_err(|_| bad("address", addr))?;
+        let addr: IpAddr = addr.parse().map_err(|_| bad("address", addr))?;
         let port: u16 = port.parse().map_err(|_| bad("port", port))?;
         let interval: u64 = interval.parse().map_err(|_| bad("interval", interval))?;
         let params = Params::parse(params.as_bytes()).map_err(|why| format!("iperf3: {why}"))?;

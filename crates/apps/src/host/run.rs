@@ -4,7 +4,7 @@ use super::{HostStreams, Servers};
 use crate::app::App;
 use crate::date::Wall;
 use crate::serve::{ServeCounts, Server};
-use crate::streams::Failure;
+use crate::streams::{Failure, Streams};
 use clock::{Clock, Instant};
 use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
@@ -14,7 +14,7 @@ use node::control;
 use node::run::{Event, Outcome, Runner, Running};
 use port::Pairs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest round of a host that nobody talks to: so late an application may notice that it is to end.
@@ -83,7 +83,12 @@ pub fn run<A: App>(
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
-    run_at(config, &[SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))], &Sandbox::off(), app, each, turned)
+    run_at(config, &[everywhere(port)], &Sandbox::off(), app, each, turned)
+}
+
+/// Returns the address of an application that serves at all addresses of its host, of both families.
+pub fn everywhere(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))
 }
 
 /// [`run`] for an application that serves at these addresses, or, as a client, at none. The process enters `sandbox` when
@@ -128,6 +133,9 @@ fn live<L: Locks, A: App>(
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
     let (runner, programs) = runner(config, &host)?;
     let mut streams = HostStreams::with_programs(&host, runner, programs, &pairs);
+    if at.is_empty() {
+        node::run::await_addresses(&host, || streams.poll(&mut Vec::new(), Duration::from_millis(10)));
+    }
     let app = app(wall(host.clock.now()));
     let open = Server::open(app, &mut streams, at, host.clock.now());
     let mut server = open.map_err(|(at, why)| RunError::Listen { at, why })?;

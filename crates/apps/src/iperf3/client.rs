@@ -17,10 +17,10 @@ use super::test::{Role, Test, Watch};
 use super::{CpuTimes, STREAMS_MAX};
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
-use crate::streams::{Ends, Failure};
+use crate::streams::{Ends, Failure, any_towards};
 use clock::Instant;
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub struct ClientConfig {
     /// The server.
     pub to: SocketAddr,
     /// The address to connect from (-B); unspecified: as the route has it.
-    pub from: Ipv4Addr,
+    pub from: IpAddr,
     /// File that streams send, or write received data to (-F).
     pub file: Option<PathBuf>,
     /// The unit of rates in lines (-f); without one each rate has its own.
@@ -78,7 +78,7 @@ impl ClientConfig {
         ClientConfig {
             params,
             to,
-            from: Ipv4Addr::UNSPECIFIED,
+            from: any_towards(to).ip(),
             file: None,
             unit: None,
             from_port: 0,

@@ -10,9 +10,9 @@ use super::near::STALL;
 use super::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use super::{DATAGRAM_MAX, LENGTH_MAX, MESSAGE_MAX, Test};
 use crate::slots::{Connection, Limits, Room, Slots, room};
-use crate::streams::Failure;
+use crate::streams::{Failure, any_towards};
 use clock::{Duration, Instant};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// Turns with work to do between two looks at the control connection.
 const ATTENTION: u32 = 64;
@@ -254,7 +254,7 @@ impl<F: Copy> Session<F> {
         if order.request > most || order.response > most {
             return Err(format!("messages of {} and {} bytes: at most {most}", order.request, order.response));
         }
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let any = any_towards(SocketAddr::new(self.peer, 0));
         let setup = Setup {
             send_buffer: order.send_buffer,
             recv_buffer: order.recv_buffer,

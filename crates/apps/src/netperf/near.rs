@@ -12,10 +12,10 @@ use super::hist::Histogram;
 use super::sockets::{PATIENCE, Pace, Setup, Sizes, Sockets, Waits, connect, wait};
 use super::{DATAGRAM_MAX, Length, MESSAGE_MAX, Options, Outcome, Test};
 use crate::span::{Span, Took};
-use crate::streams::Failure;
+use crate::streams::{Failure, any_towards};
 use anyhow::{Context, bail};
 use clock::{Duration, Instant};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 /// How long a test by count goes on while nothing moves.
 pub const STALL: Duration = Duration::from_secs(30);
@@ -139,8 +139,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
     }
 
     fn datagrams(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<S::Fd> {
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let opened = self.sockets.datagrams(any, Some(to), &setup(options));
+        let opened = self.sockets.datagrams(any_towards(to), Some(to), &setup(options));
         opened.map_err(anyhow::Error::new).context("a datagram socket")
     }
 

@@ -5,8 +5,8 @@ use crate::streams::Failure;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
-use socket::{Calls, Errno, Fd, Opt, OptKind};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use socket::{Calls, Domain, Errno, Fd, Opt, OptKind};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 /// Rounds without a frame before the processor is offered to others, where nothing can be slept on: with more hosts than cores
@@ -116,7 +116,7 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
 
     fn listen(&mut self, at: SocketAddr, setup: &Setup) -> Result<Fd, Failure> {
         let calls = self.calls();
-        let fd = calls.stream_socket().map_err(failure)?;
+        let fd = calls.stream_socket_of(Domain::of(&at)).map_err(failure)?;
         let begin = || {
             self.set_up(fd, setup)?;
             calls.set_option(fd, Opt::ReuseAddr(true))?;
@@ -134,7 +134,7 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
 
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<Fd, Failure> {
         let calls = self.calls();
-        let fd = calls.stream_socket().map_err(failure)?;
+        let fd = calls.stream_socket_of(Domain::of(&to)).map_err(failure)?;
         let begin = || {
             self.set_up(fd, setup)?;
             if let Some(from) = setup.from {
@@ -164,7 +164,7 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
 
     fn datagrams(&mut self, at: SocketAddr, to: Option<SocketAddr>, setup: &Setup) -> Result<Fd, Failure> {
         let calls = self.calls();
-        let fd = calls.socket().map_err(failure)?;
+        let fd = calls.socket_of(Domain::of(&at)).map_err(failure)?;
         let begin = || {
             self.set_up(fd, setup)?;
             calls.bind(fd, at)?;
@@ -194,12 +194,12 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
     }
 
     #[inline]
-    fn recv_msg(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, Ipv4Addr), Failure> {
+    fn recv_msg(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, IpAddr), Failure> {
         self.calls().recv_msg(fd, into).map_err(failure)
     }
 
     #[inline]
-    fn send_msg(&mut self, fd: Fd, bytes: &[u8], to: SocketAddr, from: Ipv4Addr) -> Result<usize, Failure> {
+    fn send_msg(&mut self, fd: Fd, bytes: &[u8], to: SocketAddr, from: IpAddr) -> Result<usize, Failure> {
         self.calls().send_msg(fd, bytes, &to, from).map_err(failure)
     }
 

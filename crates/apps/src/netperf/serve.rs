@@ -2,7 +2,8 @@
 
 use super::ours::{OurSockets, Rest};
 use super::session::{Asked, Play, Turn};
-use crate::host::{PATIENCE, RunError, enter, runner, stay_on_core};
+use super::sockets::{Pace, Sockets};
+use crate::host::{PATIENCE, RunError, enter, everywhere, runner, stay_on_core};
 use crate::slots::Limits;
 use clock::Clock;
 use dispatch::sandbox::Sandbox;
@@ -11,7 +12,7 @@ use node::Host;
 use node::config::HostConfig;
 use node::run::{Event, Outcome};
 use port::Pairs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Serves as a far end at L4 port `port` of a host made as `config` says, until [`dispatch::request_stop`] (Ctrl-C, the control
 /// word `stop`) or its ports are over. The process enters `sandbox` once it listens.
@@ -44,7 +45,7 @@ fn live<L: Locks, A: Asked>(
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
     let (mut runner, mut programs) = runner(config, &host)?;
     let mut sockets = OurSockets::new(&host, Rest::Never);
-    let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let at = everywhere(port);
     let (mut far, _) = A::open(&mut sockets, at, limits).map_err(|why| RunError::Listen { at, why })?;
     enter(sandbox, each)?;
     each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
@@ -72,5 +73,8 @@ pub fn ask<P: Play>(play: &mut P, config: &HostConfig, at: SocketAddr) -> anyhow
     let pairs = Pairs::new();
     let host: Host<Up> = node::run::build(config, &pairs, Clock::live(config.clock))?;
     let mut sockets = OurSockets::new(&host, Rest::Sleeps);
-    play.near(&mut sockets, &mut |sockets, pace| super::sockets::Sockets::step(sockets, pace), at)
+    node::run::await_addresses(&host, || {
+        sockets.step(Pace::Wait);
+    });
+    play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at)
 }

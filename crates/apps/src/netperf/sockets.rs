@@ -7,7 +7,7 @@
 use crate::streams::Failure;
 use clock::{Duration, Instant};
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// What a socket is to be like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -133,8 +133,8 @@ pub trait Sockets {
     ///
     /// # Errors
     /// As [`Sockets::recv_from`].
-    fn recv_msg(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, Ipv4Addr), Failure> {
-        self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED))
+    fn recv_msg(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, IpAddr), Failure> {
+        self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED.into()))
     }
 
     /// Sends one datagram to `to` from the address `from`; unspecified, or where the socket has no choice:
@@ -142,7 +142,7 @@ pub trait Sockets {
     ///
     /// # Errors
     /// As [`Sockets::send_to`].
-    fn send_msg(&mut self, fd: Self::Fd, bytes: &[u8], to: SocketAddr, _from: Ipv4Addr) -> Result<usize, Failure> {
+    fn send_msg(&mut self, fd: Self::Fd, bytes: &[u8], to: SocketAddr, _from: IpAddr) -> Result<usize, Failure> {
         self.send_to(fd, bytes, to)
     }
 

@@ -5,9 +5,9 @@ use super::{Kind, Out, Services, stamp, wall};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
-use crate::streams::Failure;
+use crate::streams::{Failure, any_towards};
 use clock::{Duration, Instant};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Where netreceive is, unless told otherwise.
 const AT: u16 = 9000;
@@ -35,9 +35,8 @@ impl Sends {
 }
 
 fn open<S: Sockets>(sockets: &mut S, to: SocketAddr) -> anyhow::Result<S::Fd> {
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let setup = Setup { waits: Waits::Briefly, ..Setup::default() };
-    Ok(sockets.datagrams(any, Some(to), &setup)?)
+    Ok(sockets.datagrams(any_towards(to), Some(to), &setup)?)
 }
 
 /// As fast as it goes.

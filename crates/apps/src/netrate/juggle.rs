@@ -8,10 +8,10 @@ use super::{Kind, Out, Services};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits, connect, wait};
 use crate::slots::Limits;
-use crate::streams::Failure;
+use crate::streams::{Failure, any_towards};
 use anyhow::Context;
 use clock::{Duration, Instant};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Bytes of a message.
 pub const MESSAGE: usize = 128;
@@ -119,8 +119,7 @@ impl Play for Juggle<'_> {
         let setup = Setup { nodelay: true, waits: Waits::Briefly, ..Setup::default() };
         let soon = sockets.now().after(PATIENCE);
         let stream = connect(sockets, round, soon, at, &setup)?.context("connect: nobody answers")?;
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let datagrams = sockets.datagrams(any, Some(at), &setup).context("a datagram socket")?;
+        let datagrams = sockets.datagrams(any_towards(at), Some(at), &setup).context("a datagram socket")?;
         'all: for depth in 0..=PIPELINE_MAX {
             for (name, fd) in [("udp", datagrams), ("tcp", stream)] {
                 let run = || run(sockets, round, fd, depth, self.cycles);

@@ -5,6 +5,7 @@
 use super::{EM0, Side, Tape, framed, icmp, mac};
 use crate::iface::{IfaceAddr, IfaceId};
 use crate::tunnel::{Config, DontFragment, Kind};
+use crate::udp::Domain;
 use clock::{Duration, Instant};
 use lock::{Cx, How};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -73,7 +74,7 @@ pub fn tunnel(data: &[u8]) {
     side.stack.set_neighbor(cx(now), EM0, FAR, mac(2));
     side.stack.knobs.forwarding.set(i64::from(manner >> 6 & 1));
     let ids: Vec<IfaceId> = Kind::ALL.into_iter().map(|kind| add(&side, cx(now), kind, manner)).collect();
-    let socket = side.stack.udp_open(cx(now)).unwrap();
+    let socket = side.stack.udp_open(cx(now), Domain::Inet).unwrap();
     side.stack.udp_bind(cx(now), socket, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 7))).unwrap();
     for _ in 0..STEPS {
         if tape.0.is_empty() {

@@ -62,17 +62,21 @@ pub enum OutputError {
     IfaceDown,
 }
 
-/// Where a packet from this host leaves.
+/// Where a packet from this host leaves; of either family.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Exit {
+pub(crate) struct Exit<A = Ipv4Addr> {
     pub(crate) iface: IfaceId,
-    pub(crate) to: Target,
+    pub(crate) to: Target<A>,
 }
 
+/// To whom a packet goes on its link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
-    Neighbor(Ipv4Addr),
+pub(crate) enum Target<A = Ipv4Addr> {
+    /// To the neighbor with this address.
+    Neighbor(A),
+    /// To a station: a broadcast or a multicast.
     Station(Mac),
+    /// To this host.
     Here,
 }
 

@@ -223,6 +223,12 @@ impl<L: Locks> Stack<L> {
         true
     }
 
+    /// Returns whether an address of this host waits to be found unique on its link (RFC 4862 5.4): nothing is sent from it yet.
+    pub fn has_tentative(&self, cx: Cx) -> bool {
+        let is_tentative = |own: &IfaceAddr6| matches!(own.state, AddrState::Tentative(..));
+        self.six.is_on() && self.ifaces.iter().any(|iface| iface.addrs6(cx).iter().any(is_tentative))
+    }
+
     /// Asks again whether anybody else has an iface's addresses: its port has just been connected.
     pub(crate) fn announce6(&self, cx: Cx, iface: &Iface<L>) {
         if !iface.speaks6() || iface.kind != IfaceKind::Ethernet {
@@ -285,6 +291,7 @@ impl<L: Locks> Stack<L> {
         group == ip6::ALL_NODES
             || group == ip6::ALL_ROUTERS && self.knobs.forwarding6.on()
             || iface.addrs6(cx).iter().any(|own| ip6::solicited_node(own.addr) == group)
+            || self.six.groups.lock(cx).is_member(iface.id, group)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::Stack;
 use crate::fib6::Via6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
-use crate::ip4::OutputError;
+use crate::ip4::output::{Exit, OutputError, Target};
 use crate::stack::AtOnce;
 use buf::Frame;
 use lock::{Cx, Locks};
@@ -25,50 +25,43 @@ pub(crate) struct Outgoing6 {
     pub(crate) iface: Option<IfaceId>,
     /// Too long is an error, and not cut up.
     pub(crate) whole: bool,
+    /// Label of its flow (RFC 6437); 0: none.
+    pub(crate) flow_label: u32,
     pub(crate) at_once: AtOnce,
 }
 
 impl Outgoing6 {
     pub(crate) fn new(dst: Ipv6Addr, next: Proto, hop_limit: u8) -> Outgoing6 {
-        let (src, iface, class) = Default::default();
-        Outgoing6 { src, dst, next, class, hop_limit, iface, whole: false, at_once: AtOnce::Later }
+        let (src, iface, class, flow_label) = Default::default();
+        Outgoing6 { src, dst, next, class, hop_limit, iface, whole: false, flow_label, at_once: AtOnce::Later }
     }
-}
-
-/// Where a packet from this host leaves.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exit6 {
-    pub(crate) iface: IfaceId,
-    pub(crate) to: Target6,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target6 {
-    Neighbor(Ipv6Addr),
-    Station(Mac),
-    Here,
 }
 
 impl<L: Locks> Stack<L> {
     /// The way out for packets to `dst`.
-    pub(crate) fn exit6_for(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Result<Exit6, OutputError> {
+    pub(crate) fn exit6_for(
+        &self,
+        cx: Cx,
+        dst: Ipv6Addr,
+        iface: Option<IfaceId>,
+    ) -> Result<Exit<Ipv6Addr>, OutputError> {
         if dst.is_multicast() {
             let first = || self.ifaces.iter().find(|iface| iface.kind == IfaceKind::Ethernet && iface.speaks6());
             let iface = iface.or_else(|| first().map(|iface| iface.id)).ok_or(OutputError::NoRoute)?;
-            return Ok(Exit6 { iface, to: Target6::Station(Mac::multicast6(dst)) });
+            return Ok(Exit { iface, to: Target::Station(Mac::multicast6(dst)) });
         }
         if ip6::is_link_local(dst) {
             let own = |iface: &&Iface<L>| iface.has_addr6(cx, dst);
             if let Some(own) = self.iface_of(iface).filter(own).or_else(|| self.ifaces.iter().find(own)) {
-                return Ok(Exit6 { iface: own.id, to: Target6::Here });
+                return Ok(Exit { iface: own.id, to: Target::Here });
             }
             let iface = iface.ok_or(OutputError::NoRoute)?;
-            return Ok(Exit6 { iface, to: Target6::Neighbor(dst) });
+            return Ok(Exit { iface, to: Target::Neighbor(dst) });
         }
         Ok(match self.via6(cx, dst).ok_or(OutputError::NoRoute)? {
-            Via6::Local(iface) => Exit6 { iface, to: Target6::Here },
-            Via6::Link(iface) => Exit6 { iface, to: Target6::Neighbor(dst) },
-            Via6::Gateway(iface, gateway) => Exit6 { iface, to: Target6::Neighbor(gateway) },
+            Via6::Local(iface) => Exit { iface, to: Target::Here },
+            Via6::Link(iface) => Exit { iface, to: Target::Neighbor(dst) },
+            Via6::Gateway(iface, gateway) => Exit { iface, to: Target::Neighbor(gateway) },
             Via6::Reject | Via6::Prohibit | Via6::Blackhole => return Err(OutputError::Rejected),
         })
     }
@@ -97,16 +90,15 @@ impl<L: Locks> Stack<L> {
         }
         let src = match (out.src, exit.to) {
             (Some(src), _) => Some(src),
-            (None, Target6::Here) => Some(out.dst),
+            (None, Target::Here) => Some(out.dst),
             (None, _) => self.source6_for(cx, iface, out.dst),
         };
         let Some(src) = src else { return refuse(payload, DropReason::Ip6NoRoute, OutputError::NoRoute) };
         let Ok(payload_len) = u16::try_from(payload.len()) else {
             return refuse(payload, DropReason::Ip6TooBig, OutputError::TooBig(usize::from(u16::MAX)));
         };
-        let (traffic_class, hop_limit) = (out.class, out.hop_limit);
-        let header =
-            ip6::Header { traffic_class, flow_label: 0, payload_len, next: out.next, hop_limit, src, dst: out.dst };
+        let Outgoing6 { class: traffic_class, hop_limit, flow_label, next, dst, .. } = *out;
+        let header = ip6::Header { traffic_class, flow_label, payload_len, next, hop_limit, src, dst };
         self.emit_and_send6(cx, payload, &header, iface, exit, out)
     }
 
@@ -116,7 +108,7 @@ impl<L: Locks> Stack<L> {
         mut packet: Frame,
         header: &ip6::Header,
         iface: &Iface<L>,
-        exit: Exit6,
+        exit: Exit<Ipv6Addr>,
         out: &Outgoing6,
     ) -> Result<(), OutputError> {
         let Some(room) = packet.push::<{ ip6::HEADER_LEN }>() else {
@@ -126,7 +118,7 @@ impl<L: Locks> Stack<L> {
         header.emit(room);
         packet.mark_l3();
         self.count(cx).ip6.sent.bump();
-        if let Target6::Here = exit.to {
+        if let Target::Here = exit.to {
             self.loop_back(cx, packet);
             return Ok(());
         }
@@ -148,11 +140,11 @@ impl<L: Locks> Stack<L> {
         if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
     }
 
-    fn send_packet6(&self, cx: Cx, iface: &Iface<L>, to: Target6, packet: Frame, at_once: AtOnce) {
+    fn send_packet6(&self, cx: Cx, iface: &Iface<L>, to: Target<Ipv6Addr>, packet: Frame, at_once: AtOnce) {
         match to {
-            Target6::Station(mac) => self.ether_output6(cx, iface, mac, packet, at_once),
-            Target6::Neighbor(next) => self.send_to_neighbor6(cx, iface.id, next, packet, at_once),
-            Target6::Here => self.loop_back(cx, packet),
+            Target::Station(mac) => self.ether_output6(cx, iface, mac, packet, at_once),
+            Target::Neighbor(next) => self.send_to_neighbor6(cx, iface.id, next, packet, at_once),
+            Target::Here => self.loop_back(cx, packet),
         }
     }
 

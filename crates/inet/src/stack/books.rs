@@ -2,15 +2,15 @@
 
 use super::Stack;
 use crate::counters::{AuditReport, Counters};
-use crate::demux::Ends4;
+use crate::demux::Tuple;
 use buf::{Frame, Pool, PoolStats};
 use clock::Instant;
 use lock::{Cx, Locks};
 use stats::{Costs, DropReason, Entry, Lap};
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use wire::{L4Port, Proto};
+use wire::Proto;
 
 /// How often the locks of one part were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,7 @@ impl<L: Locks> Stack<L> {
 
     /// This stack is one of several with its addresses: a packet from the second of two ends to the first, which is this one's, comes here only
     /// where `leads` says so. L4 ports that are chosen here for a connection to others are those to which the answers do. It is said once.
-    pub fn set_leads_here(
-        &self,
-        leads: impl Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync + 'static,
-    ) {
+    pub fn set_leads_here(&self, leads: impl Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync + 'static) {
         let _ = self.leads_here.set(Box::new(leads)); // who says it again is not heard
     }
 
@@ -70,11 +67,10 @@ impl<L: Locks> Stack<L> {
         let _ = self.drop_watch.set(Box::new(watch)); // set already: the first one stays
     }
 
-    /// Would answers to a socket with these ends come here? Without a peer nobody knows.
-    pub(crate) fn leads_here(&self, proto: Proto, ends: &Ends4) -> bool {
+    /// Returns whether answers to a socket with these ends would come here. Without a peer nobody knows.
+    pub(crate) fn leads_here(&self, proto: Proto, ends: &Tuple) -> bool {
         let Some(leads) = self.leads_here.get().filter(|_| ends.remote_port.0 != 0) else { return true };
-        let at = |addr: u32, port: L4Port| (Ipv4Addr::from_bits(addr), port);
-        leads(proto, at(ends.local, ends.local_port), at(ends.remote, ends.remote_port))
+        leads(proto, ends.local_addr(), ends.remote_addr())
     }
 
     /// Frames that came from ports, as the calling thread has counted them.
@@ -222,6 +218,7 @@ impl<L: Locks> Stack<L> {
             one("inet.ip6.pmtu", self.six.path_mtus.acquisitions()),
             one("inet.icmp6.limit", self.six.limiter.acquisitions()),
             one("inet.ip6.ident", self.six.idents.acquisitions()),
+            one("inet.mld", self.six.groups.acquisitions()),
             one("inet.udp.unconnected", self.unconnected.acquisitions()),
             LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
             LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },

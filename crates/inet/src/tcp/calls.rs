@@ -4,24 +4,25 @@ use super::memory::{MemoryWait, Shortage};
 use super::options::configured;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
-use super::{CONFIGS_MAX, Configs, Kind, Listening, Options, Sock, Stream, core_ends};
+use super::{CONFIGS_MAX, Configs, Kind, Listening, Options, Sock, Stream};
 use crate::Stack;
-use crate::demux::{Ends4, Tuple};
+use crate::ends::{Domain, SockEnds};
 use crate::iface::IfaceKind;
 use crate::ip4::output::OutputError;
 use crate::knobs::{Knob, Knobs};
 use crate::stack::AtOnce;
-use crate::udp::{ReadySet, v4_end};
+use crate::udp::ReadySet;
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
-use ::tcp::{Config, EcnMode, Tail, isn};
+use ::tcp::{Config, EcnMode, Tail};
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::Stage;
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use wire::L4Port;
 
 /// A write of so many segments begins a piece of its own; of shorter ones the last bits would fill the pool.
 const ALIGNED: usize = 4;
@@ -52,7 +53,7 @@ pub enum TcpError {
     InUse,
     /// Not an address of this host.
     NotOurs,
-    /// An address of a family that is not spoken here.
+    /// An address of a family that the socket was not opened for.
     Family,
     /// Port 0, or an address that nobody can connect to.
     Invalid,
@@ -120,8 +121,12 @@ impl<L: Locks> Sock<L> {
 
 impl<L: Locks> Stack<L> {
     /// Opens a TCP socket; `None` when there are too many.
-    pub fn tcp_open(&self, cx: Cx) -> Option<usize> {
-        self.tcp.socks.insert(cx, Sock::new(Kind::Fresh))
+    pub fn tcp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
+        let mut sock = Sock::new(Kind::Fresh, domain);
+        if domain == Domain::Inet6 && self.knobs.v6only.on() {
+            sock.options = self.tcp.shared_options(cx, Options { v6only: true, ..Options::NONE });
+        }
+        self.tcp.socks.insert(cx, sock)
     }
 
     /// Runs `f` on socket `id`; `None` if there is no such socket, or it was closed.
@@ -140,7 +145,12 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Runs `f` on socket `id`, then sends what that made possible.
-    fn act<R>(&self, cx: Cx, id: usize, f: impl FnOnce(&mut Sock<L>) -> Result<R, TcpError>) -> Result<R, TcpError> {
+    pub(super) fn act<R>(
+        &self,
+        cx: Cx,
+        id: usize,
+        f: impl FnOnce(&mut Sock<L>) -> Result<R, TcpError>,
+    ) -> Result<R, TcpError> {
         let lap = self.lap(cx);
         let mut slot = self.tcp.socks.get(id).ok_or(TcpError::NoSocket)?.lock(cx);
         let sock = slot.as_mut().filter(|sock| !sock.orphan).ok_or(TcpError::NoSocket)?;
@@ -202,17 +212,20 @@ impl<L: Locks> Stack<L> {
             return Err(TcpError::Already);
         }
         if !bound {
-            let port = self.tcp_ephemeral(cx, Ends4::default())?; // any address; not any port, whatever it may bind
-            self.tcp_bind(cx, id, SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.0)))?;
+            let domain = self.with_sock(cx, id, |sock| sock.domain()).ok_or(TcpError::NoSocket)?;
+            let mut addr = domain.unspecified();
+            // Any address; not any port, whatever it may bind.
+            addr.set_port(self.tcp_ephemeral(cx, domain.any(false, L4Port(0)).tuple())?.0);
+            self.tcp_bind(cx, id, addr)?;
         }
         if fresh {
-            let ends = self.with_sock(cx, id, |sock| sock.ends).ok_or(TcpError::NoSocket)?;
+            let ends = self.with_sock(cx, id, |sock| sock.ends()).ok_or(TcpError::NoSocket)?;
             self.tcp_may_listen(cx, id, ends)?;
         }
         // A tunnel's MTU follows its path and is no measure for who comes another way; see `fitting`.
         let on_wires = self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
         let mtu = on_wires.map(|iface| iface.mtu()).min().unwrap_or(1500);
-        let base = self.tcp_config(cx, super::input::mss_of(mtu));
+        let base = self.tcp_config(cx, super::input::mss_of::<u32>(mtu));
         let knobs = &self.knobs;
         let cookies = match knobs.tcp_syncookies.get() {
             0 => CookieMode::Never,
@@ -234,11 +247,11 @@ impl<L: Locks> Stack<L> {
                 let inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
                 let listening = Listening { listener, config, mss: base.mss, ready, inherited, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
-                Ok(Some(sock.ends))
+                Ok(Some(sock.ends()))
             }
         })?;
-        if let Some(ends) = ends.filter(|ends| ends.local_port.0 != 0) {
-            self.tcp.demux.insert(cx, &ends.into(), id);
+        if let Some(ends) = ends.filter(|ends| ends.tuple().local_port.0 != 0) {
+            ends.tuples().for_each(|tuple| self.tcp.demux.insert(cx, &tuple, id));
         }
         Ok(())
     }
@@ -258,93 +271,10 @@ impl<L: Locks> Stack<L> {
                 _ => Err(TcpError::NotListening),
             })?;
             // One that was reset meanwhile is handed out too, as Linux does: its first read tells.
-            if let Some(peer) = self.with_sock(cx, child, |sock| sock.ends) {
-                return Ok((child, SocketAddr::from((Ipv4Addr::from_bits(peer.remote), peer.remote_port.0))));
+            if let Some(peer) = self.with_sock(cx, child, |sock| sock.peer_addr()) {
+                return Ok((child, peer));
             }
         }
-    }
-
-    /// Begins to connect socket `id`.
-    ///
-    /// # Errors
-    /// [`TcpError`]; nothing has changed then.
-    pub fn tcp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), TcpError> {
-        let (remote, port) = v4_end(&addr).ok_or(TcpError::Family)?;
-        let dst = remote.to_v4().ok_or(TcpError::Family)?;
-        if port.0 == 0 || dst.is_multicast() || dst.is_broadcast() {
-            return Err(TcpError::Invalid);
-        }
-        let dst = if dst.is_unspecified() { Ipv4Addr::LOCALHOST } else { dst }; // as BSD and Linux have it
-        self.tcp_revive(cx, id)?;
-        let bound = self
-            .with_sock(cx, id, |sock| match &sock.kind {
-                Kind::Fresh => Ok(sock.ends),
-                Kind::Stream(stream) if stream.connected => Err(TcpError::Connected),
-                Kind::Stream(_) => Err(TcpError::InProgress),
-                Kind::Listening(_) => Err(TcpError::Listens),
-            })
-            .ok_or(TcpError::NoSocket)??;
-        let exit = self.exit_for(cx, dst, None).map_err(TcpError::Output)?;
-        let src = match bound.local {
-            0 => self.source_at(cx, dst, &exit).map_err(TcpError::Output)?,
-            local => Ipv4Addr::from_bits(local),
-        };
-        let mut ends =
-            Ends4 { local: src.to_bits(), remote: dst.to_bits(), local_port: bound.local_port, remote_port: port };
-        let chosen = ends.local_port.0 == 0;
-        if chosen {
-            ends.local_port = self.tcp_ephemeral(cx, ends)?;
-        }
-        if (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
-            return Err(TcpError::Invalid); // to itself: RFC 9293 allows it, nobody wants it
-        }
-        let tuple = Tuple::from(ends);
-        if !chosen && self.tcp.demux.contains(cx, &tuple, |_| true) {
-            return Err(TcpError::InUse);
-        }
-        let mtu = self.ifaces.get(exit.iface).map_or(1500, |iface| iface.mtu());
-        let base = self.tcp_config(cx, super::input::mss_of(mtu));
-        let path = super::input::mss_of(self.path_mtus.lock(cx).get(dst, cx.now));
-        let core = core_ends(ends);
-        let (iss, offset) = isn::numbers(self.tcp.secret, &core, cx.now);
-        self.tcp.demux.insert(cx, &tuple, id);
-        let begun = self.act(cx, id, |sock| {
-            let config = configured(base, sock.options());
-            let space = sock.options().send_space.unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-            let mut stream = self.tcp_place(cx, &config);
-            stream.tcb.connect_again(&config, iss, offset, cx.now);
-            stream.tcb.know_path(path, cx.now);
-            stream.renew(space, cx.now);
-            (stream.dirty, stream.found) = (true, true);
-            sock.kind = Kind::Stream(stream);
-            sock.ends = ends;
-            if sock.options.is_some() {
-                sock.apply_options(&self.knobs, cx.now);
-            }
-            Ok(())
-        });
-        if begun.is_err() {
-            self.tcp.demux.remove(cx, &tuple, id);
-        }
-        begun
-    }
-
-    /// A socket whose connect has failed is fresh again, once the error was told.
-    fn tcp_revive(&self, cx: Cx, id: usize) -> Result<(), TcpError> {
-        let revive = |sock: &mut Sock<L>| match &sock.kind {
-            Kind::Stream(stream) if stream.is_stillborn() => {
-                let before = sock.ends;
-                let kept = if sock.bound { before } else { Ends4::default() };
-                sock.ends = Ends4 { local: kept.local, local_port: kept.local_port, ..Ends4::default() };
-                (sock.kind, sock.shut_read) = (Kind::Fresh, false);
-                Some((before, sock.take_error()))
-            }
-            _ => None,
-        };
-        let Some((before, error)) = self.with_sock(cx, id, revive).ok_or(TcpError::NoSocket)? else { return Ok(()) };
-        self.tcp.demux.remove(cx, &before.into(), id);
-        self.tcp.wheel.lock(cx).cancel(id as u32);
-        error.map_or(Ok(()), Err)
     }
 
     /// Takes `bytes`, or as many as there is room for, to be sent; says how many.
@@ -380,6 +310,9 @@ impl<L: Locks> Stack<L> {
                 return Err(error);
             }
             let fixed = sock.options.as_ref().is_some_and(|options| options.send_space.is_some());
+            if bytes.len() >= WORTH_LARGE {
+                self.tcp_ready_headers(cx, sock);
+            }
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             if !stream.tcb.state().may_queue() {
                 return Err(TcpError::Shut);
@@ -398,11 +331,6 @@ impl<L: Locks> Stack<L> {
                 if wanted as usize > stream.send.space() {
                     stream.send.set_space(wanted);
                 }
-            }
-            if bytes.len() >= WORTH_LARGE && stream.headers.are_stale(self.epoch()) {
-                // Whether the port takes large segments is known with them: the first text of a connection is theirs too.
-                let options = sock.options.as_deref().unwrap_or(&super::NO_OPTIONS);
-                self.tcp_keep_headers(cx, sock.ends, &mut stream.headers, &IpOptions::of(options, self));
             }
             let sizes = stream.sizes(offered.len());
             let sums = stream.headers.sums(self.epoch());
@@ -434,6 +362,25 @@ impl<L: Locks> Stack<L> {
             stream.dirty = true;
             Ok(taken)
         })
+    }
+
+    /// Makes the headers of a connection that has none: whether the port takes large segments is known with them, and the first
+    /// text of a connection is to be theirs, too.
+    fn tcp_ready_headers(&self, cx: Cx, sock: &mut Sock<L>) {
+        let (ends, options) = (sock.ends(), sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
+        let Kind::Stream(stream) = &mut sock.kind else { return };
+        if !stream.headers.are_stale(self.epoch()) {
+            return;
+        }
+        match ends {
+            SockEnds::V4(ends) => {
+                self.tcp_keep_headers(cx, ends, &mut stream.headers, &IpOptions::of::<u32, L>(options, self));
+            }
+            SockEnds::V6(ends) => {
+                self.tcp_keep_headers(cx, ends, &mut stream.headers, &IpOptions::of::<u128, L>(options, self));
+            }
+            SockEnds::Both(_) => {} // no connection has these
+        }
     }
 
     /// A writer waits that asks for room by rules of its own (`tcpi_sndbuf_limited`).
@@ -546,21 +493,24 @@ impl<L: Locks> Stack<L> {
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut().filter(|sock| !sock.orphan) else { return false };
         sock.orphan = true;
-        if let Some(signal) = sock.waiters.take().and_then(|waiters| waiters.signal) {
-            signal.raise(); // who waits on it in another thread finds it gone
+        if let Some(rest) = &mut sock.rest {
+            rest.watch = None;
+            if let Some(signal) = rest.signal.take() {
+                signal.raise(); // who waits on it in another thread finds it gone
+            }
         }
-        let (ends, bound) = (sock.ends, sock.bound);
+        let bound = sock.place.is_bound();
         let mut children = VecDeque::new();
         let lingers_not = sock.options().linger == Some(Duration::ZERO);
         let over = match &mut sock.kind {
-            Kind::Fresh => Over::gone(ends, bound),
+            Kind::Fresh => Over::gone(bound),
             Kind::Listening(listening) => {
                 children = std::mem::take(&mut listening.ready);
                 let config = Arc::clone(&listening.config);
                 let counts = &self.count(cx).tcp.listen;
                 let context = tcp::listen::Context { config: &config, counts, now: cx.now, above: None };
                 listening.listener.close(context);
-                Over::gone(ends, bound)
+                Over::gone(bound)
             }
             Kind::Stream(stream) => {
                 let cx = stream.on_time(cx);
@@ -607,7 +557,7 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::NoSocket`].
     pub fn tcp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
-            sock.waiters.get_or_insert_default().watch = set;
+            sock.rest().watch = set;
             if sock.is_readable() || sock.is_writable() {
                 sock.wake(cx, id);
             }

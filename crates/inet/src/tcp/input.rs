@@ -1,36 +1,36 @@
-//! TCP input: from `ip4::input`, a burst at a time, to connections, listeners, or an RST.
+//! TCP input: from `ip4::input` a burst at a time, from `ip6` one by one, to connections, listeners, or an RST.
 //!
 //! A run of segments for one connection takes its lock once and is answered once, when the run ends: that is what GRO and
 //! stretched ACKs do elsewhere. Segments in order that say the same are one to the core (`lro`); nothing is copied for that:
 //! the frame of a segment whose text is in order waits in the receive queue as it came.
 
 use super::counts;
-use super::output::IpOptions;
+use super::net::Net;
 use super::predict::Owes;
 use super::queue::OutOfOrder;
 use super::{Failure, Kind, Sock, Stream, core_ends};
 use crate::Stack;
-use crate::demux::Ends4;
-use crate::iface::Iface;
-use crate::route::Via;
+use crate::demux::Ends;
+use crate::family::{Family, cut_extensions};
+use crate::iface::{Iface, IfaceId};
+use crate::ip4::output::Target;
 use crate::slots::Locked;
 use crate::stack::AtOnce;
-use ::tcp::listen::{self, Answer, Refused};
-use ::tcp::time_wait::{self, Late};
-use ::tcp::{Config, Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Text};
+use crate::zone;
+use ::tcp::listen;
+use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Text};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
-use wire::checksum::Partial;
+use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4};
 
 /// Values from the headers of a valid segment.
 #[derive(Default)]
-struct Seen {
-    ends: Ends4,
-    segment: Segment,
+pub(super) struct Seen<A> {
+    pub(super) ends: Ends<A>,
+    pub(super) segment: Segment,
     /// Where the text begins in the packet, and where it ends.
     text: (usize, usize),
 }
@@ -38,7 +38,7 @@ struct Seen {
 /// What a run of segments may hold, as in a packet.
 const RUN_MOST: u32 = 65_535;
 
-impl Seen {
+impl<A: Net> Seen<A> {
     /// May others go on with this segment as if it were one? It says nothing that is to be seen by itself.
     #[inline]
     fn may_lead(&self) -> bool {
@@ -48,7 +48,7 @@ impl Seen {
 
     /// Is `next` the text after this segment's, and does it say nothing else? Pieces are of one size, but for the last.
     #[inline]
-    fn goes_on_with(&self, next: &Seen, piece: u32) -> bool {
+    fn goes_on_with(&self, next: &Seen<A>, piece: u32) -> bool {
         let (a, b) = (&self.segment, &next.segment);
         let flags = wire::tcp::Flags(b.flags.0 & !wire::tcp::Flags::PSH.0);
         flags == a.flags
@@ -63,36 +63,61 @@ impl Seen {
 }
 
 /// The socket that segments are for, locked.
-pub(super) struct Open<'a, L: Locks> {
-    pub(super) ends: Ends4,
+pub(super) struct Open<'a, L: Locks, A> {
+    pub(super) ends: Ends<A>,
     pub(super) id: usize,
     pub(super) slot: Locked<'a, L, Sock<L>>,
 }
 
 impl<L: Locks> Stack<L> {
     /// The longest packet that reaches `peer`: what the iface takes that leads there, a tunnel's for one, or less if the path has said so.
-    fn fitting(&self, cx: Cx, peer: Ipv4Addr) -> usize {
-        let path = self.path_mtus.lock(cx).get(peer, cx.now);
-        let iface = match self.way_from_here(cx, peer).map(|hop| hop.via) {
-            Some(Via::Link(iface) | Via::Gateway(iface, _)) => self.ifaces.get(iface),
+    pub(super) fn fitting<A: Net>(&self, cx: Cx, peer: A) -> usize {
+        let path = A::path_mtu(self, cx, peer);
+        let iface = match A::exit(self, cx, peer, None) {
+            Ok(exit) if matches!(exit.to, Target::Neighbor(_)) => self.ifaces.get(exit.iface),
             _ => None,
         };
-        iface.map_or(path, |iface| iface.mtu().min(path))
+        iface.map_or(path, |iface| A::mtu(iface).min(path))
+    }
+
+    /// Takes a whole IPv6 packet with TCP in it: `chain` leads to it.
+    pub(crate) fn tcp_input6(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        mut packet: Frame,
+        header: &ip6::Header,
+        chain: &Chain,
+    ) {
+        let len = chain.payload_len(header);
+        if !cut_extensions(&mut packet, header, Proto::TCP, chain.offset, len) {
+            return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
+        }
+        let zone = iface.map(|iface| iface.id).or_else(|| self.own_zone6(cx, header.src));
+        match iface {
+            Some(iface) => self.tcp_input_one::<u128>(cx, iface, packet, zone),
+            None => self.tcp_input_all::<u128>(cx, None, &mut Burst::of(packet), zone),
+        }
     }
 
     /// Takes whole, unfragmented IPv4 packets with TCP in them.
     pub(crate) fn tcp_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+        self.tcp_input_all::<u32>(cx, iface, packets, None);
+    }
+
+    #[inline(always)]
+    fn tcp_input_all<A: Net>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, zone: Option<IfaceId>) {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         self.count(cx).tcp.input.received.add(packets.len() as u64);
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
         // Short of memory, each segment is judged by itself: a reader who has read all gets one, not a run that takes the rest.
         let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::memory::Shortage::None;
         while let Some(packet) = packets.pop() {
-            let mut seen = Seen::default();
+            let mut seen = Seen::<A>::default();
             match next.take() {
                 Some(known) => seen = known,
                 None => {
-                    if let Err(why) = check(&packet, is_sound(&packet, trusted), &mut seen) {
+                    if let Err(why) = check(&packet, zone, is_sound(&packet, trusted), &mut seen) {
                         self.drop_frame(cx, packet, why);
                         continue;
                     }
@@ -100,7 +125,7 @@ impl<L: Locks> Stack<L> {
             }
             self.tcp_count_large(cx, &packet, &seen);
             if lro && seen.may_lead() && !packets.is_empty() {
-                next = self.tcp_gather(cx, trusted, &mut seen, packets, &mut run);
+                next = self.tcp_gather(cx, (trusted, zone), &mut seen, packets, &mut run);
             }
             self.tcp_packet(cx, &mut open, &seen, packet, Some(&mut run));
         }
@@ -110,11 +135,18 @@ impl<L: Locks> Stack<L> {
     /// Takes the segments that follow one from `packets` into `run`, as far as they go on with its text and say nothing else;
     /// `seen` then speaks for all. Gives what it has read of the first that does not.
     #[inline(never)]
-    fn tcp_gather(&self, cx: Cx, trusted: bool, seen: &mut Seen, packets: &mut Burst, run: &mut Burst) -> Option<Seen> {
+    fn tcp_gather<A: Net>(
+        &self,
+        cx: Cx,
+        (trusted, zone): (bool, Option<IfaceId>),
+        seen: &mut Seen<A>,
+        packets: &mut Burst,
+        run: &mut Burst,
+    ) -> Option<Seen<A>> {
         let piece = seen.segment.piece();
         while let Some(packet) = packets.as_slice().first() {
             let mut next = Seen::default();
-            let checked = check(packet, is_sound(packet, trusted), &mut next);
+            let checked = check(packet, zone, is_sound(packet, trusted), &mut next);
             if checked.is_ok() && !seen.goes_on_with(&next, piece) {
                 return Some(next);
             }
@@ -140,11 +172,11 @@ impl<L: Locks> Stack<L> {
 
     /// Takes one that came by itself.
     #[inline(always)]
-    pub(crate) fn tcp_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
+    pub(crate) fn tcp_input_one<A: Net>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, zone: Option<IfaceId>) {
         self.count(cx).tcp.input.received.bump();
         let mut open = None;
         let mut sound = is_sound(&packet, iface.offload().rx);
-        if let Some((ends, expected)) = super::predict::read(&packet, sound) {
+        if let Some((ends, expected)) = super::predict::read::<A>(&packet, zone, sound) {
             sound = true;
             open = self.tcp_find(cx, ends);
             if let Some(found) = &mut open {
@@ -155,8 +187,8 @@ impl<L: Locks> Stack<L> {
                 }
             }
         }
-        let mut seen = Seen::default();
-        if let Err(why) = check(&packet, sound, &mut seen) {
+        let mut seen = Seen::<A>::default();
+        if let Err(why) = check(&packet, zone, sound, &mut seen) {
             return self.drop_frame(cx, packet, why);
         }
         self.tcp_count_large(cx, &packet, &seen);
@@ -166,18 +198,18 @@ impl<L: Locks> Stack<L> {
 
     /// A large segment counts as the packets that it came in, or would have; it has counted as one.
     #[inline(always)]
-    fn tcp_count_large(&self, cx: Cx, packet: &Frame, seen: &Seen) {
+    fn tcp_count_large<A: Net>(&self, cx: Cx, packet: &Frame, seen: &Seen<A>) {
         if packet.flags().has(Flags::GSO) {
             self.count(cx).tcp.input.received.add(u64::from(seen.segment.segments() - 1));
         }
     }
 
     #[inline(always)]
-    fn tcp_packet<'a>(
+    fn tcp_packet<'a, A: Net>(
         &'a self,
         cx: Cx,
-        open: &mut Option<Open<'a, L>>,
-        seen: &Seen,
+        open: &mut Option<Open<'a, L, A>>,
+        seen: &Seen<A>,
         packet: Frame,
         run: Option<&mut Burst>,
     ) {
@@ -201,18 +233,19 @@ impl<L: Locks> Stack<L> {
 
     /// The socket for a segment, if there is one: the connection, or a listener.
     #[inline(always)]
-    fn tcp_find(&self, cx: Cx, ends: Ends4) -> Option<Open<'_, L>> {
-        let hash = self.tcp.demux.ends_probe().hash(ends);
+    fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Open<'_, L, A>> {
+        let hash = A::first_hash(&self.tcp.demux, ends);
         let id = self.tcp.demux.lookup_hashed(cx, || ends.into(), hash).or_else(|| self.tcp_any_port())?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
         let sock = slot.as_ref()?;
-        let fits = sock.ends.accepts(ends) || sock.ends == Ends4::default() && sock.is_listening();
+        let own = A::ends_of(sock)?;
+        let fits = own.accepts(ends) || own == Ends::default() && sock.is_listening();
         fits.then_some(Open { ends, id, slot })
     }
 
     /// What a run of segments gave rise to goes out together.
     #[inline(always)]
-    fn tcp_run_ends(&self, cx: Cx, open: Option<Open<'_, L>>, at_once: AtOnce) {
+    fn tcp_run_ends<A: Net>(&self, cx: Cx, open: Option<Open<'_, L, A>>, at_once: AtOnce) {
         let Some(Open { id, mut slot, .. }) = open else { return };
         let Some(sock) = slot.as_mut() else { return };
         self.tcp_charge(sock);
@@ -224,7 +257,15 @@ impl<L: Locks> Stack<L> {
 
     /// A segment for a connection.
     #[inline(always)]
-    fn tcp_segment(&self, cx: Cx, id: usize, sock: &mut Sock<L>, seen: &Seen, packet: Frame, run: Option<&mut Burst>) {
+    pub(super) fn tcp_segment<A: Net>(
+        &self,
+        cx: Cx,
+        id: usize,
+        sock: &mut Sock<L>,
+        seen: &Seen<A>,
+        packet: Frame,
+        run: Option<&mut Burst>,
+    ) {
         let Kind::Stream(stream) = &mut sock.kind else {
             return self.drop_frame(cx, packet, DropReason::TcpNoConnection);
         };
@@ -245,7 +286,7 @@ impl<L: Locks> Stack<L> {
                 }
                 let kept = stream.keep(&counted.tcp.input, reply.text, before, seen, packet);
                 if let Some(run) = run {
-                    self.tcp_keep_run(cx, stream, &reply, before, seen, run);
+                    self.tcp_keep_run(cx, stream, &reply, before, seen.text, run);
                 }
                 if let Text::Accept { len, .. } = reply.text
                     && reply.in_order > len
@@ -314,8 +355,16 @@ impl<L: Locks> Stack<L> {
 
     /// The frames of a run after its first.
     #[inline(never)]
-    fn tcp_keep_run(&self, cx: Cx, stream: &mut Stream, reply: &Reply, before: u64, seen: &Seen, run: &mut Burst) {
-        let mut from = (seen.text.1 - seen.text.0) as u32;
+    fn tcp_keep_run(
+        &self,
+        cx: Cx,
+        stream: &mut Stream,
+        reply: &Reply,
+        before: u64,
+        text: (usize, usize),
+        run: &mut Burst,
+    ) {
+        let mut from = (text.1 - text.0) as u32;
         for frame in run.drain() {
             let len = frame.len() as u32;
             match reply.dropped {
@@ -330,7 +379,14 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Segments for a listener, or for nobody: each by itself.
-    fn tcp_unowned(&self, cx: Cx, listener: Option<usize>, seen: &Seen, packet: Frame, run: Option<&mut Burst>) {
+    fn tcp_unowned<A: Net>(
+        &self,
+        cx: Cx,
+        listener: Option<usize>,
+        seen: &Seen<A>,
+        packet: Frame,
+        run: Option<&mut Burst>,
+    ) {
         let Some(run) = run.filter(|run| !run.is_empty()) else {
             return self.tcp_for_listener(cx, listener, seen, packet);
         };
@@ -356,168 +412,29 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// A segment of no connection that is alive: of one in TIME-WAIT, for a listener, or for nobody.
-    #[inline(never)]
-    fn tcp_for_listener(&self, cx: Cx, listener: Option<usize>, seen: &Seen, packet: Frame) {
-        let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
-        counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
-        let mut table = self.tcp.late.lock(cx);
-        // A server's is, where clients close first.
-        let late = if table.is_empty() {
-            Late::Unknown
-        } else {
-            self.with_tcp_config(cx, |config| {
-                let context = time_wait::Context { config, counts: &counts.time_wait, now: cx.now };
-                let late = table.on_segment(context, &ends, &seen.segment);
-                match late {
-                    Late::Reusable { .. } if listener.is_none() => table.challenge(context, &ends),
-                    Late::Reusable { .. } => {
-                        table.reuse(context, &ends);
-                        late
-                    }
-                    _ => late,
-                }
-            })
-        };
-        drop(table);
-        let above = match late {
-            Late::Unknown => None,
-            Late::Reusable { above } => Some(above),
-            Late::Answer(out) => {
-                self.tcp_send_bare(cx, seen.ends, &out, &self.tcp_default_ip());
-                return self.drop_frame(cx, packet, DropReason::TcpTimeWait);
-            }
-            Late::Dropped => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
-        };
-        match listener {
-            Some(id) => self.tcp_listener(cx, id, seen, packet, above),
-            None => self.tcp_nobody(cx, seen, packet),
-        }
-    }
-
-    fn tcp_default_ip(&self) -> IpOptions {
-        IpOptions::of(&super::NO_OPTIONS, self)
-    }
-
-    /// RFC 9293 3.10.7.1.
-    fn tcp_nobody(&self, cx: Cx, seen: &Seen, packet: Frame) {
-        let silent = self.knobs.tcp_blackhole.on();
-        if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| !silent) {
-            self.tcp_send_bare(cx, seen.ends, &reset, &self.tcp_default_ip());
-        }
-        self.drop_frame(cx, packet, DropReason::TcpNoConnection);
-    }
-
-    /// A segment for a listener: SYN, or the ACK that ends a handshake.
-    fn tcp_listener(&self, cx: Cx, id: usize, seen: &Seen, packet: Frame, above: Option<SeqNum>) {
-        let Some(mut slot) = self.tcp.socks.get(id).map(|slot| slot.lock(cx)) else {
-            return self.tcp_nobody(cx, seen, packet);
-        };
-        let Some(sock) = slot.as_mut() else {
-            drop(slot);
-            return self.tcp_nobody(cx, seen, packet);
-        };
-        let options = IpOptions::of(sock.options(), self);
-        let Kind::Listening(listening) = &mut sock.kind else {
-            drop(slot);
-            return self.tcp_nobody(cx, seen, packet);
-        };
-        let counts = &self.count(cx).tcp.listen;
-        let context = listen::Context { config: &listening.config, counts, now: cx.now, above };
-        match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
-            Answer::SynAck(out) => {
-                // The timer that is set comes first, and sees to this one then.
-                let Config { rto_initial, rto_max, .. } = &*listening.config;
-                if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
-                    self.tcp_arm_listener(cx, id, listening);
-                }
-                self.tcp_send_bare(cx, seen.ends, &out, &options);
-                self.count(cx).audit.consumed.bump();
-            }
-            Answer::Refuse(out, why) => {
-                counts::challenged_by_listener(&self.count(cx).tcp, why);
-                self.tcp_send_bare(cx, seen.ends, &out, &options);
-                self.drop_frame(cx, packet, refusal(why));
-            }
-            Answer::Dropped(why) => {
-                if matches!(why, Refused::BadFlags | Refused::BadEnds) {
-                    self.count(cx).tcp.states.bad_attempts.bump();
-                }
-                self.drop_frame(cx, packet, refusal(why));
-            }
-            Answer::Established(done) => {
-                self.count(cx).tcp.states.syn_received.bump();
-                let mut place = self.tcp_place(cx, &listening.config);
-                let tcb = &mut place.tcb;
-                tcb.from_handshake_again(&listening.config, &done, cx.now);
-                let peer = Ipv4Addr::from_bits(seen.ends.remote);
-                tcb.know_path(mss_of(self.fitting(cx, peer)), cx.now);
-                counts::noted(&self.count(cx).tcp, tcb);
-                let settings = listening.inherited.clone();
-                // Options may want timers, which the long way sets.
-                let taken = settings.is_none() && tcb.on_handshake_ack(&seen.segment, cx.now);
-                match self.tcp_child(cx, seen.ends, place, settings) {
-                    Some(child) => {
-                        if let Kind::Listening(listening) = &mut sock.kind {
-                            listening.ready.push_back(child);
-                        }
-                        match taken {
-                            true => self.count(cx).audit.consumed.bump(),
-                            false => self.tcp_child_segment(cx, child, seen, packet),
-                        }
-                        sock.wake(cx, id);
-                    }
-                    None => {
-                        listening.listener.on_accepted();
-                        self.drop_frame(cx, packet, DropReason::TcpNoRoom);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A socket for a connection that a listener has made.
-    #[inline(always)]
-    fn tcp_child(
-        &self,
-        cx: Cx,
-        ends: Ends4,
-        mut stream: Box<Stream>,
-        options: Option<Arc<super::Options>>,
-    ) -> Option<usize> {
-        let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-        stream.renew(space, cx.now);
-        (stream.connected, stream.found) = (true, true);
-        self.tcp_count_state(cx, &mut stream, Events::NONE);
-        let mut sock = Sock::new(Kind::Stream(stream));
-        sock.ends = ends;
-        sock.options = options;
-        if sock.options.is_some() {
-            sock.apply_options(&self.knobs, cx.now);
-        }
-        let id = self.tcp.socks.insert(cx, sock)?;
-        self.tcp.demux.insert(cx, &ends.into(), id);
-        Some(id)
-    }
-
-    /// The ACK that ended the handshake may bring text.
-    fn tcp_child_segment(&self, cx: Cx, child: usize, seen: &Seen, packet: Frame) {
-        let Some(slot) = self.tcp.socks.get(child) else {
-            return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
-        };
-        let mut slot = slot.lock(cx);
-        let Some(sock) = slot.as_mut() else { return self.drop_frame(cx, packet, DropReason::TcpNoRoom) };
-        self.tcp_segment(cx, child, sock, seen, packet, None);
-        self.tcp_charge(sock);
-        self.tcp_settle(cx, child, sock, AtOnce::Later);
-    }
-
     /// Hands an ICMP error to the connection that sent the quoted segment; says whether that is under way (RFC 5927 4.1).
     pub(crate) fn tcp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], what: IcmpNotice) -> bool {
+        self.tcp_failed(cx, (header.src.to_bits(), header.dst.to_bits()), quoted, what)
+    }
+
+    /// The same of IPv6; `iface`: where the error came from, whose link a link-local address is on; `None`: this host.
+    pub(crate) fn tcp_error6(
+        &self,
+        cx: Cx,
+        iface: Option<IfaceId>,
+        header: &ip6::Header,
+        quoted: &[u8],
+        what: IcmpNotice,
+    ) -> bool {
+        let zone = iface.or_else(|| self.own_zone6(cx, header.src));
+        self.tcp_failed(cx, (zone::embed(header.src, zone), zone::embed(header.dst, zone)), quoted, what)
+    }
+
+    fn tcp_failed<A: Net>(&self, cx: Cx, (local, remote): (A, A), quoted: &[u8], what: IcmpNotice) -> bool {
         let Some(&[s0, s1, d0, d1, q0, q1, q2, q3]) = quoted.first_chunk::<8>() else { return false };
-        let ends = Ends4 {
-            local: header.src.to_bits(),
-            remote: header.dst.to_bits(),
+        let ends = Ends {
+            local,
+            remote,
             local_port: L4Port(u16::from_be_bytes([s0, s1])),
             remote_port: L4Port(u16::from_be_bytes([d0, d1])),
         };
@@ -555,12 +472,12 @@ impl<L: Locks> Stack<L> {
 impl Stream {
     /// Does with the text what the core has said; gives the frame back if nothing of it was kept.
     #[inline(always)]
-    fn keep(
+    fn keep<A: Net>(
         &mut self,
         counts: &::tcp::counters::In,
         text: Text,
         before: u64,
-        seen: &Seen,
+        seen: &Seen<A>,
         mut packet: Frame,
     ) -> Option<Frame> {
         let Text::Accept { skip, len, at } = text else { return Some(packet) };
@@ -621,15 +538,14 @@ fn is_sound(packet: &Frame, trusted: bool) -> bool {
 /// RFC 9293 3.1: lengths, checksum unless it is known to be `sound`, ends. Fills in `seen`, which is 130 bytes: not returned, so
 /// not copied.
 #[inline(always)]
-fn check(packet: &Frame, sound: bool, seen: &mut Seen) -> Result<(), DropReason> {
+fn check<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool, seen: &mut Seen<A>) -> Result<(), DropReason> {
     let bytes = packet.bytes();
-    let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
-    let ihl = ip.ihl_len();
-    let end = usize::from(ip.total_len()).min(bytes.len());
-    let segment = bytes.get(ihl..end).ok_or(DropReason::Ip4Malformed)?;
+    let ip = A::glimpse(bytes, zone).ok_or(A::MALFORMED)?;
+    let (start, end) = ip.upper;
+    let segment = bytes.get(start..end).ok_or(A::MALFORMED)?;
     let header = wire::tcp::Header::parse(segment).map_err(|_| DropReason::TcpMalformed)?;
     if !sound {
-        let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
+        let pseudo = A::pseudo(ip.src, ip.dst, Proto::TCP, segment.len() as u32);
         if !wire::tcp::checksum_ok(pseudo, segment) {
             return Err(DropReason::TcpBadChecksum);
         }
@@ -637,20 +553,17 @@ fn check(packet: &Frame, sound: bool, seen: &mut Seen) -> Result<(), DropReason>
     if header.src.0 == 0 || header.dst.0 == 0 {
         return Err(DropReason::TcpPortZero);
     }
-    let dst = ip.dst();
-    if dst.is_multicast() || dst.is_broadcast() || packet.flags().has(Flags::LINK_BROADCAST) {
+    if ip.dst.is_for_many() || packet.flags().has(Flags::LINK_BROADCAST) {
         return Err(DropReason::TcpGroup); // RFC 9293 3.9.2.3, MUST-57
     }
-    seen.ends =
-        Ends4 { local: dst.to_bits(), remote: ip.src().to_bits(), local_port: header.dst, remote_port: header.src };
+    seen.ends = Ends { local: ip.dst, remote: ip.src, local_port: header.dst, remote_port: header.src };
     let options = segment.get(wire::tcp::HEADER_LEN..header.header_len).unwrap_or_default();
-    let tos = bytes.get(1).copied().unwrap_or(0);
     let len = (segment.len() - header.header_len) as u32;
-    seen.segment = Segment::parse_bytes(&header, options, len, Ecn::from_bits(tos));
+    seen.segment = Segment::parse_bytes(&header, options, len, Ecn::from_bits(ip.tos));
     if let Some(size) = packet.gso_size() {
         seen.segment.gso_size = size;
     }
-    seen.text = (ihl + header.header_len, end);
+    seen.text = (start + header.header_len, end);
     Ok(())
 }
 
@@ -677,24 +590,7 @@ fn reason(why: Dropped) -> DropReason {
     }
 }
 
-/// A listener's.
-fn refusal(why: Refused) -> DropReason {
-    match why {
-        Refused::BadFlags => DropReason::TcpBadFlags,
-        Refused::BadEnds => DropReason::Ip4OwnSource,
-        Refused::AcceptQueueFull => DropReason::TcpAcceptQueueFull,
-        Refused::ResetIgnored => DropReason::TcpResetIgnored,
-        Refused::ResetTaken => DropReason::TcpHandshakeReset,
-        Refused::ResetInWindow => DropReason::TcpResetChallenged,
-        Refused::SynDuplicate | Refused::Limited => DropReason::TcpSynDuplicate,
-        Refused::SynInHandshake => DropReason::TcpSynChallenged,
-        Refused::Paws => DropReason::TcpPaws,
-        Refused::OutOfWindow => DropReason::TcpOutOfWindow,
-        Refused::BadAck | Refused::NoHandshake => DropReason::TcpBadHandshake,
-    }
-}
-
 /// The largest text of a segment without options in a packet of `mtu` bytes.
-pub(crate) fn mss_of(mtu: usize) -> u16 {
-    mtu.saturating_sub(ip4::HEADER_LEN + wire::tcp::HEADER_LEN).clamp(1, usize::from(u16::MAX)) as u16
+pub(crate) fn mss_of<A: Family>(mtu: usize) -> u16 {
+    mtu.saturating_sub(A::IP_LEN + wire::tcp::HEADER_LEN).clamp(1, usize::from(u16::MAX)) as u16
 }

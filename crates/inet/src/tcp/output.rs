@@ -1,35 +1,41 @@
 //! TCP output: what `Tcb::poll_segment` lets go, as frames.
 //!
-//! The usual segment goes where the one before went: Ethernet and IPv4 headers are kept with their sums, good while the
+//! The usual segment goes where the one before went: Ethernet and IP headers are kept with their sums, good while the
 //! stack's epoch stands still, and in front of a lent buffer they are all that is written. The payload's sum was made when it
-//! was copied in. Everything else goes layer by layer through `ip4::output`.
+//! was copied in. Everything else goes layer by layer ([`Family::send`]).
 //!
 //! Where the iface has TSO, text leaves in large segments of up to 64 KiB, each one walk through here and one frame for the
 //! port. What is lent then is a piece of that size; the rest of a piece of which a part has left is copied, and may be as large.
 
 use super::counts;
+use super::net::{LOWER_MAX, Net};
 use super::queue::{Range, SendQueue, Sums};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
-use crate::demux::{Addr, Ends4};
+use crate::demux::{Addr, Ends};
+use crate::ends::SockEnds;
+use crate::family::{Family, Head};
 use crate::iface::{Iface, IfaceId, IfaceKind, LOOPBACK};
-use crate::ip4::Outgoing;
 use crate::ip4::output::Target;
 use crate::stack::AtOnce;
 use ::tcp::time_wait;
-use ::tcp::{Ecn, Ends, Events, Out, Tcb};
+use ::tcp::{Ecn, Events, Out, Tcb};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Stage, trace};
-use std::net::Ipv4Addr;
 use wire::checksum::{self, Partial};
-use wire::eth::{self, EtherType};
+use wire::eth;
 use wire::{Proto, ip4};
 
 pub(super) const LINK: usize = eth::HEADER_LEN;
-const NETWORK: usize = LINK + ip4::HEADER_LEN;
-/// Link and network headers and TCP's fixed one.
-const HEADERS: usize = NETWORK + wire::tcp::HEADER_LEN;
+/// Link and IPv4 headers and TCP's fixed one.
+const HEADERS: usize = LINK + ip4::HEADER_LEN + wire::tcp::HEADER_LEN;
+
+/// Bytes of the link and network headers of a family.
+#[inline(always)]
+pub(super) const fn lower<A: Family>() -> usize {
+    LINK + A::IP_LEN
+}
 
 /// What does not change from one segment of a connection to the next.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +47,10 @@ pub(crate) struct Headers {
     offload: bool,
     /// The port takes large segments.
     tso: bool,
-    bytes: [u8; NETWORK],
+    /// Bytes of the network header.
+    ip_len: u8,
+    /// Both headers.
+    bytes: [u8; LOWER_MAX],
     /// Sums of the IP header and of the pseudo header without lengths, folded.
     ip_sum: u16,
     pseudo: u16,
@@ -55,14 +64,15 @@ impl Default for Headers {
             mtu: 0,
             offload: false,
             tso: false,
-            bytes: [0; NETWORK],
+            ip_len: 0,
+            bytes: [0; LOWER_MAX],
             ip_sum: 0,
             pseudo: 0,
         }
     }
 }
 
-/// Headers to peers that were sent to last, each at a place by its address: a connection begins with those of the one before it.
+/// Headers to peers of IPv4 that were sent to last, each at a place by its address: a connection begins with those of the one before it.
 #[derive(Debug, Default)]
 pub(super) struct Peers([Headers; PEERS]);
 
@@ -76,15 +86,14 @@ pub(super) struct IpOptions {
 }
 
 impl IpOptions {
-    pub(super) fn of<L: Locks>(options: &Options, stack: &Stack<L>) -> IpOptions {
-        IpOptions { ttl: options.ttl.unwrap_or(stack.knobs.ttl.get() as u8), tos: options.tos & !3 }
+    pub(super) fn of<A: Family, L: Locks>(options: &Options, stack: &Stack<L>) -> IpOptions {
+        IpOptions { ttl: options.ttl.unwrap_or_else(|| A::ttl(stack)), tos: options.tos & !3 }
     }
 }
 
-/// The core's ends as ours; those of IPv6 come out as "any", which nothing is sent to.
-pub(super) fn ends4(ends: &Ends) -> Ends4 {
-    let v4 = |addr: u128| Addr(addr).to_v4().map_or(0, Ipv4Addr::to_bits);
-    Ends4 { local: v4(ends.local), remote: v4(ends.remote), local_port: ends.local_port, remote_port: ends.remote_port }
+/// The core's ends as ours.
+pub(super) fn sock_ends(ends: &::tcp::Ends) -> SockEnds {
+    SockEnds::between(Addr(ends.local), Addr(ends.remote), ends.local_port, ends.remote_port)
 }
 
 /// A segment that is about to leave.
@@ -102,20 +111,18 @@ pub(super) enum Over {
     /// It lives on.
     No,
     /// The connection is in TIME-WAIT, which is remembered elsewhere; the process still has the socket.
-    Late(Ends4),
+    Late,
     /// The connection is over and nobody holds it.
-    Gone(Ends4),
-    /// The same, and it is in the table of L4 ports. Not a field of the other: 16 bytes are returned in registers.
-    GoneBound(Ends4),
+    Gone,
+    /// The same, and it is in the table of L4 ports.
+    GoneBound,
 }
 
 impl Over {
-    pub(super) fn gone(ends: Ends4, is_bound: bool) -> Over {
-        if is_bound { Over::GoneBound(ends) } else { Over::Gone(ends) }
+    pub(super) fn gone(is_bound: bool) -> Over {
+        if is_bound { Over::GoneBound } else { Over::Gone }
     }
 }
-
-const _: () = assert!(size_of::<Over>() == 16);
 
 impl<L: Locks> Stack<L> {
     /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
@@ -123,12 +130,17 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
-        if std::mem::take(&mut stream.dirty) { self.tcp_settle_stream(cx, id, sock, at_once) } else { Over::No }
+        match (std::mem::take(&mut stream.dirty), sock.is_six()) {
+            (false, _) => Over::No,
+            (true, false) => self.tcp_settle_stream::<u32>(cx, id, sock, at_once),
+            (true, true) => self.tcp_settle_stream::<u128>(cx, id, sock, at_once),
+        }
     }
 
     #[inline(never)]
-    fn tcp_settle_stream(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
-        let ends = sock.ends;
+    fn tcp_settle_stream<A: Net>(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
+        let Some(ends) = A::ends_of(sock) else { return Over::No };
+        let is_bound = sock.place.is_bound();
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         let lap = self.resume(cx);
         let outer = lap.nest();
@@ -139,8 +151,8 @@ impl<L: Locks> Stack<L> {
             counts::noted(&self.count(cx).tcp, &mut stream.tcb);
         } else if !short {
             let options = match &sock.options {
-                Some(options) => IpOptions::of(options, self),
-                None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
+                Some(options) => IpOptions::of::<A, L>(options, self),
+                None => IpOptions { ttl: A::ttl(self), tos: 0 },
             };
             self.tcp_flush(cx, ends, stream, &options, at_once);
         }
@@ -157,19 +169,19 @@ impl<L: Locks> Stack<L> {
             });
             drop(late);
             stream.found = false;
-            return if sock.orphan { Over::gone(ends, sock.bound) } else { Over::Late(ends) };
+            return if sock.orphan { Over::gone(is_bound) } else { Over::Late };
         }
         if !sock.orphan {
             return Over::No;
         }
         match stream.tcb.state() == ::tcp::State::Closed || !stream.found {
-            true => Over::gone(ends, sock.bound),
+            true => Over::gone(is_bound),
             false => Over::No,
         }
     }
 
     #[inline(never)]
-    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions, at_once: AtOnce) {
+    fn tcp_flush<A: Net>(&self, cx: Cx, ends: Ends<A>, stream: &mut Stream, options: &IpOptions, at_once: AtOnce) {
         let (mut staged, mut out) = (false, Out::default());
         while stream.tcb.has_output() {
             let (most, spare) = self.tcp_largest(cx, stream);
@@ -222,10 +234,10 @@ impl<L: Locks> Stack<L> {
 
     /// One segment of a connection.
     #[inline(always)]
-    fn tcp_emit(
+    fn tcp_emit<A: Net>(
         &self,
         cx: Cx,
-        ends: Ends4,
+        ends: Ends<A>,
         stream: &mut Stream,
         Leaving { out, text: (frame, sum), alone }: Leaving<'_>,
         options: &IpOptions,
@@ -241,7 +253,7 @@ impl<L: Locks> Stack<L> {
         if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
             let frame = stream.headers.emit(ends, out, frame, sum)?;
             lap.mark(Stage::TcpOutput, 1);
-            self.tcp_stage(cx, &stream.headers, frame, alone);
+            self.tcp_stage::<A>(cx, &stream.headers, frame, alone);
             return Some(());
         }
         self.tcp_send_layered(cx, ends, out, frame, sum, options);
@@ -289,23 +301,26 @@ impl<L: Locks> Stack<L> {
 
     /// Layer by layer.
     #[inline(never)]
-    fn tcp_send_layered(
+    fn tcp_send_layered<A: Net>(
         &self,
         cx: Cx,
-        ends: Ends4,
+        ends: Ends<A>,
         out: &Out,
         mut frame: Frame,
         sum: Option<Partial>,
         options: &IpOptions,
     ) {
-        let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
-        let exit = self.exit_for(cx, dst, None);
-        let partial = match &exit {
-            Ok(exit) if !matches!(exit.to, Target::Here) => {
-                out.is_large() || self.ifaces.get(exit.iface).is_some_and(|iface| iface.offload().tx_l4)
+        let (src, dst) = (ends.local, ends.remote);
+        let exit = match A::exit(self, cx, dst, None) {
+            Ok(exit) => exit,
+            Err(_) => {
+                A::count_no_route(self.count(cx));
+                return self.drop_frame(cx, frame, A::NO_ROUTE);
             }
-            _ => false,
         };
+        let partial = !matches!(exit.to, Target::Here)
+            && A::IS_LEFT_TO_PORTS
+            && (out.is_large() || self.ifaces.get(exit.iface).is_some_and(|iface| iface.offload().tx_l4));
         if out.is_large() {
             frame.set_gso_size(out.mss);
         }
@@ -316,7 +331,7 @@ impl<L: Locks> Stack<L> {
         };
         write_header(head, ends, out);
         let total = len as u32 + out.text_len;
-        let pseudo = Partial::pseudo4(src, dst, Proto::TCP, total as u16);
+        let pseudo = A::pseudo(src, dst, Proto::TCP, total);
         let field = match partial {
             true => !pseudo.finish(),
             false => pseudo.add(checksum::sum(head)).add(sum).finish(),
@@ -324,19 +339,14 @@ impl<L: Locks> Stack<L> {
         if let Some(place) = head.get_mut(16..18) {
             place.copy_from_slice(&field.to_be_bytes());
         }
-        let out = Outgoing {
-            src: Some(src),
-            tos: options.tos | out.ecn.bits(),
-            df: true,
-            partial_l4: partial,
-            ..Outgoing::new(dst, Proto::TCP, options.ttl)
-        };
+        let (tos, ports) = (options.tos | out.ecn.bits(), [ends.local_port, ends.remote_port]);
+        let head = Head { src, dst, proto: Proto::TCP, tos, ttl: options.ttl, df: true, ports };
         // What does not go out is dropped and counted there; its timer comes.
-        let _ = self.ip4_output(cx, frame, &out);
+        let _ = A::send(self, cx, frame, &head, &exit, partial, AtOnce::Later);
     }
 
     /// A segment of no connection: RST, challenge, SYN-ACK of a listener.
-    pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
+    pub(super) fn tcp_send_bare<A: Net>(&self, cx: Cx, ends: Ends<A>, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
         let mut headers = Headers::default();
@@ -345,14 +355,14 @@ impl<L: Locks> Stack<L> {
             return self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
         }
         if let Some(frame) = headers.emit(ends, out, frame, Some(Partial::ZERO)) {
-            self.tcp_stage(cx, &headers, frame, false);
+            self.tcp_stage::<A>(cx, &headers, frame, false);
         }
     }
 
     /// Hands over a segment with all its headers; `alone`: straight to the port.
     #[inline(always)]
-    fn tcp_stage(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
-        self.count(cx).ip4.sent.bump();
+    fn tcp_stage<A: Net>(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
+        A::count_sent(self.count(cx), 1);
         match self.ifaces.get(headers.iface) {
             Some(iface) if alone => self.stage_alone(cx, iface, frame),
             Some(iface) => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
@@ -361,12 +371,15 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Keeps the headers of segments to this peer, if its MAC address is known.
-    pub(super) fn tcp_keep_headers(&self, cx: Cx, ends: Ends4, headers: &mut Headers, options: &IpOptions) {
+    pub(super) fn tcp_keep_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
+        if !A::SHARES_HEADERS {
+            return self.tcp_make_headers(cx, ends, headers, options);
+        }
         let epoch = self.epoch();
-        let place = ends.remote as usize % PEERS;
+        let place = ends.remote.addr().0 as usize % PEERS;
         if let Some(known) = self.tcp.peers.lock(cx).0.get(place)
             && known.epoch == epoch
-            && known.lead(ends, options)
+            && A::leads(&known.bytes, ends, options.tos, options.ttl)
         {
             *headers = *known;
             return;
@@ -380,52 +393,35 @@ impl<L: Locks> Stack<L> {
     }
 
     #[inline(never)]
-    fn tcp_make_headers(&self, cx: Cx, ends: Ends4, headers: &mut Headers, options: &IpOptions) {
+    fn tcp_make_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
         let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
-        let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
-        let Ok(exit) = self.exit_for(cx, dst, None) else { return };
+        let Ok(exit) = A::exit(self, cx, ends.remote, None) else { return };
         let Target::Neighbor(next) = exit.to else { return };
         let Some(iface) = self.ifaces.get(exit.iface).filter(|iface| iface.tunnel.is_none()) else { return };
-        let Some(mac) = self.neighbors.lock(cx).lookup(exit.iface, next, cx.now) else { return };
-        if self.pool.headroom() < HEADERS + wire::tcp::MAX_OPTIONS_LEN {
+        let Some(mac) = A::neighbor(self, cx, exit.iface, next) else { return };
+        if self.pool.headroom() < lower::<A>() + wire::tcp::HEADER_LEN + wire::tcp::MAX_OPTIONS_LEN {
             return;
         }
-        headers.fill(epoch, iface, mac, (src, dst), self.knobs.tcp_tso.on(), options);
+        let (src, dst, ports) = (ends.local, ends.remote, [ends.local_port, ends.remote_port]);
+        let head = Head { src, dst, proto: Proto::TCP, tos: options.tos, ttl: options.ttl, df: true, ports };
+        let Some((link, network)) = headers.bytes.split_first_chunk_mut::<LINK>() else { return };
+        eth::Header { dst: mac, src: iface.mac, ethertype: A::ETHERTYPE }.emit(link);
+        let Some(ip_sum) = A::emit(self, &head, network) else { return };
+        headers.ip_sum = ip_sum.folded();
+        headers.pseudo = A::pseudo(src, dst, Proto::TCP, 0).folded();
+        headers.fill::<A, L>(epoch, iface, self.knobs.tcp_tso.on());
     }
 }
 
 impl Headers {
-    fn fill<L: Locks>(
-        &mut self,
-        epoch: u64,
-        iface: &Iface<L>,
-        mac: wire::Mac,
-        (src, dst): (Ipv4Addr, Ipv4Addr),
-        tso: bool,
-        options: &IpOptions,
-    ) {
-        let Some(header) = ip4::Header::new(src, dst, Proto::TCP, 0) else { return };
-        let header = ip4::Header { total_len: 0, ttl: options.ttl, tos: options.tos, df: true, ..header };
-        let Some((link, network)) = self.bytes.split_first_chunk_mut::<LINK>() else { return };
-        eth::Header { dst: mac, src: iface.mac, ethertype: EtherType::IPV4 }.emit(link);
-        let Some(network) = network.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
-        header.emit(network);
-        [network[10], network[11]] = [0, 0];
-        self.ip_sum = checksum::header20(network).folded();
-        self.pseudo = Partial::pseudo4(src, dst, Proto::TCP, 0).folded();
+    /// Notes what `iface` takes and does, and from when the headers are.
+    fn fill<A: Family, L: Locks>(&mut self, epoch: u64, iface: &Iface<L>, tso: bool) {
+        self.ip_len = A::IP_LEN as u8;
         self.iface = iface.id;
-        self.mtu = iface.mtu() as u32;
-        self.offload = iface.offload().tx_l4;
-        self.tso = iface.offload().tso && tso;
+        self.mtu = A::mtu(iface) as u32;
+        self.offload = iface.offload().tx_l4 && A::IS_LEFT_TO_PORTS;
+        self.tso = iface.offload().tso && tso && A::IS_LEFT_TO_PORTS;
         self.epoch = epoch;
-    }
-
-    /// Are these what segments between `ends` begin with?
-    #[inline]
-    fn lead(&self, ends: Ends4, options: &IpOptions) -> bool {
-        let addrs = u64::from(ends.local) << 32 | u64::from(ends.remote);
-        let begin = (self.bytes[LINK + 1], self.bytes[LINK + 8]);
-        begin == (options.tos, options.ttl) && self.bytes.last_chunk() == Some(&addrs.to_be_bytes())
     }
 
     /// Made before the last change of routes, neighbors or ifaces?
@@ -444,7 +440,7 @@ impl Headers {
     #[inline]
     fn most_text(&self) -> u32 {
         let packet = if self.tso { u32::from(u16::MAX) } else { self.mtu };
-        packet - (HEADERS - LINK + wire::tcp::MAX_OPTIONS_LEN) as u32
+        packet - u32::from(self.ip_len) - (wire::tcp::HEADER_LEN + wire::tcp::MAX_OPTIONS_LEN) as u32
     }
 
     /// The text of a large segment: as many of `mss` bytes as it takes; 0: the iface takes none.
@@ -466,7 +462,7 @@ impl Headers {
     /// May this segment go the short way?
     #[inline]
     fn takes(&self, out: &Out) -> bool {
-        let len = HEADERS - LINK + out.options.len() + out.text_len as usize;
+        let len = usize::from(self.ip_len) + wire::tcp::HEADER_LEN + out.options.len() + out.text_len as usize;
         len <= self.mtu as usize || self.tso && out.is_large()
     }
 
@@ -494,27 +490,25 @@ impl Headers {
         Partial::from_folded(self.pseudo).add_u16(segment_len)
     }
 
-    /// The headers below TCP's.
+    /// The headers below TCP's, into as many bytes.
     #[inline(always)]
-    pub(super) fn emit_lower(&self, segment_len: u16, ecn: Ecn, lower: &mut [u8; NETWORK]) {
-        let total_len = segment_len + ip4::HEADER_LEN as u16;
-        *lower = self.bytes;
-        [lower[16], lower[17]] = total_len.to_be_bytes();
-        // ECN bits change from segment to segment: version, IHL and TOS are one word of the sum.
-        lower[15] |= ecn.bits();
-        let ip = Partial::from_folded(self.ip_sum).add_u16(total_len).add_u16(u16::from(ecn.bits())).finish();
-        [lower[24], lower[25]] = ip.to_be_bytes();
+    pub(super) fn emit_lower<A: Family>(&self, segment_len: u16, ecn: Ecn, into: &mut [u8]) {
+        if let (Some(into), Some(from)) = (into.get_mut(..lower::<A>()), self.bytes.get(..lower::<A>())) {
+            into.copy_from_slice(from);
+            let ip = into.get_mut(LINK..).unwrap_or_default();
+            A::finish(ip, Partial::from_folded(self.ip_sum), segment_len, ecn.bits());
+        }
     }
 
     /// The segment with all its headers.
     #[inline(always)]
-    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
+    fn emit<A: Net>(&self, ends: Ends<A>, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
         let sum = text_sum(self.offload, sum, &frame);
         let options = out.options.as_slice();
         let segment_len = (wire::tcp::HEADER_LEN + options.len()) as u16 + out.text_len as u16;
-        let head = frame.push_n(HEADERS + options.len())?;
-        let (lower, segment) = head.split_first_chunk_mut()?;
-        self.emit_lower(segment_len, out.ecn, lower);
+        let head = frame.push_n(lower::<A>() + wire::tcp::HEADER_LEN + options.len())?;
+        let (below, segment) = head.split_at_mut_checked(lower::<A>())?;
+        self.emit_lower::<A>(segment_len, out.ecn, below);
         write_header(segment, ends, out);
         let pseudo = self.pseudo_of(segment_len);
         let field = match self.offload {
@@ -544,7 +538,7 @@ pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> 
 
 /// TCP's header with its options, the checksum field zero. `head` is as long as that.
 #[inline(always)]
-fn write_header(head: &mut [u8], ends: Ends4, out: &Out) {
+fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     let header = wire::tcp::Header {
         src: ends.local_port,
         dst: ends.remote_port,
@@ -584,12 +578,23 @@ impl<L: Locks> Stack<L> {
     fn tcp_bury_it(&self, cx: Cx, id: usize, over: Over) {
         match over {
             Over::No => {}
-            Over::Late(ends) => {
-                self.tcp.demux.remove(cx, &ends.into(), id);
+            Over::Late => {
+                let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
+                ends.into_iter().flat_map(SockEnds::tuples).for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
                 self.tcp.wheel.lock(cx).cancel(id as u32);
             }
-            Over::Gone(ends) | Over::GoneBound(ends) => {
-                self.tcp_unfind(cx, id, ends, matches!(over, Over::GoneBound(_)));
+            Over::Gone => {
+                self.tcp.wheel.lock(cx).cancel(id as u32);
+                let Some(sock) = self.tcp.socks.remove(cx, id) else { return };
+                self.tcp_unfind(cx, id, sock.ends(), false);
+                if let Kind::Stream(place) = sock.kind {
+                    self.tcp_keep_place(cx, place);
+                }
+            }
+            Over::GoneBound => {
+                // Out of the tables while the number is its own still: the next socket of that number may want its port.
+                let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
+                ends.into_iter().for_each(|ends| self.tcp_unfind(cx, id, ends, true));
                 self.tcp.wheel.lock(cx).cancel(id as u32);
                 if let Some(Sock { kind: Kind::Stream(place), .. }) = self.tcp.socks.remove(cx, id) {
                     self.tcp_keep_place(cx, place);
@@ -600,6 +605,10 @@ impl<L: Locks> Stack<L> {
 
     /// Sends what `answer` says for connection `id`, outside its stream.
     pub(super) fn tcp_answer(&self, cx: Cx, sock: &Sock<L>, answer: &Out) {
-        self.tcp_send_bare(cx, sock.ends, answer, &IpOptions::of(sock.options(), self));
+        match sock.ends() {
+            SockEnds::V4(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u32, L>(sock.options(), self)),
+            SockEnds::V6(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u128, L>(sock.options(), self)),
+            SockEnds::Both(_) => {} // no connection has these
+        }
     }
 }

@@ -6,42 +6,47 @@
 //! is declined here has changed nothing, and goes the way of `input` with the socket that was found. What is taken counts as there.
 
 use super::input::Open;
-use super::output::{Headers, IpOptions, LINK, text_sum};
+use super::net::Net;
+use super::output::{Headers, IpOptions, lower, text_sum};
 use super::{Kind, Options, Stream, counts};
 use crate::Stack;
-use crate::demux::Ends4;
+use crate::demux::Ends;
+use crate::iface::IfaceId;
 use crate::stack::AtOnce;
 use ::tcp::{Bare, Ecn, Ended, Events, Expected, Next, SeqNum, Taken, Timestamps};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{Stage, trace};
+use wire::Proto;
 use wire::checksum::Partial;
 use wire::tcp::Timestamped;
-use wire::{Proto, ip4};
 
-/// IPv4 without options, TCP with timestamps and their padding.
-const HEADERS: usize = ip4::HEADER_LEN + Timestamped::LEN;
+/// IP without options, TCP with timestamps and their padding.
+#[inline(always)]
+const fn headers<A: Net>() -> usize {
+    A::IP_LEN + Timestamped::LEN
+}
 
-/// Reads a whole, plain IPv4 packet: its ends, and what it says if that is but what [`Expected`] has places for. Its checksum is
+/// Reads a whole, plain IP packet, which came by the link of `zone`: its ends, and what it says if that is but what [`Expected`] has places for. Its checksum is
 /// good then; `sound`: that is known.
 #[inline(always)]
-pub(super) fn read(packet: &Frame, sound: bool) -> Option<(Ends4, Expected)> {
+pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -> Option<(Ends<A>, Expected)> {
     let bytes = packet.bytes();
-    let (ip, segment) = (ip4::Glance::of(bytes)?, bytes.get(ip4::HEADER_LEN..)?);
+    let (ip, segment) = (A::glimpse(bytes, zone)?, bytes.get(A::IP_LEN..)?);
     let header = Timestamped::parse(segment)?;
     let fin = header.flags.contains(wire::tcp::Flags::FIN);
     let plain = header.flags.0 & !(wire::tcp::Flags::PSH.0 | wire::tcp::Flags::FIN.0) == wire::tcp::Flags::ACK.0;
-    if !plain || bytes.get(1)? & 3 != 0 || packet.flags().has(Flags::GSO) {
+    if !plain || ip.tos & 3 != 0 || packet.flags().has(Flags::GSO) {
         return None;
     }
     if !sound {
-        let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
+        let pseudo = A::pseudo(ip.src, ip.dst, Proto::TCP, segment.len() as u32);
         if !wire::tcp::checksum_ok(pseudo, segment) {
             return None;
         }
     }
     let Timestamped { src, dst, seq, ack, window, val, ecr, .. } = header;
-    let ends = Ends4 { local: ip.dst().to_bits(), remote: ip.src().to_bits(), local_port: dst, remote_port: src };
+    let ends = Ends { local: ip.dst, remote: ip.src, local_port: dst, remote_port: src };
     let len = (segment.len() - Timestamped::LEN) as u32;
     Some((ends, Expected { seq: SeqNum(seq), ack: SeqNum(ack), window, len, fin, timestamps: Timestamps { val, ecr } }))
 }
@@ -60,17 +65,18 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// The segment, if it was not.
     #[inline(always)]
-    pub(super) fn tcp_expected(
+    pub(super) fn tcp_expected<A: Net>(
         &self,
         cx: Cx,
-        open: &mut Open<'_, L>,
+        open: &mut Open<'_, L, A>,
         seg: &Expected,
         mut packet: Frame,
     ) -> Result<Owes, Frame> {
         let id = open.id;
         let Some(sock) = open.slot.as_mut() else { return Err(packet) };
+        let is_its = A::ends_of(sock) == Some(open.ends);
         let Kind::Stream(stream) = &mut sock.kind else { return Err(packet) };
-        if sock.shut_read || sock.ends != open.ends || self.tcp_memory() >= self.tcp_memory_limit() / 2 {
+        if sock.shut_read || !is_its || self.tcp_memory() >= self.tcp_memory_limit() / 2 {
             return Err(packet);
         }
         let cx = stream.on_time(cx);
@@ -86,7 +92,7 @@ impl<L: Locks> Stack<L> {
             stream.send.release(acked);
             stream.progress = cx.now;
         }
-        if seg.len > 0 && packet.pull(HEADERS) {
+        if seg.len > 0 && packet.pull(headers::<A>()) {
             stream.recv.push(packet);
         }
         // A reader is told of text, a writer when there is room again.
@@ -105,7 +111,7 @@ impl<L: Locks> Stack<L> {
 
     /// Takes a segment that ends the connection of the socket, or a half of it, if that was to be expected ([`Tcb::on_end`](::tcp::Tcb::on_end)).
     #[inline(never)]
-    fn tcp_ends(&self, cx: Cx, open: &mut Open<'_, L>, seg: &Expected) -> bool {
+    fn tcp_ends<A: Net>(&self, cx: Cx, open: &mut Open<'_, L, A>, seg: &Expected) -> bool {
         let id = open.id;
         let Some(sock) = open.slot.as_mut() else { return false };
         let Kind::Stream(stream) = &mut sock.kind else { return false };
@@ -130,14 +136,14 @@ impl<L: Locks> Stack<L> {
     /// Sends what was written, if that is the next text and nothing else ([`Tcb::next_text`](::tcp::Tcb::next_text)): from the
     /// buffer that it was written to, behind the headers that are kept, straight to the port. `false`: it has to go the long way.
     #[inline(always)]
-    pub(super) fn tcp_send_next(&self, cx: Cx, ends: Ends4, stream: &mut Stream) -> bool {
+    pub(super) fn tcp_send_next<A: Net>(&self, cx: Cx, ends: Ends<A>, stream: &mut Stream) -> bool {
         let Some(len) = stream.tcb.next_text() else { return false };
-        if stream.headers.are_stale(self.epoch()) || HEADERS + len as usize > stream.headers.mtu() {
+        if stream.headers.are_stale(self.epoch()) || headers::<A>() + len as usize > stream.headers.mtu() {
             return false;
         }
         let Some(iface) = self.ifaces.get(stream.headers.iface()) else { return false };
         let Some((mut frame, sum)) = stream.send.lend_all(len) else { return false };
-        if frame.headroom() < LINK + HEADERS {
+        if frame.headroom() < lower::<A>() + Timestamped::LEN {
             return false;
         }
         let counters = self.count(cx);
@@ -148,7 +154,7 @@ impl<L: Locks> Stack<L> {
         let flags = wire::tcp::Flags::ACK | wire::tcp::Flags::PSH;
         stream.headers.emit_next(ends, &next, flags, &mut frame, sum);
         counts::noted(&counters.tcp, &mut stream.tcb);
-        counters.ip4.sent.bump();
+        A::count_sent(counters, 1);
         counters.ledger.resume().mark(Stage::TcpOutput, 1);
         self.stage_alone(cx, iface, frame);
         true
@@ -159,24 +165,25 @@ impl<L: Locks> Stack<L> {
     /// Sends an ACK alone, or FIN, if that is all there is to send ([`Tcb::next_bare`](::tcp::Tcb::next_bare)). `false`: it has to go
     /// the long way.
     #[inline(never)]
-    pub(super) fn tcp_send_bare_next(
+    pub(super) fn tcp_send_bare_next<A: Net>(
         &self,
         cx: Cx,
-        ends: Ends4,
+        ends: Ends<A>,
         stream: &mut Stream,
         options: Option<&Options>,
         at_once: AtOnce,
     ) -> bool {
         let Some(bare) = stream.tcb.next_bare() else { return false };
         if stream.headers.are_stale(self.epoch()) {
-            let options = IpOptions::of(options.unwrap_or(&super::NO_OPTIONS), self);
+            let options = IpOptions::of::<A, L>(options.unwrap_or(&super::NO_OPTIONS), self);
             self.tcp_keep_headers(cx, ends, &mut stream.headers, &options);
             if stream.headers.are_stale(self.epoch()) {
                 return false;
             }
         }
         let Some(iface) = self.ifaces.get(stream.headers.iface()) else { return false };
-        let Some(mut frame) = self.pool.get().filter(|frame| frame.headroom() >= LINK + HEADERS) else { return false };
+        let room = lower::<A>() + Timestamped::LEN;
+        let Some(mut frame) = self.pool.get().filter(|frame| frame.headroom() >= room) else { return false };
         trace::buffer_made(|| self.pool.number());
         let counters = self.count(cx);
         counters.audit.made.bump();
@@ -188,7 +195,7 @@ impl<L: Locks> Stack<L> {
         };
         stream.headers.emit_next(ends, &next, flags, &mut frame, Partial::ZERO);
         counts::noted(&counters.tcp, &mut stream.tcb);
-        counters.ip4.sent.bump();
+        A::count_sent(counters, 1);
         counters.ledger.resume().mark(Stage::TcpOutput, 1);
         match at_once {
             AtOnce::Yes => self.stage_alone(cx, iface, frame),
@@ -201,12 +208,12 @@ impl<L: Locks> Stack<L> {
 impl Headers {
     /// The headers of `next` in front of its text, which has the sum `text`. There is room for them.
     #[inline(always)]
-    fn emit_next(&self, ends: Ends4, next: &Next, flags: wire::tcp::Flags, frame: &mut Frame, text: Partial) {
+    fn emit_next<A: Net>(&self, ends: Ends<A>, next: &Next, flags: wire::tcp::Flags, frame: &mut Frame, text: Partial) {
         let segment_len = (Timestamped::LEN + frame.len()) as u16;
         let pseudo = self.pseudo_of(segment_len);
-        let Some(head) = frame.push::<{ LINK + HEADERS }>() else { return };
-        let Some((lower, upper)) = head.split_first_chunk_mut() else { return };
-        self.emit_lower(segment_len, Ecn::NotEct, lower);
+        let Some(head) = frame.push_n(lower::<A>() + Timestamped::LEN) else { return };
+        let Some((below, upper)) = head.split_at_mut_checked(lower::<A>()) else { return };
+        self.emit_lower::<A>(segment_len, Ecn::NotEct, below);
         let Some(upper) = upper.as_mut_array() else { return };
         let header = Timestamped {
             src: ends.local_port,

@@ -1,7 +1,10 @@
 //! Time for connections: one wheel, a key for each socket.
 
+use super::output::{IpOptions, sock_ends};
+use super::unowned::less_text;
 use super::{Kind, Sock, Stream, counts};
 use crate::Stack;
+use crate::ends::SockEnds;
 use crate::stack::AtOnce;
 use clock::Instant;
 use lock::{Cx, Locks};
@@ -114,9 +117,17 @@ impl<L: Locks> Stack<L> {
             tcp::listen::Context { config: &listening.config, counts: &counts.tcp.listen, now: cx.now, above: None };
         listening.listener.on_timer(context, AT_ONCE, |ends, out| again.push((*ends, out)));
         self.tcp_arm_listener(cx, id, listening);
-        let options = super::output::IpOptions::of(sock.options(), self);
-        for (ends, out) in again {
-            self.tcp_send_bare(cx, super::output::ends4(&ends), &out, &options);
+        for (ends, mut out) in again {
+            match sock_ends(&ends) {
+                SockEnds::V4(ends) => {
+                    self.tcp_send_bare(cx, ends, &out, &IpOptions::of::<u32, L>(sock.options(), self))
+                }
+                SockEnds::V6(ends) => {
+                    out.options.lower_mss(less_text::<u128>());
+                    self.tcp_send_bare(cx, ends, &out, &IpOptions::of::<u128, L>(sock.options(), self));
+                }
+                SockEnds::Both(_) => {} // nobody is at both
+            }
         }
     }
 

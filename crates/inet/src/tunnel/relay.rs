@@ -158,7 +158,7 @@ impl<L: Locks> Stack<L> {
         if let Some(trouble) = trouble.filter(|_| ours) {
             match quoted {
                 Quote::V4(inner) => self.tell_own(cx, trouble.cause().problem(), &inner),
-                Quote::V6(inner) => self.tell_own6(cx, trouble.problem6(), &inner),
+                Quote::V6(inner) => self.tell_own6(cx, None, trouble.problem6(), &inner),
             }
         }
         ours

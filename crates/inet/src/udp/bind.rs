@@ -1,11 +1,11 @@
 //! Opening, binding, connecting and closing UDP sockets: what keeps demux and Pcbs in step.
 
-use super::{Pcb, ReadySet, v4_end};
+use super::{Domain, Options, Pcb, ReadySet, SockEnds};
 use crate::Stack;
-use crate::demux::{Addr, Ends4, Tuple};
-use crate::iface::IfaceId;
+use crate::demux::{Addr, Tuple};
+use crate::ends::Unfit;
 use crate::ip4::output::OutputError;
-use crate::route::Via;
+use crate::zone;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,11 +23,11 @@ pub enum BindError {
     InUse,
     /// Not an address of this host.
     NotOurs,
-    /// An address of a family that is not spoken here.
+    /// An address of a family that the socket was not opened for.
     Family,
     /// Every ephemeral port is taken.
     NoPorts,
-    /// Port 0 or address 0 to connect to.
+    /// Port 0 or address 0 to connect to; a link-local address without a scope id; an IPv4 address for a socket of IPv6 alone.
     Invalid,
     /// Connecting to a broadcast address without the broadcast option.
     Broadcast,
@@ -37,13 +37,23 @@ pub enum BindError {
     NotConnected,
 }
 
+impl From<Unfit> for BindError {
+    fn from(unfit: Unfit) -> BindError {
+        match unfit {
+            Unfit::Family => BindError::Family,
+            Unfit::Mapped => BindError::Invalid,
+        }
+    }
+}
+
 /// IANA's dynamic range (RFC 6335 6).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 impl<L: Locks> Stack<L> {
     /// Opens a UDP socket; `None` when there are too many.
-    pub fn udp_open(&self, cx: Cx) -> Option<usize> {
-        self.pcbs.insert(cx, Pcb::new(self.knobs.udp_recvspace.get() as usize))
+    pub fn udp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
+        let options = Options { v6only: self.knobs.v6only.on(), ..Options::default() };
+        self.pcbs.insert(cx, Pcb::new(domain, options, self.knobs.udp_recvspace.get() as usize))
     }
 
     /// Runs `f` on socket `id`; `None` if there is no such socket.
@@ -59,29 +69,30 @@ impl<L: Locks> Stack<L> {
 
     /// Closes a socket: its datagrams are dropped, its groups left; `false` if there is no such socket.
     pub fn udp_close(&self, cx: Cx, id: usize) -> bool {
-        let Some(tuple) = self.with_pcb(cx, id, |pcb| pcb.tuple()) else { return false };
-        self.unfind(cx, id, &tuple);
+        let Some(ends) = self.with_pcb(cx, id, |pcb| pcb.ends()) else { return false };
+        self.unfind(cx, id, ends);
         let Some(mut pcb) = self.pcbs.remove(cx, id) else { return false };
         for (iface, group) in std::mem::take(pcb.groups_mut()) {
-            self.leave_group(cx, iface, group);
+            self.leave(cx, iface, group);
         }
         pcb.drain().into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::UdpClosed));
         self.flush(cx);
         true
     }
 
-    fn unfind(&self, cx: Cx, id: usize, tuple: &Tuple) {
-        if tuple.local_port.0 != 0 {
-            self.udp.remove(cx, tuple, id);
-            self.unconnected.lock(cx).remove(tuple.local_port, id);
+    fn unfind(&self, cx: Cx, id: usize, ends: SockEnds) {
+        let local_port = ends.tuple().local_port;
+        if local_port.0 != 0 {
+            ends.tuples().for_each(|tuple| self.udp.remove(cx, &tuple, id));
+            self.unconnected.lock(cx).remove(local_port, id);
         }
     }
 
-    fn make_findable(&self, cx: Cx, id: usize, tuple: &Tuple) {
-        self.udp.insert(cx, tuple, id);
+    fn make_findable(&self, cx: Cx, id: usize, ends: SockEnds) {
+        ends.tuples().for_each(|tuple| self.udp.insert(cx, &tuple, id));
         let shares = |pcb: &mut Pcb<L>| pcb.options.reuse_port || pcb.options.reuse_addr;
         let shares = self.with_pcb(cx, id, shares).unwrap_or(false);
-        let mut by_port = self.unconnected.lock(cx);
+        let (tuple, mut by_port) = (ends.tuple(), self.unconnected.lock(cx));
         if tuple.remote_port.0 == 0 {
             by_port.add(tuple.local_port, id);
         } else if !shares {
@@ -89,63 +100,72 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Binds socket `id` to `addr`; port 0 picks an ephemeral one. Says where it is bound now.
+    /// Binds socket `id` to `addr`; port 0 picks an ephemeral one. Returns where it is bound now.
     ///
     /// # Errors
     /// [`BindError`]; nothing has changed then.
     pub fn udp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, BindError> {
-        let (local, port) = v4_end(&addr).ok_or(BindError::Family)?;
-        let v4 = local.to_v4().ok_or(BindError::Family)?;
-        if !v4.is_unspecified() && !v4.is_multicast() && !v4.is_broadcast() && !self.is_bindable(cx, v4) {
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), pcb.options);
+        let (domain, bound, options) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
+        let local = domain.end(options.v6only, &addr)?;
+        if !self.is_bindable(cx, local)? {
             return Err(BindError::NotOurs);
         }
-        let (bound, options) = self.with_pcb(cx, id, |pcb| (pcb.is_bound(), pcb.options)).ok_or(BindError::NoSocket)?;
         if bound {
             return Err(BindError::AlreadyBound);
         }
         let shares = options.reuse_port || options.reuse_addr;
         loop {
-            let local_port = match port.0 {
-                0 => self.ephemeral(cx, local, Addr::ANY, L4Port(0))?,
+            let local_port = match addr.port() {
+                0 => self.ephemeral(cx, local, local.any(), L4Port(0))?,
                 port => L4Port(port),
             };
-            let ends = Ends4 { local: v4.to_bits(), local_port, ..Ends4::default() };
-            let tuple = Tuple::from(ends);
+            let ends = match local {
+                Addr::ANY6 => domain.any(options.v6only, local_port),
+                _ => SockEnds::bound(local, local_port),
+            };
             // Looked at and taken under one lock: of two threads that ask for a port one gets it.
             let mut by_port = self.unconnected.lock(cx);
             let others = by_port.get(local_port);
-            if port.0 == 0 && !others.is_empty() {
+            if addr.port() == 0 && !others.is_empty() {
                 continue; // somebody was faster: another one
             }
-            if self.conflicts(cx, others, &tuple, shares) || by_port.is_held(local_port) {
+            if self.conflicts(cx, others, ends, shares) || by_port.is_held(local_port) {
                 return Err(BindError::InUse);
             }
             let bind = |pcb: &mut Pcb<L>| match pcb.is_bound() {
                 true => Err(BindError::AlreadyBound),
                 false => {
                     pcb.set_ends(ends);
-                    Ok(())
+                    Ok(pcb.local_addr())
                 }
             };
-            self.with_pcb(cx, id, bind).ok_or(BindError::NoSocket)??;
+            let bound = self.with_pcb(cx, id, bind).ok_or(BindError::NoSocket)??;
             by_port.add(local_port, id);
             drop(by_port);
-            self.udp.insert(cx, &tuple, id);
-            return Ok(SocketAddr::from((v4, local_port.0)));
+            ends.tuples().for_each(|tuple| self.udp.insert(cx, &tuple, id));
+            return Ok(bound);
         }
     }
 
-    fn is_bindable(&self, cx: Cx, addr: Ipv4Addr) -> bool {
-        matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
+    /// Returns whether a socket may be bound to `local`: an address of this host, a group, or everybody on a link.
+    ///
+    /// # Errors
+    /// [`BindError::Invalid`] for a link-local address without an iface.
+    fn is_bindable(&self, cx: Cx, local: Addr) -> Result<bool, BindError> {
+        let for_many = match local.to_v4() {
+            Some(v4) => v4.is_multicast() || self.is_broadcast(cx, v4),
+            None => zone::split(local.0).0.is_multicast(),
+        };
+        Ok(local.is_any() || for_many || self.owns(cx, local).ok_or(BindError::Invalid)?)
     }
 
     /// BSD's rule: two sockets may share a port if their addresses differ and neither is "any", or if both say so.
-    fn conflicts(&self, cx: Cx, others: &[usize], tuple: &Tuple, shares: bool) -> bool {
+    fn conflicts(&self, cx: Cx, others: &[usize], ends: SockEnds, shares: bool) -> bool {
         others.iter().any(|&other| {
             self.with_pcb(cx, other, |pcb| {
-                let bound = pcb.tuple().local;
-                let overlap = bound == tuple.local || bound.is_any() || tuple.local.is_any();
-                overlap && !(shares && (pcb.options.reuse_port || pcb.options.reuse_addr))
+                let both_share = shares && (pcb.options.reuse_port || pcb.options.reuse_addr);
+                pcb.ends().overlaps(ends) && !both_share
             })
             .unwrap_or(false)
         })
@@ -163,13 +183,7 @@ impl<L: Locks> Stack<L> {
                 0 => !self.unconnected.lock(cx).get(port).is_empty(),
                 _ => self.udp.contains(cx, &tuple, |_| true) || !self.unconnected.lock(cx).get(port).is_empty(),
             };
-            let ends = Ends4 {
-                local: local.to_v4().map_or(0, Ipv4Addr::to_bits),
-                remote: remote.to_v4().map_or(0, Ipv4Addr::to_bits),
-                local_port: port,
-                remote_port,
-            };
-            if !taken && self.leads_here(Proto::UDP, &ends) {
+            if !taken && self.leads_here(Proto::UDP, &tuple) {
                 return Ok(port);
             }
         }
@@ -181,38 +195,60 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError`]; nothing has changed then.
     pub fn udp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), BindError> {
-        let (remote, remote_port) = v4_end(&addr).ok_or(BindError::Family)?;
-        let v4 = remote.to_v4().ok_or(BindError::Family)?;
-        if remote_port.0 == 0 || v4.is_unspecified() {
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options, pcb.chosen_local);
+        let (domain, before, options, was_chosen) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
+        let remote = domain.end(options.v6only, &addr)?;
+        let remote_port = L4Port(addr.port());
+        if remote_port.0 == 0 || remote.is_any() {
             return Err(BindError::Invalid);
         }
-        let (before, options) = self.with_pcb(cx, id, |pcb| (pcb.ends(), pcb.options)).ok_or(BindError::NoSocket)?;
-        let broadcast =
-            v4.is_broadcast() || matches!(self.ways.lookup(cx, v4).map(|hop| hop.via), Some(Via::Broadcast(_)));
-        if broadcast && !options.broadcast {
-            return Err(BindError::Broadcast);
+        let own = before.tuple();
+        let chosen = own.local.is_any() || was_chosen;
+        if !chosen && own.local.any() != remote.any() {
+            return Err(BindError::Family); // bound to an address of the other
         }
-        let chosen = before.local == 0 || self.with_pcb(cx, id, |pcb| pcb.chosen_local) == Some(true);
-        let local = match chosen {
-            true => self.source_towards(cx, v4, options.multicast_iface).map_err(BindError::Output)?,
-            false => Ipv4Addr::from_bits(before.local),
+        let iface = self.connected_iface(&addr, &options);
+        let local = match (chosen, remote.to_v4()) {
+            (false, Some(v4)) => self.may_broadcast(cx, v4, &options).map(|()| own.local)?,
+            (false, None) => own.local,
+            (true, Some(v4)) => {
+                self.may_broadcast(cx, v4, &options)?;
+                Addr::v4(self.source_towards(cx, v4, options.multicast_iface).map_err(BindError::Output)?)
+            }
+            (true, None) => {
+                let (v6, zone) = zone::split(remote.0);
+                let found = self.source6_at(cx, v6, zone.or(iface)).map_err(BindError::Output)?;
+                Addr(zone::embed(found.0, Some(found.1)))
+            }
         };
-        let local_port = match before.local_port.0 {
-            0 => self.ephemeral(cx, Addr::v4(local), remote, remote_port)?,
+        let local_port = match own.local_port.0 {
+            0 => self.ephemeral(cx, local, remote, remote_port)?,
             port => L4Port(port),
         };
-        let ends = Ends4 { local: local.to_bits(), remote: v4.to_bits(), local_port, remote_port };
-        let tuple = Tuple::from(ends);
-        if self.udp.contains(cx, &tuple, |other| other as usize != id) {
+        let ends = SockEnds::between(local, remote, local_port, remote_port);
+        if self.udp.contains(cx, &ends.tuple(), |other| other as usize != id) {
             return Err(BindError::InUse);
         }
-        self.unfind(cx, id, &before.into());
+        self.unfind(cx, id, before);
         self.with_pcb(cx, id, |pcb| {
             pcb.set_ends(ends);
             pcb.chosen_local = chosen;
+            pcb.options.multicast_iface = iface;
         });
-        self.make_findable(cx, id, &tuple);
+        self.make_findable(cx, id, ends);
         Ok(())
+    }
+
+    /// Returns the iface of a socket that is connected to `addr`: a group's scope id says where it is.
+    fn connected_iface(&self, addr: &SocketAddr, options: &Options) -> Option<crate::iface::IfaceId> {
+        match addr {
+            SocketAddr::V6(v6) if v6.ip().is_multicast() => zone::iface_of(v6.scope_id()).or(options.multicast_iface),
+            _ => options.multicast_iface,
+        }
+    }
+
+    fn may_broadcast(&self, cx: Cx, dst: Ipv4Addr, options: &Options) -> Result<(), BindError> {
+        if !options.broadcast && self.is_broadcast(cx, dst) { Err(BindError::Broadcast) } else { Ok(()) }
     }
 
     /// Dissolves the connection (connect to AF_UNSPEC): the socket stays bound to its port.
@@ -220,57 +256,16 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError::NoSocket`], [`BindError::NotConnected`].
     pub fn udp_disconnect(&self, cx: Cx, id: usize) -> Result<(), BindError> {
-        let before = self.with_pcb(cx, id, |pcb| pcb.ends()).ok_or(BindError::NoSocket)?;
-        if before.remote_port.0 == 0 {
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options.v6only);
+        let (domain, before, v6only) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
+        let Tuple { local_port, remote_port, .. } = before.tuple();
+        if remote_port.0 == 0 {
             return Err(BindError::NotConnected);
         }
-        let ends = Ends4 { local_port: before.local_port, ..Ends4::default() };
-        let tuple = Tuple::from(ends);
-        self.unfind(cx, id, &before.into());
+        let ends = domain.any(v6only, local_port);
+        self.unfind(cx, id, before);
         self.with_pcb(cx, id, |pcb| pcb.set_ends(ends));
-        self.make_findable(cx, id, &tuple);
-        Ok(())
-    }
-
-    /// Joins a multicast group with socket `id`, on `iface` or where the routes lead.
-    ///
-    /// # Errors
-    /// [`BindError::Invalid`] for what is no group, [`BindError::InUse`] when joined already, [`BindError::NoPorts`]
-    /// when no more groups can be joined.
-    pub fn udp_join(&self, cx: Cx, id: usize, group: Ipv4Addr, iface: Option<IfaceId>) -> Result<(), BindError> {
-        if !group.is_multicast() {
-            return Err(BindError::Invalid);
-        }
-        let iface = match iface {
-            Some(iface) => iface,
-            None => self.exit_for(cx, group, None).map_err(BindError::Output)?.iface,
-        };
-        let known = self.with_pcb(cx, id, |pcb| pcb.groups().contains(&(iface, group))).ok_or(BindError::NoSocket)?;
-        if known {
-            return Err(BindError::InUse);
-        }
-        if !self.join_group(cx, iface, group) {
-            return Err(BindError::NoPorts);
-        }
-        self.with_pcb(cx, id, |pcb| pcb.groups_mut().push((iface, group)));
-        self.flush(cx);
-        Ok(())
-    }
-
-    /// Leaves a multicast group.
-    ///
-    /// # Errors
-    /// [`BindError::NotOurs`] when it was not joined.
-    pub fn udp_leave(&self, cx: Cx, id: usize, group: Ipv4Addr, iface: Option<IfaceId>) -> Result<(), BindError> {
-        let left = self
-            .with_pcb(cx, id, |pcb| {
-                let at = pcb.groups().iter().position(|(on, g)| *g == group && iface.is_none_or(|i| i == *on))?;
-                Some(pcb.groups_mut().swap_remove(at))
-            })
-            .ok_or(BindError::NoSocket)?;
-        let (iface, group) = left.ok_or(BindError::NotOurs)?;
-        self.leave_group(cx, iface, group);
-        self.flush(cx);
+        self.make_findable(cx, id, ends);
         Ok(())
     }
 

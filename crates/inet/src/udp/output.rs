@@ -1,26 +1,28 @@
-//! UDP output: from the socket's payload to a staged frame.
+//! UDP output: from the socket's payload to a staged frame, of either family ([`Net`]).
 //!
-//! The usual datagram goes where the one before went. Its Ethernet, IPv4 and UDP headers are kept in the Pcb as 42 bytes
+//! The usual datagram goes where the one before went. Its Ethernet, IP and UDP headers are kept in the Pcb as 42 or 62 bytes
 //! with their checksum sums, good while the stack's epoch stands still; sending then is a copy of the payload, a copy
-//! of the headers, and four patched fields. Everything else (first datagram, other destination, a neighbor not yet known,
-//! fragments, multicast, loopback) goes layer by layer through `ip4::output`, as does everything when the knob
+//! of the headers, and a few patched fields. Everything else (first datagram, other destination, a neighbor not yet known,
+//! fragments, multicast, loopback) goes layer by layer, as does everything when the knob
 //! `net.inet.udp.header_cache` is off.
 
-use super::{Pcb, SoError};
-use crate::Stack;
+use super::cache::{Checksum, FOUR, HeaderCache, SIX};
+use super::net::Net;
+use super::{Domain, Options, Pcb, SoError, SockEnds};
 use crate::counters::Counters;
-use crate::iface::{IfaceId, LOOPBACK};
-use crate::ip4::Outgoing;
-use crate::ip4::output::{OutputError, Target};
+use crate::family::{Family, Head};
+use crate::iface::IfaceId;
+use crate::ip4::output::{Exit, OutputError, Target};
 use crate::stack::AtOnce;
+use crate::{Stack, zone};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage, trace};
 use std::hint::cold_path;
-use std::net::{Ipv4Addr, SocketAddr};
-use wire::checksum::{self, Partial};
-use wire::eth::{self, EtherType};
-use wire::{L4Port, Proto, ip4, udp};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use wire::checksum;
+use wire::eth;
+use wire::{L4Port, Proto, udp};
 
 /// Why a datagram was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +33,7 @@ pub enum SendError {
     NoDestination,
     /// A destination given, and connected.
     Connected,
-    /// A destination of a family that is not spoken here, or port 0.
+    /// A destination of a family that the socket does not have, or port 0.
     BadDestination,
     /// Longer than a datagram can be.
     TooLong,
@@ -47,114 +49,46 @@ pub enum SendError {
     NoPorts,
     /// What an earlier datagram met.
     Earlier(SoError),
-    /// IPv4 could not send it.
+    /// IP could not send it.
     Output(OutputError),
-}
-
-const HEADERS: usize = eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN;
-
-/// The headers of the datagram before, good for the next if nothing has changed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeaderCache {
-    epoch: u64,       // 0: nothing kept
-    chosen: Ipv4Addr, // the sender's choice of a source; unspecified: the stack's
-    dst: Ipv4Addr,
-    port: L4Port,
-    iface: IfaceId,
-    id: u16,
-    room: u16, // the longest payload that needs no fragments
-    flags: Flags,
-    checksum: Checksum,
-    headers: [u8; HEADERS],
-    ip_sum: Partial,
-    udp_sum: Partial,
-}
-
-/// Who computes the UDP checksum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Checksum {
-    Ours,
-    Port,
-    Nobody,
-}
-
-impl Default for HeaderCache {
-    fn default() -> HeaderCache {
-        HeaderCache {
-            epoch: 0,
-            chosen: Ipv4Addr::UNSPECIFIED,
-            dst: Ipv4Addr::UNSPECIFIED,
-            port: L4Port(0),
-            iface: LOOPBACK,
-            id: 0,
-            room: 0,
-            flags: Flags::default(),
-            checksum: Checksum::Ours,
-            headers: [0; HEADERS],
-            ip_sum: Partial::ZERO,
-            udp_sum: Partial::ZERO,
-        }
-    }
-}
-
-impl HeaderCache {
-    /// Keeps nothing.
-    pub(crate) fn forget(&mut self) {
-        self.epoch = 0;
-    }
-
-    /// Returns whether the headers are those of a datagram of `len` bytes to `dst` from `chosen`, or
-    /// from the stack's choice if that is unspecified.
-    #[inline(always)]
-    fn fits(&self, epoch: u64, chosen: Ipv4Addr, dst: Ipv4Addr, port: L4Port, len: usize) -> bool {
-        self.epoch == epoch
-            && self.port == port
-            && self.dst == dst
-            && self.chosen == chosen
-            && len <= usize::from(self.room)
-    }
-
-    /// A datagram: the kept headers, with what differs from one to the next, and the payload.
-    #[inline(always)]
-    fn emit(&mut self, bytes: &mut [u8], payload: &[u8]) -> Option<()> {
-        let (headers, room) = bytes.split_first_chunk_mut::<HEADERS>()?;
-        let sum = match self.checksum {
-            Checksum::Ours => checksum::sum(payload),
-            Checksum::Port | Checksum::Nobody => Partial::ZERO,
-        };
-        checksum::copy(room, payload);
-        let udp_len = (payload.len() + udp::HEADER_LEN) as u16;
-        let total_len = udp_len + ip4::HEADER_LEN as u16;
-        *headers = self.headers;
-        [headers[16], headers[17]] = total_len.to_be_bytes();
-        [headers[38], headers[39]] = udp_len.to_be_bytes();
-        self.id = self.id.wrapping_add(1);
-        [headers[18], headers[19]] = self.id.to_be_bytes();
-        if !self.flags.has(Flags::TX_IP_CSUM) {
-            let ip = self.ip_sum.add_u16(total_len).add_u16(self.id).finish();
-            [headers[24], headers[25]] = ip.to_be_bytes();
-        }
-        match self.checksum {
-            Checksum::Ours => {
-                // The length stands in the pseudo header and in the header.
-                let sum = self.udp_sum.add(sum).add_u16(udp_len).add_u16(udp_len).finish_nonzero();
-                [headers[40], headers[41]] = sum.to_be_bytes();
-            }
-            Checksum::Port => {
-                // The field holds the pseudo header's sum, not complemented (as virtio and BSD's csum_data want it).
-                let pseudo = !self.udp_sum.add_u16(udp_len).finish();
-                [headers[40], headers[41]] = pseudo.to_be_bytes();
-            }
-            Checksum::Nobody => {}
-        }
-        Some(())
-    }
 }
 
 /// The payload of a datagram: bytes to be copied, or a frame that already holds them.
 pub(crate) enum Payload<'a> {
     Bytes(&'a [u8]),
     Frame(Frame),
+}
+
+impl Payload<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Frame(frame) => frame.len(),
+        }
+    }
+}
+
+/// Destination of a datagram, as bits of its family.
+#[derive(Clone, Copy)]
+enum To {
+    V4(u32, L4Port),
+    /// With the iface that was named for a group.
+    V6(u128, L4Port, Option<IfaceId>),
+}
+
+/// A source that the sender has chosen and a destination; the chosen source 0 leaves the choice to the stack.
+#[derive(Clone, Copy)]
+struct Between<A> {
+    chosen: A,
+    dst: A,
+    port: L4Port,
+    iface: Option<IfaceId>,
+}
+
+impl To {
+    fn between4(addr: u32, port: L4Port) -> Between<u32> {
+        Between { chosen: 0, dst: addr, port, iface: None }
+    }
 }
 
 impl<L: Locks> Stack<L> {
@@ -169,17 +103,48 @@ impl<L: Locks> Stack<L> {
         let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
         let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
-        let (addr, port) = destination(pcb, dst)?;
-        if let Some(cache) = pcb.cache()
-            && cache.fits(self.epoch(), Ipv4Addr::UNSPECIFIED, addr, port, payload.len())
-        {
-            lap.mark(Stage::Socket, 1);
-            return self.send_cached(cx, counters, cache, payload, lap);
+        match destination(pcb, dst)? {
+            To::V4(addr, port) => {
+                let to = To::between4(addr, port);
+                if let Some(cache) = pcb.cache::<u32, FOUR>()
+                    && cache.fits(self.epoch(), to.chosen, to.dst, port, payload.len())
+                {
+                    lap.mark(Stage::Socket, 1);
+                    return self.send_cached(cx, counters, cache, payload, lap);
+                }
+                cold_path();
+                drop(slot);
+                lap.mark(Stage::Socket, 1);
+                self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
+            }
+            To::V6(dst, port, iface) => {
+                drop(slot);
+                self.send_to::<u128, SIX>(cx, id, payload, Between { chosen: 0, dst, port, iface }, lap)
+            }
         }
-        cold_path();
-        drop(slot);
+    }
+
+    /// Sends with the kept headers if they fit, and else layer by layer.
+    #[inline(never)]
+    fn send_to<A: Net<N>, const N: usize>(
+        &self,
+        cx: Cx,
+        id: usize,
+        payload: &[u8],
+        to: Between<A>,
+        lap: Lap<'_>,
+    ) -> Result<usize, SendError> {
+        let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
+        let mut slot = slot.lock(cx);
+        let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
         lap.mark(Stage::Socket, 1);
-        self.send_layered(cx, id, Payload::Bytes(payload), (Ipv4Addr::UNSPECIFIED, addr), port, AtOnce::Yes)
+        if let Some(cache) = pcb.cache::<A, N>()
+            && cache.fits(self.epoch(), to.chosen, to.dst, to.port, payload.len())
+        {
+            return self.send_cached(cx, self.count(cx), cache, payload, lap);
+        }
+        drop(slot);
+        self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
     }
 
     /// Sends `payload` from socket `id` to `dst` with the source address `src`, which must be one of this
@@ -188,33 +153,41 @@ impl<L: Locks> Stack<L> {
     /// multicast address, which is no source (RFC 1122 3.2.1.3).
     ///
     /// # Errors
-    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's.
+    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's, or of another family
+    /// than `dst`.
     pub fn udp_send_from(
         &self,
         cx: Cx,
         id: usize,
         payload: &[u8],
         dst: &SocketAddr,
-        src: Ipv4Addr,
+        src: IpAddr,
     ) -> Result<usize, SendError> {
-        let chosen = if src.is_multicast() || self.is_broadcast(cx, src) { Ipv4Addr::UNSPECIFIED } else { src };
-        let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
-        let mut slot = slot.lock(cx);
-        let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
-        let (addr, port) = destination(pcb, Some(dst))?;
         let lap = self.lap(cx);
-        if let Some(cache) = pcb.cache()
-            && cache.fits(self.epoch(), chosen, addr, port, payload.len())
-        {
-            lap.mark(Stage::Socket, 1);
-            return self.send_cached(cx, self.count(cx), cache, payload, lap);
+        let to = self.with_pcb(cx, id, |pcb| destination(pcb, Some(dst))).unwrap_or(Err(SendError::NoSocket))?;
+        match (to, src.to_canonical()) {
+            (To::V4(addr, port), IpAddr::V4(src)) => {
+                let chosen = if src.is_multicast() || self.is_broadcast(cx, src) { Ipv4Addr::UNSPECIFIED } else { src };
+                if !chosen.is_unspecified() && !self.is_local(cx, chosen) {
+                    return Err(SendError::BadSource);
+                }
+                let to = Between { chosen: chosen.to_bits(), ..To::between4(addr, port) };
+                self.send_to::<u32, FOUR>(cx, id, payload, to, lap)
+            }
+            (To::V6(dst, port, iface), IpAddr::V6(src)) => {
+                let zone = zone::split(dst).1.or(iface);
+                let chosen = if src.is_multicast() { Ipv6Addr::UNSPECIFIED } else { src };
+                let is_ours = || self.state6(cx, self.iface_of(zone), chosen).is_some_and(|state| state.is_valid());
+                if !chosen.is_unspecified() && !is_ours() {
+                    return Err(SendError::BadSource);
+                }
+                let to = Between { chosen: zone::embed(chosen, zone), dst, port, iface };
+                self.send_to::<u128, SIX>(cx, id, payload, to, lap)
+            }
+            (To::V4(..), IpAddr::V6(src)) if src.is_unspecified() => self.udp_send(cx, id, payload, Some(dst)),
+            (To::V6(..), IpAddr::V4(src)) if src.is_unspecified() => self.udp_send(cx, id, payload, Some(dst)),
+            _ => Err(SendError::BadSource),
         }
-        drop(slot);
-        lap.mark(Stage::Socket, 1);
-        if !chosen.is_unspecified() && !self.is_local(cx, chosen) {
-            return Err(SendError::BadSource);
-        }
-        self.send_layered(cx, id, Payload::Bytes(payload), (chosen, addr), port, AtOnce::Yes)
     }
 
     /// Sends several payloads to one destination; says how many were sent before the first that was not.
@@ -229,50 +202,65 @@ impl<L: Locks> Stack<L> {
         dst: Option<&SocketAddr>,
     ) -> Result<usize, SendError> {
         let lap = self.lap(cx);
+        let found = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket))?;
+        let sent = match found {
+            To::V4(addr, port) => self.burst_to::<u32, FOUR>(cx, id, payloads, To::between4(addr, port), lap),
+            To::V6(dst, port, iface) => {
+                self.burst_to::<u128, SIX>(cx, id, payloads, Between { chosen: 0, dst, port, iface }, lap)
+            }
+        };
+        self.flush(cx);
+        sent
+    }
+
+    fn burst_to<'a, A: Net<N>, const N: usize>(
+        &self,
+        cx: Cx,
+        id: usize,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        to: Between<A>,
+        lap: Lap<'_>,
+    ) -> Result<usize, SendError> {
         let mut sent = 0;
         let mut payloads = payloads.peekable();
         while payloads.peek().is_some() {
-            match self.burst_cached(cx, id, &mut payloads, dst, lap) {
+            match self.burst_cached(cx, id, &mut payloads, to, lap) {
                 Ok(n) => sent += n,
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => return Ok(sent),
             }
             let Some(payload) = payloads.next() else { break };
             // What the kept headers did not fit goes the long way, and leaves headers for the rest.
-            let one = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
-            match one.and_then(|(addr, port)| {
-                self.send_layered(cx, id, Payload::Bytes(payload), (Ipv4Addr::UNSPECIFIED, addr), port, AtOnce::Later)
-            }) {
+            match self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Later) {
                 Ok(_) => sent += 1,
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => break,
             }
         }
-        self.flush(cx);
         Ok(sent)
     }
 
     /// Sends payloads while the kept headers fit: one socket lock and one iface lock for all of them.
-    fn burst_cached<'a>(
+    fn burst_cached<'a, A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
         id: usize,
         payloads: &mut std::iter::Peekable<impl Iterator<Item = &'a [u8]>>,
-        dst: Option<&SocketAddr>,
+        to: Between<A>,
         lap: Lap<'_>,
     ) -> Result<usize, SendError> {
         let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
         let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
-        let (addr, port) = destination(pcb, dst)?;
+        may_send(pcb)?;
         let epoch = self.epoch();
-        let Some(cache) = pcb.cache() else { return Ok(0) };
+        let Some(cache) = pcb.cache::<A, N>() else { return Ok(0) };
         let Some(iface) = self.ifaces.get(cache.iface) else { return Ok(0) };
         let mut stage = iface.stage.lock(cx);
         lap.mark(Stage::Socket, 1);
         let mut sent = 0;
         while let Some(payload) = payloads.peek() {
-            if !cache.fits(epoch, Ipv4Addr::UNSPECIFIED, addr, port, payload.len()) {
+            if !cache.fits(epoch, to.chosen, to.dst, to.port, payload.len()) {
                 break;
             }
             let frame = match self.cached_frame(self.count(cx), cache, payload) {
@@ -288,7 +276,7 @@ impl<L: Locks> Stack<L> {
         let counters = self.count(cx);
         counters.udp.sent.add(sent as u64);
         counters.udp.header_cached.add(sent as u64);
-        counters.ip4.sent.add(sent as u64);
+        A::count_sent(counters, sent as u64);
         lap.mark(Stage::UdpOutput, sent as u64);
         Ok(sent)
     }
@@ -307,10 +295,14 @@ impl<L: Locks> Stack<L> {
         let lap = self.lap(cx);
         self.count(cx).audit.made.bump();
         let found = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
+        lap.mark(Stage::Socket, 1);
         match found {
-            Ok((addr, port)) => {
-                lap.mark(Stage::Socket, 1);
-                self.send_layered(cx, id, Payload::Frame(frame), (Ipv4Addr::UNSPECIFIED, addr), port, AtOnce::Yes)
+            Ok(To::V4(addr, port)) => {
+                self.send_layered(cx, id, Payload::Frame(frame), To::between4(addr, port), AtOnce::Yes)
+            }
+            Ok(To::V6(dst, port, iface)) => {
+                let to = Between { chosen: 0, dst, port, iface };
+                self.send_layered(cx, id, Payload::Frame(frame), to, AtOnce::Yes)
             }
             Err(error) => {
                 self.drop_frame(cx, frame, DropReason::UdpClosed);
@@ -321,11 +313,11 @@ impl<L: Locks> Stack<L> {
 
     /// The short way: payload, kept headers, out.
     #[inline(always)]
-    fn send_cached(
+    fn send_cached<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
         counters: &Counters,
-        cache: &mut HeaderCache,
+        cache: &mut HeaderCache<A, N>,
         payload: &[u8],
         lap: Lap<'_>,
     ) -> Result<usize, SendError> {
@@ -333,7 +325,7 @@ impl<L: Locks> Stack<L> {
         lap.mark_at(Stage::UdpOutput, 1, || trace::buffer_made(|| self.pool.number()));
         counters.udp.sent.bump();
         counters.udp.header_cached.bump();
-        counters.ip4.sent.bump();
+        A::count_sent(counters, 1);
         match self.ifaces.get(cache.iface) {
             Some(iface) => self.stage_at_once(cx, counters, iface, frame, lap),
             None => self.drop_frame(cx, frame, DropReason::TxNoPort),
@@ -342,8 +334,13 @@ impl<L: Locks> Stack<L> {
     }
 
     #[inline(always)]
-    fn cached_frame(&self, counters: &Counters, cache: &mut HeaderCache, payload: &[u8]) -> Result<Frame, SendError> {
-        let mut frame = self.pool.get_of(HEADERS, payload.len()).ok_or(SendError::NoBuffer)?;
+    fn cached_frame<A: Net<N>, const N: usize>(
+        &self,
+        counters: &Counters,
+        cache: &mut HeaderCache<A, N>,
+        payload: &[u8],
+    ) -> Result<Frame, SendError> {
+        let mut frame = self.pool.get_of(N, payload.len()).ok_or(SendError::NoBuffer)?;
         counters.audit.made.bump();
         if cache.emit(frame.bytes_mut(), payload).is_none() {
             return Err(headers_do_not_fit(counters));
@@ -352,20 +349,18 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// The slow path, layer by layer, from the chosen source (unspecified: the stack's choice); keeps the
-    /// headers for the next datagram where it can.
+    /// The slow path, layer by layer; keeps the headers for the next datagram where it can.
     #[inline(never)]
-    fn send_layered(
+    fn send_layered<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
         id: usize,
         payload: Payload<'_>,
-        (chosen, dst): (Ipv4Addr, Ipv4Addr),
-        port: L4Port,
+        to: Between<A>,
         at_once: AtOnce,
     ) -> Result<usize, SendError> {
-        match (self.prepare(cx, id, &payload, chosen, dst), payload) {
-            (Ok(to), payload) => self.send_prepared(cx, id, payload, to, port, at_once),
+        match (self.prepare(cx, id, payload.len(), to), payload) {
+            (Ok(prepared), payload) => self.send_prepared(cx, id, payload, prepared, to.port, at_once),
             (Err(error), Payload::Bytes(_)) => Err(error),
             (Err(error), Payload::Frame(frame)) => {
                 self.drop_frame(cx, frame, DropReason::UdpClosed);
@@ -375,49 +370,46 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Checks, binds if need be, and finds the source address.
-    fn prepare(
+    fn prepare<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
         id: usize,
-        payload: &Payload<'_>,
-        chosen: Ipv4Addr,
-        dst: Ipv4Addr,
-    ) -> Result<Prepared, SendError> {
-        let len = match payload {
-            Payload::Bytes(bytes) => bytes.len(),
-            Payload::Frame(frame) => frame.len(),
-        };
+        len: usize,
+        to: Between<A>,
+    ) -> Result<Prepared<A, A::Addr>, SendError> {
         if len > self.longest_payload() {
             return Err(SendError::TooLong);
         }
-        let (bound, options) = self.with_pcb(cx, id, |pcb| (pcb.is_bound(), pcb.options)).ok_or(SendError::NoSocket)?;
+        let seen = |pcb: &mut Pcb<L>| (pcb.is_bound(), pcb.domain(), pcb.options);
+        let (bound, domain, options) = self.with_pcb(cx, id, seen).ok_or(SendError::NoSocket)?;
         if !bound {
-            let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-            self.udp_bind(cx, id, any).map_err(|_| SendError::NoPorts)?;
+            self.udp_bind(cx, id, domain.unspecified()).map_err(|_| SendError::NoPorts)?;
         }
-        let iface = options.multicast_iface.filter(|_| dst.is_multicast());
-        let exit = self.exit_for(cx, dst, iface).map_err(SendError::Output)?;
+        let Between { chosen, dst, .. } = to;
+        let iface = to.iface.or(options.multicast_iface).filter(|_| dst.is_multicast());
+        let exit = A::exit(self, cx, dst, iface).map_err(SendError::Output)?;
         if matches!(exit.to, Target::Station(_)) && !dst.is_multicast() && !options.broadcast {
             return Err(SendError::Broadcast);
         }
-        let local = self.with_pcb(cx, id, |pcb| pcb.ends()).ok_or(SendError::NoSocket)?;
-        let bound = if chosen.is_unspecified() { Ipv4Addr::from_bits(local.local) } else { chosen };
-        let src = match bound.is_unspecified() || bound.is_multicast() || bound.is_broadcast() {
+        let own = self.with_pcb(cx, id, |pcb| A::ends_of(pcb)).ok_or(SendError::NoSocket)?;
+        let own = own.ok_or(SendError::BadDestination)?; // bound to an address of the other family
+        let bound = if chosen == A::default() { own.local } else { chosen };
+        let src = match bound == A::default() || bound.is_for_many() {
             false => bound,
-            true => self.source_towards(cx, dst, iface).map_err(SendError::Output)?,
+            true => A::source(self, cx, dst, &exit).map_err(SendError::Output)?,
         };
-        if !matches!(exit.to, Target::Here) && (src.is_loopback() || dst.is_loopback() || dst.is_unspecified()) {
-            return Err(SendError::Output(OutputError::NoRoute)); // RFC 1122 3.2.1.3 (g): never on a wire
+        if !matches!(exit.to, Target::Here) && !A::is_for_links(src, dst) {
+            return Err(SendError::Output(OutputError::NoRoute));
         }
-        Ok(Prepared { dst, chosen, src, src_port: local.local_port, options, iface: exit.iface, to: exit.to })
+        Ok(Prepared { dst, chosen, src, src_port: own.local_port, options, exit })
     }
 
-    fn send_prepared(
+    fn send_prepared<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
         id: usize,
         payload: Payload<'_>,
-        to: Prepared,
+        to: Prepared<A, A::Addr>,
         port: L4Port,
         at_once: AtOnce,
     ) -> Result<usize, SendError> {
@@ -426,18 +418,18 @@ impl<L: Locks> Stack<L> {
             Payload::Bytes(bytes) => self.frame_of(cx, bytes)?,
         };
         let len = frame.len();
-        let offload = self.ifaces.get(to.iface).map(|iface| iface.offload()).unwrap_or_default();
-        let fits = len + ip4::HEADER_LEN + udp::HEADER_LEN <= self.ifaces.get(to.iface).map_or(0, |i| i.mtu());
-        let looped = matches!(to.to, Target::Here);
-        let by_port = offload.tx_l4 && fits && !looped && self.knobs.udp_checksum.on();
+        let iface = self.ifaces.get(to.exit.iface);
+        let fits = len + A::IP_LEN + udp::HEADER_LEN <= iface.map_or(0, |iface| iface.mtu());
+        let looped = matches!(to.exit.to, Target::Here);
+        let summed = A::IS_SUMMED || self.knobs.udp_checksum.on();
+        let by_port =
+            A::IS_LEFT_TO_PORTS && iface.is_some_and(|iface| iface.offload().tx_l4) && fits && !looped && summed;
         let header = udp::Header { src: to.src_port, dst: port, len: (len + udp::HEADER_LEN) as u16, checksum: 0 };
-        let pseudo = Partial::pseudo4(to.src, to.dst, Proto::UDP, header.len);
-        let header = if by_port {
-            udp::Header { checksum: !pseudo.finish(), ..header }
-        } else if self.knobs.udp_checksum.on() {
-            header.with_checksum(pseudo, frame.bytes())
-        } else {
-            header
+        let pseudo = A::pseudo(to.src, to.dst, Proto::UDP, header.len.into());
+        let header = match (summed, by_port) {
+            (true, true) => udp::Header { checksum: !pseudo.finish(), ..header },
+            (true, false) => header.with_checksum(pseudo, frame.bytes()),
+            (false, _) => header,
         };
         match frame.push::<{ udp::HEADER_LEN }>() {
             Some(room) => header.emit(room),
@@ -447,32 +439,27 @@ impl<L: Locks> Stack<L> {
             }
         }
         let multicast = to.dst.is_multicast();
-        let out = Outgoing {
-            src: Some(to.src),
-            tos: to.options.tos,
-            df: to.options.dont_fragment,
-            iface: Some(to.iface).filter(|_| matches!(to.to, Target::Station(_))),
-            partial_l4: by_port,
-            at_once,
-            ..Outgoing::new(to.dst, Proto::UDP, self.ttl(&to.options, multicast))
-        };
-        let comes_back = match to.to {
+        let ttl = if multicast { to.options.multicast_ttl } else { to.options.ttl.unwrap_or(A::ttl(self)) };
+        let Options { tos, dont_fragment: df, .. } = to.options;
+        let ports = [to.src_port, port];
+        let head = Head { src: to.src, dst: to.dst, proto: Proto::UDP, tos, ttl, df, ports };
+        let comes_back = match to.exit.to {
             Target::Station(_) if multicast => {
-                to.options.multicast_loop && self.groups.lock(cx).is_member(to.iface, to.dst)
+                to.options.multicast_loop && A::is_heard(self, cx, to.exit.iface, to.dst)
             }
             Target::Station(_) => true, // a broadcast is for everybody on the link, this host too (BSD's if_simloop)
             Target::Neighbor(_) | Target::Here => false,
         };
         if comes_back {
-            self.loop_copy(cx, &frame, &out, to.src);
+            self.loop_copy(cx, &frame, &head);
         }
-        if out.ttl == 0 {
+        if ttl == 0 {
             self.drop_frame(cx, frame, DropReason::Ip4TtlZero); // RFC 1112 6.1: stays in the host
             return Ok(len);
         }
         let lap = self.resume(cx);
         lap.mark(Stage::UdpOutput, 1);
-        self.ip4_output(cx, frame, &out).map_err(SendError::Output)?;
+        A::send(self, cx, frame, &head, &to.exit, by_port, at_once).map_err(SendError::Output)?;
         self.count(cx).udp.sent.bump();
         if self.knobs.header_cache.on() && fits {
             self.keep_headers(cx, id, &to, port);
@@ -481,19 +468,30 @@ impl<L: Locks> Stack<L> {
         Ok(len)
     }
 
+    /// This host's own sockets get a copy of what it sends to its groups and to everybody.
+    fn loop_copy<A: Family>(&self, cx: Cx, datagram: &Frame, head: &Head<A>) {
+        let Some(mut copy) = datagram.try_clone() else {
+            return self.udp_no_copy(cx);
+        };
+        self.count(cx).audit.made.bump();
+        let len = copy.len() as u16;
+        let written = copy.push_n(A::IP_LEN).and_then(|ip| {
+            let sum = A::emit(self, &Head { df: false, ..*head }, ip)?;
+            A::finish(ip, sum, len, 0);
+            Some(())
+        });
+        copy.mark_l3();
+        match written {
+            Some(()) => self.loop_back(cx, copy),
+            None => self.drop_frame(cx, copy, DropReason::UdpNoCopy),
+        }
+    }
+
     fn longest_payload(&self) -> usize {
         self.knobs.udp_maxdgram.get().min(self.knobs.udp_sendspace.get()) as usize
     }
 
-    fn ttl(&self, options: &super::Options, multicast: bool) -> u8 {
-        match (multicast, options.ttl) {
-            (true, _) => options.multicast_ttl,
-            (false, Some(ttl)) => ttl,
-            (false, None) => self.knobs.ttl.get() as u8,
-        }
-    }
-
-    /// A frame that holds `bytes`, of the pool's size or, for a datagram longer than that, of its own.
+    /// Makes a frame that holds `bytes`, of the pool's size or, for a datagram longer than that, of its own.
     fn frame_of(&self, cx: Cx, bytes: &[u8]) -> Result<Frame, SendError> {
         let mut frame = if bytes.len() + self.pool.headroom() <= self.pool.size() {
             self.make_frame(cx).ok_or(SendError::NoBuffer)?
@@ -507,94 +505,78 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// This host's own sockets get a copy of what it sends to its groups and to everybody.
-    fn loop_copy(&self, cx: Cx, datagram: &Frame, out: &Outgoing, src: Ipv4Addr) {
-        let Some(mut copy) = datagram.try_clone() else {
-            return self.udp_no_copy(cx);
-        };
-        self.count(cx).audit.made.bump();
-        copy.mark_l3();
-        let header = ip4::Header::new(src, out.dst, out.proto, copy.len());
-        match (header, copy.push::<{ ip4::HEADER_LEN }>()) {
-            (Some(header), Some(room)) => {
-                ip4::Header { ttl: out.ttl, df: false, ..header }.emit(room);
-                copy.mark_l3();
-                self.loop_back(cx, copy);
-            }
-            _ => self.drop_frame(cx, copy, DropReason::UdpNoCopy),
-        }
+    /// Builds the headers for the next datagram to the same place, if its MAC address is known.
+    fn keep_headers<A: Net<N>, const N: usize>(&self, cx: Cx, id: usize, to: &Prepared<A, A::Addr>, port: L4Port) {
+        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
+        let Some(cache) = self.headers_for(cx, id, to, port, epoch) else { return };
+        self.with_pcb(cx, id, |pcb| A::keep(pcb.rest(), cache));
     }
 
-    /// Builds the headers for the next datagram to the same place, if its MAC address is known.
-    fn keep_headers(&self, cx: Cx, id: usize, to: &Prepared, port: L4Port) {
-        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
-        let Some(iface) = self.ifaces.get(to.iface).filter(|iface| iface.tunnel.is_none()) else { return };
-        let mac = match to.to {
-            Target::Here => return,
-            Target::Station(_) => return, // sockets here get copies: the long way
-            Target::Neighbor(next) => match self.neighbors.lock(cx).lookup(to.iface, next, cx.now) {
-                Some(mac) => mac,
-                None => return,
-            },
-        };
+    fn headers_for<A: Net<N>, const N: usize>(
+        &self,
+        cx: Cx,
+        id: usize,
+        to: &Prepared<A, A::Addr>,
+        port: L4Port,
+        epoch: u64,
+    ) -> Option<HeaderCache<A, N>> {
+        let iface = self.ifaces.get(to.exit.iface).filter(|iface| iface.tunnel.is_none())?;
+        // To a station, sockets here get copies: the long way.
+        let Target::Neighbor(next) = to.exit.to else { return None };
+        let mac = A::neighbor(self, cx, iface.id, next)?;
         let offload = iface.offload();
-        let mtu = iface.mtu().min(self.path_mtus.lock(cx).get(to.dst, cx.now));
-        if self.pool.headroom() < HEADERS {
-            return;
+        let mtu = A::mtu(iface).min(A::path_mtu(self, cx, to.dst));
+        if self.pool.headroom() < N {
+            return None;
         }
-        let Some(room) = mtu.checked_sub(ip4::HEADER_LEN + udp::HEADER_LEN) else { return };
+        let room = mtu.checked_sub(A::IP_LEN + udp::HEADER_LEN)?;
         let room = room.min(self.longest_payload()).min(self.pool.size() - self.pool.headroom()); // longer: a large frame
-        let Some(header) = ip4::Header::new(to.src, to.dst, Proto::UDP, 0) else { return };
-        let df = to.options.dont_fragment;
-        let header = ip4::Header { total_len: 0, ttl: self.ttl(&to.options, false), tos: to.options.tos, df, ..header };
-        let mut headers = [0u8; HEADERS];
-        let Some((link, rest)) = headers.split_first_chunk_mut::<{ eth::HEADER_LEN }>() else { return };
-        eth::Header { dst: mac, src: iface.mac, ethertype: EtherType::IPV4 }.emit(link);
-        let Some((network, rest)) = rest.split_first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
-        header.emit(network);
-        [network[10], network[11]] = [0, 0];
-        let ip_sum = checksum::header20(network);
-        let Some(transport) = rest.first_chunk_mut::<{ udp::HEADER_LEN }>() else { return };
+        let mut headers = [0u8; N];
+        let (link, rest) = headers.split_first_chunk_mut::<{ eth::HEADER_LEN }>()?;
+        eth::Header { dst: mac, src: iface.mac, ethertype: A::ETHERTYPE }.emit(link);
+        let Options { tos, dont_fragment: df, ttl, .. } = to.options;
+        let (ttl, ports) = (ttl.unwrap_or(A::ttl(self)), [to.src_port, port]);
+        let ip_sum = A::emit(self, &Head { src: to.src, dst: to.dst, proto: Proto::UDP, tos, ttl, df, ports }, rest)?;
+        let transport = rest.get_mut(A::IP_LEN..)?.first_chunk_mut::<{ udp::HEADER_LEN }>()?;
         udp::Header { src: to.src_port, dst: port, len: 0, checksum: 0 }.emit(transport);
-        let pseudo = Partial::pseudo4(to.src, to.dst, Proto::UDP, 0);
-        let who = match (self.knobs.udp_checksum.on(), offload.tx_l4) {
+        let pseudo = A::pseudo(to.src, to.dst, Proto::UDP, 0);
+        let who = match (A::IS_SUMMED || self.knobs.udp_checksum.on(), A::IS_LEFT_TO_PORTS && offload.tx_l4) {
             (false, _) => Checksum::Nobody,
             (true, true) => Checksum::Port,
             (true, false) => Checksum::Ours,
         };
-        let mut flags = Flags::default();
-        if offload.tx_ip {
-            flags = flags.with(Flags::TX_IP_CSUM);
-        }
         let udp_sum = match who {
             Checksum::Ours => pseudo.add(checksum::sum(transport)),
             _ => pseudo,
         };
+        let mut flags = Flags::default();
+        if offload.tx_ip && !A::IS_SUMMED {
+            flags = flags.with(Flags::TX_IP_CSUM);
+        }
         if who == Checksum::Port {
             flags = flags.with(Flags::TX_L4_CSUM);
         }
-        let start = self.secret.hash4(u64::from(u32::from(to.src)), u64::from(u32::from(to.dst)), epoch, id as u64);
-        let cache = HeaderCache {
+        let (src, dst) = (to.src.addr().0 as u64, to.dst.addr().0 as u64);
+        Some(HeaderCache {
             epoch,
             chosen: to.chosen,
             dst: to.dst,
             port,
-            iface: to.iface,
-            id: start as u16,
+            iface: iface.id,
+            id: self.secret.hash4(src, dst, epoch, id as u64) as u16,
             room: room.min(usize::from(u16::MAX)) as u16,
             flags,
             checksum: who,
             headers,
             ip_sum,
             udp_sum,
-        };
-        self.with_pcb(cx, id, |pcb| pcb.keep(cache));
+        })
     }
 }
 
-/// Where a socket's next datagram goes: to `dst`, or to where it is connected.
+/// Takes the error of an earlier datagram, or that writing was shut down.
 #[inline(always)]
-fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<(Ipv4Addr, L4Port), SendError> {
+fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     if pcb.error.is_some() || pcb.shut_write {
         cold_path();
         return Err(match pcb.error.take() {
@@ -602,26 +584,68 @@ fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<(
             None => SendError::Shut,
         });
     }
-    let peer = pcb.ends();
+    Ok(())
+}
+
+/// Returns where a socket's next datagram goes: to `dst`, or to where it is connected.
+#[inline(always)]
+fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<To, SendError> {
+    may_send(pcb)?;
     match dst {
-        None if pcb.is_connected() => Ok((Ipv4Addr::from_bits(peer.remote), peer.remote_port)),
+        None if pcb.is_connected() => Ok(peer(pcb)),
         None => Err(SendError::NoDestination),
         Some(_) if pcb.is_connected() => Err(SendError::Connected),
-        Some(SocketAddr::V4(dst)) if dst.port() != 0 => Ok((*dst.ip(), L4Port(dst.port()))),
-        Some(_) => Err(SendError::BadDestination),
+        Some(SocketAddr::V4(dst)) if dst.port() != 0 && pcb.domain() == Domain::Inet => {
+            Ok(To::V4(dst.ip().to_bits(), L4Port(dst.port())))
+        }
+        Some(dst) => named(pcb, dst),
+    }
+}
+
+/// Returns where a connected socket's datagrams go.
+#[inline(always)]
+fn peer<L: Locks>(pcb: &Pcb<L>) -> To {
+    match pcb.ends() {
+        SockEnds::V4(ends) => To::V4(ends.remote, ends.remote_port),
+        SockEnds::V6(ends) => To::V6(ends.remote, ends.remote_port, None),
+        SockEnds::Both(_) => To::V6(0, L4Port(0), None), // not connected
+    }
+}
+
+/// Returns the destination that a socket of IPv6 is given.
+#[inline(never)]
+fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
+    let port = L4Port(dst.port());
+    if pcb.domain() == Domain::Inet || port.0 == 0 {
+        return Err(SendError::BadDestination);
+    }
+    // An IPv4 address may be mapped or not, as in Linux.
+    let v4 = match dst {
+        SocketAddr::V4(v4) => Some(*v4.ip()),
+        SocketAddr::V6(v6) => zone::unmapped(*v6.ip()),
+    };
+    match (v4, dst) {
+        (Some(_), _) if pcb.options.v6only => Err(SendError::BadDestination),
+        (Some(v4), _) => Ok(To::V4(v4.to_bits(), port)),
+        (None, SocketAddr::V4(_)) => Err(SendError::BadDestination),
+        (None, SocketAddr::V6(v6)) => {
+            let iface = zone::iface_of(v6.scope_id());
+            // As BSD and Linux have it, the unspecified address is this host itself.
+            let addr = if v6.ip().is_unspecified() { Ipv6Addr::LOCALHOST } else { *v6.ip() };
+            Ok(To::V6(zone::embed(addr, iface), port, iface))
+        }
     }
 }
 
 /// A destination with its way there and a source address.
-struct Prepared {
-    dst: Ipv4Addr,
-    /// The sender's choice of a source; unspecified: the stack's.
-    chosen: Ipv4Addr,
-    src: Ipv4Addr,
+struct Prepared<A, B> {
+    dst: A,
+    /// The sender's choice of a source; 0: the stack's.
+    chosen: A,
+    src: A,
     src_port: L4Port,
-    options: super::Options,
-    iface: IfaceId,
-    to: Target,
+    options: Options,
+    exit: Exit<B>,
 }
 
 /// A frame that was requested with room for headers has none: tests fail, a release build counts the frame.

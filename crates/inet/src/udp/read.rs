@@ -1,23 +1,30 @@
 //! Receiving: datagrams out of the sockets' queues.
 //!
 //! A datagram leaves as its [`Frame`], as a copy of its payload, or stays and is copied (peeking). Its sender is read from its
-//! headers, which are in front of the payload still.
+//! headers, which are in front of the payload still: of IPv4 with its options, of IPv6 without extension headers and
+//! with the number of the iface it came by in place of the payload's length ([`strip6`]).
 
+use super::Domain;
 use crate::Stack;
+use crate::family::cut_extensions;
+use crate::iface::IfaceId;
+use crate::zone;
 use buf::{Burst, Frame};
 use lock::{Cx, Locks};
-use std::net::{Ipv4Addr, SocketAddr};
-use wire::L4Port;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use wire::{L4Port, Proto, ip6, udp};
 
 /// A datagram taken from a socket's queue.
 #[derive(Debug)]
 pub struct Received {
     /// The payload (pulled to its first byte; the headers are in front).
     pub frame: Frame,
-    /// Source address and port.
+    /// Source address and port, as the socket's domain has them.
     pub from: SocketAddr,
-    /// Destination address.
-    pub to: Ipv4Addr,
+    /// Destination address, as it stood on the wire.
+    pub to: IpAddr,
+    /// The iface by which it came, of IPv6.
+    pub iface: Option<IfaceId>,
     /// The queue holds another datagram. If not, the arrival of the next is reported to the pollers of
     /// the socket.
     pub more: bool,
@@ -30,10 +37,8 @@ pub enum Read {
     Datagram {
         /// Bytes copied; the rest of a longer datagram is discarded.
         copied: usize,
-        /// Its sender's address.
-        addr: Ipv4Addr,
-        /// Its sender's port.
-        port: L4Port,
+        /// Its sender.
+        from: Sender,
     },
     /// No datagram, no error and no end, and the socket's calls never wait.
     Nothing,
@@ -41,36 +46,88 @@ pub enum Read {
     Other,
 }
 
-/// Returns the source address and port and the destination address of a received datagram, from the
-/// headers in front of the payload.
-#[inline(always)]
-pub fn ends(frame: &Frame) -> Option<(SocketAddr, Ipv4Addr)> {
-    let (from, port, to) = ends4(frame)?;
-    Some((SocketAddr::from((from, port.0)), to))
+/// Sender of a datagram; a [`SocketAddr`], which is 32 bytes, is better made where it stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sender {
+    /// Address and port of IPv4.
+    V4(Ipv4Addr, L4Port),
+    /// Address, port and scope id of IPv6; 0: none.
+    V6(Ipv6Addr, L4Port, u32),
 }
 
-/// [`ends`] without a [`SocketAddr`], which is 32 bytes and better made where it stays.
+impl Sender {
+    #[inline(always)]
+    fn shown(self, domain: Domain) -> Sender {
+        match self {
+            Sender::V4(addr, port) if domain == Domain::Inet6 => Sender::V6(addr.to_ipv6_mapped(), port, 0),
+            shown => shown,
+        }
+    }
+}
+
+impl From<Sender> for SocketAddr {
+    #[inline(always)]
+    fn from(sender: Sender) -> SocketAddr {
+        match sender {
+            Sender::V4(addr, port) => SocketAddr::V4(SocketAddrV4::new(addr, port.0)),
+            Sender::V6(addr, port, scope_id) => SocketAddr::V6(SocketAddrV6::new(addr, port.0, 0, scope_id)),
+        }
+    }
+}
+
+/// Returns the sender of a received datagram, as a socket of `domain` gives it.
 #[inline(always)]
-pub(super) fn ends4(frame: &Frame) -> Option<(Ipv4Addr, L4Port, Ipv4Addr)> {
+pub fn sender(frame: &Frame, domain: Domain) -> Option<Sender> {
+    Some(ends(frame)?.from.shown(domain))
+}
+
+/// Values from the headers in front of a datagram's payload.
+pub(super) struct Headers {
+    pub(super) from: Sender,
+    pub(super) to: IpAddr,
+    iface: Option<IfaceId>,
+}
+
+#[inline(always)]
+pub(super) fn ends(frame: &Frame) -> Option<Headers> {
     let Some(&[.., s0, s1, s2, s3, d0, d1, d2, d3, p0, p1, _, _, _, _, _, _]) = frame.headers::<PLAIN_HEADERS>() else {
-        return ends_behind_options(frame);
+        return ends_otherwise(frame);
     };
-    Some((Ipv4Addr::new(s0, s1, s2, s3), L4Port(u16::from_be_bytes([p0, p1])), Ipv4Addr::new(d0, d1, d2, d3)))
+    let from = Sender::V4(Ipv4Addr::new(s0, s1, s2, s3), L4Port(u16::from_be_bytes([p0, p1])));
+    Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), iface: None })
 }
 
-#[cold]
-fn ends_behind_options(frame: &Frame) -> Option<(Ipv4Addr, L4Port, Ipv4Addr)> {
+/// The same of IPv6, and behind the options of IPv4.
+#[inline(never)]
+fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     let packet = frame.l3_bytes();
+    if ip6::is_version(packet) {
+        let (ip, rest) = packet.split_first_chunk::<{ ip6::HEADER_LEN }>()?;
+        let header = ip6::Header::parse_quoted(ip).ok()?;
+        let port = L4Port(u16::from_be_bytes(*rest.first_chunk()?));
+        let iface = IfaceId(header.payload_len);
+        let scope_id = if ip6::is_link_local(header.src) { zone::scope_id(iface) } else { 0 };
+        let from = Sender::V6(header.src, port, scope_id);
+        return Some(Headers { from, to: header.dst.into(), iface: Some(iface) });
+    }
     let header = packet.first_chunk::<20>()?;
     let ihl = usize::from(header[0] & 0xf) * 4;
-    let ports = packet.get(ihl..)?.first_chunk::<2>()?;
-    let from = Ipv4Addr::new(header[12], header[13], header[14], header[15]);
-    let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
-    Some((from, L4Port(u16::from_be_bytes(*ports)), to))
+    let port = L4Port(u16::from_be_bytes(*packet.get(ihl..)?.first_chunk::<2>()?));
+    let from = Sender::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15]), port);
+    Some(Headers { from, to: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(), iface: None })
 }
 
 /// IPv4 without options, and UDP.
 pub(super) const PLAIN_HEADERS: usize = wire::ip4::HEADER_LEN + wire::udp::HEADER_LEN;
+
+/// Leaves the payload of an IPv6 datagram whose UDP header is at `at`, with that and an IPv6 header without extension
+/// headers in front, in whose field for the length is the number of the iface by which it came. `false`, and no such
+/// headers, if that cannot be written.
+pub(super) fn strip6(packet: &mut Frame, header: &ip6::Header, at: usize, len: usize, iface: IfaceId) -> bool {
+    let cut = cut_extensions(packet, header, Proto::UDP, at, len) && packet.make_own();
+    let place = packet.bytes_mut().get_mut(4..6).map(|place| place.copy_from_slice(&iface.0.to_be_bytes()));
+    cut && place.is_some() && packet.pull(ip6::HEADER_LEN + udp::HEADER_LEN)
+}
 
 impl<L: Locks> Stack<L> {
     /// Takes the next datagram of socket `id` and copies it into `into`, as `recvfrom` does.
@@ -82,13 +139,14 @@ impl<L: Locks> Stack<L> {
         let Some(frame) = pcb.dequeue() else {
             return if pcb.nonblocking && !pcb.is_readable() { Read::Nothing } else { Read::Other };
         };
+        let domain = pcb.domain();
         drop(slot);
         let counters = self.count(cx);
         counters.audit.consumed.bump();
         counters.udp.copied_out.bump();
-        let Some((addr, port, _)) = ends4(&frame) else { return Read::Other };
+        let Some(from) = sender(&frame, domain) else { return Read::Other };
         wire::checksum::copy(into, frame.bytes());
-        Read::Datagram { copied: frame.len().min(into.len()), addr, port }
+        Read::Datagram { copied: frame.len().min(into.len()), from }
     }
 
     /// Takes the next datagram of socket `id`; `None` if there is none (or no such socket).
@@ -97,11 +155,11 @@ impl<L: Locks> Stack<L> {
         let mut slot = self.pcbs.get(id)?.lock(cx);
         let pcb = slot.as_mut()?;
         let frame = pcb.dequeue()?;
-        let more = pcb.peek().is_some();
+        let (more, domain) = (pcb.peek().is_some(), pcb.domain());
         drop(slot);
         self.count(cx).audit.consumed.bump();
-        let (from, to) = ends(&frame)?;
-        Some(Received { frame, from, to, more })
+        let Headers { from, to, iface } = ends(&frame)?;
+        Some(Received { frame, from: from.shown(domain).into(), to, iface, more })
     }
 
     /// Takes up to `most` datagrams of socket `id` under one lock, as many as fit into `into`; returns how many.
@@ -126,11 +184,12 @@ impl<L: Locks> Stack<L> {
     /// Copies from the next datagram of socket `id` without taking it: (copied, whole length, sender).
     pub fn udp_peek(&self, cx: Cx, id: usize, into: &mut [u8]) -> Option<(usize, usize, SocketAddr)> {
         let slot = self.pcbs.get(id)?.lock(cx);
-        let frame = slot.as_ref()?.peek()?;
+        let pcb = slot.as_ref()?;
+        let frame = pcb.peek()?;
         let n = frame.len().min(into.len());
         for (to, from) in into.iter_mut().zip(frame.bytes()) {
             *to = *from;
         }
-        Some((n, frame.len(), ends(frame)?.0))
+        Some((n, frame.len(), sender(frame, pcb.domain())?.into()))
     }
 }

@@ -63,7 +63,7 @@ fn to_all(dst: Ipv4Addr, l4port: u16) -> Ip {
 }
 
 fn join<L: Locks>(h: &Host<L>, s: usize, group: Ipv4Addr) {
-    h.stack.udp_join(h.cx(), s, group, Some(EM0)).unwrap();
+    h.stack.udp_join(h.cx(), s, group.into(), Some(EM0)).unwrap();
 }
 
 fn a_broadcast_reaches_every_socket_on_its_port<L: Locks>() {
@@ -191,7 +191,7 @@ fn a_multicast_reaches_those_who_joined_and_nobody_else<L: Locks>() {
     // 239.129.2.3 has the same MAC address.
     h.inject(EM0, to_all(Ipv4Addr::new(239, 129, 2, 3), 9).frame(Mac::multicast4(GROUP), PEER.mac));
     h.assert_counters("in 1, ip4.received 1, ip4.in.not_member 1");
-    h.stack.udp_leave(h.cx(), member, GROUP, None).unwrap();
+    h.stack.udp_leave(h.cx(), member, GROUP.into(), None).unwrap();
     h.inject(EM0, to_all(GROUP, 9).frame(Mac::multicast4(GROUP), PEER.mac));
     assert!(h.recv(member).is_none());
 }
@@ -199,7 +199,7 @@ fn a_multicast_reaches_those_who_joined_and_nobody_else<L: Locks>() {
 fn a_multicast_is_taken_only_on_the_iface_where_it_was_joined<L: Locks>() {
     let h = Host::<L>::router();
     let s = h.bound(9);
-    h.stack.udp_join(h.cx(), s, GROUP, Some(EM1)).unwrap();
+    h.stack.udp_join(h.cx(), s, GROUP.into(), Some(EM1)).unwrap();
     h.inject(EM0, to_all(GROUP, 9).frame(Mac::multicast4(GROUP), PEER.mac));
     assert!(h.recv(s).is_none());
     h.inject(EM1, Ip::udp((FAR.ip, 1), (GROUP, 9), b"x").frame(Mac::multicast4(GROUP), FAR.mac));
@@ -298,12 +298,12 @@ fn joining_is_reported_twice_and_leaving_once<L: Locks>() {
     assert_eq!(igmps(&h), [Message::Report { group: GROUP }]);
     h.pass(Duration::from_secs(600));
     h.sent_nothing(EM0);
-    h.stack.udp_leave(h.cx(), s, GROUP, Some(EM0)).unwrap();
+    h.stack.udp_leave(h.cx(), s, GROUP.into(), Some(EM0)).unwrap();
     assert_eq!(igmps(&h), [Message::Leave { group: GROUP }]);
     h.pass(Duration::from_secs(600));
     h.sent_nothing(EM0);
     h.assert_counters("out 2, audit.made 2, igmp.reports_sent 1, igmp.leaves_sent 1, ip4.sent 2");
-    assert_eq!(h.stack.udp_leave(h.cx(), s, GROUP, Some(EM0)), Err(BindError::NotOurs));
+    assert_eq!(h.stack.udp_leave(h.cx(), s, GROUP.into(), Some(EM0)), Err(BindError::NotOurs));
 }
 
 fn a_group_is_joined_once_for_all_sockets_and_left_with_the_last<L: Locks>() {
@@ -315,10 +315,10 @@ fn a_group_is_joined_once_for_all_sockets_and_left_with_the_last<L: Locks>() {
     join(&h, t, GROUP);
     h.pass(Duration::from_secs(11));
     h.sent_nothing(EM0);
-    assert_eq!(h.stack.udp_join(h.cx(), t, GROUP, Some(EM0)), Err(BindError::InUse));
-    h.stack.udp_leave(h.cx(), s, GROUP, Some(EM0)).unwrap();
+    assert_eq!(h.stack.udp_join(h.cx(), t, GROUP.into(), Some(EM0)), Err(BindError::InUse));
+    h.stack.udp_leave(h.cx(), s, GROUP.into(), Some(EM0)).unwrap();
     h.sent_nothing(EM0);
-    h.stack.udp_leave(h.cx(), t, GROUP, Some(EM0)).unwrap();
+    h.stack.udp_leave(h.cx(), t, GROUP.into(), Some(EM0)).unwrap();
     assert_eq!(igmps(&h), [Message::Leave { group: GROUP }]);
 }
 
@@ -341,7 +341,7 @@ fn reports_and_leaves_are_as_rfc_2236_asks<L: Locks>() {
     let s = h.bound(9);
     join(&h, s, GROUP);
     let report = h.sent_one(EM0);
-    h.stack.udp_leave(h.cx(), s, GROUP, None).unwrap();
+    h.stack.udp_leave(h.cx(), s, GROUP.into(), None).unwrap();
     let leave = h.sent_one(EM0);
     for (frame, dst) in [(report, GROUP), (leave, ALL_ROUTERS)] {
         let (link, ip, _) = ip_of(&frame);
@@ -419,7 +419,7 @@ fn after_another_members_report_leaving_is_silent<L: Locks>() {
     let h = host::<L>();
     let s = member(&h, &[GROUP]);
     h.inject(EM0, igmp_frame(PEER, GROUP, Message::Report { group: GROUP }));
-    h.stack.udp_leave(h.cx(), s, GROUP, None).unwrap();
+    h.stack.udp_leave(h.cx(), s, GROUP.into(), None).unwrap();
     h.sent_nothing(EM0);
 }
 
@@ -429,7 +429,7 @@ fn all_systems_is_never_reported<L: Locks>() {
     join(&h, s, ALL_HOSTS);
     h.inject(EM0, query(10, Ipv4Addr::UNSPECIFIED));
     h.pass(Duration::from_secs(20));
-    h.stack.udp_leave(h.cx(), s, ALL_HOSTS, None).unwrap();
+    h.stack.udp_leave(h.cx(), s, ALL_HOSTS.into(), None).unwrap();
     h.sent_nothing(EM0);
 }
 
@@ -465,9 +465,9 @@ fn joining_what_is_no_group_fails<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     for addr in [PEER.ip, Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(240, 0, 0, 1)] {
-        assert_eq!(h.stack.udp_join(h.cx(), s, addr, Some(EM0)), Err(BindError::Invalid));
+        assert_eq!(h.stack.udp_join(h.cx(), s, addr.into(), Some(EM0)), Err(BindError::Invalid));
     }
-    assert_eq!(h.stack.udp_join(h.cx(), 4711, GROUP, Some(EM0)), Err(BindError::NoSocket));
+    assert_eq!(h.stack.udp_join(h.cx(), 4711, GROUP.into(), Some(EM0)), Err(BindError::NoSocket));
     h.sent_nothing(EM0);
     h.assert_counters("");
 }
@@ -477,7 +477,7 @@ fn groups_are_bounded<L: Locks>() {
     let s = h.bound(9);
     let mut joined = 0;
     for n in 0..2000u32 {
-        match h.stack.udp_join(h.cx(), s, Ipv4Addr::from(0xef00_0000 + n), Some(EM0)) {
+        match h.stack.udp_join(h.cx(), s, Ipv4Addr::from(0xef00_0000 + n).into(), Some(EM0)) {
             Ok(()) => joined += 1,
             Err(error) => assert_eq!(error, BindError::NoPorts),
         }

@@ -5,6 +5,7 @@
 use crate::common::packets::*;
 use crate::common::*;
 use linerate_inet::route::Via;
+use linerate_inet::udp::Domain;
 use lock::Locks;
 use stats::Stage;
 use std::collections::BTreeMap;
@@ -121,10 +122,10 @@ fn every_stage_of_tcp_is_booked<L: Locks>() {
     client.knows(EM0, PEER);
     server.knows(EM0, ME);
     [&client, &server].iter().for_each(|h| h.stack.set_ledger(true));
-    let listener = server.stack.tcp_open(server.cx()).unwrap();
+    let listener = server.stack.tcp_open(server.cx(), Domain::Inet).unwrap();
     server.stack.tcp_bind(server.cx(), listener, any(80)).unwrap();
     server.stack.tcp_listen(server.cx(), listener, 8).unwrap();
-    let id = client.stack.tcp_open(client.cx()).unwrap();
+    let id = client.stack.tcp_open(client.cx(), Domain::Inet).unwrap();
     client.stack.tcp_connect(client.cx(), id, at(PEER, 80)).unwrap();
     pump(&client, &server);
     let (child, _) = server.stack.tcp_accept(server.cx(), listener).unwrap();

@@ -24,6 +24,8 @@ mod router;
 mod scan;
 mod segments;
 mod tcp;
+mod tcp6;
 mod threads;
 mod tunnel;
 mod udp;
+mod udp6;

@@ -37,7 +37,7 @@ fn busy<L: Locks>() -> (Host<L>, Vec<usize>) {
     h.route("198.51.100.0/24", Via::Gateway(EM0, GATEWAY.ip));
     h.route("203.0.113.0/24", Via::Gateway(EM1, FAR_GATEWAY.ip));
     let member = h.bound(11);
-    h.stack.udp_join(h.cx(), member, GROUP, Some(EM0)).unwrap();
+    h.stack.udp_join(h.cx(), member, GROUP.into(), Some(EM0)).unwrap();
     let talker = h.bound(12);
     h.options(talker, |o| o.broadcast = true);
     let shared = (0..2).map(|_| {

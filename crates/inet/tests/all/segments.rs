@@ -3,6 +3,7 @@
 use crate::common::packets::{Ip, mend_tcp, tcp_segment};
 use crate::common::*;
 use linerate_inet::tcp::TcpError;
+use linerate_inet::udp::Domain;
 use lock::Up;
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::Proto;
@@ -24,7 +25,7 @@ impl Server {
         let host: Host<Up> = Host::new();
         host.knows(EM0, PEER);
         let cx = host.cx();
-        let listener = host.stack.tcp_open(cx).unwrap();
+        let listener = host.stack.tcp_open(cx, Domain::Inet).unwrap();
         host.stack.tcp_bind(cx, listener, any(PORT)).unwrap();
         host.stack.tcp_listen(cx, listener, 8).unwrap();
         let (src, dst) = ((PEER.ip, 4000), (ME.ip, PORT));

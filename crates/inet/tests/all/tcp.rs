@@ -5,6 +5,7 @@ use clock::{Duration, Instant};
 use linerate_inet::iface::{IfaceAddr, IfaceId, Offload, Output};
 use linerate_inet::tcp::TcpError;
 use linerate_inet::tunnel::{self, Kind};
+use linerate_inet::udp::Domain;
 use linerate_inet::{Config, Stack};
 use lock::{Cx, How, Light, Locks, Up};
 use std::collections::VecDeque;
@@ -132,10 +133,10 @@ impl<L: Locks> Pair<L> {
     /// A connection from host 0 to port 80 of host 1: (client, listener, server).
     fn connect(&mut self) -> (usize, usize, usize) {
         let cx = self.cx();
-        let listener = self.stack(1).tcp_open(cx).unwrap();
+        let listener = self.stack(1).tcp_open(cx, Domain::Inet).unwrap();
         self.stack(1).tcp_bind(cx, listener, addr(0, 80)).unwrap();
         self.stack(1).tcp_listen(cx, listener, 8).unwrap();
-        let client = self.stack(0).tcp_open(cx).unwrap();
+        let client = self.stack(0).tcp_open(cx, Domain::Inet).unwrap();
         self.stack(0).tcp_connect(cx, client, addr(2, 80)).unwrap();
         self.settle(Duration::from_millis(5));
         assert!(self.stack(0).with_sock(self.cx(), client, |sock| sock.is_connected()).unwrap());
@@ -385,7 +386,7 @@ fn a_tunnel_that_came_later_is_no_trap() {
     for (client_mtu, server_mtu) in [(1500, 1480), (1500, 1500)] {
         let mut pair: Pair<Up> = Pair::new(1500, SOFT);
         let cx = pair.cx();
-        let listener = pair.stack(1).tcp_open(cx).unwrap();
+        let listener = pair.stack(1).tcp_open(cx, Domain::Inet).unwrap();
         pair.stack(1).tcp_bind(cx, listener, addr(0, 80)).unwrap();
         pair.stack(1).tcp_listen(cx, listener, 8).unwrap();
         for (at, own, far, mtu) in [(0, 1, 2, client_mtu), (1, 2, 1, server_mtu)] {
@@ -401,7 +402,7 @@ fn a_tunnel_that_came_later_is_no_trap() {
             stack.set_tunnel_mtu(cx, id, mtu);
             stack.add_addr(cx, id, IfaceAddr { addr: Ipv4Addr::new(172, 16, 0, own), len: 30 }).unwrap();
         }
-        let client = pair.stack(0).tcp_open(cx).unwrap();
+        let client = pair.stack(0).tcp_open(cx, Domain::Inet).unwrap();
         pair.stack(0).tcp_connect(cx, client, SocketAddr::from((Ipv4Addr::new(172, 16, 0, 2), 80))).unwrap();
         pair.settle(Duration::from_millis(5));
         let (server, _) = pair.stack(1).tcp_accept(pair.cx(), listener).unwrap();
@@ -417,7 +418,7 @@ fn a_tunnel_that_came_later_is_no_trap() {
 fn nobody_listens() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let cx = pair.cx();
-    let client = pair.stack(0).tcp_open(cx).unwrap();
+    let client = pair.stack(0).tcp_open(cx, Domain::Inet).unwrap();
     pair.stack(0).tcp_connect(cx, client, addr(2, 81)).unwrap();
     pair.settle(Duration::from_millis(5));
     assert_eq!(pair.stack(0).tcp_send(pair.cx(), client, b"x", true), Err(TcpError::Refused));
@@ -466,7 +467,7 @@ fn a_closed_listener_resets_who_was_not_accepted() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let (client, listener, server) = pair.connect();
     let cx = pair.cx();
-    let second = pair.stack(0).tcp_open(cx).unwrap();
+    let second = pair.stack(0).tcp_open(cx, Domain::Inet).unwrap();
     pair.stack(0).tcp_connect(cx, second, addr(2, 80)).unwrap();
     pair.settle(Duration::from_secs(1));
     pair.stack(1).tcp_close(pair.cx(), listener, false);
@@ -587,7 +588,7 @@ fn probes_delays_and_resets_are_told_apart() {
     assert_eq!((of(&pair, 0, "in.resets"), of(&pair, 0, "state.reset"), of(&pair, 0, "state.dropped")), (1, 1, 1));
     pair.stack(0).tcp_close(pair.cx(), client, false);
     // Refused: nobody was ever there.
-    let refused = pair.stack(0).tcp_open(pair.cx()).unwrap();
+    let refused = pair.stack(0).tcp_open(pair.cx(), Domain::Inet).unwrap();
     pair.stack(0).tcp_connect(pair.cx(), refused, addr(2, 81)).unwrap();
     pair.settle(Duration::from_millis(5));
     assert_eq!(of(&pair, 0, "state.embryonic_dropped"), 1);
@@ -625,7 +626,7 @@ fn data_goes_on_during_a_scan() {
     pair.stack(0).add_route(pair.cx(), "10.9.0.0/16".parse().unwrap(), linerate_inet::route::Via::Link(EM0)).unwrap();
     let (client, listener, server) = pair.connect();
     pair.stack(0).tcp_set_options(pair.cx(), client, |o| o.nodelay = true).unwrap();
-    let scanner = pair.stack(0).udp_open(pair.cx()).unwrap();
+    let scanner = pair.stack(0).udp_open(pair.cx(), Domain::Inet).unwrap();
     let mut got = vec![0; 100];
     for n in 0..6_000 {
         let _ = pair.stack(0).udp_send(pair.cx(), scanner, b"?", Some(&silent(n)));
@@ -636,7 +637,7 @@ fn data_goes_on_during_a_scan() {
         }
         if n % 1_000 == 0 {
             pair.stack(0).remove_neighbor(pair.cx(), EM0, Ipv4Addr::new(10, 0, 0, 2));
-            let second = pair.stack(0).tcp_open(pair.cx()).unwrap();
+            let second = pair.stack(0).tcp_open(pair.cx(), Domain::Inet).unwrap();
             pair.stack(0).tcp_connect(pair.cx(), second, addr(2, 80)).unwrap();
             let _ = pair.stack(0).udp_send(pair.cx(), scanner, b"?", Some(&silent(n)));
             pair.settle(Duration::from_millis(5));

@@ -6,6 +6,7 @@ use buf::{Burst, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use linerate_inet::iface::{IfaceAddr, Offload, Output};
 use linerate_inet::tunnel::{self, Kind};
+use linerate_inet::udp::Domain;
 use linerate_inet::{Config, Stack};
 use lock::{Cx, Heavy, How, Light, Locks};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +50,7 @@ fn shared<L: Locks>() -> Shared<L> {
 
 impl<L: Locks> Shared<L> {
     fn bound(&self, l4port: u16) -> usize {
-        let s = self.stack.udp_open(cx()).unwrap();
+        let s = self.stack.udp_open(cx(), Domain::Inet).unwrap();
         self.stack.udp_bind(cx(), s, any(l4port)).unwrap();
         s
     }
@@ -168,7 +169,7 @@ fn sockets_routes_and_ifaces_come_and_go_under_traffic() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for n in 0..2_000u32 {
-                let s = h.stack.udp_open(cx()).unwrap();
+                let s = h.stack.udp_open(cx(), Domain::Inet).unwrap();
                 let _ = h.stack.udp_bind(cx(), s, any(1 + (n % 7) as u16));
                 let _ = h.stack.udp_connect(cx(), s, at(PEER, 1 + (n % 5) as u16));
                 let _ = h.stack.udp_send(cx(), s, b"x", None);
@@ -218,7 +219,7 @@ fn a_port_is_given_to_one_of_two_who_ask_at_once() {
     for _ in 0..2_000 {
         let start = Barrier::new(2);
         let ask = || {
-            let s = h.stack.udp_open(cx()).unwrap();
+            let s = h.stack.udp_open(cx(), Domain::Inet).unwrap();
             start.wait();
             (s, h.stack.udp_bind(cx(), s, any(5000)).is_ok())
         };
@@ -387,7 +388,7 @@ fn calls_report_when_something_is_due() {
     let (h, times) = rung();
     let soon = |h: &Shared<Light>, ms| h.stack.is_due_before(cx(), Instant::from_millis(ms));
     assert!(!soon(&h, 1_000_000));
-    let s = h.stack.tcp_open(cx()).unwrap();
+    let s = h.stack.tcp_open(cx(), Domain::Inet).unwrap();
     let _ = h.stack.tcp_connect(cx(), s, (PEER.ip, 80).into());
     assert!(times.lock().unwrap().contains(&now.after(Duration::from_secs(1))), "{times:?}");
     // The timer wheel may call early, by one of its slots.

@@ -5,7 +5,7 @@ use super::stream::append_hex;
 use super::{Around, BUFFER_MAX, End, Work};
 use clock::Instant;
 use lock::Locks;
-use socket::{Errno, Fd, Opt};
+use socket::{Domain, Errno, Fd, Opt};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ impl Datagrams {
     }
 
     fn open<L: Locks>(&mut self, around: &Around<'_, L>) -> Result<Fd, Errno> {
-        let fd = around.calls.socket()?;
+        let fd = around.calls.socket_of(Domain::of(&self.to))?;
         self.fd = Some(fd);
         around.calls.set_option(fd, Opt::NonBlocking(true))?;
         around.calls.connect(fd, self.to)?;

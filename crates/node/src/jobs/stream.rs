@@ -4,7 +4,7 @@
 use super::{Around, BUFFER_MAX, End, Work};
 use clock::Instant;
 use lock::Locks;
-use socket::{Errno, Events, Fd, Opt, PollFd};
+use socket::{Domain, Errno, Events, Fd, Opt, PollFd};
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr};
 
@@ -35,7 +35,7 @@ impl Stream {
     }
 
     fn connect<L: Locks>(&mut self, around: &Around<'_, L>) -> Result<(), Errno> {
-        let fd = around.calls.stream_socket()?;
+        let fd = around.calls.stream_socket_of(Domain::of(&self.to))?;
         self.state = State::Connecting(fd);
         around.calls.set_option(fd, Opt::NonBlocking(true))?;
         if let Some(from) = self.from {

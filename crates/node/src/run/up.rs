@@ -536,6 +536,18 @@ fn run_with<L: Locks, P: Programs>(
     Ok(Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) })
 }
 
+/// Time that [`await_addresses`] takes at most.
+const ADDRESSES: Duration = Duration::from_secs(5);
+
+/// Runs `round` until no IPv6 address of `host` waits to be found unique, which takes a second, or Ctrl-C: a client that began
+/// before would have no address to speak from.
+pub fn await_addresses<L: Locks>(host: &Host<L>, mut round: impl FnMut()) {
+    let until = host.clock.now().after(ADDRESSES);
+    while host.stack.has_tentative(host.cx()) && host.clock.now() < until && !dispatch::stop_requested() {
+        round();
+    }
+}
+
 /// Shuts a host down within 2 s: sends what was written and waits for its acknowledgment, and goes on forwarding for
 /// other hosts while `is_needed`. `notice` gets a line about connections that had to be reset. A second SIGINT or
 /// SIGTERM ends the process at once.

@@ -3,6 +3,7 @@ use crate::Host;
 use crate::config::HostConfig;
 use clock::{Clock, SimClock};
 use lock::Up;
+use std::net::Ipv4Addr;
 use wire::L4Port;
 
 fn host() -> Host<Up> {

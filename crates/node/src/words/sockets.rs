@@ -5,7 +5,7 @@ use clock::Duration;
 use inet::demux::Tuple;
 use inet::tcp::{Memory, Options, SOCK_BIT, Sock, Timer};
 use lock::Locks;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use tcp::{Info, State};
 
 /// Whose socket.
@@ -95,8 +95,7 @@ impl SockState {
 }
 
 fn ends(tuple: Tuple) -> (SocketAddr, SocketAddr) {
-    let end = |addr: inet::demux::Addr, port: wire::L4Port| SocketAddr::new(IpAddr::from(addr), port.0);
-    (end(tuple.local, tuple.local_port), end(tuple.remote, tuple.remote_port))
+    (tuple.local_addr(), tuple.remote_addr())
 }
 
 /// All sockets: UDP's by descriptor, TCP's by descriptor, handshakes under way and TIME-WAIT by address.

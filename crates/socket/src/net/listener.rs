@@ -2,6 +2,7 @@
 
 use super::{Net, Owned, TcpStream, ToAddr, error, odd};
 use crate::{Errno, Fd, Opt, OptKind};
+use inet::udp::Domain;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl<N: Net> TcpListener<N> {
     /// As of [`TcpListener::bind`], and those of the options.
     pub fn bind_with(net: N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
         let addr = addr.to_addr()?;
-        let fd = net.with(|calls| calls.stream_socket()).map_err(error)?;
+        let fd = net.with(|calls| calls.stream_socket_of(Domain::of(&addr))).map_err(error)?;
         let listener = TcpListener(Arc::new(Owned { net, fd }));
         options.iter().try_for_each(|opt| listener.0.set(*opt))?;
         listener.0.call(|calls, fd| calls.bind(fd, addr))?;

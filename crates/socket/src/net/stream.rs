@@ -2,6 +2,7 @@
 
 use super::{Net, Owned, ToAddr, error, odd, timeout};
 use crate::{Errno, Fd, Opt, OptKind, RecvFlags};
+use inet::udp::Domain;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -38,8 +39,8 @@ impl<N: Net> TcpStream<N> {
         TcpStream(Arc::new(Owned { net, fd }))
     }
 
-    pub(super) fn open(net: N) -> io::Result<TcpStream<N>> {
-        let fd = net.with(|calls| calls.stream_socket()).map_err(error)?;
+    pub(super) fn open(net: N, domain: Domain) -> io::Result<TcpStream<N>> {
+        let fd = net.with(|calls| calls.stream_socket_of(domain)).map_err(error)?;
         Ok(TcpStream::of(net, fd))
     }
 
@@ -48,7 +49,8 @@ impl<N: Net> TcpStream<N> {
     /// # Errors
     /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`, `AddrNotAvailable`, ...
     pub fn connect(net: N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
-        let (stream, addr) = (TcpStream::open(net)?, addr.to_addr()?);
+        let addr = addr.to_addr()?;
+        let stream = TcpStream::open(net, Domain::of(&addr))?;
         stream.0.call(|calls, fd| calls.connect(fd, addr))?;
         Ok(stream)
     }
@@ -58,7 +60,7 @@ impl<N: Net> TcpStream<N> {
     /// # Errors
     /// Those, and `TimedOut` when the time is over; `InvalidInput` for no time at all.
     pub fn connect_timeout(net: N, addr: &SocketAddr, time: Duration) -> io::Result<TcpStream<N>> {
-        let stream = TcpStream::open(net)?;
+        let stream = TcpStream::open(net, Domain::of(addr))?;
         let within = Opt::SendTimeout(timeout(Some(time))?);
         let connected = |calls: &crate::Calls<'_, N::Locks>, fd| match calls.connect(fd, *addr) {
             Err(Errno::EINPROGRESS) => Err(Errno::ETIMEDOUT),

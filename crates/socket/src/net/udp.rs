@@ -3,8 +3,10 @@
 use super::{Net, Owned, ToAddr, error, odd, timeout};
 use crate::{Errno, Fd, Opt, OptKind, RecvFlags};
 use inet::iface::IfaceId;
+use inet::udp::Domain;
+use inet::zone;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,13 +32,13 @@ pub struct UdpSocket<N: Net>(pub(super) Arc<Owned<N>>);
 const PEEK: RecvFlags = RecvFlags { peek: true, dont_wait: false, trunc: false, wait_all: false };
 
 impl<N: Net> UdpSocket<N> {
-    /// A socket on `net`, bound to `addr`.
+    /// A socket on `net`, bound to `addr`; to `[::]` it takes datagrams of both families.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
     pub fn bind(net: N, addr: impl ToAddr) -> io::Result<UdpSocket<N>> {
         let addr = addr.to_addr()?;
-        let fd = net.with(|calls| calls.socket()).map_err(error)?;
+        let fd = net.with(|calls| calls.socket_of(Domain::of(&addr))).map_err(error)?;
         let socket = UdpSocket(Arc::new(Owned { net, fd }));
         socket.0.call(|calls, fd| calls.bind(fd, addr))?;
         Ok(socket)
@@ -65,7 +67,7 @@ impl<N: Net> UdpSocket<N> {
     ///
     /// # Errors
     /// As of [`UdpSocket::recv_from`].
-    pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr, Ipv4Addr)> {
+    pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr, IpAddr)> {
         self.0.call(|calls, fd| calls.recv_msg(fd, buf))
     }
 
@@ -74,7 +76,7 @@ impl<N: Net> UdpSocket<N> {
     ///
     /// # Errors
     /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` if `from` is not an address of the host.
-    pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, from: Ipv4Addr) -> io::Result<usize> {
+    pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, from: IpAddr) -> io::Result<usize> {
         let addr = addr.to_addr()?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, &addr, from))
     }
@@ -213,7 +215,7 @@ impl<N: Net> UdpSocket<N> {
     /// `AddrNotAvailable`: no such group, or no such iface; `AddrInUse`: joined already.
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, iface: &Ipv4Addr) -> io::Result<()> {
         let iface = self.iface_of(*iface)?;
-        self.0.set(Opt::Join(*group, iface))
+        self.0.set(Opt::Join((*group).into(), iface))
     }
 
     /// Leaves a group.
@@ -222,7 +224,24 @@ impl<N: Net> UdpSocket<N> {
     /// `AddrNotAvailable`: not joined.
     pub fn leave_multicast_v4(&self, group: &Ipv4Addr, iface: &Ipv4Addr) -> io::Result<()> {
         let iface = self.iface_of(*iface)?;
-        self.0.set(Opt::Leave(*group, iface))
+        self.0.set(Opt::Leave((*group).into(), iface))
+    }
+
+    /// Joins a group on the iface with this index, which is the scope id of its link-local addresses; 0: where the routes
+    /// say.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable`: no such group, or no such iface; `AddrInUse`: joined already.
+    pub fn join_multicast_v6(&self, group: &Ipv6Addr, index: u32) -> io::Result<()> {
+        self.0.set(Opt::Join((*group).into(), zone::iface_of(index)))
+    }
+
+    /// Leaves a group.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable`: not joined.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, index: u32) -> io::Result<()> {
+        self.0.set(Opt::Leave((*group).into(), zone::iface_of(index)))
     }
 
     fn iface_of(&self, addr: Ipv4Addr) -> io::Result<Option<IfaceId>> {

@@ -12,10 +12,10 @@
 //! | anything else | addresses and protocol |
 
 use super::{Fragment, Upper, has_ports, upper4, upper6, word};
+use crate::Proto;
 use crate::eth::{self, EtherType};
 use crate::hash::Key;
-use crate::{L4Port, Proto};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Datagrams whose first fragment is remembered: as many as are under way at one moment, not a second.
 const FRAGMENTS: usize = 256;
@@ -90,18 +90,32 @@ pub fn peer(key: Key, packet: &[u8]) -> Option<u64> {
 }
 
 /// The number of the conversation whose packets come from one of these ends to the other, as [`flow`] finds it of them.
-pub fn of_ends(key: Key, from: (Ipv4Addr, L4Port), to: (Ipv4Addr, L4Port), proto: Proto) -> u64 {
-    let ports = u64::from(from.1.0) << 16 | u64::from(to.1.0);
-    super::of(key, pair_of(from.0, to.0), proto.0, ports)
+pub fn of_ends(key: Key, from: SocketAddr, to: SocketAddr, proto: Proto) -> u64 {
+    let ports = u64::from(from.port()) << 16 | u64::from(to.port());
+    super::of(key, pair_of(key, from.ip(), to.ip()), proto.0, ports)
 }
 
 /// The same as [`peer`] finds it.
-pub fn of_peer(key: Key, from: Ipv4Addr, to: Ipv4Addr) -> u64 {
-    key.hash2(pair_of(from, to), 0)
+pub fn of_peer(key: Key, from: IpAddr, to: IpAddr) -> u64 {
+    key.hash2(pair_of(key, from, to), 0)
 }
 
-fn pair_of(from: Ipv4Addr, to: Ipv4Addr) -> u64 {
-    u64::from(from.to_bits()) << 32 | u64::from(to.to_bits())
+/// Both addresses in a word, as [`read`] has them of a packet.
+fn pair_of(key: Key, from: IpAddr, to: IpAddr) -> u64 {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()),
+        (from, to) => {
+            let words = |addr: IpAddr| {
+                let bits = match addr {
+                    IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+                    IpAddr::V6(v6) => v6.to_bits(),
+                };
+                ((bits >> 64) as u64, bits as u64)
+            };
+            let ((a, b), (c, d)) = (words(from), words(to));
+            key.hash4(a, b, c, d)
+        }
+    }
 }
 
 /// Is a frame nobody's alone: ARP, the neighbor discovery of IPv6, and who asks for groups (IGMP, MLD)?

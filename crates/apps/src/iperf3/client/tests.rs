@@ -315,7 +315,7 @@ fn what_is_received_is_kept_in_a_file() {
 
 #[test]
 fn connections_come_from_the_address_that_is_bound() {
-    let from = Ipv4Addr::new(1, 0, 0, 9);
+    let from = std::net::IpAddr::from([1, 0, 0, 9]);
     let mut pair = Pair::new(Params { streams: 2, ..tcp() }, |config| (config.from, config.latency) = (from, true));
     assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
     let ends = (0..4).map(|far| pair.client.net.ends_of(Far(far)).local.ip());
@@ -324,7 +324,7 @@ fn connections_come_from_the_address_that_is_bound() {
 
 /// A test of nobody's.
 fn lone(role: Role) -> Test {
-    let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let anywhere = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
     let watch = Watch { interval: Duration::ZERO, cpu: None };
     Test::new(role, Ends { local: anywhere, peer: anywhere }, Vec::new(), watch, Instant::ZERO)
 }

@@ -7,10 +7,11 @@ use linerate_inet::iface::IfaceId;
 use linerate_inet::ip6::IfaceAddr6;
 use lock::Locks;
 use std::net::Ipv6Addr;
+use wire::checksum::Partial;
 use wire::eth::{self, EtherType};
 use wire::icmp6::{self, Inner, Message, Problem, nd};
 use wire::ip6::{self, Chain};
-use wire::{Mac, Proto};
+use wire::{L4Port, Mac, Proto, tcp, udp};
 
 /// Who takes part: a MAC address, a global and a link-local IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +160,65 @@ pub fn ping6(src: Ipv6Addr, dst: Ipv6Addr, payload: &[u8]) -> Ip6 {
     let mut message = vec![0; 8 + payload.len()];
     icmp6::emit_echo(icmp6::ty::ECHO_REQUEST, (7, 1), (src, dst), payload, &mut message).unwrap();
     Ip6::new(src, dst, Proto::IPV6_ICMP, message)
+}
+
+/// A UDP datagram with its checksum.
+pub fn udp6(src: (Ipv6Addr, u16), dst: (Ipv6Addr, u16), payload: &[u8]) -> Ip6 {
+    let header = udp::Header { src: L4Port(src.1), dst: L4Port(dst.1), len: 8 + payload.len() as u16, checksum: 0 };
+    let pseudo = Partial::pseudo6(src.0, dst.0, Proto::UDP, header.len.into());
+    let mut datagram = vec![0; 8];
+    header.with_checksum(pseudo, payload).emit(datagram.first_chunk_mut().unwrap());
+    datagram.extend_from_slice(payload);
+    Ip6::new(src.0, dst.0, Proto::UDP, datagram)
+}
+
+/// A TCP segment, a SYN if `change` does not say otherwise, with its checksum.
+pub fn tcp6(
+    src: (Ipv6Addr, u16),
+    dst: (Ipv6Addr, u16),
+    change: impl FnOnce(&mut tcp::Header),
+    options: &[u8],
+    text: &[u8],
+) -> Ip6 {
+    let mut header = tcp::Header {
+        src: L4Port(src.1),
+        dst: L4Port(dst.1),
+        seq: 1000,
+        ack: 0,
+        header_len: tcp::HEADER_LEN + options.len(),
+        flags: tcp::Flags::SYN,
+        window: 1000,
+        checksum: 0,
+        urgent: 0,
+    };
+    change(&mut header);
+    let mut segment = vec![0; tcp::HEADER_LEN];
+    header.emit(segment.first_chunk_mut().unwrap());
+    segment.extend_from_slice(options);
+    segment.extend_from_slice(text);
+    tcp::fill_checksum(Partial::pseudo6(src.0, dst.0, Proto::TCP, segment.len() as u32), &mut segment);
+    Ip6::new(src.0, dst.0, Proto::TCP, segment)
+}
+
+/// The TCP segment in an IPv6 packet that was sent, whose checksum is right: header, options, text.
+#[track_caller]
+pub fn tcp6_of(header: &ip6::Header, payload: &[u8]) -> (tcp::Header, Vec<u8>, Vec<u8>) {
+    assert_eq!(header.next, Proto::TCP);
+    let segment = tcp::Header::parse(payload).unwrap();
+    let pseudo = Partial::pseudo6(header.src, header.dst, Proto::TCP, payload.len() as u32);
+    assert!(tcp::checksum_ok(pseudo, payload), "{header:?}");
+    let (options, text) = payload[tcp::HEADER_LEN..].split_at(segment.header_len - tcp::HEADER_LEN);
+    (segment, options.to_vec(), text.to_vec())
+}
+
+/// The UDP datagram in an IPv6 packet that was sent, whose checksum is right.
+#[track_caller]
+pub fn udp6_of(header: &ip6::Header, payload: &[u8]) -> (udp::Header, Vec<u8>) {
+    assert_eq!(header.next, Proto::UDP);
+    let datagram = udp::Header::parse(payload).unwrap();
+    let pseudo = Partial::pseudo6(header.src, header.dst, Proto::UDP, datagram.len.into());
+    assert!(datagram.checksum != 0 && udp::checksum_ok(pseudo, payload), "{header:?}");
+    (datagram, datagram.payload(payload).to_vec())
 }
 
 pub fn error6(src: Ipv6Addr, dst: Ipv6Addr, problem: Problem, quoted: &[u8]) -> Ip6 {

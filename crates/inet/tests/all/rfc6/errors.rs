@@ -22,7 +22,10 @@ fn a_port_where_nobody_listens<L: Locks>() {
     let h = host6::<L>();
     assert_error(&h, &udp6((PEER6, 5), (ME6, 9), b"anybody?"), 1, 4, 0);
     assert_error(&h, &udp6((PEER6, 5), (ME6, 9), b"anybody?").options(DEST, &[]), 1, 4, 0);
-    h.assert_counters("in 2, ip6.received 2, ip6.delivered 2, ip6.in.no_socket 2, icmp6.errors_sent 2, audit.made 2, ip6.sent 2, out 2");
+    h.assert_counters(
+        "in 2, ip6.received 2, ip6.delivered 2, udp.received 2, udp.in.no_socket 2, icmp6.errors_sent 2, audit.made 2, \
+         ip6.sent 2, out 2",
+    );
 }
 
 /// 3.1: "as much of invoking packet as possible without the ICMPv6 packet exceeding the minimum IPv6 MTU".

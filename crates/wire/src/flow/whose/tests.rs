@@ -1,6 +1,7 @@
 use super::*;
 use crate::hash::Key;
 use proptest::prelude::*;
+use std::net::Ipv6Addr;
 
 const KEY: fn() -> Key = || Key::seeded(5);
 const US: [u8; 4] = [10, 0, 0, 2];
@@ -32,7 +33,7 @@ fn a_conversation_is_found_again_in_every_shape() {
     assert!(!is_same(&packet4(6, PEER, US, 0, (0, 0), &ports(7001, 80))));
     assert!(!is_same(&packet4(17, PEER, US, 0, (0, 0), &ports(7000, 80))));
     assert!(!is_same(&packet4(6, [10, 0, 0, 8], US, 0, (0, 0), &ports(7000, 80))));
-    let (from, to) = ((PEER.into(), L4Port(7000)), (US.into(), L4Port(80)));
+    let (from, to) = (SocketAddr::from((PEER, 7000)), SocketAddr::from((US, 80)));
     assert_eq!(of_ends(KEY(), from, to, Proto::TCP), number(&plain), "as it is known before anything came");
     assert_eq!(Some(of_peer(KEY(), PEER.into(), US.into())), peer(KEY(), &plain));
     // What a router says of a packet of ours.
@@ -79,6 +80,13 @@ fn the_same_of_ipv6() {
     let plain = packet6(6, 9, 2, &ports(7000, 80));
     let hop = [vec![6, 0, 0, 0, 0, 0, 0, 0], ports(7000, 80)].concat();
     assert_eq!(number(&packet6(0, 9, 2, &hop)), number(&plain));
+    let at = |host: u8, port| SocketAddr::from((Ipv6Addr::from_bits(u128::from(host) << 64), port));
+    assert_eq!(
+        of_ends(KEY(), at(9, 7000), at(2, 80), Proto::TCP),
+        number(&plain),
+        "as it is known before anything came"
+    );
+    assert_eq!(Some(of_peer(KEY(), at(9, 0).ip(), at(2, 0).ip())), peer(KEY(), &plain));
     let ours = packet6(6, 2, 9, &ports(80, 7000));
     let error = [vec![2, 0, 0, 0, 0, 0, 5, 0], ours].concat();
     assert_eq!(number(&packet6(58, 1, 2, &error)), number(&plain));

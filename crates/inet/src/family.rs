@@ -1,0 +1,400 @@
+//! What differs between IPv4 and IPv6 for the protocols above them: one trait, implemented for the bits of an address.
+//!
+//! UDP and TCP are written once, generic over it. An address of IPv6 that is link-local has its iface's number in it
+//! ([`zone`]); none of that goes on a wire.
+
+use crate::Stack;
+use crate::counters::Counters;
+use crate::demux::Bits;
+use crate::iface::{Iface, IfaceId};
+use crate::ip4::Outgoing;
+use crate::ip4::output::{Exit, OutputError, Target};
+use crate::ip4::pmtu::LARGEST;
+use crate::ip6::Outgoing6;
+use crate::stack::AtOnce;
+use crate::zone;
+use buf::Frame;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::checksum::{self, Partial};
+use wire::eth::EtherType;
+use wire::{L4Port, Mac, Proto, ip4, ip6};
+
+/// IP header of packets that this host sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head<A> {
+    pub(crate) src: A,
+    pub(crate) dst: A,
+    pub(crate) proto: Proto,
+    /// Type of service, traffic class.
+    pub(crate) tos: u8,
+    /// Time to live, hop limit.
+    pub(crate) ttl: u8,
+    /// Not to be fragmented, also here.
+    pub(crate) df: bool,
+    /// Source and destination port, from which the flow label is made.
+    pub(crate) ports: [L4Port; 2],
+}
+
+/// Values from the IP header in front of a datagram or segment for this host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glimpse<A> {
+    pub(crate) src: A,
+    pub(crate) dst: A,
+    /// Type of service, traffic class.
+    pub(crate) tos: u8,
+    /// Where what follows the header begins and ends.
+    pub(crate) upper: (usize, usize),
+}
+
+/// An address family, by the bits of its addresses; 0 is the unspecified address.
+pub(crate) trait Family: Bits + std::fmt::Debug {
+    /// An address.
+    type Addr: Copy;
+    /// Bytes of the IP header without options or extension headers.
+    const IP_LEN: usize;
+    /// EtherType of its packets.
+    const ETHERTYPE: EtherType;
+    /// A UDP datagram always has a checksum (RFC 8200 8.1).
+    const IS_SUMMED: bool;
+    /// Reason of a packet whose header cannot be read.
+    const MALFORMED: DropReason;
+    /// Reason of a packet that has no way out.
+    const NO_ROUTE: DropReason;
+    /// Ports compute UDP and TCP checksums, and cut large segments up, if they can.
+    const IS_LEFT_TO_PORTS: bool;
+
+    /// Returns whether this is a group's address.
+    fn is_multicast(self) -> bool;
+    /// Returns whether this is no single host's address.
+    fn is_for_many(self) -> bool;
+    /// Returns whether a packet may leave by a link: not one from or to a loopback address (RFC 1122 3.2.1.3 (g),
+    /// RFC 4291 2.5.3).
+    fn is_for_links(src: Self, dst: Self) -> bool;
+    /// Returns the sum of a pseudo header.
+    fn pseudo(src: Self, dst: Self, proto: Proto, len: u32) -> Partial;
+    /// Reads the IP header of a packet for this host, which came by the link of `zone`; IPv6 without extension headers.
+    fn glimpse(packet: &[u8], zone: Option<IfaceId>) -> Option<Glimpse<Self>>;
+    /// Returns where packets to `dst` leave.
+    fn exit<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        dst: Self,
+        iface: Option<IfaceId>,
+    ) -> Result<Exit<Self::Addr>, OutputError>;
+    /// Returns the source address of packets to `dst` that leave by `exit`.
+    fn source<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self, exit: &Exit<Self::Addr>) -> Result<Self, OutputError>;
+    /// Returns the time to live, or hop limit, of packets that are given none.
+    fn ttl<L: Locks>(stack: &Stack<L>) -> u8;
+    /// Returns the MAC address of a neighbor that is known.
+    fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Self::Addr) -> Option<Mac>;
+    /// Returns the longest packet that `iface` takes.
+    fn mtu<L: Locks>(iface: &Iface<L>) -> usize;
+    /// Returns the longest packet that the path to `dst` takes, as far as it has said.
+    fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
+    /// Returns whether `iface` hears the group `dst`, as sockets here have joined it.
+    fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
+    /// Counts packets that were sent with kept headers.
+    fn count_sent(counters: &Counters, n: u64);
+    /// Counts a packet that has no way out.
+    fn count_no_route(counters: &Counters);
+    /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes; returns its sum, of IPv4.
+    fn emit<L: Locks>(stack: &Stack<L>, head: &Head<Self>, into: &mut [u8]) -> Option<Partial>;
+    /// Writes the length of what follows into an IP header that [`Family::emit`] wrote, and sets the bits of ECN; `sum`: its
+    /// sum.
+    fn finish(header: &mut [u8], sum: Partial, upper_len: u16, ecn: u8);
+    /// Sends a packet, which has no IP header yet, by `exit`; `by_port`: its checksum is the port's to fill in.
+    fn send<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        packet: Frame,
+        head: &Head<Self>,
+        exit: &Exit<Self::Addr>,
+        by_port: bool,
+        at_once: AtOnce,
+    ) -> Result<(), OutputError>;
+}
+
+fn v4(bits: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(bits)
+}
+
+impl Family for u32 {
+    type Addr = Ipv4Addr;
+    const IP_LEN: usize = ip4::HEADER_LEN;
+    const ETHERTYPE: EtherType = EtherType::IPV4;
+    const IS_SUMMED: bool = false;
+    const MALFORMED: DropReason = DropReason::Ip4Malformed;
+    const NO_ROUTE: DropReason = DropReason::Ip4NoRoute;
+    const IS_LEFT_TO_PORTS: bool = true;
+
+    #[inline(always)]
+    fn is_multicast(self) -> bool {
+        v4(self).is_multicast()
+    }
+
+    #[inline(always)]
+    fn is_for_many(self) -> bool {
+        v4(self).is_multicast() || v4(self).is_broadcast()
+    }
+
+    fn is_for_links(src: u32, dst: u32) -> bool {
+        !(v4(src).is_loopback() || v4(dst).is_loopback() || dst == 0)
+    }
+
+    #[inline(always)]
+    fn pseudo(src: u32, dst: u32, proto: Proto, len: u32) -> Partial {
+        Partial::pseudo4(v4(src), v4(dst), proto, len as u16)
+    }
+
+    #[inline(always)]
+    fn glimpse(packet: &[u8], _: Option<IfaceId>) -> Option<Glimpse<u32>> {
+        let ip = ip4::Glance::of(packet)?;
+        let end = usize::from(ip.total_len()).min(packet.len());
+        Some(Glimpse { src: ip.src().to_bits(), dst: ip.dst().to_bits(), tos: ip.tos(), upper: (ip.ihl_len(), end) })
+    }
+
+    fn exit<L: Locks>(stack: &Stack<L>, cx: Cx, dst: u32, iface: Option<IfaceId>) -> Result<Exit, OutputError> {
+        stack.exit_for(cx, v4(dst), iface)
+    }
+
+    fn source<L: Locks>(stack: &Stack<L>, cx: Cx, dst: u32, exit: &Exit) -> Result<u32, OutputError> {
+        stack.source_at(cx, v4(dst), exit).map(Ipv4Addr::to_bits)
+    }
+
+    fn ttl<L: Locks>(stack: &Stack<L>) -> u8 {
+        stack.knobs.ttl.get() as u8
+    }
+
+    fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Ipv4Addr) -> Option<Mac> {
+        stack.neighbors.lock(cx).lookup(iface, next, cx.now)
+    }
+
+    fn mtu<L: Locks>(iface: &Iface<L>) -> usize {
+        iface.mtu()
+    }
+
+    fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: u32) -> usize {
+        stack.path_mtus.lock(cx).get(v4(dst), cx.now)
+    }
+
+    fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u32) -> bool {
+        stack.groups.lock(cx).is_member(iface, v4(dst))
+    }
+
+    #[inline(always)]
+    fn count_sent(counters: &Counters, n: u64) {
+        counters.ip4.sent.add(n);
+    }
+
+    fn count_no_route(counters: &Counters) {
+        counters.ip4.no_route.bump();
+    }
+
+    fn emit<L: Locks>(_: &Stack<L>, head: &Head<u32>, into: &mut [u8]) -> Option<Partial> {
+        let network = into.first_chunk_mut::<{ ip4::HEADER_LEN }>()?;
+        let header = ip4::Header::new(v4(head.src), v4(head.dst), head.proto, 0)?;
+        let Head { tos, ttl, df, .. } = *head;
+        ip4::Header { total_len: 0, ttl, tos, df, ..header }.emit(network);
+        [network[10], network[11]] = [0, 0];
+        Some(checksum::header20(network))
+    }
+
+    #[inline(always)]
+    fn finish(header: &mut [u8], sum: Partial, upper_len: u16, ecn: u8) {
+        let Some(ip) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
+        let total_len = upper_len + ip4::HEADER_LEN as u16;
+        [ip[2], ip[3]] = total_len.to_be_bytes();
+        // ECN bits change from segment to segment: version, IHL and TOS are one word of the sum.
+        ip[1] |= ecn;
+        let sum = sum.add_u16(total_len).add_u16(u16::from(ecn)).finish();
+        [ip[10], ip[11]] = sum.to_be_bytes();
+    }
+
+    fn send<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        packet: Frame,
+        head: &Head<u32>,
+        exit: &Exit,
+        by_port: bool,
+        at_once: AtOnce,
+    ) -> Result<(), OutputError> {
+        let Head { tos, df, .. } = *head;
+        let out = Outgoing {
+            src: Some(v4(head.src)),
+            tos,
+            df,
+            iface: Some(exit.iface).filter(|_| matches!(exit.to, Target::Station(_))),
+            partial_l4: by_port,
+            at_once,
+            ..Outgoing::new(v4(head.dst), head.proto, head.ttl)
+        };
+        stack.ip4_output(cx, packet, &out)
+    }
+}
+
+fn v6(bits: u128) -> Ipv6Addr {
+    zone::split(bits).0
+}
+
+impl Family for u128 {
+    type Addr = Ipv6Addr;
+    const IP_LEN: usize = ip6::HEADER_LEN;
+    const ETHERTYPE: EtherType = EtherType::IPV6;
+    const IS_SUMMED: bool = true;
+    const MALFORMED: DropReason = DropReason::Ip6Malformed;
+    const NO_ROUTE: DropReason = DropReason::Ip6NoRoute;
+    const IS_LEFT_TO_PORTS: bool = false;
+
+    fn is_multicast(self) -> bool {
+        v6(self).is_multicast()
+    }
+
+    fn is_for_many(self) -> bool {
+        v6(self).is_multicast()
+    }
+
+    fn is_for_links(src: u128, dst: u128) -> bool {
+        !(v6(src).is_loopback() || v6(dst).is_loopback() || dst == 0)
+    }
+
+    #[inline(always)]
+    fn pseudo(src: u128, dst: u128, proto: Proto, len: u32) -> Partial {
+        Partial::pseudo6(v6(src), v6(dst), proto, len)
+    }
+
+    #[inline(always)]
+    fn glimpse(packet: &[u8], zone: Option<IfaceId>) -> Option<Glimpse<u128>> {
+        let header = ip6::Header::parse_quoted(packet).ok()?;
+        let end = ip6::HEADER_LEN + usize::from(header.payload_len);
+        Some(Glimpse {
+            src: zone::embed(header.src, zone),
+            dst: zone::embed(header.dst, zone),
+            tos: header.traffic_class,
+            upper: (ip6::HEADER_LEN, end.min(packet.len())),
+        })
+    }
+
+    fn exit<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        dst: u128,
+        iface: Option<IfaceId>,
+    ) -> Result<Exit<Ipv6Addr>, OutputError> {
+        let (addr, zone) = zone::split(dst);
+        stack.exit6_for(cx, addr, zone.or(iface))
+    }
+
+    fn source<L: Locks>(stack: &Stack<L>, cx: Cx, dst: u128, exit: &Exit<Ipv6Addr>) -> Result<u128, OutputError> {
+        if let Target::Here = exit.to {
+            return Ok(dst);
+        }
+        let iface = stack.iface_of(Some(exit.iface)).ok_or(OutputError::NoRoute)?;
+        let src = stack.source6_for(cx, iface, v6(dst)).ok_or(OutputError::NoRoute)?;
+        Ok(zone::embed(src, Some(exit.iface)))
+    }
+
+    fn ttl<L: Locks>(stack: &Stack<L>) -> u8 {
+        stack.knobs.hop_limit6.get() as u8
+    }
+
+    fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Ipv6Addr) -> Option<Mac> {
+        stack.six.neighbors.lock(cx).lookup(iface, next, cx.now)
+    }
+
+    fn mtu<L: Locks>(iface: &Iface<L>) -> usize {
+        iface.mtu6()
+    }
+
+    fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: u128) -> usize {
+        stack.six.path_mtus.lock(cx).get(v6(dst), cx.now).min(LARGEST)
+    }
+
+    fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u128) -> bool {
+        stack.six.groups.lock(cx).is_member(iface, v6(dst))
+    }
+
+    #[inline(always)]
+    fn count_sent(counters: &Counters, n: u64) {
+        counters.ip6.sent.add(n);
+    }
+
+    fn count_no_route(counters: &Counters) {
+        counters.ip6.no_route.bump();
+    }
+
+    fn emit<L: Locks>(stack: &Stack<L>, head: &Head<u128>, into: &mut [u8]) -> Option<Partial> {
+        ip6::Header {
+            traffic_class: head.tos,
+            flow_label: stack.flow_label(head),
+            payload_len: 0,
+            next: head.proto,
+            hop_limit: head.ttl,
+            src: v6(head.src),
+            dst: v6(head.dst),
+        }
+        .emit(into.first_chunk_mut()?);
+        Some(Partial::ZERO)
+    }
+
+    #[inline(always)]
+    fn finish(header: &mut [u8], _: Partial, upper_len: u16, ecn: u8) {
+        let Some(ip) = header.first_chunk_mut::<{ ip6::HEADER_LEN }>() else { return };
+        [ip[4], ip[5]] = upper_len.to_be_bytes();
+        ip[1] |= ecn << 4; // the traffic class begins in the middle of a byte
+    }
+
+    fn send<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        packet: Frame,
+        head: &Head<u128>,
+        exit: &Exit<Ipv6Addr>,
+        _: bool,
+        at_once: AtOnce,
+    ) -> Result<(), OutputError> {
+        let out = Outgoing6 {
+            src: Some(v6(head.src)),
+            class: head.tos,
+            iface: Some(exit.iface),
+            whole: head.df,
+            flow_label: stack.flow_label(head),
+            at_once,
+            ..Outgoing6::new(v6(head.dst), head.proto, head.ttl)
+        };
+        stack.ip6_output(cx, packet, &out)
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Returns the label of a flow's packets (RFC 6437): the same for all of them, and not to be guessed.
+    fn flow_label(&self, head: &Head<u128>) -> u32 {
+        if !self.knobs.auto_flowlabel.on() {
+            return 0;
+        }
+        let folded = |bits: u128| (bits >> 64) as u64 ^ (bits as u64).rotate_left(32);
+        let [src, dst] = head.ports;
+        let ports = u64::from(src.0) << 16 | u64::from(dst.0);
+        (self.secret.hash4(folded(head.src), folded(head.dst), ports, LABEL) as u32 & 0xf_ffff).max(1)
+    }
+}
+
+/// What the secret is used for: no two hashes of one stack are alike.
+const LABEL: u64 = 0x6c61_6265;
+
+/// Cuts the extension headers out of a packet for this host, whose upper header is at `at`, with `len` bytes from there on that
+/// count: an IPv6 header and that remain. `false`, and a packet to be dropped, if it cannot be written.
+pub(crate) fn cut_extensions(packet: &mut Frame, header: &ip6::Header, next: Proto, at: usize, len: usize) -> bool {
+    packet.truncate(at + len);
+    if at > ip6::HEADER_LEN {
+        let moved = packet.pull(at - ip6::HEADER_LEN) && packet.make_own();
+        packet.mark_l3();
+        let written = packet.bytes_mut().first_chunk_mut().map(|ip| {
+            ip6::Header { payload_len: len as u16, next, ..*header }.emit(ip);
+        });
+        return moved && written.is_some();
+    }
+    true
+}

@@ -1,0 +1,158 @@
+//! A socket's ends, and what TCP asks of each address family beside [`Family`].
+//!
+//! IPv4's ends are in the socket's cache line; IPv6's are beside it, with who waits, and their ports in the line, too.
+
+use super::output::LINK;
+use super::{Rest, Sock};
+use crate::demux::{Ends, Ends4, Ends6, Tuple};
+use crate::ends::{Domain, Families, SockEnds};
+use crate::family::Family;
+use lock::Locks;
+use std::net::SocketAddr;
+use wire::ip6;
+
+/// A socket's domain, the families that it takes, and whether it is in the table of L4 ports: in a byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place(u8);
+
+const BOUND: u8 = 4;
+
+impl Place {
+    pub(super) fn new(domain: Domain) -> Place {
+        Place(Families::of(domain) as u8)
+    }
+
+    #[inline(always)]
+    pub(super) fn families(self) -> Families {
+        match self.0 & (BOUND - 1) {
+            0 => Families::V4,
+            1 => Families::Mapped,
+            2 => Families::V6,
+            _ => Families::Both,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_bound(self) -> bool {
+        self.0 & BOUND != 0
+    }
+
+    fn take(&mut self, families: Families) {
+        self.0 = self.0 & BOUND | families as u8;
+    }
+}
+
+/// An address family as TCP speaks by it.
+pub(crate) trait Net: Family {
+    /// Headers to one peer are the same for all connections, and are kept for the next one.
+    const SHARES_HEADERS: bool;
+
+    /// Returns the socket's ends if it takes segments of this family.
+    fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends<Self>>;
+    /// Returns whether headers that were made for segments between `ends` are these.
+    fn leads(headers: &[u8], ends: Ends<Self>, tos: u8, ttl: u8) -> bool;
+}
+
+impl Net for u32 {
+    const SHARES_HEADERS: bool = true;
+
+    #[inline(always)]
+    fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends4> {
+        (sock.place.families() != Families::V6).then_some(sock.ends)
+    }
+
+    #[inline(always)]
+    fn leads(headers: &[u8], ends: Ends4, tos: u8, ttl: u8) -> bool {
+        let Some(ip) = headers.get(LINK..).and_then(|ip| ip.first_chunk::<20>()) else { return false };
+        let addrs = u64::from(ends.local) << 32 | u64::from(ends.remote);
+        (ip[1], ip[8]) == (tos, ttl) && ip.last_chunk() == Some(&addrs.to_be_bytes())
+    }
+}
+
+impl Net for u128 {
+    /// The flow label is of one connection.
+    const SHARES_HEADERS: bool = false;
+
+    #[inline(always)]
+    fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends6> {
+        match sock.place.families() {
+            Families::V6 => sock.rest.as_ref().map(|rest| rest.ends6),
+            Families::Both => Some(Ends { local_port: sock.ends.local_port, ..Ends::default() }),
+            Families::V4 | Families::Mapped => None,
+        }
+    }
+
+    fn leads(_: &[u8], _: Ends6, _: u8, _: u8) -> bool {
+        false
+    }
+}
+
+/// Longest headers below TCP's: Ethernet's and IPv6's.
+pub(super) const LOWER_MAX: usize = LINK + ip6::HEADER_LEN;
+
+impl<L: Locks> Sock<L> {
+    /// Returns the domain that it was opened for.
+    pub fn domain(&self) -> Domain {
+        if self.place.families() == Families::V4 { Domain::Inet } else { Domain::Inet6 }
+    }
+
+    /// Returns whether its addresses are of IPv6.
+    #[inline(always)]
+    pub(super) fn is_six(&self) -> bool {
+        self.place.families() == Families::V6
+    }
+
+    /// Returns where it is bound and connected.
+    pub fn tuple(&self) -> Tuple {
+        self.ends().tuple()
+    }
+
+    /// Returns where it is bound, as its program sees it.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.domain().shown(self.tuple().local_addr())
+    }
+
+    /// Returns to whom it is connected, as its program sees it.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.domain().shown(self.tuple().remote_addr())
+    }
+
+    /// Returns where it is bound and connected.
+    pub(super) fn ends(&self) -> SockEnds {
+        match self.place.families() {
+            Families::V4 | Families::Mapped => SockEnds::V4(self.ends),
+            Families::V6 => SockEnds::V6(self.rest.as_ref().map(|rest| rest.ends6).unwrap_or_default()),
+            Families::Both => SockEnds::Both(self.ends.local_port),
+        }
+    }
+
+    /// Binds, connects or disconnects it.
+    pub(super) fn set_ends(&mut self, ends: SockEnds) {
+        let domain = self.domain();
+        match ends {
+            SockEnds::V4(ends) => {
+                self.place.take(if domain == Domain::Inet { Families::V4 } else { Families::Mapped });
+                self.ends = ends;
+            }
+            SockEnds::Both(local_port) => {
+                self.place.take(Families::Both);
+                self.ends = Ends { local_port, ..Ends::default() };
+            }
+            SockEnds::V6(ends) => {
+                let Ends { local_port, remote_port, .. } = ends;
+                self.place.take(Families::V6);
+                self.ends = Ends { local: 0, remote: 0, local_port, remote_port };
+                self.rest().ends6 = ends;
+            }
+        }
+    }
+
+    /// Notes that it is in the table of L4 ports.
+    pub(super) fn set_bound(&mut self) {
+        self.place.0 |= BOUND;
+    }
+
+    pub(super) fn rest(&mut self) -> &mut Rest<L> {
+        self.rest.get_or_insert_default()
+    }
+}

@@ -1,0 +1,200 @@
+//! Segments of no connection that is alive: of one in TIME-WAIT, for a listener, or for nobody; and what a listener makes of them.
+
+use super::counts;
+use super::input::{Seen, mss_of};
+use super::net::Net;
+use super::output::IpOptions;
+use super::{Kind, Sock, Stream, core_ends};
+use crate::Stack;
+use crate::demux::Ends;
+use crate::ends::{Domain, SockEnds};
+use crate::family::Family;
+use crate::stack::AtOnce;
+use ::tcp::listen::{self, Answer, Refused};
+use ::tcp::time_wait::{self, Late};
+use ::tcp::{Config, Events, SeqNum};
+use buf::Frame;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::sync::Arc;
+use wire::ip4;
+
+impl<L: Locks> Stack<L> {
+    /// A segment of no connection that is alive: of one in TIME-WAIT, for a listener, or for nobody.
+    #[inline(never)]
+    pub(super) fn tcp_for_listener<A: Net>(&self, cx: Cx, listener: Option<usize>, seen: &Seen<A>, packet: Frame) {
+        let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
+        counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
+        let mut table = self.tcp.late.lock(cx);
+        // A server's is, where clients close first.
+        let late = if table.is_empty() {
+            Late::Unknown
+        } else {
+            self.with_tcp_config(cx, |config| {
+                let context = time_wait::Context { config, counts: &counts.time_wait, now: cx.now };
+                let late = table.on_segment(context, &ends, &seen.segment);
+                match late {
+                    Late::Reusable { .. } if listener.is_none() => table.challenge(context, &ends),
+                    Late::Reusable { .. } => {
+                        table.reuse(context, &ends);
+                        late
+                    }
+                    _ => late,
+                }
+            })
+        };
+        drop(table);
+        let above = match late {
+            Late::Unknown => None,
+            Late::Reusable { above } => Some(above),
+            Late::Answer(out) => {
+                self.tcp_send_bare(cx, seen.ends, &out, &self.tcp_default_ip::<A>());
+                return self.drop_frame(cx, packet, DropReason::TcpTimeWait);
+            }
+            Late::Dropped => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
+        };
+        match listener {
+            Some(id) => self.tcp_listener(cx, id, seen, packet, above),
+            None => self.tcp_nobody(cx, seen, packet),
+        }
+    }
+
+    fn tcp_default_ip<A: Net>(&self) -> IpOptions {
+        IpOptions::of::<A, L>(&super::NO_OPTIONS, self)
+    }
+
+    /// RFC 9293 3.10.7.1.
+    fn tcp_nobody<A: Net>(&self, cx: Cx, seen: &Seen<A>, packet: Frame) {
+        let silent = self.knobs.tcp_blackhole.on();
+        if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| !silent) {
+            self.tcp_send_bare(cx, seen.ends, &reset, &self.tcp_default_ip::<A>());
+        }
+        self.drop_frame(cx, packet, DropReason::TcpNoConnection);
+    }
+
+    /// A segment for a listener: SYN, or the ACK that ends a handshake.
+    fn tcp_listener<A: Net>(&self, cx: Cx, id: usize, seen: &Seen<A>, packet: Frame, above: Option<SeqNum>) {
+        let Some(mut slot) = self.tcp.socks.get(id).map(|slot| slot.lock(cx)) else {
+            return self.tcp_nobody(cx, seen, packet);
+        };
+        let Some(sock) = slot.as_mut() else {
+            drop(slot);
+            return self.tcp_nobody(cx, seen, packet);
+        };
+        let (options, domain) = (IpOptions::of::<A, L>(sock.options(), self), sock.domain());
+        let Kind::Listening(listening) = &mut sock.kind else {
+            drop(slot);
+            return self.tcp_nobody(cx, seen, packet);
+        };
+        let counts = &self.count(cx).tcp.listen;
+        let context = listen::Context { config: &listening.config, counts, now: cx.now, above };
+        match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
+            Answer::SynAck(mut out) => {
+                out.options.lower_mss(less_text::<A>());
+                // The timer that is set comes first, and sees to this one then.
+                let Config { rto_initial, rto_max, .. } = &*listening.config;
+                if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
+                    self.tcp_arm_listener(cx, id, listening);
+                }
+                self.tcp_send_bare(cx, seen.ends, &out, &options);
+                self.count(cx).audit.consumed.bump();
+            }
+            Answer::Refuse(out, why) => {
+                counts::challenged_by_listener(&self.count(cx).tcp, why);
+                self.tcp_send_bare(cx, seen.ends, &out, &options);
+                self.drop_frame(cx, packet, refusal(why));
+            }
+            Answer::Dropped(why) => {
+                if matches!(why, Refused::BadFlags | Refused::BadEnds) {
+                    self.count(cx).tcp.states.bad_attempts.bump();
+                }
+                self.drop_frame(cx, packet, refusal(why));
+            }
+            Answer::Established(done) => {
+                self.count(cx).tcp.states.syn_received.bump();
+                let mut place = self.tcp_place(cx, &listening.config);
+                let tcb = &mut place.tcb;
+                tcb.from_handshake_again(&listening.config, &done, cx.now);
+                tcb.know_path(mss_of::<A>(self.fitting(cx, seen.ends.remote)), cx.now);
+                counts::noted(&self.count(cx).tcp, tcb);
+                let settings = listening.inherited.clone();
+                // Options may want timers, which the long way sets.
+                let taken = settings.is_none() && tcb.on_handshake_ack(&seen.segment, cx.now);
+                match self.tcp_child(cx, (domain, seen.ends), place, settings) {
+                    Some(child) => {
+                        if let Kind::Listening(listening) = &mut sock.kind {
+                            listening.ready.push_back(child);
+                        }
+                        match taken {
+                            true => self.count(cx).audit.consumed.bump(),
+                            false => self.tcp_child_segment(cx, child, seen, packet),
+                        }
+                        sock.wake(cx, id);
+                    }
+                    None => {
+                        listening.listener.on_accepted();
+                        self.drop_frame(cx, packet, DropReason::TcpNoRoom);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A socket for a connection that a listener has made.
+    #[inline(always)]
+    fn tcp_child<A: Net>(
+        &self,
+        cx: Cx,
+        (domain, ends): (Domain, Ends<A>),
+        mut stream: Box<Stream>,
+        options: Option<Arc<super::Options>>,
+    ) -> Option<usize> {
+        let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
+        stream.renew(space, cx.now);
+        (stream.connected, stream.found) = (true, true);
+        self.tcp_count_state(cx, &mut stream, Events::NONE);
+        let mut sock = Sock::new(Kind::Stream(stream), domain);
+        sock.set_ends(SockEnds::of(ends));
+        sock.options = options;
+        if sock.options.is_some() {
+            sock.apply_options(&self.knobs, cx.now);
+        }
+        let id = self.tcp.socks.insert(cx, sock)?;
+        self.tcp.demux.insert(cx, &ends.into(), id);
+        Some(id)
+    }
+
+    /// The ACK that ended the handshake may bring text.
+    fn tcp_child_segment<A: Net>(&self, cx: Cx, child: usize, seen: &Seen<A>, packet: Frame) {
+        let Some(slot) = self.tcp.socks.get(child) else {
+            return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
+        };
+        let mut slot = slot.lock(cx);
+        let Some(sock) = slot.as_mut() else { return self.drop_frame(cx, packet, DropReason::TcpNoRoom) };
+        self.tcp_segment(cx, child, sock, seen, packet, None);
+        self.tcp_charge(sock);
+        self.tcp_settle(cx, child, sock, AtOnce::Later);
+    }
+}
+
+/// A listener's.
+fn refusal(why: Refused) -> DropReason {
+    match why {
+        Refused::BadFlags => DropReason::TcpBadFlags,
+        Refused::BadEnds => DropReason::Ip4OwnSource,
+        Refused::AcceptQueueFull => DropReason::TcpAcceptQueueFull,
+        Refused::ResetIgnored => DropReason::TcpResetIgnored,
+        Refused::ResetTaken => DropReason::TcpHandshakeReset,
+        Refused::ResetInWindow => DropReason::TcpResetChallenged,
+        Refused::SynDuplicate | Refused::Limited => DropReason::TcpSynDuplicate,
+        Refused::SynInHandshake => DropReason::TcpSynChallenged,
+        Refused::Paws => DropReason::TcpPaws,
+        Refused::OutOfWindow => DropReason::TcpOutOfWindow,
+        Refused::BadAck | Refused::NoHandshake => DropReason::TcpBadHandshake,
+    }
+}
+
+/// By how much less text fits a packet of this family than one of IPv4, for which a listener's MSS is.
+pub(super) fn less_text<A: Family>() -> u16 {
+    (A::IP_LEN - ip4::HEADER_LEN) as u16
+}

@@ -1,0 +1,85 @@
+//! A Pcb's ends: IPv4's in its first cache line, IPv6's beside it.
+
+use super::{Domain, Families, Pcb, SockEnds};
+use crate::demux::{Bits, Ends, Ends4, Ends6, Tuple};
+use lock::Locks;
+use std::net::SocketAddr;
+
+/// A family's view of a Pcb.
+pub(super) trait OfPcb: Bits {
+    /// Returns the socket's ends if it takes datagrams of this family.
+    fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends<Self>>;
+}
+
+impl OfPcb for u32 {
+    #[inline(always)]
+    fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends4> {
+        (pcb.families != Families::V6).then_some(pcb.ends)
+    }
+}
+
+impl OfPcb for u128 {
+    #[inline(always)]
+    fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends6> {
+        match pcb.families {
+            Families::V6 => pcb.rest.as_ref().map(|rest| rest.ends6),
+            Families::Both => Some(Ends { local_port: pcb.ends.local_port, ..Ends::default() }),
+            Families::V4 | Families::Mapped => None,
+        }
+    }
+}
+
+impl<L: Locks> Pcb<L> {
+    /// Returns the domain that it was opened for.
+    #[inline(always)]
+    pub fn domain(&self) -> Domain {
+        if self.families == Families::V4 { Domain::Inet } else { Domain::Inet6 }
+    }
+
+    /// Returns where it is bound and connected.
+    pub fn tuple(&self) -> Tuple {
+        self.ends().tuple()
+    }
+
+    /// Returns where it is bound, as its program sees it.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.domain().shown(self.tuple().local_addr())
+    }
+
+    /// Returns to whom it is connected, as its program sees it; `None` if it is not.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.is_connected().then(|| self.domain().shown(self.tuple().remote_addr()))
+    }
+
+    /// Binds, connects or disconnects it; kept headers are for the ends before.
+    pub(crate) fn set_ends(&mut self, ends: SockEnds) {
+        match ends {
+            SockEnds::V4(ends) if self.families == Families::V4 => self.ends = ends,
+            SockEnds::V4(ends) => (self.families, self.ends) = (Families::Mapped, ends),
+            SockEnds::Both(local_port) => {
+                (self.families, self.ends) = (Families::Both, Ends { local_port, ..Ends::default() });
+            }
+            SockEnds::V6(ends) => {
+                let Ends { local_port, remote_port, .. } = ends;
+                (self.families, self.ends) = (Families::V6, Ends { local: 0, remote: 0, local_port, remote_port });
+                self.rest().ends6 = ends;
+            }
+        }
+        self.forget_headers();
+    }
+
+    /// Returns where it is bound and connected.
+    pub(crate) fn ends(&self) -> SockEnds {
+        match self.families {
+            Families::V4 | Families::Mapped => SockEnds::V4(self.ends),
+            Families::V6 => SockEnds::V6(self.rest.as_ref().map(|rest| rest.ends6).unwrap_or_default()),
+            Families::Both => SockEnds::Both(self.ends.local_port),
+        }
+    }
+
+    /// Returns whether a datagram with these ends is for this socket, which may still have no room for it.
+    #[inline(always)]
+    pub(super) fn accepts<A: OfPcb>(&self, ends: Ends<A>) -> bool {
+        A::ends_of(self).is_some_and(|own| own.accepts(ends))
+    }
+}

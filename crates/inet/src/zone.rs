@@ -1,0 +1,84 @@
+//! Zones of IPv6 (RFC 4007): a link-local address means something on one link only.
+//!
+//! Inside the stack such an address has its iface's number in its second 16 bits, which are 0 on the wire (RFC 4291 2.5.6),
+//! as in KAME: so two links' addresses differ wherever addresses are compared. Programs see it as the scope id of a
+//! [`SocketAddrV6`], which is the number plus one, since 0 says "none".
+
+use crate::demux::Addr;
+use crate::iface::IfaceId;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use wire::{L4Port, ip6};
+
+const ZONE: u128 = 0xffff << 96;
+
+/// Returns whether `addr` means something on one link only: link-local, or a group of a link or an iface.
+pub fn needs_zone(addr: Ipv6Addr) -> bool {
+    ip6::is_link_local(addr) || addr.is_multicast() && ip6::scope(addr) <= 2
+}
+
+/// Returns the bits of `addr` with the number of its iface, if it is link-local.
+pub(crate) fn embed(addr: Ipv6Addr, iface: Option<IfaceId>) -> u128 {
+    let bits = addr.to_bits();
+    match iface {
+        Some(iface) if ip6::is_link_local(addr) => bits & !ZONE | u128::from(scope_id(iface)) << 96,
+        _ => bits,
+    }
+}
+
+/// Returns the address as it stands on the wire, and its iface if it is link-local and has one.
+pub(crate) fn split(bits: u128) -> (Ipv6Addr, Option<IfaceId>) {
+    let addr = Ipv6Addr::from_bits(bits);
+    if !ip6::is_link_local(addr) {
+        return (addr, None);
+    }
+    (Ipv6Addr::from_bits(bits & !ZONE), iface_of((bits >> 96) as u16 as u32))
+}
+
+/// Returns the scope id of an iface, as programs use it.
+pub fn scope_id(iface: IfaceId) -> u32 {
+    u32::from(iface.0) + 1
+}
+
+/// Returns the iface of a scope id; `None` for 0, which says none, and for what is no iface's number.
+pub fn iface_of(scope_id: u32) -> Option<IfaceId> {
+    scope_id.checked_sub(1).and_then(|number| u16::try_from(number).ok()).map(IfaceId)
+}
+
+/// Returns an address of the stack as a program sees it.
+pub(crate) fn socket_addr(addr: Addr, port: L4Port) -> SocketAddr {
+    if let Some(v4) = addr.to_v4() {
+        return SocketAddr::from((v4, port.0));
+    }
+    let (addr, iface) = split(addr.0);
+    SocketAddr::V6(SocketAddrV6::new(addr, port.0, 0, iface.map_or(0, scope_id)))
+}
+
+/// Returns `addr` as a socket of IPv6 gives it: an IPv4 address is mapped (RFC 3493 3.7).
+pub fn mapped(addr: SocketAddr) -> SocketAddr {
+    match addr {
+        SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),
+        v6 => v6,
+    }
+}
+
+/// Returns the IPv4 address that `addr` maps.
+pub fn unmapped(addr: Ipv6Addr) -> Option<Ipv4Addr> {
+    addr.to_ipv4_mapped()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_local_address_carries_its_iface_and_others_do_not() {
+        let (near, far): (Ipv6Addr, Ipv6Addr) = ("fe80::1".parse().unwrap(), "2001:db8::1".parse().unwrap());
+        let (one, two) = (embed(near, Some(IfaceId(1))), embed(near, Some(IfaceId(2))));
+        assert_ne!(one, two);
+        assert_eq!(split(one), (near, Some(IfaceId(1))));
+        assert_eq!(split(embed(near, None)), (near, None));
+        assert_eq!(split(embed(far, Some(IfaceId(1)))), (far, None));
+        assert_eq!(socket_addr(Addr(two), L4Port(7)), "[fe80::1%3]:7".parse().unwrap());
+        assert_eq!((iface_of(0), iface_of(3), iface_of(70_000)), (None, Some(IfaceId(2)), None));
+    }
+}

@@ -1,0 +1,562 @@
+//! Conversations about UDP over IPv6: RFC 8200 8.1, RFC 3493, RFC 4007, RFC 4443, RFC 8201, RFC 3810.
+
+use crate::common::packets::*;
+use crate::common::six::*;
+use crate::common::*;
+use clock::Duration;
+use linerate_inet::ip4::OutputError;
+use linerate_inet::udp::{BindError, Domain, SendError, SoError};
+use linerate_inet::zone;
+use lock::Locks;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use wire::icmp6::{Problem, unreachable};
+use wire::igmp::v3::RecordKind;
+use wire::ip6::ALL_NODES;
+use wire::{Mac, Proto, mld};
+
+conversations! {
+    a_datagram_comes_and_its_answer_goes
+    a_socket_of_any_address_takes_both_families
+    a_socket_of_ipv6_alone_leaves_ipv4_to_others
+    families_are_kept_apart_where_addresses_are_bound
+    a_connected_socket_takes_its_peer_alone
+    errors_reach_the_connected_socket
+    a_link_local_address_is_of_its_link
+    an_answer_leaves_from_the_address_that_was_asked
+    a_group_is_joined_heard_and_left
+    a_group_is_sent_to_and_heard_by_members_here
+    a_narrow_path_is_an_error_and_then_fragments
+    a_checksum_is_there_and_right
+    extension_headers_and_fragments_do_not_hide_the_sender
+    kept_headers_are_as_the_first_ones
+    options_stand_in_the_headers
+    two_hosts_of_our_own_talk_from_cold
+    this_host_talks_to_itself
+    what_a_socket_cannot_be_bound_to
+}
+
+fn host<L: Locks>() -> Host<L> {
+    let h = Host::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
+    h.knows(EM0, PEER);
+    h.forget_counters();
+    h
+}
+
+fn open6<L: Locks>(h: &Host<L>) -> usize {
+    h.stack.udp_open(h.cx(), Domain::Inet6).unwrap()
+}
+
+fn bound6<L: Locks>(h: &Host<L>, addr: impl Into<SocketAddr>) -> usize {
+    let id = open6(h);
+    h.stack.udp_bind(h.cx(), id, addr.into()).unwrap();
+    id
+}
+
+fn any6(l4port: u16) -> SocketAddr {
+    (Ipv6Addr::UNSPECIFIED, l4port).into()
+}
+
+fn near(addr: Ipv6Addr, l4port: u16) -> SocketAddr {
+    SocketAddrV6::new(addr, l4port, 0, zone::scope_id(EM0)).into()
+}
+
+fn a_datagram_comes_and_its_answer_goes<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"question").between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, udp.received 1, udp.delivered 1");
+    let got = h.stack.udp_recv(h.cx(), s).unwrap();
+    assert_eq!((got.frame.bytes(), got.from, got.to), (&b"question"[..], (PEER6.ip, 5).into(), ME6.ip.into()));
+    assert_eq!((got.iface, got.more), (Some(EM0), false));
+    h.forget_counters();
+    assert_eq!(h.send(s, b"answer", got.from), Ok(6));
+    let (link, header, payload) = h.sent6_one(EM0);
+    assert_eq!((link.dst, header.src, header.dst, header.hop_limit), (PEER6.mac, ME6.ip, PEER6.ip, 64));
+    assert_ne!(header.flow_label, 0);
+    let (datagram, text) = udp6_of(&header, &payload);
+    assert_eq!((datagram.src.0, datagram.dst.0, text), (9, 5, b"answer".to_vec()));
+    h.audit();
+}
+
+fn a_socket_of_any_address_takes_both_families<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"six").between(PEER6, ME6));
+    h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
+    let mapped = SocketAddr::from((PEER.ip.to_ipv6_mapped(), 5));
+    assert_eq!(h.recv(s), Some((b"six".to_vec(), (PEER6.ip, 5).into())));
+    assert_eq!(h.recv(s), Some((b"four".to_vec(), mapped)));
+    assert_eq!(h.send(s, b"back", mapped), Ok(4));
+    let frame = h.sent_one(EM0);
+    assert_eq!((udp_of(&frame).0.src.0, ip_of(&frame).1.dst), (9, PEER.ip), "by IPv4");
+    // Who binds to either family finds the port taken.
+    let four = h.open();
+    assert_eq!(h.stack.udp_bind(h.cx(), four, any(9)), Err(BindError::InUse));
+    let again = open6(&h);
+    assert_eq!(h.stack.udp_bind(h.cx(), again, any6(9)), Err(BindError::InUse));
+    // Closed, it is found in neither.
+    assert!(h.stack.udp_close(h.cx(), s));
+    assert!(h.stack.udp_bind(h.cx(), four, any(9)).is_ok());
+    h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
+    assert_eq!(h.recv(four), Some((b"four".to_vec(), at(PEER, 5))));
+    h.audit();
+}
+
+fn a_socket_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
+    let h = host::<L>();
+    let (six, four) = (open6(&h), h.open());
+    h.options(six, |options| options.v6only = true);
+    h.stack.udp_bind(h.cx(), six, any6(9)).unwrap();
+    h.stack.udp_bind(h.cx(), four, any(9)).unwrap();
+    h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"six").between(PEER6, ME6));
+    h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
+    assert_eq!((h.recv(six).unwrap().0, h.recv(six)), (b"six".to_vec(), None));
+    assert_eq!((h.recv(four).unwrap().0, h.recv(four)), (b"four".to_vec(), None));
+    let mapped = SocketAddr::from((PEER.ip.to_ipv6_mapped(), 5));
+    assert_eq!(h.send(six, b"x", mapped), Err(SendError::BadDestination));
+    assert_eq!(h.stack.udp_connect(h.cx(), six, mapped), Err(BindError::Invalid));
+    let other = open6(&h);
+    h.options(other, |options| options.v6only = true);
+    assert_eq!(h.stack.udp_bind(h.cx(), other, any6(9)), Err(BindError::InUse));
+    h.stack.knobs.v6only.set(1);
+    let by_knob = bound6(&h, any6(10));
+    h.forget_counters();
+    h.inject(EM0, udp_frame(PEER, 5, ME, 10, b"four"));
+    assert_eq!(h.recv(by_knob), None);
+    h.sent(EM0);
+    h.audit();
+}
+
+fn families_are_kept_apart_where_addresses_are_bound<L: Locks>() {
+    let h = host::<L>();
+    let six = bound6(&h, (ME6.ip, 9));
+    let mapped = bound6(&h, (ME.ip.to_ipv6_mapped(), 9));
+    let four = h.open();
+    assert_eq!(h.stack.udp_bind(h.cx(), four, at(ME, 9)), Err(BindError::InUse), "the mapped one has it");
+    h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"six").between(PEER6, ME6));
+    h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
+    assert_eq!((h.recv(six).unwrap().0, h.recv(six)), (b"six".to_vec(), None));
+    assert_eq!(h.recv(mapped), Some((b"four".to_vec(), (PEER.ip.to_ipv6_mapped(), 5).into())));
+    assert_eq!(h.send(six, b"x", SocketAddr::from((PEER.ip.to_ipv6_mapped(), 5))), Err(SendError::BadDestination));
+    assert_eq!(h.send(mapped, b"x", SocketAddr::from((PEER6.ip, 5))), Err(SendError::BadDestination));
+    assert_eq!(h.stack.udp_connect(h.cx(), six, (PEER.ip.to_ipv6_mapped(), 5).into()), Err(BindError::Family));
+    assert_eq!(h.send(four, b"x", SocketAddr::from((PEER6.ip, 5))), Err(SendError::BadDestination));
+    assert_eq!(h.send(six, b"x", at(PEER, 5)), Err(SendError::BadDestination));
+    assert_eq!(h.send(mapped, b"x", at(PEER, 5)), Ok(1), "an IPv4 address need not be mapped, as in Linux");
+    assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, PEER.ip);
+    h.audit();
+}
+
+fn a_connected_socket_takes_its_peer_alone<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
+    let (local, peer) = h.stack.with_pcb(h.cx(), s, |pcb| (pcb.local_addr(), pcb.peer_addr())).unwrap();
+    assert_eq!((local, peer), ((ME6.ip, 9).into(), Some((PEER6.ip, 5).into())));
+    h.inject(EM0, udp6((PEER6.ip, 6), (ME6.ip, 9), b"another port").between(PEER6, ME6));
+    h.inject(EM0, udp6((OTHER6.ip, 5), (ME6.ip, 9), b"another host").between(OTHER6, ME6));
+    h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"another family"));
+    h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"this one").between(PEER6, ME6));
+    assert_eq!((h.recv(s), h.recv(s)), (Some((b"this one".to_vec(), (PEER6.ip, 5).into())), None));
+    h.sent(EM0);
+    assert_eq!(h.send(s, b"x", None), Ok(1));
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!((header.dst, udp6_of(&header, &payload).0.dst.0), (PEER6.ip, 5));
+    // To the other family, and back to nobody.
+    h.stack.udp_disconnect(h.cx(), s).unwrap();
+    h.stack.udp_connect(h.cx(), s, (PEER.ip.to_ipv6_mapped(), 7).into()).unwrap();
+    let (local, peer) = h.stack.with_pcb(h.cx(), s, |pcb| (pcb.local_addr(), pcb.peer_addr())).unwrap();
+    assert_eq!(local, (ME.ip.to_ipv6_mapped(), 9).into());
+    assert_eq!(peer, Some((PEER.ip.to_ipv6_mapped(), 7).into()));
+    h.inject(EM0, udp_frame(PEER, 7, ME, 9, b"four"));
+    assert_eq!(h.recv(s).unwrap().0, b"four");
+    h.stack.udp_disconnect(h.cx(), s).unwrap();
+    h.inject(EM0, udp6((OTHER6.ip, 5), (ME6.ip, 9), b"six").between(OTHER6, ME6));
+    h.inject(EM0, udp_frame(OTHER, 5, ME, 9, b"four"));
+    assert_eq!([h.recv(s).unwrap().0, h.recv(s).unwrap().0], [b"six".to_vec(), b"four".to_vec()]);
+    h.audit();
+}
+
+fn errors_reach_the_connected_socket<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
+    for (problem, error) in [
+        (Problem::Unreachable { code: unreachable::PORT }, SoError::Refused),
+        (Problem::Unreachable { code: unreachable::NO_ROUTE }, SoError::NetUnreachable),
+        (Problem::Unreachable { code: unreachable::ADDRESS }, SoError::HostUnreachable),
+        (Problem::TimeExceeded { code: 0 }, SoError::HostUnreachable),
+        (Problem::Parameter { code: 1, pointer: 6 }, SoError::ProtocolOption),
+    ] {
+        assert_eq!(h.send(s, b"x", None), Ok(1));
+        let frame = h.sent_one(EM0);
+        h.forget_counters();
+        h.inject(EM0, error6(PEER6.ip, ME6.ip, problem, &frame[14..]).between(PEER6, ME6));
+        assert_eq!(h.error(s), Some(error), "{problem:?}");
+        h.assert_counters(
+            "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.errors_delivered 1, icmp6.in.consumed 1",
+        );
+        // About what was not sent from these ports, it says nothing to anybody (RFC 5927).
+        let mut other = frame[14..].to_vec();
+        other[41] ^= 1;
+        h.inject(EM0, error6(PEER6.ip, ME6.ip, problem, &other).between(PEER6, ME6));
+        assert_eq!(h.error(s), None);
+    }
+    // An unconnected socket could not tell which datagram it was.
+    let free = bound6(&h, any6(10));
+    assert_eq!(h.send(free, b"x", SocketAddr::from((PEER6.ip, 5))), Ok(1));
+    let frame = h.sent_one(EM0);
+    let port = Problem::Unreachable { code: unreachable::PORT };
+    h.inject(EM0, error6(PEER6.ip, ME6.ip, port, &frame[14..]).between(PEER6, ME6));
+    assert_eq!(h.error(free), None);
+    h.audit();
+}
+
+fn a_link_local_address_is_of_its_link<L: Locks>() {
+    let h = Host::<L>::router6();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
+    h.stack.set_neighbor6(h.cx(), EM1, PEER6.near, FAR6.mac); // another host, with the same address on the other link
+    h.forget_counters();
+    let s = bound6(&h, any6(9));
+    h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 9), b"one").between(PEER6, ME6));
+    h.inject(EM1, udp6((PEER6.near, 5), (MY6.near, 9), b"two").between(FAR6, MY6));
+    let (one, two) = (h.recv(s).unwrap(), h.recv(s).unwrap());
+    let scoped = |iface| SocketAddr::from(SocketAddrV6::new(PEER6.near, 5, 0, zone::scope_id(iface)));
+    assert_eq!([one.1, two.1], [scoped(EM0), scoped(EM1)]);
+    for (iface, from, to, mac) in [(EM1, MY6, two.1, FAR6.mac), (EM0, ME6, one.1, PEER6.mac)] {
+        assert_eq!(h.send(s, b"answer", to), Ok(6));
+        let (link, header, payload) = h.sent6_one(iface);
+        assert_eq!((link.dst, header.src, header.dst), (mac, from.near, PEER6.near), "no zone goes on the wire");
+        udp6_of(&header, &payload);
+    }
+    // Connected to one, it does not hear the other; and without a zone there is no such host.
+    let c = bound6(&h, any6(10));
+    h.stack.udp_connect(h.cx(), c, scoped(EM1)).unwrap();
+    h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 10), b"one").between(PEER6, ME6));
+    h.inject(EM1, udp6((PEER6.near, 5), (MY6.near, 10), b"two").between(FAR6, MY6));
+    assert_eq!((h.recv(c), h.recv(c)), (Some((b"two".to_vec(), scoped(EM1))), None));
+    h.sent(EM0);
+    let plain = SocketAddr::from((PEER6.near, 5));
+    assert_eq!(h.send(s, b"x", plain), Err(SendError::Output(OutputError::NoRoute)));
+    let bare = open6(&h);
+    assert_eq!(h.stack.udp_bind(h.cx(), bare, (ME6.near, 11).into()), Err(BindError::Invalid));
+    let bind = |addr: Ipv6Addr, iface| {
+        let scoped = SocketAddrV6::new(addr, 11, 0, zone::scope_id(iface));
+        h.stack.udp_bind(h.cx(), bare, scoped.into())
+    };
+    assert_eq!(bind(ME6.near, EM1), Err(BindError::NotOurs), "on the other link it is not ours");
+    assert_eq!(bind(ME6.near, EM0), Ok(near(ME6.near, 11)));
+    h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 11), b"here").between(PEER6, ME6));
+    assert_eq!(h.recv(bare).unwrap().0, b"here");
+    h.audit();
+}
+
+fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
+    let h = host::<L>();
+    let alias: Ipv6Addr = "fd00::a".parse().unwrap();
+    h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(alias, 64)).unwrap();
+    h.advance_secs(2);
+    h.sent(EM0);
+    let s = bound6(&h, any6(9));
+    for asked in [alias, ME6.ip] {
+        h.inject(EM0, udp6((PEER6.ip, 5), (asked, 9), b"?").between(PEER6, ME6));
+        let got = h.stack.udp_recv(h.cx(), s).unwrap();
+        assert_eq!(got.to, IpAddr::from(asked));
+        assert_eq!(h.stack.udp_send_from(h.cx(), s, b"!", &got.from, got.to), Ok(1));
+        assert_eq!(h.sent6_one(EM0).1.src, asked);
+    }
+    let from = |src: IpAddr| h.stack.udp_send_from(h.cx(), s, b"!", &(PEER6.ip, 5).into(), src);
+    assert_eq!(from(OTHER6.ip.into()), Err(SendError::BadSource));
+    assert_eq!(from(ME.ip.into()), Err(SendError::BadSource), "of the other family");
+    assert_eq!(from(Ipv6Addr::UNSPECIFIED.into()), Ok(1));
+    // IPv4 of the same socket: the mapped address that was asked.
+    h.sent(EM0);
+    h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"?"));
+    let got = h.stack.udp_recv(h.cx(), s).unwrap();
+    assert_eq!(got.to, IpAddr::from(ME.ip));
+    for src in [got.to, IpAddr::from(ME.ip.to_ipv6_mapped())] {
+        assert_eq!(h.stack.udp_send_from(h.cx(), s, b"!", &got.from, src), Ok(1));
+        assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip);
+    }
+    h.audit();
+}
+
+const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 1, 3);
+
+/// The records of the one report that was sent: kinds and groups.
+#[track_caller]
+fn report<L: Locks>(h: &Host<L>) -> Vec<(RecordKind, Ipv6Addr)> {
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!((header.hop_limit, header.next), (1, Proto::HOP_BY_HOP));
+    match mld::Message::parse(&payload[8..], header.src, header.dst).unwrap() {
+        Some(mld::Message::ReportV2(records)) => {
+            records.map(|record| (record.kind, Ipv6Addr::from(record.group))).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn a_group_is_joined_heard_and_left<L: Locks>() {
+    let h = host::<L>();
+    let (one, two, none) = (bound6(&h, any6(9)), open6(&h), bound6(&h, any6(10)));
+    let to_group = || udp6((PEER6.ip, 5), (GROUP6, 9), b"all").frame(Mac::multicast6(GROUP6), PEER6.mac);
+    h.inject(EM0, to_group());
+    h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1");
+    h.stack.udp_join(h.cx(), one, GROUP6.into(), Some(EM0)).unwrap();
+    assert_eq!(report(&h), [(RecordKind::ToExclude, GROUP6)], "from now on");
+    assert_eq!(h.stack.udp_join(h.cx(), one, GROUP6.into(), Some(EM0)), Err(BindError::InUse));
+    h.options(one, |options| options.reuse_port = true);
+    h.options(two, |options| options.reuse_port = true);
+    h.stack.udp_bind(h.cx(), two, any6(9)).unwrap();
+    h.stack.udp_join(h.cx(), two, GROUP6.into(), None).unwrap();
+    h.sent_nothing(EM0);
+    h.forget_counters();
+    h.inject(EM0, to_group());
+    assert_eq!([h.recv(one).unwrap().0, h.recv(two).unwrap().0], [b"all".to_vec(), b"all".to_vec()]);
+    assert_eq!(h.recv(none), None);
+    // It is said again, and to a router that asks.
+    h.advance(Duration::from_millis(1001));
+    assert!(report(&h).contains(&(RecordKind::IsExclude, GROUP6)));
+    h.stack.udp_leave(h.cx(), one, GROUP6.into(), None).unwrap();
+    h.sent_nothing(EM0);
+    h.inject(EM0, to_group());
+    assert_eq!((h.recv(one), h.recv(two).unwrap().0), (None, b"all".to_vec()));
+    assert!(h.stack.udp_close(h.cx(), two));
+    assert_eq!(report(&h), [(RecordKind::ToInclude, GROUP6)], "no more: the last one has gone");
+    h.forget_counters();
+    h.inject(EM0, to_group());
+    h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1");
+    assert_eq!(h.stack.udp_leave(h.cx(), one, GROUP6.into(), None), Err(BindError::NotOurs));
+    assert_eq!(h.stack.udp_join(h.cx(), one, ME6.ip.into(), None), Err(BindError::Invalid));
+    // Every node is in this one, and says so to nobody.
+    h.stack.udp_join(h.cx(), one, ALL_NODES.into(), Some(EM0)).unwrap();
+    h.sent_nothing(EM0);
+    h.audit();
+}
+
+fn a_group_is_sent_to_and_heard_by_members_here<L: Locks>() {
+    let h = host::<L>();
+    let (from, member) = (bound6(&h, any6(9)), bound6(&h, any6(10)));
+    h.stack.udp_join(h.cx(), member, GROUP6.into(), Some(EM0)).unwrap();
+    h.sent(EM0);
+    assert_eq!(h.send(from, b"all", SocketAddr::from((GROUP6, 10))), Ok(3));
+    let (link, header, payload) = h.sent6_one(EM0);
+    assert_eq!((link.dst, header.dst, header.hop_limit), (Mac::multicast6(GROUP6), GROUP6, 1));
+    udp6_of(&header, &payload);
+    h.poll();
+    assert_eq!(h.recv(member), Some((b"all".to_vec(), (ME6.ip, 9).into())));
+    h.options(from, |options| (options.multicast_loop, options.multicast_ttl) = (false, 7));
+    assert_eq!(h.send(from, b"all", SocketAddr::from((GROUP6, 10))), Ok(3));
+    assert_eq!(h.sent6_one(EM0).1.hop_limit, 7);
+    h.poll();
+    assert_eq!(h.recv(member), None);
+    // A group of a link is where its scope id says.
+    let to = SocketAddrV6::new(ALL_NODES, 10, 0, zone::scope_id(EM0));
+    assert_eq!(h.send(from, b"near", SocketAddr::from(to)), Ok(4));
+    let (_, header, _) = h.sent6_one(EM0);
+    assert_eq!((header.src, header.dst), (ME6.near, ALL_NODES));
+    h.audit();
+}
+
+fn a_narrow_path_is_an_error_and_then_fragments<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
+    let long = vec![7; 1400];
+    assert_eq!(h.send(s, &long, None), Ok(1400));
+    let frame = h.sent_one(EM0);
+    h.inject(EM0, error6(PEER6.ip, ME6.ip, Problem::TooBig { mtu: 1300 }, &frame[14..]).between(PEER6, ME6));
+    assert_eq!(h.send(s, &long, None), Err(SendError::Earlier(SoError::MessageSize)));
+    assert_eq!(h.send(s, &long, None), Ok(1400));
+    let sent = h.sent6(EM0);
+    assert_eq!(sent.len(), 2);
+    assert!(sent.iter().all(|(_, header, payload)| header.next == Proto::FRAGMENT && payload.len() + 40 <= 1300));
+    h.options(s, |options| options.dont_fragment = true);
+    assert_eq!(h.send(s, &long, None), Err(SendError::Output(OutputError::TooBig(1300))));
+    assert_eq!(h.send(s, &long[..1252], None), Ok(1252), "as much as it takes");
+    h.sent_one(EM0);
+    h.audit();
+}
+
+fn a_checksum_is_there_and_right<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    let mut none = udp6((PEER6.ip, 5), (ME6.ip, 9), b"none");
+    none.payload[6..8].fill(0);
+    let mut wrong = udp6((PEER6.ip, 5), (ME6.ip, 9), b"wrong");
+    wrong.payload[8] ^= 1;
+    let mut short = udp6((PEER6.ip, 5), (ME6.ip, 9), b"short");
+    short.payload[5] = 7;
+    let mut long = udp6((PEER6.ip, 5), (ME6.ip, 9), b"long");
+    long.payload[5] += 1;
+    for (packet, why) in [
+        (none, "bad_checksum"),
+        (wrong, "bad_checksum"),
+        (short, "bad_length"),
+        (long, "bad_length"),
+        (udp6((PEER6.ip, 5), (ME6.ip, 0), b"zero"), "port_zero"),
+    ] {
+        h.forget_counters();
+        h.inject(EM0, packet.between(PEER6, ME6));
+        h.assert_counters(&format!("in 1, ip6.received 1, ip6.delivered 1, udp.received 1, udp.in.{why} 1"));
+        assert_eq!(h.recv(s), None);
+    }
+    // What stands behind the datagram's end is not delivered.
+    let mut padded = udp6((PEER6.ip, 5), (ME6.ip, 9), b"text");
+    padded.payload.extend(b"more");
+    padded.header.payload_len += 4;
+    h.inject(EM0, padded.between(PEER6, ME6));
+    assert_eq!(h.recv(s).unwrap().0, b"text");
+    h.audit();
+}
+
+fn extension_headers_and_fragments_do_not_hide_the_sender<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    let plain = udp6((PEER6.ip, 5), (ME6.ip, 9), &[3; 600]);
+    let options = plain.clone().with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]);
+    // More than the 127 bytes that a frame remembers to have given up in front.
+    let many = (0..4)
+        .fold(plain.clone(), |packet, _| packet.with(Proto::DEST_OPTIONS, &[&[0, 4, 1, 36][..], &[0; 36]].concat()));
+    for packet in [options, many] {
+        h.inject(EM0, packet.between(PEER6, ME6));
+        let got = h.stack.udp_recv(h.cx(), s).unwrap();
+        assert_eq!((got.frame.bytes(), got.from, got.to), (&[3; 600][..], (PEER6.ip, 5).into(), ME6.ip.into()));
+    }
+    for (off, len) in [(0, 400), (400, 400)] {
+        h.inject(EM0, plain.fragment(1, off, len).between(PEER6, ME6));
+    }
+    let got = h.stack.udp_recv(h.cx(), s).unwrap();
+    assert_eq!((got.frame.bytes(), got.from), (&[3; 600][..], (PEER6.ip, 5).into()));
+    // An error about one that nobody takes quotes it as it came.
+    let stray = udp6((PEER6.ip, 5), (ME6.ip, 99), b"?").with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]);
+    h.inject(EM0, stray.between(PEER6, ME6));
+    let (_, header, payload) = h.sent6_one(EM0);
+    let port = Problem::Unreachable { code: unreachable::PORT };
+    assert_eq!(error_of(&header, &payload), (port, stray.packet()));
+    h.audit();
+}
+
+fn kept_headers_are_as_the_first_ones<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    let to = SocketAddr::from((PEER6.ip, 5));
+    let mut sent = Vec::new();
+    for len in [8, 0, 1, 22, 1452] {
+        h.forget_counters();
+        assert_eq!(h.send(s, &vec![len as u8; len], to), Ok(len));
+        let (link, header, payload) = h.sent6_one(EM0);
+        assert_eq!(udp6_of(&header, &payload).1, vec![len as u8; len]);
+        let cached = if sent.is_empty() { "" } else { ", udp.header_cached 1" };
+        h.assert_counters(&format!("out 1, audit.made 1, ip6.sent 1, udp.sent 1{cached}"));
+        sent.push((link, but_length(header)));
+    }
+    assert!(sent.windows(2).all(|two| two[0] == two[1]));
+    // One byte more goes in fragments; another neighbor's address takes the long way.
+    assert_eq!(h.send(s, &[0; 1453], to), Ok(1453));
+    assert_eq!(h.sent6(EM0).len(), 2);
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, OTHER6.mac);
+    assert_eq!(h.send(s, b"x", to), Ok(1));
+    assert_eq!(h.sent6_one(EM0).0.dst, OTHER6.mac);
+    // A burst, which begins without kept headers.
+    h.options(s, |_| ());
+    let many = [&b"one"[..], b"two", b"three"];
+    assert_eq!(h.stack.udp_send_burst(h.cx(), s, many.into_iter(), Some(&to)), Ok(3));
+    let texts: Vec<_> = h.sent6(EM0).iter().map(|(_, header, payload)| udp6_of(header, payload).1).collect();
+    assert_eq!(texts, many);
+    h.audit();
+}
+
+/// A header but for its length.
+fn but_length(header: wire::ip6::Header) -> wire::ip6::Header {
+    wire::ip6::Header { payload_len: 0, ..header }
+}
+
+fn options_stand_in_the_headers<L: Locks>() {
+    let h = host::<L>();
+    let s = bound6(&h, any6(9));
+    let to = SocketAddr::from((PEER6.ip, 5));
+    h.send(s, b"x", to).unwrap();
+    h.sent(EM0);
+    h.options(s, |options| (options.ttl, options.tos) = (Some(3), 0xb8));
+    for _ in 0..2 {
+        h.send(s, b"x", to).unwrap();
+        let (_, header, _) = h.sent6_one(EM0);
+        assert_eq!((header.hop_limit, header.traffic_class), (3, 0xb8));
+    }
+    h.options(s, |options| options.ttl = None);
+    h.stack.knobs.hop_limit6.set(9);
+    h.stack.knobs.auto_flowlabel.set(0);
+    h.send(s, b"x", to).unwrap();
+    let (_, header, _) = h.sent6_one(EM0);
+    assert_eq!((header.hop_limit, header.flow_label), (9, 0));
+    h.audit();
+}
+
+fn two_hosts_of_our_own_talk_from_cold<L: Locks>() {
+    let (a, b) = (Host::<L>::six(), Host::<L>::bare(64, 2));
+    let em0 = b.add_iface("em0", PEER, 1500);
+    b.stack.add_addr6(b.cx(), em0, linerate_inet::ip6::IfaceAddr6::new(PEER6.ip, 64)).unwrap();
+    b.advance_secs(2);
+    b.sent(em0);
+    let (client, server) = (open6(&a), bound6(&b, any6(9)));
+    assert_eq!(a.send(client, b"hello", SocketAddr::from((PEER6.ip, 9))), Ok(5));
+    pump(&a, &b);
+    let (text, from) = b.recv(server).unwrap();
+    assert_eq!((text, from.ip()), (b"hello".to_vec(), IpAddr::from(ME6.ip)));
+    assert!(from.port() >= 49_152);
+    assert_eq!(b.send(server, b"back", from), Ok(4));
+    pump(&a, &b);
+    assert_eq!(a.recv(client), Some((b"back".to_vec(), (PEER6.ip, 9).into())));
+    a.audit();
+    b.audit();
+}
+
+fn this_host_talks_to_itself<L: Locks>() {
+    let h = host::<L>();
+    let (from, to) = (bound6(&h, any6(9)), bound6(&h, any6(10)));
+    for addr in [SocketAddr::from((ME6.ip, 10)), near(ME6.near, 10)] {
+        assert_eq!(h.send(from, b"me", addr), Ok(2));
+        h.poll();
+        let mut source = addr;
+        source.set_port(9);
+        assert_eq!(h.recv(to), Some((b"me".to_vec(), source)));
+    }
+    let c = open6(&h);
+    h.stack.udp_connect(h.cx(), c, near(ME6.near, 11)).unwrap();
+    assert_eq!(h.send(c, b"?", None), Ok(1));
+    h.poll();
+    assert_eq!(h.error(c), Some(SoError::Refused), "nobody is at that port");
+    h.sent_nothing(EM0);
+    h.audit();
+}
+
+fn what_a_socket_cannot_be_bound_to<L: Locks>() {
+    let h = host::<L>();
+    let s = open6(&h);
+    let bind = |addr: SocketAddr| h.stack.udp_bind(h.cx(), s, addr);
+    assert_eq!(bind((PEER6.ip, 9).into()), Err(BindError::NotOurs));
+    assert_eq!(bind((PEER.ip.to_ipv6_mapped(), 9).into()), Err(BindError::NotOurs));
+    assert_eq!(bind((Ipv4Addr::UNSPECIFIED, 9).into()), Err(BindError::Family));
+    assert_eq!(h.stack.udp_bind(h.cx(), h.open(), any6(9)), Err(BindError::Family));
+    let connect = |addr: SocketAddr| h.stack.udp_connect(h.cx(), s, addr);
+    assert_eq!(connect(any6(9)), Err(BindError::Invalid));
+    assert_eq!(connect((PEER6.ip, 0).into()), Err(BindError::Invalid));
+    assert_eq!(connect((PEER6.near, 9).into()), Err(BindError::Output(OutputError::NoRoute)));
+    let unknown: Ipv6Addr = "2001:db8::9".parse().unwrap();
+    assert_eq!(connect((unknown, 9).into()), Err(BindError::Output(OutputError::NoRoute)));
+    let bound = bind(any6(0)).unwrap();
+    assert!(bound.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED) && bound.port() >= 49_152);
+    assert_eq!(bind(any6(9)), Err(BindError::AlreadyBound));
+    // A tentative address is nobody's yet (RFC 4862 5.4).
+    let tentative: Ipv6Addr = "fd00::77".parse().unwrap();
+    h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(tentative, 64)).unwrap();
+    let t = open6(&h);
+    assert_eq!(h.stack.udp_bind(h.cx(), t, (tentative, 9).into()), Err(BindError::NotOurs));
+    h.advance_secs(2);
+    assert!(h.stack.udp_bind(h.cx(), t, (tentative, 9).into()).is_ok());
+    h.sent(EM0);
+    h.audit();
+}
