@@ -14,7 +14,7 @@
 //!
 //! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. Time comes in as `Cx::now`, frames as
 //! bursts; frames leave through the [`iface::Output`] that the node installs. Every frame that ends here ends with a
-//! [`stats::DropReason`], and [`Stack::audit`] proves it. UDP speaks both families, TCP IPv4 only as yet.
+//! [`stats::DropReason`], and [`Stack::audit`] proves it. UDP and TCP are written once for both families ([`family`]).
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
