@@ -14,7 +14,7 @@ use wire::L4Port;
 use wire::hash::Key;
 
 /// An address of either family: IPv4 as `::ffff:a.b.c.d`, a link-local one of IPv6 with its iface's number
-/// ([`zone::embed`](crate::zone::embed)). The unspecified address of a family is "any" of that family.
+/// ([`zone::embed`]). The unspecified address of a family is "any" of that family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Addr(pub u128);
 
