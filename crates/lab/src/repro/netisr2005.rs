@@ -279,6 +279,7 @@ fn counted(
     let mut costs = MODES.map(|_| Vec::new());
     for _ in 0..trials {
         for (at, (mode, _)) in MODES.into_iter().enumerate() {
+            anyhow::ensure!(!dispatch::stop_requested(), "interrupted");
             let mut rig = NetperfRig::counted(place(row, column, mode), work);
             let ops = rig.trial()?.ops.max(1) as f64 / many;
             let Seen { netisr, switches: [waited, others], .. } = rig.seen();
