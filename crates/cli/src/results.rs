@@ -37,8 +37,9 @@ pub struct ReportArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Without NOW the baseline's bench runs here, a second time where a row is slower or unclear: what is slow in the code \
-is slow each time. Notes name differences from the baseline in kernel, build and revision. Exit codes: 0 fine; 1 a row is slower than is borne, in two runs; 2 of some row nobody knows (or \
-wrong usage); 3 the machine is another, busy, or too noisy to say.
+is slow each time. Notes name differences from the baseline in kernel, build and revision. Exit codes: 0 fine; 1 a \
+row is slower than is borne, in two runs; 2 a row has no verdict (or wrong usage); 3 the machine \
+is another, busy, or too noisy to say.
 
 Example:
   linerate bench bridge --json > before.json
