@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const OURS: &str = "fd00::2";
 const NEAR: &str = "fe80::ff:fe00:2";
 
-/// Has this machine what the test needs?
+/// Returns whether this machine has the tools and an IPv6 kernel; if not, the test is skipped.
 fn ready(test: &str, tools: &[&str]) -> bool {
     let missing = tools.iter().find(|tool| !has(tool));
     let speaks = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/disable_ipv6").is_ok_and(|off| off.trim() == "0");
@@ -46,7 +46,7 @@ fn start(name: &str, words: &[&str]) -> Running {
     served
 }
 
-/// What a client prints, if it ends well.
+/// Runs a client, which must succeed; returns its output.
 #[track_caller]
 fn said(program: &str, words: &[&str]) -> String {
     let output = run(Command::new(program).args(words));
@@ -55,7 +55,7 @@ fn said(program: &str, words: &[&str]) -> String {
     text
 }
 
-/// The server has ended well, every frame accounted for.
+/// Ends the server: it must exit with 0, with every frame accounted for.
 #[track_caller]
 fn end(served: Running) {
     let (code, out, err) = served.interrupt();

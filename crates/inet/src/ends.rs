@@ -1,4 +1,4 @@
-//! Where a socket is bound and connected, in which families.
+//! Domain of a socket, and the addresses and ports to which it is bound and connected, in either family or both.
 
 use crate::Stack;
 use crate::demux::{Addr, Bits, Ends, Ends4, Ends6, Tuple};
@@ -31,7 +31,7 @@ impl Domain {
     pub(crate) fn end(self, v6only: bool, addr: &SocketAddr) -> Result<Addr, Unfit> {
         match (self, addr) {
             (Domain::Inet, SocketAddr::V4(v4)) => Ok(Addr::v4(*v4.ip())),
-            (Domain::Inet6, SocketAddr::V6(v6)) => match zone::unmapped(*v6.ip()) {
+            (Domain::Inet6, SocketAddr::V6(v6)) => match v6.ip().to_ipv4_mapped() {
                 Some(_) if v6only => Err(Unfit::Mapped),
                 Some(v4) => Ok(Addr::v4(v4)),
                 None => Ok(Addr(zone::embed(*v6.ip(), zone::iface_of(v6.scope_id())))),
@@ -94,7 +94,7 @@ impl Families {
     }
 }
 
-/// Where a socket is bound and connected.
+/// Addresses and ports to which a socket is bound and connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SockEnds {
     /// Addresses of IPv4, or any.
@@ -145,7 +145,7 @@ impl SockEnds {
         self.tuples().next().unwrap_or_default()
     }
 
-    /// Returns whether a datagram without regard to its sender could be for both of these.
+    /// Returns whether a packet could be for both of these, whoever sent it.
     pub(crate) fn overlaps(self, other: SockEnds) -> bool {
         let same = |one: Tuple, two: Tuple| {
             one.local.any() == two.local.any() && (one.local == two.local || one.local.is_any() || two.local.is_any())
@@ -164,6 +164,14 @@ impl<L: Locks> Stack<L> {
         if wire::ip6::is_link_local(v6) && iface.is_none() {
             return None;
         }
-        Some(self.state6(cx, self.iface_of(iface), v6) == Some(AddrState::Valid))
+        // A scope id may be no iface's: then the address is nobody's here.
+        let iface = match iface {
+            Some(id) => match self.ifaces.get(id) {
+                None => return Some(false),
+                iface => iface,
+            },
+            None => None,
+        };
+        Some(self.state6(cx, iface, v6) == Some(AddrState::Valid))
     }
 }

@@ -1,4 +1,4 @@
-//! What differs between IPv4 and IPv6 for the protocols above them: one trait, implemented for the bits of an address.
+//! The difference between IPv4 and IPv6 for the protocols above them: one trait, implemented for the bits of an address.
 //!
 //! UDP and TCP are written once, generic over it. An address of IPv6 that is link-local has its iface's number in it
 //! ([`zone`]); none of that goes on a wire.
@@ -44,7 +44,7 @@ pub(crate) struct Glimpse<A> {
     pub(crate) dst: A,
     /// Type of service, traffic class.
     pub(crate) tos: u8,
-    /// Where what follows the header begins and ends.
+    /// Offsets of the first byte behind the header and of the packet's end.
     pub(crate) upper: (usize, usize),
 }
 
@@ -62,6 +62,8 @@ pub(crate) trait Family: Bits + std::fmt::Debug {
     const MALFORMED: DropReason;
     /// Reason of a packet that has no way out.
     const NO_ROUTE: DropReason;
+    /// Reason of a packet that is sent with a time to live, or hop limit, of 0.
+    const TTL_ZERO: DropReason;
     /// Ports compute UDP and TCP checksums, and cut large segments up, if they can.
     const IS_LEFT_TO_PORTS: bool;
 
@@ -93,7 +95,7 @@ pub(crate) trait Family: Bits + std::fmt::Debug {
     fn mtu<L: Locks>(iface: &Iface<L>) -> usize;
     /// Returns the longest packet that the path to `dst` takes, as far as it has said.
     fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
-    /// Returns whether `iface` hears the group `dst`, as sockets here have joined it.
+    /// Returns whether a socket of this host has joined the group `dst` on `iface`.
     fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     /// Counts packets that were sent with kept headers.
     fn count_sent(counters: &Counters, n: u64);
@@ -127,6 +129,7 @@ impl Family for u32 {
     const IS_SUMMED: bool = false;
     const MALFORMED: DropReason = DropReason::Ip4Malformed;
     const NO_ROUTE: DropReason = DropReason::Ip4NoRoute;
+    const TTL_ZERO: DropReason = DropReason::Ip4TtlZero;
     const IS_LEFT_TO_PORTS: bool = true;
 
     #[inline(always)]
@@ -246,6 +249,7 @@ impl Family for u128 {
     const IS_SUMMED: bool = true;
     const MALFORMED: DropReason = DropReason::Ip6Malformed;
     const NO_ROUTE: DropReason = DropReason::Ip6NoRoute;
+    const TTL_ZERO: DropReason = DropReason::Ip6HopLimitZero;
     const IS_LEFT_TO_PORTS: bool = false;
 
     fn is_multicast(self) -> bool {
@@ -381,7 +385,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// What the secret is used for: no two hashes of one stack are alike.
+/// Distinguishes the hash of a flow label from the stack's other hashes under the same secret.
 const LABEL: u64 = 0x6c61_6265;
 
 /// Cuts the extension headers out of a packet for this host, whose upper header is at `at`, with `len` bytes from there on that

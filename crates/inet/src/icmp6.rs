@@ -106,19 +106,20 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Notes what somebody says about a packet of ours, or of a tunnel's.
+    /// Handles an error about a packet that this host or one of its tunnels sent.
     fn heard6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         if !self.tunnel_told6(cx, problem, inner) {
             self.tell_own6(cx, iface, problem, inner);
         }
     }
 
-    /// Notes what befell a packet of this host's own, which the message came by `iface` about: its socket gets the
-    /// error. That its path is narrow is believed of a datagram that a socket may have sent, and of an echo's answer
-    /// (RFC 8201 4, RFC 5927 7).
+    /// Handles an error about a packet that this host sent: its socket gets it. `iface`: by which the error came. A narrow
+    /// path is believed of a packet that a socket may have sent, and of an echo request or its answer (RFC 5927 7); one of
+    /// less than 1280 bytes never (RFC 8201 4).
     pub(crate) fn tell_own6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         let header = &inner.header;
-        if !self.is_own6(cx, header.src) {
+        let is_no_path = matches!(problem, Problem::TooBig { mtu } if (mtu as usize) < FLOOR6);
+        if is_no_path || !self.is_own6(cx, header.src) {
             return;
         }
         let told = match inner.upper {

@@ -27,6 +27,7 @@ use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::ip4::reass::Outcome;
 use crate::mld::Memberships6;
 use crate::neigh;
+use crate::zone;
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
@@ -143,11 +144,11 @@ impl<L: Locks> Stack<L> {
     fn check_addresses(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header) -> Result<(), DropReason> {
         let (src, dst) = (header.src, header.dst);
         let nobody = src.is_unspecified() && !dst.is_multicast(); // who has no address yet speaks to groups only
-        if src.is_multicast() || src.is_loopback() || ip6::is_v4_mapped(src) || nobody {
+        if src.is_multicast() || src.is_loopback() || ip6::is_v4_mapped(src) || zone::is_forged(src) || nobody {
             return Err(DropReason::Ip6MartianSource);
         }
         let near = dst.is_multicast() && ip6::scope(dst) < 2; // not beyond one iface, or reserved
-        if dst.is_unspecified() || dst.is_loopback() || ip6::is_v4_mapped(dst) || near {
+        if dst.is_unspecified() || dst.is_loopback() || ip6::is_v4_mapped(dst) || zone::is_forged(dst) || near {
             return Err(DropReason::Ip6MartianDestination);
         }
         // Nothing that comes from a wire was sent by us. A link-local address is ours on its own link only.

@@ -156,7 +156,7 @@ pub struct Sock<L: Locks> {
     place: net::Place,
 }
 
-/// What not every socket has: who is told when something happens on it, and addresses of IPv6.
+/// The part that few sockets have: receivers of their events, and addresses of IPv6.
 #[derive(Debug)]
 struct Rest<L: Locks> {
     watch: Option<Arc<ReadySet<L>>>,

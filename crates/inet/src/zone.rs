@@ -6,23 +6,23 @@
 
 use crate::demux::Addr;
 use crate::iface::IfaceId;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use wire::{L4Port, ip6};
 
 const ZONE: u128 = 0xffff << 96;
 
-/// Returns whether `addr` means something on one link only: link-local, or a group of a link or an iface.
-pub fn needs_zone(addr: Ipv6Addr) -> bool {
-    ip6::is_link_local(addr) || addr.is_multicast() && ip6::scope(addr) <= 2
-}
-
-/// Returns the bits of `addr` with the number of its iface, if it is link-local.
+/// Returns the bits of `addr` with the number of its iface, if it is link-local; without an iface, with none.
 pub(crate) fn embed(addr: Ipv6Addr, iface: Option<IfaceId>) -> u128 {
     let bits = addr.to_bits();
-    match iface {
-        Some(iface) if ip6::is_link_local(addr) => bits & !ZONE | u128::from(scope_id(iface)) << 96,
-        _ => bits,
+    if !ip6::is_link_local(addr) {
+        return bits;
     }
+    bits & !ZONE | u128::from(iface.map_or(0, scope_id)) << 96
+}
+
+/// Returns whether a link-local address has a number where the zone is kept, which none has on a wire (RFC 4291 2.5.6).
+pub(crate) fn is_forged(addr: Ipv6Addr) -> bool {
+    ip6::is_link_local(addr) && addr.to_bits() & ZONE != 0
 }
 
 /// Returns the address as it stands on the wire, and its iface if it is link-local and has one.
@@ -61,11 +61,6 @@ pub fn mapped(addr: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Returns the IPv4 address that `addr` maps.
-pub fn unmapped(addr: Ipv6Addr) -> Option<Ipv4Addr> {
-    addr.to_ipv4_mapped()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +73,10 @@ mod tests {
         assert_eq!(split(one), (near, Some(IfaceId(1))));
         assert_eq!(split(embed(near, None)), (near, None));
         assert_eq!(split(embed(far, Some(IfaceId(1)))), (far, None));
+        // A number that a program or a stranger has put there is no zone.
+        let forged: Ipv6Addr = "fe80:2::1".parse().unwrap();
+        assert_eq!((embed(forged, None), embed(forged, Some(IfaceId(2)))), (embed(near, None), two));
+        assert!(is_forged(forged) && !is_forged(near) && !is_forged(far));
         assert_eq!(socket_addr(Addr(two), L4Port(7)), "[fe80::1%3]:7".parse().unwrap());
         assert_eq!((iface_of(0), iface_of(3), iface_of(70_000)), (None, Some(IfaceId(2)), None));
     }

@@ -279,6 +279,8 @@ drop_reasons! {
     Ip6NoSocket = "inet.ip6.in" . no_socket,
     /// A source address that is not good beyond its link (answered with beyond scope where allowed).
     Ip6BeyondScope = "inet.ip6.forward" . beyond_scope,
+    /// Sent with a hop limit of 0: does not leave this host.
+    Ip6HopLimitZero = "inet.ip6.out" . hop_limit_zero,
     /// Hop limit ran out on the way (answered with time exceeded where allowed).
     Ip6HopLimit = "inet.ip6.forward" . hop_limit_exceeded,
     /// Came by a point-to-point link and would go back by it: nobody at its other end has the address (answered with address unreachable).

@@ -62,7 +62,7 @@ pub enum OutputError {
     IfaceDown,
 }
 
-/// Where a packet from this host leaves; of either family.
+/// The iface by which a packet from this host leaves, and its receiver there; of either family.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit<A = Ipv4Addr> {
     pub(crate) iface: IfaceId,

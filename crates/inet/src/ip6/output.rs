@@ -52,7 +52,12 @@ impl<L: Locks> Stack<L> {
         }
         if ip6::is_link_local(dst) {
             let own = |iface: &&Iface<L>| iface.has_addr6(cx, dst);
-            if let Some(own) = self.iface_of(iface).filter(own).or_else(|| self.ifaces.iter().find(own)) {
+            // On another link the same address is another host's (RFC 4007 6).
+            let here = match iface {
+                Some(_) => self.iface_of(iface).filter(own),
+                None => self.ifaces.iter().find(own),
+            };
+            if let Some(own) = here {
                 return Ok(Exit { iface: own.id, to: Target::Here });
             }
             let iface = iface.ok_or(OutputError::NoRoute)?;

@@ -67,7 +67,7 @@ impl<L: Locks> Stack<L> {
         let _ = self.drop_watch.set(Box::new(watch)); // set already: the first one stays
     }
 
-    /// Returns whether answers to a socket with these ends would come here. Without a peer nobody knows.
+    /// Returns whether answers to a socket with these ends would come here; true if it has no peer.
     pub(crate) fn leads_here(&self, proto: Proto, ends: &Tuple) -> bool {
         let Some(leads) = self.leads_here.get().filter(|_| ends.remote_port.0 != 0) else { return true };
         leads(proto, ends.local_addr(), ends.remote_addr())

@@ -91,7 +91,7 @@ impl<L: Locks> Stack<L> {
     ) {
         let len = chain.payload_len(header);
         if !cut_extensions(&mut packet, header, Proto::TCP, chain.offset, len) {
-            return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
+            return self.drop_frame(cx, packet, DropReason::TcpNoMemory);
         }
         let zone = iface.map(|iface| iface.id).or_else(|| self.own_zone6(cx, header.src));
         match iface {

@@ -1,4 +1,4 @@
-//! A socket's ends, and what TCP asks of each address family beside [`Family`].
+//! A socket's ends, and TCP's own additions to [`Family`].
 //!
 //! IPv4's ends are in the socket's cache line; IPv6's are beside it, with who waits, and their ports in the line, too.
 

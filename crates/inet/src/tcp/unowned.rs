@@ -1,4 +1,4 @@
-//! Segments of no connection that is alive: of one in TIME-WAIT, for a listener, or for nobody; and what a listener makes of them.
+//! Segments without a living connection: of one in TIME-WAIT, to a listener, or to no socket; and the handshakes of listeners.
 
 use super::counts;
 use super::input::{Seen, mss_of};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use wire::ip4;
 
 impl<L: Locks> Stack<L> {
-    /// A segment of no connection that is alive: of one in TIME-WAIT, for a listener, or for nobody.
+    /// Processes a segment without a living connection: of one in TIME-WAIT, to a listener, or to no socket.
     #[inline(never)]
     pub(super) fn tcp_for_listener<A: Net>(&self, cx: Cx, listener: Option<usize>, seen: &Seen<A>, packet: Frame) {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);

@@ -31,7 +31,7 @@ pub(crate) struct HeaderCache<A, const N: usize> {
     pub(super) udp_sum: Partial,
 }
 
-/// Who computes the UDP checksum.
+/// Computation of the UDP checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Checksum {
     /// This host.

@@ -1,4 +1,4 @@
-//! Where UDP keeps the headers of each family, and what of them differs from one datagram to the next.
+//! The headers that UDP keeps of each family, and their fields that differ from one datagram to the next.
 
 use super::Rest;
 use super::cache::{FOUR, HeaderCache, Kept, SIX};

@@ -2,7 +2,7 @@
 //!
 //! The usual datagram goes where the one before went. Its Ethernet, IP and UDP headers are kept in the Pcb as 42 or 62 bytes
 //! with their checksum sums, good while the stack's epoch stands still; sending then is a copy of the payload, a copy
-//! of the headers, and a few patched fields. Everything else (first datagram, other destination, a neighbor not yet known,
+//! of the headers, and a few patched fields. Everything else (first datagram, other destination, an unknown neighbor,
 //! fragments, multicast, loopback) goes layer by layer, as does everything when the knob
 //! `net.inet.udp.header_cache` is off.
 
@@ -10,6 +10,7 @@ use super::cache::{Checksum, FOUR, HeaderCache, SIX};
 use super::net::Net;
 use super::{Domain, Options, Pcb, SoError, SockEnds};
 use crate::counters::Counters;
+use crate::demux::Addr;
 use crate::family::{Family, Head};
 use crate::iface::IfaceId;
 use crate::ip4::output::{Exit, OutputError, Target};
@@ -177,11 +178,11 @@ impl<L: Locks> Stack<L> {
             (To::V6(dst, port, iface), IpAddr::V6(src)) => {
                 let zone = zone::split(dst).1.or(iface);
                 let chosen = if src.is_multicast() { Ipv6Addr::UNSPECIFIED } else { src };
-                let is_ours = || self.state6(cx, self.iface_of(zone), chosen).is_some_and(|state| state.is_valid());
-                if !chosen.is_unspecified() && !is_ours() {
+                let chosen = zone::embed(chosen, zone);
+                if chosen != 0 && self.owns(cx, Addr(chosen)) != Some(true) {
                     return Err(SendError::BadSource);
                 }
-                let to = Between { chosen: zone::embed(chosen, zone), dst, port, iface };
+                let to = Between { chosen, dst, port, iface };
                 self.send_to::<u128, SIX>(cx, id, payload, to, lap)
             }
             (To::V4(..), IpAddr::V6(src)) if src.is_unspecified() => self.udp_send(cx, id, payload, Some(dst)),
@@ -454,7 +455,7 @@ impl<L: Locks> Stack<L> {
             self.loop_copy(cx, &frame, &head);
         }
         if ttl == 0 {
-            self.drop_frame(cx, frame, DropReason::Ip4TtlZero); // RFC 1112 6.1: stays in the host
+            self.drop_frame(cx, frame, A::TTL_ZERO); // RFC 1112 6.1: stays in the host
             return Ok(len);
         }
         let lap = self.resume(cx);
@@ -622,7 +623,7 @@ fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
     // An IPv4 address may be mapped or not, as in Linux.
     let v4 = match dst {
         SocketAddr::V4(v4) => Some(*v4.ip()),
-        SocketAddr::V6(v6) => zone::unmapped(*v6.ip()),
+        SocketAddr::V6(v6) => v6.ip().to_ipv4_mapped(),
     };
     match (v4, dst) {
         (Some(_), _) if pcb.options.v6only => Err(SendError::BadDestination),

@@ -33,19 +33,6 @@ conversations! {
 
 const ACK: Flags = Flags::ACK;
 
-fn host<L: Locks>() -> Host<L> {
-    let h = Host::six();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
-    h.knows(EM0, PEER);
-    h.forget_counters();
-    h
-}
-
-fn any6(l4port: u16) -> SocketAddr {
-    (Ipv6Addr::UNSPECIFIED, l4port).into()
-}
-
 fn open<L: Locks>(h: &Host<L>, domain: Domain) -> usize {
     h.stack.tcp_open(h.cx(), domain).unwrap()
 }
@@ -68,7 +55,8 @@ fn segment<L: Locks>(h: &Host<L>, iface: linerate_inet::iface::IfaceId) -> (wire
 
 /// A peer's connection to port 80 of this host, from its handshake on: (our next number, its next number).
 fn handshake<L: Locks>(h: &Host<L>, from: (Ipv6Addr, u16), to: Ipv6Addr) -> (u32, u32) {
-    h.inject(EM0, tcp6(from, (to, 80), |_| (), &[], b"").between(PEER6, ME6));
+    let mss = [2, 4, 0x05, 0xa0]; // 1440
+    h.inject(EM0, tcp6(from, (to, 80), |_| (), &mss, b"").between(PEER6, ME6));
     let (_, synack, _) = segment(h, EM0);
     assert_eq!((synack.flags, synack.ack), (Flags::SYN | ACK, 1001));
     let ack =
@@ -119,7 +107,7 @@ fn a_connection_opens_carries_text_and_closes<L: Locks>() {
 }
 
 fn a_listener_of_any_address_takes_both_families<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let listener = listen(&h, any6(80));
     handshake(&h, (PEER6.ip, 5000), ME6.ip);
     let syn = tcp_segment((PEER.ip, 5000), (ME.ip, 80), |_| (), b"");
@@ -147,7 +135,7 @@ fn a_listener_of_any_address_takes_both_families<L: Locks>() {
 }
 
 fn a_listener_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let six = open(&h, Domain::Inet6);
     h.stack.tcp_set_options(h.cx(), six, |options| options.v6only = true).unwrap();
     h.stack.tcp_bind(h.cx(), six, any6(80)).unwrap();
@@ -165,7 +153,7 @@ fn a_listener_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
 }
 
 fn a_listener_says_what_fits_a_packet_of_its_family<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     listen(&h, any6(80));
     let mss = |options: &[u8]| u16::from_be_bytes([options[2], options[3]]);
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 80), |_| (), &[], b"").between(PEER6, ME6));
@@ -186,7 +174,7 @@ fn a_listener_says_what_fits_a_packet_of_its_family<L: Locks>() {
 }
 
 fn a_cookie_opens_a_connection<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     h.stack.knobs.tcp_syncookies.set(2);
     let listener = listen(&h, any6(80));
     let (ours, theirs) = handshake(&h, (PEER6.ip, 5000), ME6.ip);
@@ -203,7 +191,7 @@ fn a_cookie_opens_a_connection<L: Locks>() {
 }
 
 fn nobody_listens_and_nobody_is_told_of_groups<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 81), |_| (), &[], b"").between(PEER6, ME6));
     let (header, reset, _) = segment(&h, EM0);
     assert_eq!((header.src, header.dst), (ME6.ip, PEER6.ip));
@@ -220,7 +208,7 @@ fn nobody_listens_and_nobody_is_told_of_groups<L: Locks>() {
 }
 
 fn what_is_no_segment_is_dropped<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     listen(&h, any6(80));
     let syn = || tcp6((PEER6.ip, 5000), (ME6.ip, 80), |_| (), &[], b"");
     let mut wrong = syn();
@@ -270,7 +258,7 @@ fn link_local_peers_are_of_their_link<L: Locks>() {
 }
 
 fn an_error_ends_a_handshake_and_a_narrow_path_makes_segments_smaller<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let client = open(&h, Domain::Inet6);
     h.stack.tcp_connect(h.cx(), client, (PEER6.ip, 7).into()).unwrap();
     let frame = h.sent_one(EM0);
@@ -283,13 +271,24 @@ fn an_error_ends_a_handshake_and_a_narrow_path_makes_segments_smaller<L: Locks>(
     let wide =
         |header: &mut tcp::Header| (header.seq, header.ack, header.flags, header.window) = (1001, ours, ACK, 60_000);
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 80), wide, &[], b"").between(PEER6, ME6));
-    // The peer has named no MSS: what IPv6 lets everybody take (RFC 8200 5) less the headers would do, IPv4's 536 is sent.
-    h.stack.tcp_send(h.cx(), server, &[7; 1000], true).unwrap();
+    // A router on the way takes less than what was sent: what is sent again is shorter. Less than every link carries is no
+    // path (RFC 8201 4), and an error about what is not under way is nobody's (RFC 5927 4.1).
+    h.stack.tcp_send(h.cx(), server, &[7; 6000], true).unwrap();
+    let longest = |sent: &[(wire::eth::Header, wire::ip6::Header, Vec<u8>)]| {
+        sent.iter().map(|(_, header, _)| 40 + header.payload_len).max().unwrap_or(0)
+    };
     let sent = h.sent6(EM0);
-    assert!(!sent.is_empty() && sent.iter().all(|(_, header, _)| header.payload_len <= 1220));
-    // A router on the way takes less than what was sent; less than 1280 is no path (RFC 8201 4).
-    h.inject(EM0, error6(PEER6.ip, ME6.ip, Problem::TooBig { mtu: 500 }, &ip_bytes(&sent[0])).between(PEER6, ME6));
-    assert_eq!(h.counter("inet.ip6.paths_narrowed"), 0);
+    assert_eq!(longest(&sent), 1500);
+    let too_big = |mtu, quoted: &[u8]| {
+        h.inject(EM0, error6(PEER6.ip, ME6.ip, Problem::TooBig { mtu }, quoted).between(PEER6, ME6));
+        h.advance_secs(3);
+        longest(&h.sent6(EM0))
+    };
+    let (first, mut other) = (ip_bytes(&sent[0]), ip_bytes(&sent[0]));
+    other[40 + 4] ^= 0x80;
+    assert_eq!(too_big(500, &first), 1500, "no path");
+    assert_eq!(too_big(1300, &other), 1500, "not under way");
+    assert_eq!(too_big(1300, &first), 1300);
     h.stack.tcp_close(h.cx(), server, true);
     h.sent(EM0);
     h.audit();
@@ -303,7 +302,7 @@ fn ip_bytes((_, header, payload): &(wire::eth::Header, wire::ip6::Header, Vec<u8
 }
 
 fn extension_headers_and_fragments_do_not_matter<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let listener = listen(&h, any6(80));
     let (ours, theirs) = handshake(&h, (PEER6.ip, 5000), ME6.ip);
     let (server, _) = h.stack.tcp_accept(h.cx(), listener).unwrap();
@@ -329,7 +328,7 @@ fn extension_headers_and_fragments_do_not_matter<L: Locks>() {
 }
 
 fn a_mapped_address_is_spoken_to_by_ipv4<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let client = open(&h, Domain::Inet6);
     h.stack.tcp_connect(h.cx(), client, (PEER.ip.to_ipv6_mapped(), 7).into()).unwrap();
     assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, PEER.ip);
@@ -343,7 +342,7 @@ fn a_mapped_address_is_spoken_to_by_ipv4<L: Locks>() {
 }
 
 fn what_cannot_be_bound_or_connected<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let six = open(&h, Domain::Inet6);
     let bind = |addr: SocketAddr| h.stack.tcp_bind(h.cx(), six, addr);
     assert_eq!(bind((PEER6.ip, 9).into()), Err(TcpError::NotOurs));
@@ -362,7 +361,7 @@ fn what_cannot_be_bound_or_connected<L: Locks>() {
 }
 
 fn a_host_talks_to_itself<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let listener = listen(&h, any6(80));
     for to in [SocketAddr::from((ME6.ip, 80)), SocketAddrV6::new(ME6.near, 80, 0, zone::scope_id(EM0)).into()] {
         let client = open(&h, Domain::Inet6);

@@ -1,18 +1,14 @@
-//! Conversations about UDP over IPv6: RFC 8200 8.1, RFC 3493, RFC 4007, RFC 4443, RFC 8201, RFC 3810.
+//! Conversations about UDP over IPv6: RFC 8200 8.1, RFC 3493, RFC 4443, RFC 8201.
 
 use crate::common::packets::*;
 use crate::common::six::*;
 use crate::common::*;
-use clock::Duration;
 use linerate_inet::ip4::OutputError;
-use linerate_inet::udp::{BindError, Domain, SendError, SoError};
-use linerate_inet::zone;
+use linerate_inet::udp::{BindError, SendError, SoError};
 use lock::Locks;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use wire::Proto;
 use wire::icmp6::{Problem, unreachable};
-use wire::igmp::v3::RecordKind;
-use wire::ip6::ALL_NODES;
-use wire::{Mac, Proto, mld};
 
 conversations! {
     a_datagram_comes_and_its_answer_goes
@@ -21,10 +17,7 @@ conversations! {
     families_are_kept_apart_where_addresses_are_bound
     a_connected_socket_takes_its_peer_alone
     errors_reach_the_connected_socket
-    a_link_local_address_is_of_its_link
     an_answer_leaves_from_the_address_that_was_asked
-    a_group_is_joined_heard_and_left
-    a_group_is_sent_to_and_heard_by_members_here
     a_narrow_path_is_an_error_and_then_fragments
     a_checksum_is_there_and_right
     extension_headers_and_fragments_do_not_hide_the_sender
@@ -35,36 +28,9 @@ conversations! {
     what_a_socket_cannot_be_bound_to
 }
 
-fn host<L: Locks>() -> Host<L> {
-    let h = Host::six();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
-    h.knows(EM0, PEER);
-    h.forget_counters();
-    h
-}
-
-fn open6<L: Locks>(h: &Host<L>) -> usize {
-    h.stack.udp_open(h.cx(), Domain::Inet6).unwrap()
-}
-
-fn bound6<L: Locks>(h: &Host<L>, addr: impl Into<SocketAddr>) -> usize {
-    let id = open6(h);
-    h.stack.udp_bind(h.cx(), id, addr.into()).unwrap();
-    id
-}
-
-fn any6(l4port: u16) -> SocketAddr {
-    (Ipv6Addr::UNSPECIFIED, l4port).into()
-}
-
-fn near(addr: Ipv6Addr, l4port: u16) -> SocketAddr {
-    SocketAddrV6::new(addr, l4port, 0, zone::scope_id(EM0)).into()
-}
-
 fn a_datagram_comes_and_its_answer_goes<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"question").between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, udp.received 1, udp.delivered 1");
     let got = h.stack.udp_recv(h.cx(), s).unwrap();
@@ -81,8 +47,8 @@ fn a_datagram_comes_and_its_answer_goes<L: Locks>() {
 }
 
 fn a_socket_of_any_address_takes_both_families<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"six").between(PEER6, ME6));
     h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
     let mapped = SocketAddr::from((PEER.ip.to_ipv6_mapped(), 5));
@@ -94,7 +60,7 @@ fn a_socket_of_any_address_takes_both_families<L: Locks>() {
     // Who binds to either family finds the port taken.
     let four = h.open();
     assert_eq!(h.stack.udp_bind(h.cx(), four, any(9)), Err(BindError::InUse));
-    let again = open6(&h);
+    let again = h.open6();
     assert_eq!(h.stack.udp_bind(h.cx(), again, any6(9)), Err(BindError::InUse));
     // Closed, it is found in neither.
     assert!(h.stack.udp_close(h.cx(), s));
@@ -105,8 +71,8 @@ fn a_socket_of_any_address_takes_both_families<L: Locks>() {
 }
 
 fn a_socket_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
-    let h = host::<L>();
-    let (six, four) = (open6(&h), h.open());
+    let h = Host::<L>::six_and_neighbors();
+    let (six, four) = (h.open6(), h.open());
     h.options(six, |options| options.v6only = true);
     h.stack.udp_bind(h.cx(), six, any6(9)).unwrap();
     h.stack.udp_bind(h.cx(), four, any(9)).unwrap();
@@ -117,11 +83,11 @@ fn a_socket_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
     let mapped = SocketAddr::from((PEER.ip.to_ipv6_mapped(), 5));
     assert_eq!(h.send(six, b"x", mapped), Err(SendError::BadDestination));
     assert_eq!(h.stack.udp_connect(h.cx(), six, mapped), Err(BindError::Invalid));
-    let other = open6(&h);
+    let other = h.open6();
     h.options(other, |options| options.v6only = true);
     assert_eq!(h.stack.udp_bind(h.cx(), other, any6(9)), Err(BindError::InUse));
     h.stack.knobs.v6only.set(1);
-    let by_knob = bound6(&h, any6(10));
+    let by_knob = h.bound6(any6(10));
     h.forget_counters();
     h.inject(EM0, udp_frame(PEER, 5, ME, 10, b"four"));
     assert_eq!(h.recv(by_knob), None);
@@ -130,9 +96,9 @@ fn a_socket_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
 }
 
 fn families_are_kept_apart_where_addresses_are_bound<L: Locks>() {
-    let h = host::<L>();
-    let six = bound6(&h, (ME6.ip, 9));
-    let mapped = bound6(&h, (ME.ip.to_ipv6_mapped(), 9));
+    let h = Host::<L>::six_and_neighbors();
+    let six = h.bound6((ME6.ip, 9));
+    let mapped = h.bound6((ME.ip.to_ipv6_mapped(), 9));
     let four = h.open();
     assert_eq!(h.stack.udp_bind(h.cx(), four, at(ME, 9)), Err(BindError::InUse), "the mapped one has it");
     h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"six").between(PEER6, ME6));
@@ -150,8 +116,8 @@ fn families_are_kept_apart_where_addresses_are_bound<L: Locks>() {
 }
 
 fn a_connected_socket_takes_its_peer_alone<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
     let (local, peer) = h.stack.with_pcb(h.cx(), s, |pcb| (pcb.local_addr(), pcb.peer_addr())).unwrap();
     assert_eq!((local, peer), ((ME6.ip, 9).into(), Some((PEER6.ip, 5).into())));
@@ -180,8 +146,8 @@ fn a_connected_socket_takes_its_peer_alone<L: Locks>() {
 }
 
 fn errors_reach_the_connected_socket<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
     for (problem, error) in [
         (Problem::Unreachable { code: unreachable::PORT }, SoError::Refused),
@@ -205,7 +171,7 @@ fn errors_reach_the_connected_socket<L: Locks>() {
         assert_eq!(h.error(s), None);
     }
     // An unconnected socket could not tell which datagram it was.
-    let free = bound6(&h, any6(10));
+    let free = h.bound6(any6(10));
     assert_eq!(h.send(free, b"x", SocketAddr::from((PEER6.ip, 5))), Ok(1));
     let frame = h.sent_one(EM0);
     let port = Problem::Unreachable { code: unreachable::PORT };
@@ -214,52 +180,13 @@ fn errors_reach_the_connected_socket<L: Locks>() {
     h.audit();
 }
 
-fn a_link_local_address_is_of_its_link<L: Locks>() {
-    let h = Host::<L>::router6();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
-    h.stack.set_neighbor6(h.cx(), EM1, PEER6.near, FAR6.mac); // another host, with the same address on the other link
-    h.forget_counters();
-    let s = bound6(&h, any6(9));
-    h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 9), b"one").between(PEER6, ME6));
-    h.inject(EM1, udp6((PEER6.near, 5), (MY6.near, 9), b"two").between(FAR6, MY6));
-    let (one, two) = (h.recv(s).unwrap(), h.recv(s).unwrap());
-    let scoped = |iface| SocketAddr::from(SocketAddrV6::new(PEER6.near, 5, 0, zone::scope_id(iface)));
-    assert_eq!([one.1, two.1], [scoped(EM0), scoped(EM1)]);
-    for (iface, from, to, mac) in [(EM1, MY6, two.1, FAR6.mac), (EM0, ME6, one.1, PEER6.mac)] {
-        assert_eq!(h.send(s, b"answer", to), Ok(6));
-        let (link, header, payload) = h.sent6_one(iface);
-        assert_eq!((link.dst, header.src, header.dst), (mac, from.near, PEER6.near), "no zone goes on the wire");
-        udp6_of(&header, &payload);
-    }
-    // Connected to one, it does not hear the other; and without a zone there is no such host.
-    let c = bound6(&h, any6(10));
-    h.stack.udp_connect(h.cx(), c, scoped(EM1)).unwrap();
-    h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 10), b"one").between(PEER6, ME6));
-    h.inject(EM1, udp6((PEER6.near, 5), (MY6.near, 10), b"two").between(FAR6, MY6));
-    assert_eq!((h.recv(c), h.recv(c)), (Some((b"two".to_vec(), scoped(EM1))), None));
-    h.sent(EM0);
-    let plain = SocketAddr::from((PEER6.near, 5));
-    assert_eq!(h.send(s, b"x", plain), Err(SendError::Output(OutputError::NoRoute)));
-    let bare = open6(&h);
-    assert_eq!(h.stack.udp_bind(h.cx(), bare, (ME6.near, 11).into()), Err(BindError::Invalid));
-    let bind = |addr: Ipv6Addr, iface| {
-        let scoped = SocketAddrV6::new(addr, 11, 0, zone::scope_id(iface));
-        h.stack.udp_bind(h.cx(), bare, scoped.into())
-    };
-    assert_eq!(bind(ME6.near, EM1), Err(BindError::NotOurs), "on the other link it is not ours");
-    assert_eq!(bind(ME6.near, EM0), Ok(near(ME6.near, 11)));
-    h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 11), b"here").between(PEER6, ME6));
-    assert_eq!(h.recv(bare).unwrap().0, b"here");
-    h.audit();
-}
-
 fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::six_and_neighbors();
     let alias: Ipv6Addr = "fd00::a".parse().unwrap();
     h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(alias, 64)).unwrap();
     h.advance_secs(2);
     h.sent(EM0);
-    let s = bound6(&h, any6(9));
+    let s = h.bound6(any6(9));
     for asked in [alias, ME6.ip] {
         h.inject(EM0, udp6((PEER6.ip, 5), (asked, 9), b"?").between(PEER6, ME6));
         let got = h.stack.udp_recv(h.cx(), s).unwrap();
@@ -283,86 +210,9 @@ fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
     h.audit();
 }
 
-const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 1, 3);
-
-/// The records of the one report that was sent: kinds and groups.
-#[track_caller]
-fn report<L: Locks>(h: &Host<L>) -> Vec<(RecordKind, Ipv6Addr)> {
-    let (_, header, payload) = h.sent6_one(EM0);
-    assert_eq!((header.hop_limit, header.next), (1, Proto::HOP_BY_HOP));
-    match mld::Message::parse(&payload[8..], header.src, header.dst).unwrap() {
-        Some(mld::Message::ReportV2(records)) => {
-            records.map(|record| (record.kind, Ipv6Addr::from(record.group))).collect()
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-fn a_group_is_joined_heard_and_left<L: Locks>() {
-    let h = host::<L>();
-    let (one, two, none) = (bound6(&h, any6(9)), open6(&h), bound6(&h, any6(10)));
-    let to_group = || udp6((PEER6.ip, 5), (GROUP6, 9), b"all").frame(Mac::multicast6(GROUP6), PEER6.mac);
-    h.inject(EM0, to_group());
-    h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1");
-    h.stack.udp_join(h.cx(), one, GROUP6.into(), Some(EM0)).unwrap();
-    assert_eq!(report(&h), [(RecordKind::ToExclude, GROUP6)], "from now on");
-    assert_eq!(h.stack.udp_join(h.cx(), one, GROUP6.into(), Some(EM0)), Err(BindError::InUse));
-    h.options(one, |options| options.reuse_port = true);
-    h.options(two, |options| options.reuse_port = true);
-    h.stack.udp_bind(h.cx(), two, any6(9)).unwrap();
-    h.stack.udp_join(h.cx(), two, GROUP6.into(), None).unwrap();
-    h.sent_nothing(EM0);
-    h.forget_counters();
-    h.inject(EM0, to_group());
-    assert_eq!([h.recv(one).unwrap().0, h.recv(two).unwrap().0], [b"all".to_vec(), b"all".to_vec()]);
-    assert_eq!(h.recv(none), None);
-    // It is said again, and to a router that asks.
-    h.advance(Duration::from_millis(1001));
-    assert!(report(&h).contains(&(RecordKind::IsExclude, GROUP6)));
-    h.stack.udp_leave(h.cx(), one, GROUP6.into(), None).unwrap();
-    h.sent_nothing(EM0);
-    h.inject(EM0, to_group());
-    assert_eq!((h.recv(one), h.recv(two).unwrap().0), (None, b"all".to_vec()));
-    assert!(h.stack.udp_close(h.cx(), two));
-    assert_eq!(report(&h), [(RecordKind::ToInclude, GROUP6)], "no more: the last one has gone");
-    h.forget_counters();
-    h.inject(EM0, to_group());
-    h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1");
-    assert_eq!(h.stack.udp_leave(h.cx(), one, GROUP6.into(), None), Err(BindError::NotOurs));
-    assert_eq!(h.stack.udp_join(h.cx(), one, ME6.ip.into(), None), Err(BindError::Invalid));
-    // Every node is in this one, and says so to nobody.
-    h.stack.udp_join(h.cx(), one, ALL_NODES.into(), Some(EM0)).unwrap();
-    h.sent_nothing(EM0);
-    h.audit();
-}
-
-fn a_group_is_sent_to_and_heard_by_members_here<L: Locks>() {
-    let h = host::<L>();
-    let (from, member) = (bound6(&h, any6(9)), bound6(&h, any6(10)));
-    h.stack.udp_join(h.cx(), member, GROUP6.into(), Some(EM0)).unwrap();
-    h.sent(EM0);
-    assert_eq!(h.send(from, b"all", SocketAddr::from((GROUP6, 10))), Ok(3));
-    let (link, header, payload) = h.sent6_one(EM0);
-    assert_eq!((link.dst, header.dst, header.hop_limit), (Mac::multicast6(GROUP6), GROUP6, 1));
-    udp6_of(&header, &payload);
-    h.poll();
-    assert_eq!(h.recv(member), Some((b"all".to_vec(), (ME6.ip, 9).into())));
-    h.options(from, |options| (options.multicast_loop, options.multicast_ttl) = (false, 7));
-    assert_eq!(h.send(from, b"all", SocketAddr::from((GROUP6, 10))), Ok(3));
-    assert_eq!(h.sent6_one(EM0).1.hop_limit, 7);
-    h.poll();
-    assert_eq!(h.recv(member), None);
-    // A group of a link is where its scope id says.
-    let to = SocketAddrV6::new(ALL_NODES, 10, 0, zone::scope_id(EM0));
-    assert_eq!(h.send(from, b"near", SocketAddr::from(to)), Ok(4));
-    let (_, header, _) = h.sent6_one(EM0);
-    assert_eq!((header.src, header.dst), (ME6.near, ALL_NODES));
-    h.audit();
-}
-
 fn a_narrow_path_is_an_error_and_then_fragments<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
     let long = vec![7; 1400];
     assert_eq!(h.send(s, &long, None), Ok(1400));
@@ -373,6 +223,9 @@ fn a_narrow_path_is_an_error_and_then_fragments<L: Locks>() {
     let sent = h.sent6(EM0);
     assert_eq!(sent.len(), 2);
     assert!(sent.iter().all(|(_, header, payload)| header.next == Proto::FRAGMENT && payload.len() + 40 <= 1300));
+    // Less than every link carries is no path (RFC 8201 4): it is no error either.
+    h.inject(EM0, error6(PEER6.ip, ME6.ip, Problem::TooBig { mtu: 1279 }, &frame[14..]).between(PEER6, ME6));
+    assert_eq!(h.error(s), None);
     h.options(s, |options| options.dont_fragment = true);
     assert_eq!(h.send(s, &long, None), Err(SendError::Output(OutputError::TooBig(1300))));
     assert_eq!(h.send(s, &long[..1252], None), Ok(1252), "as much as it takes");
@@ -381,8 +234,8 @@ fn a_narrow_path_is_an_error_and_then_fragments<L: Locks>() {
 }
 
 fn a_checksum_is_there_and_right<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     let mut none = udp6((PEER6.ip, 5), (ME6.ip, 9), b"none");
     none.payload[6..8].fill(0);
     let mut wrong = udp6((PEER6.ip, 5), (ME6.ip, 9), b"wrong");
@@ -413,8 +266,8 @@ fn a_checksum_is_there_and_right<L: Locks>() {
 }
 
 fn extension_headers_and_fragments_do_not_hide_the_sender<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     let plain = udp6((PEER6.ip, 5), (ME6.ip, 9), &[3; 600]);
     let options = plain.clone().with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]);
     // More than the 127 bytes that a frame remembers to have given up in front.
@@ -440,8 +293,8 @@ fn extension_headers_and_fragments_do_not_hide_the_sender<L: Locks>() {
 }
 
 fn kept_headers_are_as_the_first_ones<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     let to = SocketAddr::from((PEER6.ip, 5));
     let mut sent = Vec::new();
     for len in [8, 0, 1, 22, 1452] {
@@ -475,8 +328,8 @@ fn but_length(header: wire::ip6::Header) -> wire::ip6::Header {
 }
 
 fn options_stand_in_the_headers<L: Locks>() {
-    let h = host::<L>();
-    let s = bound6(&h, any6(9));
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
     let to = SocketAddr::from((PEER6.ip, 5));
     h.send(s, b"x", to).unwrap();
     h.sent(EM0);
@@ -501,7 +354,7 @@ fn two_hosts_of_our_own_talk_from_cold<L: Locks>() {
     b.stack.add_addr6(b.cx(), em0, linerate_inet::ip6::IfaceAddr6::new(PEER6.ip, 64)).unwrap();
     b.advance_secs(2);
     b.sent(em0);
-    let (client, server) = (open6(&a), bound6(&b, any6(9)));
+    let (client, server) = (a.open6(), b.bound6(any6(9)));
     assert_eq!(a.send(client, b"hello", SocketAddr::from((PEER6.ip, 9))), Ok(5));
     pump(&a, &b);
     let (text, from) = b.recv(server).unwrap();
@@ -515,8 +368,8 @@ fn two_hosts_of_our_own_talk_from_cold<L: Locks>() {
 }
 
 fn this_host_talks_to_itself<L: Locks>() {
-    let h = host::<L>();
-    let (from, to) = (bound6(&h, any6(9)), bound6(&h, any6(10)));
+    let h = Host::<L>::six_and_neighbors();
+    let (from, to) = (h.bound6(any6(9)), h.bound6(any6(10)));
     for addr in [SocketAddr::from((ME6.ip, 10)), near(ME6.near, 10)] {
         assert_eq!(h.send(from, b"me", addr), Ok(2));
         h.poll();
@@ -524,7 +377,7 @@ fn this_host_talks_to_itself<L: Locks>() {
         source.set_port(9);
         assert_eq!(h.recv(to), Some((b"me".to_vec(), source)));
     }
-    let c = open6(&h);
+    let c = h.open6();
     h.stack.udp_connect(h.cx(), c, near(ME6.near, 11)).unwrap();
     assert_eq!(h.send(c, b"?", None), Ok(1));
     h.poll();
@@ -534,8 +387,8 @@ fn this_host_talks_to_itself<L: Locks>() {
 }
 
 fn what_a_socket_cannot_be_bound_to<L: Locks>() {
-    let h = host::<L>();
-    let s = open6(&h);
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.open6();
     let bind = |addr: SocketAddr| h.stack.udp_bind(h.cx(), s, addr);
     assert_eq!(bind((PEER6.ip, 9).into()), Err(BindError::NotOurs));
     assert_eq!(bind((PEER.ip.to_ipv6_mapped(), 9).into()), Err(BindError::NotOurs));
@@ -553,7 +406,7 @@ fn what_a_socket_cannot_be_bound_to<L: Locks>() {
     // A tentative address is nobody's yet (RFC 4862 5.4).
     let tentative: Ipv6Addr = "fd00::77".parse().unwrap();
     h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(tentative, 64)).unwrap();
-    let t = open6(&h);
+    let t = h.open6();
     assert_eq!(h.stack.udp_bind(h.cx(), t, (tentative, 9).into()), Err(BindError::NotOurs));
     h.advance_secs(2);
     assert!(h.stack.udp_bind(h.cx(), t, (tentative, 9).into()).is_ok());

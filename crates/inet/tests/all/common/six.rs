@@ -5,8 +5,10 @@ use super::{EM0, EM1, Host};
 use clock::Duration;
 use linerate_inet::iface::IfaceId;
 use linerate_inet::ip6::IfaceAddr6;
+use linerate_inet::udp::Domain;
+use linerate_inet::zone;
 use lock::Locks;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use wire::checksum::Partial;
 use wire::eth::{self, EtherType};
 use wire::icmp6::{self, Inner, Message, Problem, nd};
@@ -56,6 +58,16 @@ impl<L: Locks> Host<L> {
         h
     }
 
+    /// As [`Host::six`], with PEER6 and PEER as known neighbors.
+    pub fn six_and_neighbors() -> Self {
+        let h = Host::six();
+        h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+        h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
+        h.knows(EM0, super::PEER);
+        h.forget_counters();
+        h
+    }
+
     fn speaking(self, all: &[(IfaceId, Six)]) -> Self {
         for (id, six) in all {
             self.stack.add_addr6(self.cx(), *id, IfaceAddr6::new(six.ip, 64)).unwrap();
@@ -68,6 +80,18 @@ impl<L: Locks> Host<L> {
 
     pub fn route6(&self, prefix: &str, via: linerate_inet::fib6::Via6) {
         self.stack.add_route6(self.cx(), prefix.parse().unwrap(), via).unwrap();
+    }
+
+    /// A UDP socket of IPv6.
+    pub fn open6(&self) -> usize {
+        self.stack.udp_open(self.cx(), Domain::Inet6).unwrap()
+    }
+
+    /// A UDP socket of IPv6 that is bound to `addr`.
+    pub fn bound6(&self, addr: impl Into<SocketAddr>) -> usize {
+        let id = self.open6();
+        self.stack.udp_bind(self.cx(), id, addr.into()).unwrap();
+        id
     }
 
     /// What `iface` sent, each an IPv6 packet.
@@ -85,6 +109,16 @@ impl<L: Locks> Host<L> {
     pub fn wait_a_second(&self) {
         self.advance(Duration::from_secs(1));
     }
+}
+
+/// The unspecified address with a port.
+pub fn any6(l4port: u16) -> SocketAddr {
+    (Ipv6Addr::UNSPECIFIED, l4port).into()
+}
+
+/// A link-local address on `em0`, with a port.
+pub fn near(addr: Ipv6Addr, l4port: u16) -> SocketAddr {
+    SocketAddrV6::new(addr, l4port, 0, zone::scope_id(EM0)).into()
 }
 
 /// An IPv6 packet to be made.
