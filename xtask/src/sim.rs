@@ -34,7 +34,7 @@ impl Wanted {
 
 pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
     let mut test = cargo(root);
-    test.args(["test", "--release", "-p", "linerate-sim", "--test", "streams"]);
+    test.args(["test", "--release", "-p", "linerate-sim", "--test", "all"]);
     let (name, value) = match wanted {
         Wanted::Seeds(n) => ("STREAM_SEEDS", n),
         Wanted::One(seed) => ("STREAM_SEED", seed),
@@ -44,7 +44,7 @@ pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    succeed(test.env(name, value.to_string()).args(["--", "--nocapture"]))?;
+    succeed(test.env(name, value.to_string()).args(["--", "--nocapture", "streams::"]))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -405,6 +405,7 @@ impl Frame {
     }
 
     /// Grows by `n` bytes in front; `None` as with [`Frame::push`].
+    #[inline(always)] // `n` is a constant for most callers
     pub fn push_n(&mut self, n: usize) -> Option<&mut [u8]> {
         if !self.may_push(n) {
             return None;

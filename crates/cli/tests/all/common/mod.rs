@@ -1,0 +1,292 @@
+//! Starting the program and asking it things, so that no test can hang.
+
+pub mod driven;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+pub const PATIENCE: Duration = Duration::from_secs(150);
+const INSIDE: &str = "LINERATE_IN_NS";
+
+/// `linerate` with `words`.
+pub fn linerate(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(words).env_remove("LINERATE_CTL");
+    command
+}
+
+/// A running host with its control socket; ended when dropped.
+pub struct Running {
+    pub child: Child,
+    pub socket: PathBuf,
+    /// Thread that drains standard output: a pipe that is not read blocks the host after 64 KiB.
+    stdout: Option<std::thread::JoinHandle<String>>,
+    stderr: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Running {
+    /// Starts `linerate host FLAGS --control SOCKET` and waits until it runs.
+    pub fn start(name: &str, flags: &[&str]) -> Running {
+        Running::start_as(name, &[&["host"], flags].concat())
+    }
+
+    /// Starts `linerate WORDS --control SOCKET`, a command that makes a host from flags, and waits until it runs.
+    pub fn start_as(name: &str, words: &[&str]) -> Running {
+        let socket = unused_path(name);
+        let path = socket.display().to_string();
+        let mut command = linerate(words);
+        command.args(["--control", &path]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        lines.read_line(&mut first).unwrap();
+        assert!(first.contains("running; control"), "{first}");
+        let (stdout, stderr) = (Some(reader(child.stdout.take().unwrap())), Some(reader(lines)));
+        Running { child, socket, stdout, stderr }
+    }
+
+    pub fn url(&self) -> String {
+        format!("unix://{}", self.socket.display())
+    }
+
+    /// `linerate ctl WORDS`.
+    pub fn ctl(&self, line: &str) -> Output {
+        let url = self.url();
+        let mut words = vec!["ctl", "--url", &url];
+        words.extend(line.split_whitespace());
+        run(&mut linerate(&words))
+    }
+
+    #[track_caller]
+    pub fn ok(&self, line: &str) -> String {
+        let output = self.ctl(line);
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    pub fn no(&self, line: &str) -> String {
+        let output = self.ctl(line);
+        assert_eq!(output.status.code(), Some(1), "{line}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    #[track_caller]
+    pub fn json(&self, line: &str) -> serde_json::Value {
+        serde_json::from_str(&self.ok(&format!("-j {line}"))).unwrap()
+    }
+
+    /// Sends SIGINT and waits: exit code, standard output, what standard error had after the start.
+    pub fn interrupt(self) -> (Option<i32>, String, String) {
+        // The process is our own child and has not been waited for: its number cannot be anybody else's.
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        self.wait()
+    }
+
+    /// Waits until it ends by itself: the same.
+    pub fn wait(mut self) -> (Option<i32>, String, String) {
+        let status = wait(&mut self.child);
+        let out = self.stdout.take().unwrap().join().unwrap();
+        let err = self.stderr.take().unwrap().join().unwrap();
+        (status, out, err)
+    }
+}
+
+fn reader(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut all = String::new();
+        from.read_to_string(&mut all).unwrap();
+        all
+    })
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Waits for the child, at most [`PATIENCE`].
+pub fn wait(child: &mut Child) -> Option<i32> {
+    wait_within(child, PATIENCE)
+}
+
+fn wait_within(child: &mut Child, patience: Duration) -> Option<i32> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            end_group(child.id());
+            panic!("the program did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs a command to its end, which takes at most [`PATIENCE`].
+pub fn run(command: &mut Command) -> Output {
+    run_within(command, PATIENCE)
+}
+
+/// Runs a command to its end, which takes at most `patience`.
+pub fn run_within(command: &mut Command, patience: Duration) -> Output {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let read_err = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        err.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let read_out = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        out.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    wait_within(&mut child, patience);
+    let status = child.wait().unwrap();
+    if !status.success() {
+        end_group(child.id());
+    }
+    Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
+}
+
+/// Kills the rest of a failed command's process group, which would hold the pipes open. After success nothing is killed: bash does not wait
+/// for its `>( )`, whose files must become whole.
+fn end_group(leader: u32) {
+    let kill = ["-KILL", "--", &format!("-{leader}")];
+    let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();
+}
+
+/// `linerate LINE` ends with `code`, and one line on standard error that says `why`.
+#[track_caller]
+pub fn refused(line: &str, code: i32, why: &str) {
+    let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+    assert!(said.contains(why) && said.trim_end().lines().count() == 1, "{line}: {said}");
+}
+
+/// A path in the directory for temporary files that no other test has.
+fn unused_path(name: &str) -> PathBuf {
+    static USED: AtomicU32 = AtomicU32::new(0);
+    let number = USED.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("lr-cli-{}-{number}-{name}", std::process::id()))
+}
+
+/// A directory of a test's own, gone at its end.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn new(name: &str) -> Dir {
+        let dir = unused_path(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        Dir(dir)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self.path(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap()
+    }
+
+    pub fn fifo(&self, name: &str) -> String {
+        assert!(Command::new("mkfifo").arg(self.path(name)).status().unwrap().success());
+        self.path(name)
+    }
+
+    /// A line of shell, run here, with the built program as `linerate`.
+    pub fn bash(&self, line: &str) -> Command {
+        let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("bash");
+        command.args(["-c", line]).env("PATH", format!("{}:{path}", bin.display())).env("LC_ALL", "C");
+        command.env_remove("LINERATE_CTL").current_dir(&self.0);
+        command
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a command said: its exit code, standard output, standard error.
+pub fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Is the program installed?
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| Path::new(&dir).join(program).is_file())
+}
+
+/// Runs `body`, which wants a TAP device, in a network namespace of its own, or says why it cannot: the tests' program
+/// runs again, inside it, for the caller's module's `test` alone.
+#[track_caller]
+pub fn isolated(test: &str, body: impl FnOnce()) {
+    let test = &format!("{}::{test}", module_of(Location::caller().file()));
+    if std::env::var(INSIDE).is_ok_and(|inside| inside == *test) {
+        return body();
+    }
+    if let Err(why) = port::os::netns::available() {
+        return println!("skipped: {test}: {why}");
+    }
+    if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        return println!("skipped: {test}: /dev/net/tun: {why}");
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
+    let output = run(port::os::netns::command(&mut command));
+    let text = String::from_utf8_lossy(&output.stdout);
+    // What went wrong comes first, before the harness's own words, which end what CI shows of a failed test.
+    print!("{}{text}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{test} did not pass in its namespace");
+}
+
+/// Path of the module whose source is `file`.
+fn module_of(file: &str) -> String {
+    let (_, below) = file.split_once("/tests/all/").unwrap();
+    below.trim_end_matches(".rs").replace('/', "::")
+}
+
+/// 64 bits at a time (splitmix64).
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}

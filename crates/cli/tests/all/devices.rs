@@ -1,0 +1,228 @@
+//! Ports on the kernel's devices, of each kind: ping, UDP and TCP with default settings; devices of 9,000 bytes, whose MTU a host, `cat`
+//! and `put` take, with buffers that hold its frames.
+//!
+//! Everything happens in a network namespace of the test's own, which is the kernel's side of the device.
+
+use crate::common;
+use crate::common::{Running, has, isolated, linerate, run};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Kinds of ports on devices of the kernel.
+const KINDS: [&str; 3] = ["tap", "packet", "xdp"];
+/// The longest frame of the devices.
+const LONGEST: usize = 9014;
+
+#[track_caller]
+fn sh(line: &str) -> String {
+    let output = run(Command::new("sh").args(["-c", line]));
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The device `p0` for our port, of that MTU, and the name of the kernel's end, which has 10.0.0.1.
+fn device(kind: &str, mtu: u16) -> &'static str {
+    sh("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up");
+    let kernel = if kind == "tap" {
+        sh("ip tuntap add p0 mode tap");
+        "p0"
+    } else {
+        sh(&format!("ip link add p0 mtu {mtu} type veth peer name k0 mtu {mtu}"));
+        "k0"
+    };
+    sh(&format!("ip link set p0 mtu {mtu} up; ip link set {kernel} up; ip addr add 10.0.0.1/24 dev {kernel}"));
+    kernel
+}
+
+/// A host of ours at p0, which answers UDP at 7 and iperf3.
+fn host(kind: &str) -> Running {
+    let port = format!("{kind}:p0");
+    let flags = ["--port", &port, "--addr", "10.0.0.2/24", "--service", "echo:7", "--service", "iperf3"];
+    Running::start(kind, &flags)
+}
+
+/// Ctrl-C: every frame is accounted for.
+fn end(host: Running, kind: &str) {
+    let (code, out, err) = host.interrupt();
+    assert_eq!(code, Some(0), "{kind}: {out}{err}");
+    assert!(out.contains("imbalance           0\n"), "{kind}: {out}");
+}
+
+#[test]
+fn ping_udp_and_tcp_work_with_default_settings_at_each_kind_of_port() {
+    if !["ping", "iperf3"].iter().all(|tool| has(tool)) {
+        return println!("skipped: ping and iperf3 are not both installed");
+    }
+    isolated("ping_udp_and_tcp_work_with_default_settings_at_each_kind_of_port", || {
+        for kind in KINDS {
+            device(kind, 1500);
+            let host = host(kind);
+            let pinged = sh("ping -n -c 5 -i 0.1 -W 5 10.0.0.2; ping -n -c 5 -i 0.1 -W 5 -s 4000 10.0.0.2");
+            assert_eq!(pinged.matches("5 received").count(), 2, "{kind}: {pinged}");
+            let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            for len in [1, 100, 1472, 8000] {
+                let sent = vec![len as u8; len];
+                socket.send_to(&sent, "10.0.0.2:7").unwrap();
+                let mut got = vec![0; 10_000];
+                let n = socket.recv(&mut got).unwrap_or_else(|why| panic!("{kind}: UDP of {len} bytes: {why}"));
+                assert!(got[..n] == sent, "{kind}: {n} of {len} bytes");
+            }
+            for flags in ["-t 1", "-t 1 -R", "-u -b 5M -l 1000 -t 1", "-u -b 5M -l 1000 -t 1 -R"] {
+                let told = sh(&format!("iperf3 -J --connect-timeout 5000 -c 10.0.0.2 {flags}"));
+                let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+                let sum = if flags.contains("-u") { &told["end"]["sum"] } else { &told["end"]["sum_received"] };
+                assert!(sum["bytes"].as_u64() > Some(300_000), "{kind} {flags}: {told}");
+            }
+            // Nothing was taken for damaged.
+            let counters = host.json("netstat -s");
+            for sum in ["inet.udp.in.bad_checksum", "inet.tcp.in.bad_checksum"] {
+                assert_eq!(counters.get(sum), None, "{kind}");
+            }
+            end(host, kind);
+            sh("ip link del p0");
+        }
+    });
+}
+
+/// tcpdump of SYN segments at the kernel's end.
+struct Syns(Child);
+
+impl Syns {
+    fn capture(device: &str) -> Syns {
+        let mut tcpdump = Command::new("tcpdump");
+        tcpdump.args(["-n", "-l", "-i", device, "--immediate-mode", "-Z", "root", "tcp[tcpflags] & tcp-syn != 0"]);
+        let mut child = tcpdump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut said = std::io::BufReader::new(child.stderr.as_mut().unwrap());
+        while !line.contains("istening on") {
+            line.clear();
+            assert!(std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0, "tcpdump ended");
+        }
+        Syns(child)
+    }
+
+    /// The MSS options that were seen.
+    fn end(mut self) -> Vec<String> {
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap().success());
+        let mut text = String::new();
+        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
+        common::wait(&mut self.0);
+        let mss = |line: &str| line.split_once("mss ").map(|(_, rest)| rest.split(',').next().unwrap().to_string());
+        text.lines().filter_map(mss).collect()
+    }
+}
+
+/// RFC 9293 3.7.1: the MSS that is offered is the MTU of the link less 40 bytes, in both directions.
+#[test]
+fn a_host_takes_the_mtu_of_its_device() {
+    if !["ping", "iperf3", "tcpdump"].iter().all(|tool| has(tool)) {
+        return println!("skipped: ping, iperf3 and tcpdump are not all installed");
+    }
+    isolated("a_host_takes_the_mtu_of_its_device", || {
+        for kind in KINDS {
+            let kernel = device(kind, 9000);
+            let host = host(kind);
+            assert!(host.ok("ifconfig p0").contains("mtu 9000"), "{kind}");
+            let syns = Syns::capture(kernel);
+            // 8,972 bytes are what a packet of 9,000 has room for.
+            let pinged =
+                sh("ping -n -c 3 -i 0.1 -W 5 -s 8000 -M do 10.0.0.2; ping -n -c 3 -i 0.1 -W 5 -s 8972 -M do 10.0.0.2");
+            assert_eq!(pinged.matches("3 received").count(), 2, "{kind}: {pinged}");
+            for flags in ["-t 1", "-t 1 -R"] {
+                let told = sh(&format!("iperf3 -J --connect-timeout 5000 -c 10.0.0.2 {flags}"));
+                let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+                assert!(told["end"]["sum_received"]["bytes"].as_u64() > Some(5_000_000), "{kind} {flags}: {told}");
+            }
+            let offered = syns.end();
+            assert!(offered.len() >= 8 && offered.iter().all(|mss| mss == "8960"), "{kind}: {offered:?}");
+            end(host, kind);
+            sh("ip link del p0");
+        }
+    });
+}
+
+/// An MTU that is set stays, and a port that is added later has buffers for its device.
+#[test]
+fn a_configured_mtu_stays_and_a_later_port_has_long_buffers() {
+    isolated("a_configured_mtu_stays_and_a_later_port_has_long_buffers", || {
+        device("tap", 9000);
+        let host = Running::start("mtu-set", &["--port", "tap:p0", "--addr", "10.0.0.2/24", "--mtu", "1400"]);
+        assert!(host.ok("ifconfig p0").contains("mtu 1400"));
+        sh("ip tuntap add p1 mode tap; ip link set p1 mtu 9000 up; ip addr add 10.0.1.1/24 dev p1");
+        // Without large segments, buffers of the MTU are all that the port has.
+        host.ok("ifconfig p1 create port tap(lro=off):p1 inet 10.0.1.2/24 up");
+        assert!(host.ok("ifconfig p1").contains("mtu 9000"));
+        let pinged = sh("ping -n -c 3 -i 0.1 -W 5 -s 8972 -M do 10.0.1.2");
+        assert!(pinged.contains("3 received"), "{pinged}");
+        let (code, out, err) = host.interrupt();
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    });
+}
+
+/// A bridge between two devices of 9,000 bytes, without large segments: frames of that length pass.
+#[test]
+fn a_bridge_passes_frames_of_its_devices_mtu() {
+    isolated("a_bridge_passes_frames_of_its_devices_mtu", || {
+        sh("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up");
+        for n in [0, 1] {
+            sh(&format!("ip tuntap add p{n} mode tap; ip link set p{n} mtu 9000 up"));
+        }
+        let bridge = Running::start_as("mtu-bridge", &["bridge", "tap(lro=off):p0", "tap(lro=off):p1"]);
+        sh("ip addr add 10.0.0.1/24 dev p0; ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev p0");
+        sh("ping -n -c 3 -i 0.1 -W 1 -s 8972 -M do 10.0.0.2 || true");
+        let rows: serde_json::Value = serde_json::from_str(&sh("ip -s -j link show dev p1")).unwrap();
+        let stats = &rows[0]["stats64"]["rx"];
+        assert!(stats["packets"].as_u64() >= Some(3) && stats["bytes"].as_u64() >= Some(3 * LONGEST as u64), "{stats}");
+        let (code, out, err) = bridge.interrupt();
+        assert_eq!(code, Some(0), "{out}{err}");
+    });
+}
+
+#[test]
+fn cat_and_put_pass_frames_of_the_devices_mtu() {
+    if !has("ping") {
+        return println!("skipped: ping is not installed");
+    }
+    isolated("cat_and_put_pass_frames_of_the_devices_mtu", || {
+        for kind in KINDS {
+            let kernel = device(kind, 9000);
+            let port = format!("{kind}:p0");
+            let mut cat = linerate(&["cat", "-c", "3", &port]);
+            let cat = cat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            sh(&format!("ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev {kernel}"));
+            let begun = Instant::now();
+            let mut cat = Some(cat);
+            let read = std::thread::spawn(move || cat.take().unwrap().wait_with_output().unwrap());
+            while !read.is_finished() && begun.elapsed() < Duration::from_secs(20) {
+                sh("ping -n -c 1 -W 0.1 -s 8972 -M do 10.0.0.2 || true");
+            }
+            let output = read.join().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            // An AF_XDP port without zero copy has a remark.
+            let told =
+                |stderr: &[u8]| String::from_utf8_lossy(stderr).lines().any(|line| !line.contains("copies each"));
+            assert!(output.status.success() && !told(&output.stderr), "{kind}: {:?}", output.stderr);
+            assert_eq!(text.lines().count(), 3, "{kind}");
+            let digits = |line: &str| line.bytes().filter(u8::is_ascii_hexdigit).count();
+            assert!(text.lines().all(|line| digits(line) >= 2 * LONGEST), "{kind}: {}", digits(&text) / 3);
+
+            let received = || {
+                let rows: serde_json::Value =
+                    serde_json::from_str(&sh(&format!("ip -s -j link show dev {kernel}"))).unwrap();
+                rows[0]["stats64"]["rx"]["bytes"].as_u64().unwrap()
+            };
+            let before = received();
+            let mut put = linerate(&["put", &port]);
+            let mut put = put.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            put.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+            let output = put.wait_with_output().unwrap();
+            assert!(output.status.success() && !told(&output.stderr), "{kind}: {output:?}");
+            assert!(received() >= before + 3 * LONGEST as u64, "{kind}");
+            sh("ip link del p0");
+        }
+    });
+}

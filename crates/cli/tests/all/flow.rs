@@ -1,0 +1,349 @@
+//! gen, mirror, split, delay, rate, count, top, switch, tap, nanoping as people run them; beside coreutils where those can judge.
+
+use crate::common;
+use crate::common::{has, isolated, linerate, run, wait};
+use port::os::netlink::Netlink;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory of the test's own.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("lr-flow-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Dir(dir)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn ok(line: &str) -> (String, String) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let Output { status, stdout, stderr } = run(&mut linerate(&words));
+    let err = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{line}: {err}");
+    (String::from_utf8(stdout).unwrap(), err)
+}
+
+/// `script` in a shell, with the program as $L.
+#[track_caller]
+fn shell(script: &str) -> String {
+    let output = run(Command::new("bash").args(["-c", script]).env("L", env!("CARGO_BIN_EXE_linerate")));
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_reports_stream_is_made_both_ways() {
+    let (one, said) = ok("gen --rotate -n 100");
+    assert_eq!((one.len(), said.as_str()), (16_900, "linerate: 100 frames, made one by one\n"));
+    let (again, said) = ok("gen --rotate -n 100 --static");
+    assert_eq!(one, again);
+    assert!(said.starts_with("linerate: 100 frames: one buffer of ") && said.ends_with(" again and again\n"), "{said}");
+    // Half of all, as the report's pattern has it.
+    let five = "001111111111|002222222222|003333333333|004444444444|FFFFFFFFFFFF";
+    assert_eq!(shell(&format!("$L gen --static --rotate -n 100000 2>/dev/null | grep -cE '^({five})'")), "50000\n");
+    assert_eq!(shell("$L gen --static 2>/dev/null | head -c 500000000 | wc -c"), "500000000\n");
+}
+
+#[test]
+fn a_gigabits_stamps_are_84_ticks_apart() {
+    let script = "$L gen -n 4 -t 1000 2>/dev/null | awk '{ print $1 }'";
+    assert_eq!(shell(script), "1100000000000000\n0100000000000054\n01000000000000A8\n01000000000000FC\n");
+}
+
+#[test]
+fn counts_are_wcs() {
+    let dir = Dir::new("count");
+    let file = dir.path("frames.txt");
+    std::fs::write(&file, ok("gen -n 1000 --rotate").0 + &ok("gen -n 10 -s 1518").0).unwrap();
+    let wc = shell(&format!("wc -lc < {file}"));
+    let sums: serde_json::Value = serde_json::from_str(&ok(&format!("count -q --json {file}")).0).unwrap();
+    let expected: Vec<u64> = wc.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!((sums["frames"].as_u64(), sums["text_bytes"].as_u64()), (Some(expected[0]), Some(expected[1])));
+    assert_eq!(sums["wire_bytes"], 1000 * 84 + 10 * 1538);
+    let (passed, said) = ok(&format!("count -j 2 {file}"));
+    assert_eq!(passed, std::fs::read_to_string(&file).unwrap());
+    assert!(said.starts_with("linerate: 1010 frames, "), "{said}");
+}
+
+#[test]
+fn the_busiest_are_those_of_sort_and_uniq() {
+    let dir = Dir::new("top");
+    let file = dir.path("frames.txt");
+    let lines = (1..=30).map(|n| ok(&format!("gen -n {} --dst 0200000000{n:02x}", n * 7 % 31)).0);
+    std::fs::write(&file, lines.collect::<String>()).unwrap();
+    let theirs =
+        shell(&format!("cut -c1-12 {file} | sort | uniq -c | sort -rn | head -5 | awk '{{ print $1, tolower($2) }}'"));
+    let ours: serde_json::Value = serde_json::from_str(&ok(&format!("top -q --json -k dst -n 5 {file}")).0).unwrap();
+    let ours = ours["top"].as_array().unwrap().iter();
+    let ours: Vec<String> =
+        ours.map(|row| format!("{} {}", row["frames"], row["dst"].as_str().unwrap().replace(':', ""))).collect();
+    assert_eq!(ours, theirs.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_mirror_is_tee_and_a_split_loses_nothing() {
+    let dir = Dir::new("mirror");
+    let (a, b, c) = (dir.path("a.txt"), dir.path("b.pcap"), dir.path("c.txt"));
+    let (made, _) = ok("gen --rotate -n 50");
+    let (out, said) = ok(&format!("gen --rotate -n 50 + mirror -t {a} -t {b}"));
+    assert_eq!((&out, &dir.read("a.txt")), (&made, &made));
+    assert_eq!(ok(&format!("conv -o f1 {b}")).0, made);
+    assert!(said.contains(&format!("mirror {a}: 50 frames\n")), "{said}");
+    let (out, said) = ok(&format!("gen --rotate -n 50 + balance --by dst --seed 1 -t - -t {a} -t {c}"));
+    let mut all: Vec<String> =
+        [out, dir.read("a.txt"), dir.read("c.txt")].concat().lines().map(str::to_owned).collect();
+    let mut expected: Vec<String> = made.lines().map(str::to_owned).collect();
+    all.sort();
+    expected.sort();
+    assert_eq!(all, expected, "{said}");
+}
+
+/// A target that is the input, or another target too, would be emptied.
+#[test]
+fn targets_are_files_of_their_own() {
+    let dir = common::Dir::new("targets");
+    let file = dir.file("in.txt", ok("gen --rotate -n 5").0);
+    let before = dir.read("in.txt");
+    let (name, new) = (file.as_str(), dir.path("new.txt"));
+    for (line, part) in [
+        (format!("split -t {name} {name}"), "the file is read as input"),
+        (format!("mirror -t {name} - < {name}"), "the file is read as input"),
+        (format!("split -t {name} < {name}"), "the file is read as input"),
+        (format!("split -t {new} -t ./new.txt {name}"), "./new.txt: the file is given twice"),
+        (format!("split -t ./in.txt -t {name} < /dev/null"), "the file is given twice"),
+    ] {
+        let output = run(&mut dir.bash(&format!("linerate {line}")));
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && err.contains(part), "{line}: {err}");
+        assert_eq!(dir.read("in.txt"), before, "{line}");
+    }
+    let output = run(&mut dir.bash(&format!("linerate split --by round -t /dev/null -t /dev/null {name}")));
+    assert!(output.status.success(), "devices may be given twice: {output:?}");
+}
+
+#[test]
+fn a_delay_is_as_long_as_it_says_and_a_rate_no_faster() {
+    let begin = Instant::now();
+    let (out, _) = ok("gen --rotate -n 20 + delay 300ms");
+    assert!(begin.elapsed() >= Duration::from_millis(300));
+    assert_eq!(out, ok("gen --rotate -n 20").0);
+    let begin = Instant::now();
+    let (out, _) = ok("gen -n 100 + rate -r 200pps --burst 1");
+    assert!(begin.elapsed() >= Duration::from_millis(495));
+    assert_eq!(out.lines().count(), 100);
+    let (out, said) = ok("gen -n 100 + rate -r 1000pps --limit 1000 --drop");
+    assert_eq!(out.lines().count(), 8);
+    assert!(said.contains("rate: 8 frames passed, 92 dropped (no room)"), "{said}");
+    let later = ok("gen -n 2 -t 1000 + delay --stamp 10ms").0;
+    let stamps: Vec<&str> = later.lines().map(|line| &line[..16]).collect();
+    assert_eq!(stamps, ["11000000001312D0", "0100000000131324"]);
+}
+
+/// While nothing comes time passes: what is held leaves, and each interval has its line.
+#[test]
+fn frames_leave_while_the_input_stays_open() {
+    let mut child = linerate(&["count", "-I", "0.1", "+", "delay", "50ms"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let line = ok("gen -n 1").0;
+    input.write_all(line.as_bytes()).unwrap();
+    let mut got = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut got).unwrap();
+    assert_eq!(got, line);
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    errors.read_line(&mut said).unwrap();
+    assert!(said.starts_with("linerate: 1 frames, 169 bytes of text, 84 on the wire in 0.1"), "{said}");
+    drop(input);
+    assert_eq!(wait(&mut child), Some(0));
+}
+
+#[test]
+fn wrong_words_are_usage() {
+    for (line, part) in [
+        ("delay 10mz", "'10mz' at 3: expected a time"),
+        ("rate -r 0", "expected a rate"),
+        ("gen -s 3", "18 to 262148 are possible"),
+        ("gen --static -t 1000", "say how many frames"),
+        ("gen --static + count", "--static writes by itself"),
+        ("split --by dst --both-ways -t -", "goes with --by flow"),
+        ("split -t - -t -", "given twice"),
+        ("top -k colour", "none of flow, dst"),
+        ("switch null:a", "two ports at least"),
+        ("switch null:a --text x", "expected IN,OUT"),
+        ("tap a:b", "no interface's name"),
+        ("cat - + gen -n 1", "stands first"),
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let output = run(&mut linerate(&words));
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), err.contains(part), err.lines().count()),
+            (Some(2), true, 1),
+            "{line}: {err}"
+        );
+    }
+}
+
+#[test]
+fn a_switch_of_captures_and_text() {
+    let dir = Dir::new("switch");
+    let (a, b) = (dir.path("a.pcap"), dir.path("b.txt"));
+    let frames = |words: &str| ok(&format!("gen {words}")).0;
+    shell(&format!("$L gen -n 3 --src 020000000001 --dst 020000000002 -o pcap > {a}"));
+    std::fs::write(&b, frames("-n 2 --src 020000000002 --dst 020000000001")).unwrap();
+    let out = dir.path("out.txt");
+    let (_, said) = ok(&format!("switch pcap(write={}):{a} --text {b},{out}", dir.path("a.out.pcap")));
+    assert_eq!(dir.read("out.txt"), frames("-n 3 --src 020000000001 --dst 020000000002"));
+    let back = ok(&format!("conv -o f1 {}", dir.path("a.out.pcap"))).0;
+    assert!(back.contains(&frames("-n 2 --src 020000000002 --dst 020000000001")), "{back}");
+    assert!(said.contains("2 addresses known, 0 moved"), "{said}");
+}
+
+#[test]
+fn a_ping_through_a_port_where_nobody_is_says_so() {
+    let output = run(&mut linerate(&["nanoping", "10.0.0.1", "null:", "-c", "1", "-i", "0", "--json"]));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["arp"], &told["received"]), (Some(1), &false.into(), &0.into()));
+}
+
+#[test]
+fn the_kernel_answers_a_nanoping() {
+    isolated("the_kernel_answers_a_nanoping", || {
+        let mut child = linerate(&["nanoping", "10.0.0.1", "tap(up=on):tap0", "-c", "20", "-i", "0", "--json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut netlink = Netlink::open().unwrap();
+        let begin = Instant::now();
+        // Without a link there is no route, and nobody is asked.
+        while !is_up("tap0") || netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(wait(&mut child), Some(0));
+        let mut out = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&told["sent"], &told["received"], &told["lost"]), (&20.into(), &20.into(), &0.into()), "{out}");
+        assert!(told["min_ns"].as_u64() <= told["median_ns"].as_u64() && told["min_ns"].as_u64() > Some(0));
+    });
+}
+
+/// A TAP interface by text, both ways: what the kernel asks for is read, what is written reaches it.
+#[test]
+fn an_interface_of_text() {
+    isolated("an_interface_of_text", || {
+        if !has("ping") {
+            return println!("skipped: an_interface_of_text: no ping");
+        }
+        let mut child = linerate(&["tap", "tap0"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut netlink = Netlink::open().unwrap();
+        let begin = Instant::now();
+        // Without a link there is no route, and nobody is asked.
+        while !is_up("tap0") || netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut ping =
+            Command::new("ping").args(["-c", "3", "-W", "1", "10.0.0.9"]).stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let asked = lines.find(|line| line.starts_with("FFFFFFFFFFFF") && line[26..].starts_with("0806")).unwrap();
+        assert!(asked.contains("0A 00 00 01") && asked.contains("0A 00 00 09"), "{asked}");
+        wait(&mut ping);
+        drop(child.stdin.take());
+        assert_eq!(wait(&mut child), Some(0));
+    });
+}
+
+#[test]
+fn an_end_is_asked_for_while_a_pipe_is_waited_for() {
+    for words in ["conv", "rewrite ip.ttl=3", "crc", "conv + delay 1ms", "conv -j 2", "count"] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut child =
+            linerate(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut into = child.stdin.take().unwrap();
+        writeln!(into, "FFFFFFFFFFFF 0022CF63967B 8899 00").unwrap();
+        // What was passed on says that it runs.
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("FFFFFFFFFFFF"), "{words:?}: {line}");
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(wait(&mut child), Some(0), "{words:?}");
+        drop(into);
+    }
+}
+
+#[test]
+fn a_source_without_end_ends_when_asked_whatever_holds_its_frames() {
+    let script = r#"timeout -s INT -k 10 1 $L gen + delay 1ms | tail -c 170 | wc -l; echo ${PIPESTATUS[0]}"#;
+    let said = shell(script);
+    assert!(said.ends_with("\n124\n"), "{said}");
+}
+
+/// A file in memory is not read, so that nothing in reading says that it is over.
+#[test]
+fn an_end_is_asked_for_in_the_middle_of_a_file_in_memory() {
+    const LINES: usize = 100_000;
+    let file = format!("/dev/shm/linerate-flow-{}", std::process::id());
+    if let Err(why) = std::fs::write(&file, "FFFFFFFFFFFF 0022CF63967B 8899 00\n".repeat(LINES)) {
+        return println!("skipped: {file}: {why}");
+    }
+    for words in [&["conv", "-o", "jsonl", &file][..], &["conv", "-j", "2", "-o", "jsonl", &file]] {
+        let mut child = linerate(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        // The pipe is full long before the end: what is behind that was not written yet.
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let lines = 1 + out.lines().count();
+        assert_eq!(wait(&mut child), Some(0), "{words:?}");
+        assert!(lines < LINES, "{words:?}: all {lines}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn what_is_missing_in_a_row_is_named() {
+    let Output { status, stderr, .. } = run(&mut linerate(&["gen", "+", "rate", "10pps"]));
+    assert_eq!(status.code(), Some(2));
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(said.contains("not provided: --rate <RATE>; see 'linerate rate --help'"), "{said}");
+}
+
+#[test]
+fn what_never_began_reports_nothing() {
+    let Output { status, stdout, stderr } = run(&mut linerate(&["crc", "/nobody/has/this"]));
+    assert_eq!((status.code(), stdout.len()), (Some(1), 0));
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(said, "linerate: /nobody/has/this: No such file or directory (os error 2)\n");
+}
+
+/// Does the interface carry frames?
+fn is_up(name: &str) -> bool {
+    port::os::link::status(name).is_ok_and(|link| link.up)
+}

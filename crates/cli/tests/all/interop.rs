@@ -1,0 +1,334 @@
+//! Our TCP against the kernel's over a TAP device: in both roles, with each of its congestion controls, with and without
+//! offloads and large segments, at every size of packet, closed in every order; then with the options of RFC 2018, 3168 and 7323 left out by
+//! either side.
+//!
+//! A host of ours is stepped by the test, the kernel's socket lives in a thread. Each conversation moves as much in both
+//! directions, every byte of it compared; the host's audit balances and no checksum was wrong.
+
+use crate::common::isolated;
+use clock::{Clock, Strategy};
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::os::netlink::Netlink;
+use socket::{Calls, Errno, Fd, Opt};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const PORT: u16 = 7777;
+/// What each side sends: more than the kernel's first window, and no multiple of anything.
+const BYTES: usize = 150_001;
+/// For one conversation. Not a measure: only so that nothing hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// From the least that IPv4 must carry to the most that a TAP device does.
+const MTUS: [u16; 5] = [576, 1280, 1500, 9000, 65_521];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Opens {
+    We,
+    They,
+}
+
+/// Who has said all first, and waits for the other's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Closes {
+    We,
+    They,
+    Both,
+}
+
+const ROLES: [(Opens, Closes); 6] = [
+    (Opens::We, Closes::We),
+    (Opens::We, Closes::They),
+    (Opens::We, Closes::Both),
+    (Opens::They, Closes::We),
+    (Opens::They, Closes::They),
+    (Opens::They, Closes::Both),
+];
+
+/// Byte `i` of what side `side` sends.
+fn byte(side: usize, i: usize) -> u8 {
+    (i * 7 + (i >> 8) * 13 + (i >> 16) * 29 + side * 101) as u8
+}
+
+fn text(side: usize) -> Vec<u8> {
+    (0..BYTES).map(|i| byte(side, i)).collect()
+}
+
+/// A host of ours on tap0 and the kernel's side of it.
+fn start(options: &str, mtu: u16) -> Host<Up> {
+    let port = format!("tap({options}mtu={mtu}):tap0");
+    let config = HostConfig { pool_buffers: 1024, pool_data: usize::from(mtu).max(2048) + 64, ..HostConfig::default() };
+    let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
+    let addresses = vec![IfaceAddr { addr: OURS, len: 24 }];
+    let iface = IfaceConfig { addresses, mtu: Some(mtu), ..IfaceConfig::on(&port) };
+    host.add_port(&iface, &port::Pairs::new()).unwrap();
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("tap0").unwrap();
+    netlink.add_addr("tap0", THEIRS, 24).unwrap();
+    host
+}
+
+/// Every frame is accounted for, and none was broken.
+fn end(host: &Host<Up>) {
+    let audit = host.stack.audit(host.cx());
+    assert_eq!(audit.imbalance(), 0, "{audit:?}");
+    assert_eq!(host.stack.counter("inet.tcp.in.bad_checksum") + host.stack.counter("inet.ip4.in.bad_checksum"), 0);
+}
+
+/// Sets a knob of the kernel's in this namespace; false: it has no such value.
+fn kernel(knob: &str, value: &str) -> bool {
+    std::fs::write(format!("/proc/sys/net/ipv4/{knob}"), value).is_ok()
+}
+
+/// The kernel's part: says its text and hears ours.
+fn theirs(mut stream: TcpStream, algorithm: &str, closes: Closes) -> Vec<u8> {
+    lab::os::set_congestion(stream.as_fd(), algorithm).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let mut heard = Vec::new();
+    if closes == Closes::We {
+        stream.read_to_end(&mut heard).unwrap();
+    }
+    stream.write_all(&text(1)).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    if closes != Closes::We {
+        stream.read_to_end(&mut heard).unwrap();
+    }
+    heard
+}
+
+/// Our part, as far as it goes without waiting.
+struct Ours {
+    fd: Fd,
+    sent: usize,
+    shut: bool,
+    heard: Vec<u8>,
+    over: bool,
+}
+
+impl Ours {
+    fn new(fd: Fd) -> Ours {
+        Ours { fd, sent: 0, shut: false, heard: Vec::new(), over: false }
+    }
+
+    fn step(&mut self, calls: &Calls<'_, Up>, said: &[u8], closes: Closes) {
+        let may_speak = closes != Closes::They || self.over;
+        while may_speak && self.sent < said.len() {
+            match calls.send(self.fd, &said[self.sent..]) {
+                Ok(n) => self.sent += n,
+                Err(Errno::EAGAIN) => break,
+                Err(error) => panic!("after {} bytes sent: {error}", self.sent),
+            }
+        }
+        if self.sent == said.len() && !self.shut {
+            calls.shutdown(self.fd, Shutdown::Write).unwrap();
+            self.shut = true;
+        }
+        let mut into = [0; 8192];
+        while !self.over {
+            match calls.recv(self.fd, &mut into) {
+                Ok(0) => self.over = true,
+                Ok(n) => self.heard.extend_from_slice(&into[..n]),
+                Err(Errno::EAGAIN) => break,
+                Err(error) => panic!("after {} bytes read: {error}", self.heard.len()),
+            }
+        }
+    }
+}
+
+/// Steps the host until `done`.
+fn drive(host: &Host<Up>, what: &str, mut done: impl FnMut(&Calls<'_, Up>) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let step = host.step();
+        if done(&host.calls()) {
+            return;
+        }
+        if step.frames == 0 {
+            let soon = host.clock.now().after(Duration::from_millis(1));
+            host.wait(step.next.unwrap_or(soon).min(soon), None);
+        }
+        assert!(Instant::now() < deadline, "{what}: stalled");
+    }
+}
+
+fn stream(calls: &Calls<'_, Up>) -> Fd {
+    let fd = calls.stream_socket().unwrap();
+    calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
+    calls.set_option(fd, Opt::ReuseAddr(true)).unwrap();
+    fd
+}
+
+/// A connection of ours to the kernel, opened by that side; and the kernel's part of it, under way.
+fn open(
+    host: &Host<Up>,
+    (opens, closes): (Opens, Closes),
+    algorithm: &'static str,
+    what: &str,
+) -> (Fd, JoinHandle<Vec<u8>>) {
+    let (calls, fd) = (host.calls(), stream(&host.calls()));
+    if opens == Opens::We {
+        let listener = TcpListener::bind((THEIRS, 0)).unwrap();
+        let to = listener.local_addr().unwrap();
+        let peer = std::thread::spawn(move || theirs(listener.accept().unwrap().0, algorithm, closes));
+        assert_eq!(calls.connect(fd, to), Err(Errno::EINPROGRESS));
+        drive(host, what, |calls| calls.peer_addr(fd).is_ok());
+        return (fd, peer);
+    }
+    calls.bind(fd, SocketAddr::from((OURS, PORT))).unwrap();
+    calls.listen(fd, 1).unwrap();
+    let to = SocketAddr::from((OURS, PORT));
+    let connect = move || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+    let peer = std::thread::spawn(move || theirs(connect(), algorithm, closes));
+    let mut accepted = None;
+    drive(host, what, |calls| {
+        accepted = calls.accept(fd).ok().map(|(child, _)| child);
+        accepted.is_some()
+    });
+    let (calls, child) = (host.calls(), accepted.unwrap());
+    calls.set_option(child, Opt::NonBlocking(true)).unwrap();
+    calls.close(fd).unwrap();
+    (child, peer)
+}
+
+/// One conversation; what TCP_INFO told at its end.
+fn converse(host: &Host<Up>, role: (Opens, Closes), algorithm: &'static str, what: &str) -> tcp::Info {
+    let ((opens, closes), what) = (role, format!("{algorithm}, {what}, {:?} open, {:?} close", role.0, role.1));
+    let (fd, peer) = open(host, (opens, closes), algorithm, &what);
+    let (said, mut ours) = (text(0), Ours::new(fd));
+    drive(host, &what, |calls| {
+        ours.step(calls, &said, closes);
+        ours.over && ours.shut
+    });
+    let info = host.calls().tcp_info(fd).unwrap();
+    host.calls().close(fd).unwrap();
+    drive(host, &what, |_| peer.is_finished());
+    let heard = peer.join().unwrap_or_else(|_| panic!("{what}: the kernel's side failed"));
+    assert!(heard == said, "{what}: the kernel heard {} bytes, of {BYTES}", heard.len());
+    assert!(ours.heard == text(1), "{what}: we heard {} bytes, of {BYTES}", ours.heard.len());
+    info
+}
+
+/// In which direction segments pass the device uncut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Large {
+    Neither,
+    Sent,
+    Received,
+    Both,
+}
+
+/// Every congestion control of the kernel's, every size, every role, over a TAP with these options.
+fn all_roles(test: &str, options: &str, large: Large) {
+    isolated(test, || {
+        let mut there = vec!["cubic", "reno", "bbr"];
+        there.retain(|algorithm| has_congestion(test, algorithm));
+        assert!(there.contains(&"reno"), "the kernel has it always");
+        for mtu in MTUS {
+            let host = start(options, mtu);
+            for (algorithm, role) in there.iter().flat_map(|algorithm| ROLES.map(|role| (*algorithm, role))) {
+                converse(&host, role, algorithm, &format!("MTU {mtu}"));
+            }
+            if mtu == MTUS[0] {
+                let conversations = (there.len() * ROLES.len()) as u64;
+                are_as_large_as_asked(&host, conversations, large);
+            }
+            end(&host);
+        }
+    });
+}
+
+/// Frames of so many conversations over the least MTU: as many as segments where they are cut, far fewer where they are not.
+fn are_as_large_as_asked(host: &Host<Up>, conversations: u64, large: Large) {
+    let segments = (BYTES / (usize::from(MTUS[0]) - 40)) as u64 * conversations;
+    let (sent, received) = (host.stack.counter("inet.audit.sent"), host.stack.counter("inet.audit.received"));
+    let told = format!("{sent} frames sent, {received} received, {segments} segments of text each way");
+    assert_eq!(matches!(large, Large::Sent | Large::Both), sent < segments, "sent uncut: {told}");
+    assert_eq!(matches!(large, Large::Received | Large::Both), received < segments, "received uncut: {told}");
+}
+
+/// Has the kernel that congestion control?
+fn has_congestion(test: &str, algorithm: &str) -> bool {
+    let probe = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let set = lab::os::set_congestion(probe.as_fd(), algorithm);
+    if let Err(why) = &set {
+        println!("skipped: {test}: {algorithm}: {why}");
+    }
+    set.is_ok()
+}
+
+#[test]
+fn with_large_segments_both_ways() {
+    all_roles("with_large_segments_both_ways", "", Large::Both);
+}
+
+#[test]
+fn with_large_segments_sent() {
+    all_roles("with_large_segments_sent", "lro=off,", Large::Sent);
+}
+
+#[test]
+fn with_large_segments_received() {
+    all_roles("with_large_segments_received", "tso=off,", Large::Received);
+}
+
+#[test]
+fn with_checksums_left_to_the_kernel() {
+    all_roles("with_checksums_left_to_the_kernel", "tso=off,lro=off,", Large::Neither);
+}
+
+#[test]
+fn with_checksums_that_the_kernel_left_open_completed() {
+    all_roles("with_checksums_that_the_kernel_left_open_completed", "rx_csum=complete,", Large::Both);
+}
+
+#[test]
+fn with_checksums_in_software() {
+    all_roles("with_checksums_in_software", "vnet_hdr=off,", Large::Neither);
+}
+
+/// TCPI_OPT_*, as Linux numbers them.
+const TIMESTAMPS: u8 = 1;
+const SACK: u8 = 2;
+const SCALE: u8 = 4;
+const ECN: u8 = 8;
+
+/// Options left out by the kernel, then by us: the other side does without.
+#[test]
+fn options_are_agreed_with_the_kernel() {
+    isolated("options_are_agreed_with_the_kernel", || {
+        let usual = TIMESTAMPS | SACK | SCALE;
+        // The kernel's knob and its value, ours and its value; what both agree on.
+        let cases = [
+            ("tcp_ecn", "1", "net.inet.tcp.ecn.enable", 1, usual | ECN),
+            ("tcp_ecn", "0", "net.inet.tcp.ecn.enable", 1, usual),
+            ("tcp_ecn", "1", "net.inet.tcp.ecn.enable", 0, usual),
+            ("tcp_sack", "0", "net.inet.tcp.sack.enable", 1, usual & !SACK),
+            ("tcp_sack", "1", "net.inet.tcp.sack.enable", 0, usual & !SACK),
+            ("tcp_timestamps", "0", "net.inet.tcp.rfc1323", 1, usual & !TIMESTAMPS),
+            ("tcp_timestamps", "1", "net.inet.tcp.rfc1323", 2, usual & !TIMESTAMPS),
+            ("tcp_window_scaling", "0", "net.inet.tcp.rfc1323", 1, usual & !SCALE),
+            ("tcp_window_scaling", "1", "net.inet.tcp.rfc1323", 0, 2),
+        ];
+        for (theirs, value, ours, set, agreed) in cases {
+            let host = start("", 1500);
+            let usually = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{theirs}")).unwrap();
+            assert!(kernel(theirs, value), "{theirs}={value}");
+            assert_eq!(host.stack.knobs.set(ours, set), Some(Ok(())), "{ours}");
+            for role in ROLES {
+                let what = format!("{theirs}={value}, {ours}={set}");
+                let info = converse(&host, role, "reno", &what);
+                assert_eq!(info.options & (usual | ECN), agreed, "{what}, {role:?}");
+            }
+            assert!(kernel(theirs, usually.trim()));
+            end(&host);
+        }
+    });
+}

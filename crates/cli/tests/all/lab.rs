@@ -1,0 +1,356 @@
+//! The measuring commands from outside: output files, Ctrl-C, few rounds, the self-test.
+
+use crate::common::{Dir, has, linerate, run, said};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A short comparison: two runs of true(1) in each round.
+const SHORT: [&str; 6] = ["ab", "--a", "true", "--b", "true", "--rounds"];
+
+fn short(rounds: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let words = [&SHORT[..], &[rounds], more, &["--", "{}"]].concat();
+    said(&run(&mut linerate(&words)))
+}
+
+#[test]
+fn a_run_without_one_figure_fails() {
+    let words = ["ab", "--a", "x", "--b", "y", "--rounds", "1", "--", "/nonexistent/{}"];
+    let (code, out, err) = said(&run(&mut linerate(&words)));
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.contains("cannot start /nonexistent/x") && err.contains("nothing was measured"), "{out}{err}");
+}
+
+#[test]
+fn the_self_test_counts_every_kind_of_row() {
+    let words = ["lab", "selftest", "--comparisons", "6", "--rounds", "2", "--quick", "--json"];
+    let (code, out, err) = said(&run(&mut linerate(&words)));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}{err}"));
+    assert_eq!((json["comparisons"].as_u64(), json["planted"].as_u64()), (Some(6), Some(6)), "{json}");
+    assert_eq!((json["firm"].as_u64(), json["found"].as_u64()), (Some(0), Some(0)), "two builds show nothing");
+    assert!(json["covered"].is_u64());
+    let kinds: Vec<&str> = json["kinds"].as_array().unwrap().iter().filter_map(|kind| kind["kind"].as_str()).collect();
+    assert!(
+        ["ladder", "bench", "repro", "ab"].iter().all(|command| kinds.iter().any(|kind| kind.starts_with(command)))
+    );
+    // No planted difference was found: with six of them that is beyond chance.
+    assert_eq!(code, Some(1), "{err}");
+    let (code, out, _) = said(&run(&mut linerate(&["lab", "selftest", "--comparisons", "0"])));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn output_files_are_opened_before_anything_is_measured() {
+    let begun = Instant::now();
+    for line in [
+        "bench udp --svg",
+        "bench udp --trials",
+        "livelock --svg",
+        "rfc2544 --svg",
+        "profile -- testtool -c 1000000000 send --svg",
+    ] {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        let flag = words.pop().unwrap();
+        let at = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+        words.splice(at..at, [flag, "/nonexistent/file"]);
+        let (code, out, err) = said(&run(&mut linerate(&words)));
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{line}");
+        assert!(err.starts_with(&format!("linerate: {flag} /nonexistent/file: No such file")), "{err}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "nothing was measured");
+}
+
+#[test]
+fn a_core_that_is_not_there_is_a_usage_error() {
+    for line in ["bench udp", "ladder udp-send", "lab selftest", "livelock"] {
+        let words: Vec<&str> = line.split(' ').chain(["--core", "999"]).collect();
+        let (code, out, err) = said(&run(&mut linerate(&words)));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{line}");
+        assert!(err.contains("--core") && err.contains("no such core for this program, which runs on"), "{err}");
+    }
+}
+
+#[test]
+fn a_full_disk_costs_the_file_and_not_the_table() {
+    let (code, out, err) = short("8", &["--trials", "/dev/full"]);
+    assert!(out.contains("against the one before") && out.contains("true"), "{out}");
+    assert_eq!(
+        (code, err.as_str()),
+        (Some(1), "linerate: --trials /dev/full: No space left on device (os error 28)\n")
+    );
+}
+
+#[test]
+fn every_trial_is_kept_if_asked() {
+    let dir = Dir::new("trials");
+    let file = dir.path("trials.jsonl");
+    let (code, _, err) = short("8", &["--trials", &file]);
+    assert_eq!(code, Some(0), "{err}");
+    let lines: Vec<Value> =
+        fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kept = |id: &str| lines.iter().filter(|line| line["id"] == id && line["kept"] == true).count();
+    assert_eq!([kept("a"), kept("b"), kept("a (twin)")], [8, 8, 8], "one trial a build");
+    assert!(lines.iter().all(|line| line["round"].is_u64() && line["reading"]["wall_ns"].is_u64()));
+}
+
+#[test]
+fn few_rounds_claim_nothing() {
+    for (rounds, interval) in [("1", ""), ("3", "..")] {
+        let (code, out, _) = short(rounds, &[]);
+        let row = out.lines().find(|line| line.starts_with("b  ")).unwrap().to_owned();
+        assert!(code == Some(0) && row.contains("inconclusive (too few builds)"), "{row}");
+        assert!(!row.contains('[') && row.contains(interval), "{row}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_is_a_row_with_a_reason() {
+    let words = ["ab", "--a", "true", "--b", "echo no room >&2; exit 3", "--rounds", "8", "--", "{}"];
+    let (code, out, _) = said(&run(&mut linerate(&words)));
+    let row = out.lines().find(|line| line.starts_with("b  ")).unwrap().to_owned();
+    assert!(code == Some(0) && row.contains("no room") && row.contains("exit status: 3"), "{row}");
+    let row = out.lines().find(|line| line.starts_with("a  ")).unwrap().to_owned();
+    assert!(row.contains("ms") && !row.contains("inconclusive"), "the other side has its figure: {row}");
+}
+
+#[test]
+fn interrupted_it_prints_the_rows_that_were_finished() {
+    let words = ["ab", "--a", "sleep 0.05", "--b", "sleep 0.05", "--rounds", "10000", "--", "{}"];
+    for to in [To::Process, To::Group] {
+        let (out, err) = interrupted(&words, to);
+        assert!(out.contains("fewer rounds than asked for: interrupted") && out.contains("sleep 0.05"), "{out}");
+        assert!(out.lines().any(|line| line.starts_with("b  ") && line.contains(" ms")), "a round was finished: {out}");
+        assert!(err.contains("interrupted: the rows above"), "{err}");
+    }
+    let (out, err) = interrupted(&["livelock", "--quick", "--rounds", "1000"], To::Process);
+    assert!(out.contains("note: interrupted") && err.contains("interrupted: the figures above"), "{out}{err}");
+}
+
+/// Also where the work of a part is not in rounds, or in a process of its own in a namespace. A
+/// trial that is another program's run ends with that program.
+#[test]
+fn interrupted_in_any_part_it_ends_within_seconds() {
+    let mut commands = vec![
+        ("repro ethpipe2013 --quick", To::Group),
+        ("bench bridge --quick", To::Process),
+        ("repro netisr2005", To::Process),
+    ];
+    match (port::os::netns::available(), has("redis-benchmark") && has("redis-server")) {
+        (Ok(()), true) => commands.push(("bench services", To::Process)),
+        (Err(why), _) => println!("skipped: bench services: {why}"),
+        _ => println!("skipped: bench services: redis is not installed"),
+    }
+    for (command, to) in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        let (out, err) = interrupted(&words, to);
+        assert!(out.contains("interrupted") && err.contains("interrupted: the rows above"), "{command}: {out}{err}");
+    }
+}
+
+/// The process in the namespace ends with the one outside, also if that one was killed.
+#[test]
+fn a_killed_bench_of_services_leaves_no_process() {
+    if let Err(why) = port::os::netns::available() {
+        return println!("skipped: bench services: {why}");
+    }
+    if !has("redis-benchmark") || !has("redis-server") {
+        return println!("skipped: bench services: redis is not installed");
+    }
+    let mut outer = linerate(&["bench", "services"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let children = format!("/proc/{0}/task/{0}/children", outer.id());
+    let inner: Vec<String> = fs::read_to_string(children).unwrap().split_whitespace().map(str::to_owned).collect();
+    assert_eq!(inner.len(), 1, "{inner:?}");
+    outer.kill().unwrap();
+    outer.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(40);
+    // A number that another process has by now is not asked for longer than that.
+    while fs::read_to_string(format!("/proc/{}/cmdline", inner[0])).is_ok_and(|line| line.contains("services")) {
+        assert!(Instant::now() < until, "process {} goes on", inner[0]);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Receiver of the signal.
+#[derive(Clone, Copy)]
+enum To {
+    /// The process alone.
+    Process,
+    /// The process and its children, as a terminal's Ctrl-C.
+    Group,
+}
+
+/// Interrupts a measurement after three seconds; returns its output, and checks exit code 1.
+fn interrupted(words: &[&str], to: To) -> (String, String) {
+    let mut command = linerate(words);
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    // The child has not been waited for, so its process id is not reused.
+    let (process, group) = (child.id().to_string(), format!("-{}", child.id()));
+    let id = match to {
+        To::Process => &process,
+        To::Group => &group,
+    };
+    assert!(Command::new("kill").args(["-INT", "--", id]).status().unwrap().success());
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(child.wait_with_output())); // reads both pipes
+    let Ok(output) = ended.recv_timeout(Duration::from_secs(40)) else {
+        // It was not waited for: the number is its group's still.
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        panic!("it goes on");
+    };
+    let output = output.unwrap();
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(1), "{err}");
+    (out, err)
+}
+
+#[test]
+fn a_rung_of_another_build_needs_the_source_tree() {
+    let words = ["ladder", "udp-send", "--quick", "--rounds", "1", "--json", "--source", "/nonexistent"];
+    let (code, out, err) = said(&run(&mut linerate(&words)));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {err}"));
+    let row = |id: &str| json["rows"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap().clone();
+    assert!(row("2.static")["missing"].as_str().unwrap().contains("--source /nonexistent: not a source tree"));
+    assert!(row("4.locks_up")["now"]["median"].is_f64());
+    assert_eq!(code, Some(0));
+}
+
+/// A command that hangs in its third run ends the study at the time limit: the report is JSON, the
+/// trials file has the complete rounds, and the command does not go on.
+#[test]
+fn a_hanging_command_ends_the_study_with_what_was_measured() {
+    let dir = Dir::new("hang");
+    let (trials, runs, alone) = (dir.path("trials.jsonl"), dir.path("runs"), dir.path("process"));
+    // Two processes: the shell, and the sleep that it waits for.
+    let hangs = format!("echo >> {runs}; [ $(wc -l < {runs}) -lt 3 ] || {{ echo $$ > {alone}; sleep 1000; true; }}");
+    let words = ["ab", "--a", "true", "--b", &hangs, "--rounds", "8", "--limit", "2", "--json", "--trials", &trials];
+    let (code, out, err) = said(&run(&mut linerate(&[&words[..], &["--", "{}"]].concat())));
+    let why = "b has not ended after 2 s";
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert_eq!(err, format!("linerate: {why}; the rows above were finished before\n"));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
+    assert_eq!((json["name"].as_str(), json["rows"].as_array().map(Vec::len)), (Some("ab"), Some(0)), "{json}");
+    assert!(json["notes"].to_string().contains(&format!("incomplete: {why}")), "{json}");
+    let text = fs::read_to_string(&trials).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(text.ends_with('\n'), "complete lines: {text}");
+    for side in ["a", "a (twin)", "b"] {
+        let rounds = |line: &&Value| line["id"] == side && line["kept"] == true;
+        let rounds: Vec<_> = lines.iter().filter(rounds).map(|line| line["round"].as_u64().unwrap()).collect();
+        assert_eq!(rounds, [0, 1], "{side}: {text}");
+    }
+    let shell = fs::read_to_string(&alone).unwrap();
+    let goes_on =
+        || fs::read_to_string(format!("/proc/{}/stat", shell.trim())).is_ok_and(|stat| !stat.contains(") Z "));
+    let until = Instant::now() + Duration::from_secs(10);
+    while goes_on() {
+        assert!(Instant::now() < until, "process {shell} goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (code, out, _) = said(&run(&mut linerate(&["bench", "udp", "--limit", "0"])));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+}
+
+/// Lock of the measuring process below a directory of its own, held by flock(1) until dropped.
+struct Held {
+    dir: Dir,
+    child: Child,
+}
+
+impl Held {
+    fn new(name: &str) -> Held {
+        let dir = Dir::new(name);
+        let mut flock = Command::new("flock");
+        flock.arg(dir.path("linerate-measuring.lock")).args(["-c", "echo held; cat"]);
+        let mut child = flock.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut held = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut held).unwrap();
+        assert_eq!(held, "held\n");
+        Held { dir, child }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take()); // ends cat(1)
+        self.child.wait().unwrap();
+    }
+}
+
+const BESIDE: &str = "WARNING: another linerate measures on this machine at the same time";
+
+/// Runs `line` with the measuring lock below `dir`.
+fn measured_in(dir: &Dir, line: &str) -> (Option<i32>, String, String) {
+    let words: Vec<&str> = line.split(' ').collect();
+    said(&run(linerate(&words).env("TMPDIR", dir.path(""))))
+}
+
+/// Commands that print a measured figure, beside another measurement: the text is on standard output
+/// or beside it, and JSON has the key `env` and, where it is no report of rows, `warnings`.
+#[test]
+fn every_command_with_a_figure_warns_of_another_measurement() {
+    let held = Held::new("measured-beside");
+    for line in [
+        "testtool -c 1000 send",
+        "profile -- testtool -c 1000 send",
+        "profile --folded -- testtool -c 1000 send",
+        "netperf -t TCP_RR -l -50",
+        "netrate tcpconnect -l 0.05",
+        "netrate netblast -l 0.05",
+        "netrate juggle --cycles 10",
+        "netrate juggle --descriptors --cycles 10",
+        "netrate tcpp -b 100 -m 1",
+        "netrate http -n 1 -s 0.05",
+        "kvload -l 0.05 -c 1 -n 100",
+        "fileload -l 0.05 -c 1 -n 10",
+        "ab --a true --b true --rounds 1 -- {}",
+    ] {
+        let (code, out, err) = measured_in(&held.dir, line);
+        assert_eq!(code, Some(0), "{line}: {err}");
+        assert!(out.contains(BESIDE) || err.contains(BESIDE), "{line}: {out}{err}");
+    }
+    for line in [
+        "testtool -j -c 1000 send",
+        "profile -j -- testtool -c 1000 send",
+        "netperf -j -t TCP_RR -l -50",
+        "kvload -j -l 0.05 -c 1 -n 100",
+        "fileload -j -l 0.05 -c 1 -n 10",
+        "nanoping --json 10.0.0.1 null: -c 1 -i 0 -W 0.01",
+    ] {
+        let (_, out, err) = measured_in(&held.dir, line);
+        let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{line}: {why}: {out}{err}"));
+        assert_eq!(json["env"]["measured_beside"], true, "{line}: {json}");
+        assert!(json["warnings"].to_string().contains(BESIDE), "{line}: {json}");
+    }
+    let (_, out, _) = measured_in(&held.dir, "ab --json --a true --b true --rounds 1 -- {}");
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["env"]["measured_beside"], true, "{json}");
+}
+
+/// A command that another measurement runs, in the same process, in a namespace, or as the command
+/// line of `ab`, is no second measurement.
+#[test]
+fn a_part_of_a_measurement_is_no_other_one() {
+    let dir = Dir::new("measured-alone");
+    let mut lines = vec!["testtool -c 1000 send", "profile -- testtool -c 1000 send", "netperf -t TCP_RR -l -50"];
+    match port::os::netns::available() {
+        Ok(()) => lines.extend(["netperf -t TCP_RR -l -50 --over veth", "netrate tcpconnect -l 0.05 --over veth"]),
+        Err(why) => println!("skipped: over veth: {why}"),
+    }
+    for line in lines {
+        let (code, out, err) = measured_in(&dir, line);
+        assert_eq!(code, Some(0), "{line}: {err}");
+        assert!(err.contains("\nbuild   ") && !out.contains(BESIDE) && !err.contains(BESIDE), "{line}: {out}{err}");
+    }
+    // The side fails if its command is warned.
+    let program = env!("CARGO_BIN_EXE_linerate");
+    let side = format!("! {program} testtool -c 1000 send 2>&1 | grep 'another linerate'");
+    let words = ["ab", "--a", &side, "--b", "true", "--rounds", "1", "--json", "--", "{}"];
+    let (_, out, err) = said(&run(linerate(&words).env("TMPDIR", dir.path(""))));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {err}"));
+    assert!(json["rows"][0]["now"]["median"].is_f64(), "{json}");
+}

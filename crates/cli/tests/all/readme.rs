@@ -1,0 +1,272 @@
+//! What README.md shows is run as it stands there; the topologies are run too.
+
+use crate::common;
+use crate::common::{has, isolated, linerate, run, run_within, wait};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The code blocks under the heading `## title` of README.md, line by line.
+fn code_under(title: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let section = text.split("\n## ").find(|section| section.lines().next() == Some(title));
+    let section = section.unwrap_or_else(|| panic!("README.md has no heading '{title}'"));
+    section.lines().filter_map(|line| Some(line.strip_prefix("    ")?.to_string())).collect()
+}
+
+/// A line of shell with the built program as `linerate`.
+fn shell(line: &str) -> Command {
+    let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).env("PATH", format!("{}:{path}", bin.display())).env_remove("LINERATE_CTL");
+    shell.current_dir(root());
+    shell
+}
+
+/// Pastes the block under `title` into a shell, then `after`: what it prints. `/tmp` is a directory of its own.
+fn paste(title: &str, after: &str) -> String {
+    let dir = std::env::temp_dir().join(format!("lr-readme-{}-{}", title.replace(' ', "-"), std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let lines = code_under(title).join("\n").replace("/tmp/", &format!("{}/", dir.display()));
+    let output = run(&mut shell(&format!("{lines}\n{after}")));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let _ = std::fs::remove_dir_all(&dir);
+    assert!(output.status.success(), "{lines}\n{out}{err}");
+    for line in err.lines() {
+        assert!(!line.contains("Cannot find device") && !line.contains("no host answers"), "{lines}\n{err}");
+    }
+    out.into_owned()
+}
+
+/// Longest run of the first command: cargo builds the stack for five rungs.
+const BUILDING: Duration = Duration::from_secs(900);
+
+/// The first of the two commands, with few trials; the second runs this test, here and in .ci/run.
+#[test]
+fn two_commands() {
+    let [measure, test] = &code_under("Two commands")[..] else { panic!("README.md shows two commands first") };
+    let words = measure.strip_prefix("cargo run --release -- ").expect("the program, in release");
+    let mut command = linerate(&words.split_whitespace().collect::<Vec<_>>());
+    let output = run_within(command.args(["--quick", "--rounds", "1"]), BUILDING);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text.lines().next(), Some(words), "{text}");
+    for row in
+        ["2.static ", "6.other_compiler ", "14.send_burst ", "cold.none ", "part2.two_threads ", "part3.hosts_1 "]
+    {
+        assert!(text.lines().any(|line| line.starts_with(row)), "no row {row}\n{text}");
+    }
+    assert!(text.contains("inconclusive ("), "one round shows nothing\n{text}");
+    let ci = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert!(ci.contains(&format!("    {test} ")), ".ci/run does not run '{test}'");
+}
+
+/// The block "Frames as lines": each command prints the comments below it.
+#[test]
+fn frames_as_lines() {
+    let lines = code_under("Frames as lines");
+    let (expected, commands): (Vec<&String>, Vec<&String>) = lines.iter().partition(|line| line.starts_with('#'));
+    assert_eq!((commands.len(), expected.len()), (3, 6));
+    let pasted = paste("Frames as lines", "");
+    let expected: Vec<&str> = expected.iter().map(|line| line.trim_start_matches("# ")).collect();
+    assert_eq!(pasted.lines().collect::<Vec<_>>(), expected);
+}
+
+/// The block "On your PATH", but for the build: with the profile of this test the program is found.
+#[test]
+fn on_your_path() {
+    let lines = code_under("On your PATH");
+    let [build, export, version] = &lines[..] else { panic!("three lines: {lines:?}") };
+    assert_eq!(build, "cargo build --release");
+    let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
+    let profile = bin.file_name().unwrap().to_str().unwrap();
+    let line = format!("PATH=/usr/bin:/bin; {}; {version}", export.replace("release", profile));
+    let output = run(Command::new("sh").args(["-c", &line]).current_dir(bin.join("../..")));
+    assert!(output.stdout.starts_with(b"linerate "), "{line}: {output:?}");
+}
+
+/// Sections whose blocks are run, by the test of their name, and the others, each with the reason.
+const BLOCKS: &[(&str, Option<&str>)] = &[
+    ("Two commands", None),
+    ("On your PATH", None),
+    ("FTP from a stack of our own", None),
+    ("Frames as lines", None),
+    ("A host on a TAP", None),
+    ("A bridge", None),
+    ("A router between two hosts", None),
+    ("What is between two ports", None),
+    ("For developers", Some("parts of .ci/run")),
+];
+
+/// No section with a block is forgotten: a new one needs a test, or a reason.
+#[test]
+fn every_block_is_taken() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let has_block = |section: &&str| section.lines().any(|line| line.starts_with("    "));
+    let sections = text.split("\n## ").skip(1).filter(has_block).filter_map(|section| section.lines().next());
+    assert_eq!(sections.collect::<Vec<_>>(), BLOCKS.iter().map(|(title, _)| *title).collect::<Vec<_>>());
+    let tests = include_str!("readme.rs");
+    for (title, reason) in BLOCKS {
+        let test = format!("fn {}()", title.to_lowercase().replace(' ', "_"));
+        assert!(reason.is_some() || tests.contains(&test), "{title}: no test {test}");
+    }
+    let ci = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+    for line in code_under("For developers") {
+        let part = line.split_whitespace().nth(2).unwrap();
+        assert!(ci.contains(part) || ["bench", "miri"].contains(&part), "{line}: not in .ci/run");
+    }
+}
+
+/// The block "A host on a TAP", line for line.
+#[test]
+fn a_host_on_a_tap() {
+    if !has("ip") || !has("ping") {
+        return println!("skipped: a_host_on_a_tap: iproute2 and iputils-ping are not both installed");
+    }
+    isolated("a_host_on_a_tap", || {
+        let said = paste("A host on a TAP", "kill -INT $!; wait");
+        assert!(said.contains(" 0% packet loss"), "{said}");
+        assert!(said.contains("? (10.0.0.1) at ") && said.contains(" on tap0 "), "{said}");
+        assert_eq!(said.matches("imbalance           0").count(), 2, "{said}");
+    });
+}
+
+/// The block "A bridge", line for line.
+#[test]
+fn a_bridge() {
+    isolated("a_bridge", || {
+        let said = paste("A bridge", "kill -INT $!; wait");
+        for part in ["2: tap1: <", "state blocking", "loop 0: adaptive, polls tap0 tap1", "0 late"] {
+            assert!(said.contains(part), "no '{part}' in\n{said}");
+        }
+    });
+}
+
+/// The block "A router between two hosts", but for where the sockets go.
+#[test]
+fn a_router_between_two_hosts() {
+    let said = paste("A router between two hosts", "kill -INT $!; wait");
+    for part in [
+        "TCP REQUEST/RESPONSE TEST",
+        "nothing stands in its way",
+        "net.isr.dispatch: direct -> deferred",
+        "Dispatch policy               deferred",
+    ] {
+        assert!(said.contains(part), "no '{part}' in\n{said}");
+    }
+    // Three on virtual time, three at the end.
+    assert_eq!(said.matches("imbalance           0").count(), 6, "{said}");
+}
+
+/// The block "What is between two ports", with fewer trials; between the TAPs is a bridge of the kernel.
+#[test]
+fn what_is_between_two_ports() {
+    if !has("ip") {
+        return println!("skipped: what_is_between_two_ports: iproute2 is not installed");
+    }
+    isolated("what_is_between_two_ports", || {
+        let lines = code_under("What is between two ports");
+        let [memory, taps] = &lines[..] else { panic!("two lines: {lines:?}") };
+        let bridge = "ip link add br0 type bridge; ip link set br0 up; for t in tap0 tap1; do ip tuntap add $t mode tap; \
+                      ip link set $t master br0 up; done";
+        let taps = taps.replace("--duration 10s", "--duration 200ms --size 64");
+        for line in [format!("{memory} --test throughput,latency"), format!("{bridge}; {taps}")] {
+            let output = run(&mut shell(&line));
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{line}\n{out}{err}");
+            assert!(out.contains("throughput (26.1)") && out.contains("latency (26.2)"), "{line}\n{out}");
+        }
+    });
+}
+
+/// The block "FTP from a stack of our own", line for line.
+#[test]
+fn ftp_from_a_stack_of_our_own() {
+    if !has("ip") || !has("curl") {
+        return println!("skipped: ftp_from_a_stack_of_our_own: iproute2 and curl are not both installed");
+    }
+    isolated("ftp_from_a_stack_of_our_own", || {
+        // The first curl ends by its own time, since /dev/zero has no end: exit code 28.
+        let said = paste("FTP from a stack of our own", "echo \"the last: $?\"; kill -INT $!; wait");
+        assert!(said.contains("the last: 0\n") && said.contains("imbalance           0"), "{said}");
+    });
+}
+
+/// topo/tap-echo.toml, with what its first lines say beside it.
+#[test]
+fn the_tap_topology_runs() {
+    if !has("ip") || !has("ping") {
+        return println!("skipped: the_tap_topology_runs: iproute2 and iputils-ping are not both installed");
+    }
+    isolated("the_tap_topology_runs", || {
+        let (mut child, _stderr) = in_background("linerate up topo/tap-echo.toml --control-dir /tmp/lr-tap-echo");
+        let text = std::fs::read_to_string(root().join("topo/tap-echo.toml")).unwrap();
+        let setup = text.lines().find_map(|line| line.strip_prefix("#   ").filter(|line| line.starts_with("ip ")));
+        assert!(run(&mut shell(setup.expect("it says how to set tap0 up"))).status.success());
+        assert!(run(&mut shell("ping -c 1 10.0.0.2")).status.success());
+        let (code, out) = interrupt(&mut child);
+        assert_eq!((code, out.contains("imbalance           0")), (Some(0), true), "{out}");
+        let _ = std::fs::remove_dir_all("/tmp/lr-tap-echo");
+    });
+}
+
+#[test]
+fn every_topology_is_good() {
+    let mut files = 0;
+    for entry in std::fs::read_dir(root().join("topo")).unwrap() {
+        let path = entry.unwrap().path();
+        let output = run(&mut linerate(&["up", path.to_str().unwrap(), "--check"]));
+        assert!(output.status.success(), "{}: {output:?}", path.display());
+        files += 1;
+    }
+    assert!(files >= 3, "topo/ has {files} files");
+}
+
+/// topo/router.toml forwards what its generator makes.
+#[test]
+fn the_router_topology_forwards() {
+    let dir = std::env::temp_dir().join(format!("lr-readme-router-{}", std::process::id()));
+    let up = format!("linerate up topo/router.toml --control-dir {}", dir.display());
+    let (mut child, _stderr) = in_background(&up);
+    let url = dir.join("router.sock").display().to_string();
+    let deadline = Instant::now() + common::PATIENCE;
+    loop {
+        let counters = run(&mut linerate(&["netstat", "--url", &url, "-j", "-s"]));
+        let counters: serde_json::Value = serde_json::from_slice(&counters.stdout).unwrap();
+        if counters["inet.ip4.forwarded"].as_u64() >= Some(10) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{counters}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (code, out) = interrupt(&mut child);
+    assert_eq!((code, out.contains("imbalance           0")), (Some(0), true), "{out}");
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// A host started by a line of shell; back when it runs.
+fn in_background(line: &str) -> (Child, BufReader<ChildStderr>) {
+    let line = format!("exec {line}");
+    let mut child = shell(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    stderr.read_line(&mut first).unwrap();
+    assert!(first.contains(": running"), "{first}");
+    (child, stderr)
+}
+
+/// Ctrl-C: exit code and standard output.
+fn interrupt(child: &mut Child) -> (Option<i32>, String) {
+    // It is our own child and has not been waited for: its number cannot be anybody else's.
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let code = wait(child);
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    (code, out)
+}

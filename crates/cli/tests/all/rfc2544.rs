@@ -1,0 +1,98 @@
+//! `linerate rfc2544`, in its quick form, on our bridge in memory; and what it refuses. No figure is asserted: they are the machine's.
+
+use crate::common;
+use crate::common::{linerate, refused, run};
+use serde_json::Value;
+
+#[test]
+fn our_bridge_has_all_tables() {
+    let words = ["rfc2544", "--quick", "--size", "64,1518", "--max-rate", "2000", "--duration", "50ms"];
+    let output = run(&mut linerate(&words));
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in
+        ["throughput (26.1)", "latency (26.2)", "loss rate (26.3)", "back-to-back frames (26.4)", "count the FCS"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}"));
+    assert!(at("\nkernel  ") < at("\nbuild   ") && at("\nbuild   ") < at("\ndevice: "), "{text}");
+}
+
+#[test]
+fn json_and_a_picture_of_both_ways() {
+    let svg = std::env::temp_dir().join(format!("linerate-rfc2544-{}.svg", std::process::id()));
+    let file = svg.display().to_string();
+    let words =
+        "rfc2544 --quick --dut loop --size 128 --test throughput,latency --max-rate 1M --duration 50ms --bidirectional";
+    let words: Vec<&str> = words.split_whitespace().chain(["--json", "--svg", &file]).collect();
+    let output = run(&mut linerate(&words));
+    assert!(output.status.success(), "{output:?}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["ways"], &json["cut"], &json["sizes"][0]["size"]), (&2.into(), &Value::Null, &128.into()));
+    assert!(json["env"]["cores"].is_u64() && json["warnings"].is_array(), "{json}");
+    assert_eq!(json["sizes"][0]["max"], 844, "1 Mbit/s of 148 bytes each");
+    assert!(json["sizes"][0]["throughput"]["trials"].as_array().is_some_and(|trials| !trials.is_empty()), "{json}");
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    std::fs::remove_file(&svg).unwrap();
+    assert!(drawn.contains("128 bytes") && drawn.ends_with("</svg>\n"));
+}
+
+#[test]
+fn two_cards_on_one_wire() {
+    let words = "rfc2544 nic(wire=w):em0 nic(wire=w):em1 --quick --size 64 --test loss --max-rate 1000 --duration 50ms";
+    let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("A nic(wire=w):em0, B nic(wire=w):em1"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    refused("rfc2544 null:a", 2, "between two");
+    refused("rfc2544 tap:lr0 tap(up=on):lr0", 2, "the same port twice");
+    refused("rfc2544 null:a null:b", 2, "null:a gives no frames");
+    refused("rfc2544 pair:a pair:b", 2, "its other end is not in this process");
+    refused("rfc2544 pair:a pair:a --size 9018", 2, "MTU 1500");
+    refused("rfc2544 --size 63", 2, "sizes are 64 to 9018 bytes, FCS counted");
+    refused("rfc2544 --test speed", 2, "back-to-back");
+    refused("rfc2544 pktgen:a pktgen:b --quick --size 64 --max-rate 100", 1, "none came out of pktgen:b");
+    refused("rfc2544 nonsense:a null:b", 2, "nonsense");
+}
+
+#[test]
+fn ctrl_c_leaves_what_there_is() {
+    let words = "rfc2544 --size 64 --max-rate 1000 --test throughput,loss --duration 60s";
+    let mut command = linerate(&words.split_whitespace().collect::<Vec<_>>());
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    // Our own child, not waited for yet: its number is nobody else's.
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("cut short: stopped"), "{output:?}");
+}
+
+#[test]
+fn the_kernels_bridge_between_two_taps() {
+    common::isolated("the_kernels_bridge_between_two_taps", || {
+        let ip = |line: &str| {
+            let done = std::process::Command::new("ip").args(line.split_whitespace()).status();
+            done.is_ok_and(|status| status.success())
+        };
+        if !ip("link add br0 type bridge forward_delay 0") {
+            return println!("skipped: no bridge, or no ip(8)");
+        }
+        let lines = ["tuntap add t0 mode tap", "tuntap add t1 mode tap", "link set t0 master br0 up"];
+        assert!(lines.into_iter().all(ip) && ip("link set t1 master br0 up") && ip("link set br0 up"));
+        let words = "rfc2544 tap:t0 tap:t1 --quick --size 64,1518 --test loss --max-rate 500 --json --bidirectional";
+        let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
+        assert!(output.status.success(), "{output:?}");
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for size in 0..2 {
+            let first = &json["sizes"][size]["loss"][0];
+            assert!(first["sent"].as_u64() > Some(0) && first["lost"].as_u64() < first["sent"].as_u64(), "{json}");
+        }
+    });
+}

@@ -1,0 +1,3 @@
+//! `linerate`'s router in the world: the kernel as its twin.
+
+mod twin;

@@ -1,0 +1,137 @@
+//! Our router and the kernel's: the same packets into both, the same packets out of the same links.
+//!
+//! Theirs has TAP devices as links, ours the ends of pairs, by the library and on virtual time. Packets are drawn from a seed, which is
+//! printed (`LINERATE_SEED` sets it), and go in one by one; what leaves is compared byte by byte. Where we differ is one list,
+//! [`known::KNOWN`], each with its reason and a packet that shows it: what it does not explain fails.
+
+mod draw;
+mod known;
+mod net;
+mod ours;
+mod packet;
+mod theirs;
+
+use crate::common::isolated;
+use draw::Draw;
+use known::{Case, KNOWN, Known};
+use ours::Ours;
+use theirs::Theirs;
+
+const PACKETS: usize = 4000;
+
+/// What came out of each link.
+type Out = [Vec<Vec<u8>>; 2];
+
+/// Are sources asked for (RFC 3704)?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Validation {
+    Off,
+    Loose,
+    Strict,
+}
+
+struct Twins {
+    validation: Validation,
+    ours: Ours,
+    theirs: Theirs,
+}
+
+impl Twins {
+    fn new(validation: Validation) -> Twins {
+        Twins { validation, ours: Ours::new(validation), theirs: Theirs::new(validation) }
+    }
+
+    /// What each made of a frame.
+    fn both(&mut self, from: usize, bytes: &[u8]) -> Case {
+        let ours = self.ours.pass(from, bytes);
+        let theirs = self.theirs.pass(from, bytes, ours.iter().map(Vec::len).sum());
+        Case { validation: self.validation, from, came: bytes.to_vec(), ours, theirs }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().take(120).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn list(out: &Out) -> String {
+    out.iter()
+        .map(|frames| format!("\n    {:#?} ", frames.iter().map(|bytes| hex(bytes)).collect::<Vec<_>>()))
+        .collect()
+}
+
+/// The second is drawn, or set: what it finds may need what the first left behind.
+fn seeds() -> [u64; 2] {
+    let set = std::env::var("LINERATE_SEED").map(|seed| seed.parse().unwrap());
+    let drawn = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
+    [1, set.unwrap_or_else(|_| drawn())]
+}
+
+/// The same of the same, packet by packet.
+fn alike(validation: Validation) {
+    let mut twins = Twins::new(validation);
+    for (turn, seed) in seeds().into_iter().enumerate() {
+        println!("seed {seed}");
+        let mut draw = Draw::new(seed, turn);
+        let (mut out, mut wrong) = (0, Vec::new());
+        for at in 0..PACKETS {
+            let (from, bytes) = draw.any();
+            let case = twins.both(from, &bytes);
+            out += case.ours.iter().map(Vec::len).sum::<usize>();
+            if !case.explained() {
+                wrong.push(format!(
+                    "seed {seed}, packet {at}: {} in at {from}\n  ours {}\n  theirs {}",
+                    hex(&bytes),
+                    list(&case.ours),
+                    list(&case.theirs)
+                ));
+            }
+        }
+        twins.theirs.quiet();
+        twins.ours.holds();
+        assert!(
+            wrong.is_empty(),
+            "{} of {PACKETS}, the first of which are\n{}",
+            wrong.len(),
+            wrong[..wrong.len().min(12)].join("\n")
+        );
+        assert!(out > PACKETS / 2, "{out} of {PACKETS}: they did something");
+    }
+}
+
+#[test]
+fn whoever_speaks() {
+    isolated("whoever_speaks", || alike(Validation::Off));
+}
+
+#[test]
+fn if_a_route_leads_back() {
+    isolated("if_a_route_leads_back", || alike(Validation::Loose));
+}
+
+#[test]
+fn if_the_route_back_is_the_same() {
+    isolated("if_the_route_back_is_the_same", || alike(Validation::Strict));
+}
+
+/// Each known difference is there still, and its packet is explained by it.
+#[test]
+fn where_they_differ() {
+    isolated("where_they_differ", || {
+        let mut twins = Twins::new(Validation::Off);
+        let left: Vec<_> = KNOWN.iter().filter(|known| !shows(&mut twins, known)).collect();
+        drop(twins);
+        let mut twins = Twins::new(Validation::Strict);
+        for known in left {
+            assert!(shows(&mut twins, known), "no longer there: {} ({})", known.what, known.why);
+        }
+    });
+}
+
+/// Does the difference's packet still show it?
+fn shows(twins: &mut Twins, known: &Known) -> bool {
+    let (from, bytes) = (known.example)();
+    let case = twins.both(from, &bytes);
+    let out = format!("{}\n  ours {}\n  theirs {}", hex(&bytes), list(&case.ours), list(&case.theirs));
+    assert!(case.explained(), "{} is not all: {out}", known.what);
+    !case.explained_without(known)
+}

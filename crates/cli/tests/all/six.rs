@@ -1,0 +1,380 @@
+//! IPv6 against the kernel's own over TAP devices: pings of every length either way, through our router between two networks of the kernel's,
+//! and gif with each family in IPv6 against its segment routing, which puts packets into IPv6 headers and takes them out without more
+//! (`encap.red` with one segment, End.DX4, End.DT6: this kernel has neither sit nor ip6tnl).
+
+use crate::common;
+use crate::common::driven::{connected, drive, heard, word};
+use crate::common::{has, isolated, run};
+use clock::{Clock, Strategy};
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use port::os::netlink::Netlink;
+use socket::{Errno, Opt};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A host on TAP devices, one for each of `taps`; their other ends are up and have no addresses yet.
+fn ours(taps: &[&str]) -> Host<Up> {
+    let config = HostConfig { name: taps.join("-"), pool_buffers: 2048, ..HostConfig::default() };
+    let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("lo").unwrap();
+    for (n, tap) in (0..).zip(taps) {
+        let addresses = vec![IfaceAddr { addr: [10, 0, n, 2].into(), len: 24 }];
+        let iface = IfaceConfig { addresses, ..IfaceConfig::on(&format!("tap:{tap}")) };
+        host.add_port(&iface, &Pairs::new()).unwrap();
+        netlink.set_up(tap).unwrap();
+        netlink.add_addr(tap, [10, 0, n, 1].into(), 24).unwrap();
+    }
+    host
+}
+
+/// Until no address of theirs is doubtful.
+fn settle(hosts: &[&Host<Up>]) {
+    drive(hosts, "addresses", || hosts.iter().all(|host| !word(host, "ip -6 addr").contains("tentative")));
+}
+
+/// Runs a command while the hosts go on; its output, if it ended well.
+fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drive(hosts, line, || child.try_wait().unwrap().is_some());
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    if child.wait().unwrap().success() { Ok(out) } else { Err(format!("{line}: {out}{err}")) }
+}
+
+#[track_caller]
+fn ping(hosts: &[&Host<Up>], words: &str) {
+    let text = said(hosts, &format!("ping -n -c 3 -i 0.05 -W 5 {words}")).unwrap_or_else(|why| panic!("{why}"));
+    assert!(text.contains(" 3 received"), "{text}");
+}
+
+/// The kernel does as `ip` says.
+#[track_caller]
+fn kernel(line: &str) {
+    let output = run(Command::new("ip").args(line.split_whitespace()));
+    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn sysctl(name: &str, value: &str) {
+    std::fs::write(format!("/proc/sys/net/{name}"), value).unwrap_or_else(|why| panic!("{name}: {why}"));
+}
+
+/// Every frame is accounted for, and none was broken.
+#[track_caller]
+fn end(host: &Host<Up>) {
+    let audit = host.stack.audit(host.cx());
+    assert_eq!(audit.imbalance(), 0, "{audit:?}");
+    for name in
+        ["inet.icmp6.in.bad_checksum", "inet.ip4.in.bad_checksum", "inet.ip6.in.malformed", "inet.nd.in.malformed"]
+    {
+        assert_eq!(host.stack.counter(name), 0, "{name}");
+    }
+}
+
+/// Has this machine what the test needs?
+fn ready(test: &str) -> bool {
+    let tools = has("ip") && has("ping");
+    let speaks = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/disable_ipv6").is_ok_and(|off| off.trim() == "0");
+    if !tools || !speaks {
+        println!("skipped: {test}: no ip, no ping, or a kernel without IPv6");
+    }
+    tools && speaks
+}
+
+#[test]
+fn the_kernel_pings_us() {
+    let test = "the_kernel_pings_us";
+    isolated(test, || {
+        if !ready(test) {
+            return;
+        }
+        let host = ours(&["tap0"]);
+        kernel("-6 addr add fd00::1/64 dev tap0 nodad");
+        word(&host, "ifconfig tap0 inet6 fd00::2/64");
+        assert!(word(&host, "ifconfig tap0").contains("inet6 fd00::2 prefixlen 64 tentative"));
+        settle(&[&host]);
+        for len in [0, 1, 56, 1000, 1452, 1453, 4000, 20_000] {
+            ping(&[&host], &format!("-s {len} fd00::2"));
+        }
+        let near = word(&host, "ifconfig tap0").lines().find_map(|line| {
+            line.trim()
+                .strip_prefix("inet6 ")
+                .and_then(|rest| rest.split('%').next())
+                .filter(|a| a.starts_with("fe80"))
+                .map(str::to_string)
+        });
+        let near = near.unwrap();
+        ping(&[&host], &format!("{near}%tap0"));
+        // All nodes: we are one of them. The kernel asks from fd00::1 while it still checks its link-local address.
+        let text = said(&[&host], "ping -n -c 2 -i 0.05 -W 5 -I tap0 ff02::1").unwrap_or_else(|why| panic!("{why}"));
+        let ours = [format!("bytes from {near}"), "bytes from fd00::2".to_owned()];
+        assert!(ours.iter().any(|answer| text.contains(answer)), "{text}");
+        assert!(word(&host, "ndp -an").contains("fd00::1 "), "{}", word(&host, "ndp -an"));
+        assert!(word(&host, "ip -6 neigh").contains("fd00::1 dev tap0 lladdr"));
+        // Each finds the other again when the kernel has forgotten us.
+        kernel("-6 neigh flush dev tap0");
+        ping(&[&host], "fd00::2");
+        let errors = said(&[&host], "ping -n -c 1 -W 2 -t 1 -I fd00::1 2001:db8::1");
+        assert!(errors.is_err(), "nobody is there");
+        end(&host);
+    });
+}
+
+/// The kernel has taken the address already: we find out, and do not use it.
+#[test]
+fn an_address_that_the_kernel_has_is_not_ours() {
+    let test = "an_address_that_the_kernel_has_is_not_ours";
+    isolated(test, || {
+        if !ready(test) {
+            return;
+        }
+        let host = ours(&["tap0"]);
+        kernel("-6 addr add fd00::1/64 dev tap0 nodad");
+        word(&host, "ifconfig tap0 inet6 fd00::1/64");
+        drive(&[&host], "a duplicate", || word(&host, "ifconfig tap0").contains("fd00::1 prefixlen 64 duplicated"));
+        assert_eq!(host.stack.counter("inet.nd.duplicates"), 1);
+        end(&host);
+    });
+}
+
+/// Two networks of the kernel's, a router of ours between them: there and back, hops, a link that is narrower, no route.
+#[test]
+fn we_are_the_router_between_two_networks() {
+    let test = "we_are_the_router_between_two_networks";
+    isolated(test, || {
+        if !ready(test) {
+            return;
+        }
+        let host = ours(&["tap0", "tap1"]);
+        // The second network is another namespace's, so that the kernel does not take a short way.
+        let far = Far::with("tap1");
+        kernel("-6 addr add fd00::1/64 dev tap0 nodad");
+        far.ip("-6 addr add fd01::1/64 dev tap1 nodad");
+        far.ip("link set tap1 up");
+        far.ip("-6 route add default via fd01::2");
+        kernel("-6 route add default via fd00::2");
+        word(&host, "sysctl net.inet6.ip6.forwarding=1");
+        word(&host, "ifconfig tap0 inet6 fd00::2/64");
+        word(&host, "ifconfig tap1 inet6 fd01::2/64");
+        settle(&[&host]);
+        for len in [56, 1452, 3000] {
+            ping(&[&host], &format!("-s {len} fd01::1"));
+        }
+        let text = said(&[&host], "ping -n -c 1 -W 5 -t 1 fd01::1").unwrap_err();
+        assert!(text.contains("From fd00::2 icmp_seq=1 Time exceeded"), "{text}");
+        let text = said(&[&host], "ping -n -c 1 -W 5 2001:db8::1").unwrap_err();
+        assert!(text.contains("From fd00::2 icmp_seq=1 Destination unreachable: No route"), "{text}");
+        word(&host, "route add -inet6 2001:db8::/32 -prohibit");
+        let text = said(&[&host], "ping -n -c 1 -W 5 2001:db8::1").unwrap_err();
+        assert!(text.contains("Administratively prohibited"), "{text}");
+        let text = said(&[&host], "ping -n -c 1 -W 8 fd01::77").unwrap_err();
+        assert!(text.contains("Address unreachable"), "{text}");
+        stream(&[&host], &far);
+        word(&host, "ifconfig tap1 mtu 1300");
+        let text = said(&[&host], "ping -n -c 2 -i 0.2 -W 5 -M do -s 1400 fd01::1").unwrap_err();
+        assert!(text.contains("Packet too big: mtu=1300"), "{text}");
+        ping(&[&host], "-s 1400 fd01::1"); // in fragments of what it has learned
+        assert!(host.stack.counter("inet.ip6.forwarded") > 20);
+        end(&host);
+    });
+}
+
+/// The kernel's TCP, through us, from one of its namespaces to the other: its checksums are open on both devices.
+fn stream(hosts: &[&Host<Up>], far: &Far) {
+    if !has("nc") {
+        return println!("skipped: TCP through the router: no nc");
+    }
+    let dir = common::Dir::new("six");
+    let text: String = (0..40_000).map(|n| format!("{n}\n")).collect();
+    let (from, into) = (dir.file("from", &text), dir.path("into"));
+    let target = far.0.id();
+    let mut there = Command::new("nsenter")
+        .args(["-t", &target.to_string(), "-n", "sh", "-c", &format!("nc -6 -l 7777 > {into}")])
+        .spawn()
+        .unwrap();
+    let line =
+        format!("for i in 1 2 3 4 5 6 7 8 9; do nc -6 -N fd01::1 7777 < {from} && exit 0; sleep 0.2; done; exit 1");
+    let mut here = Command::new("sh").args(["-c", &line]).spawn().unwrap();
+    drive(hosts, "TCP through the router", || here.try_wait().unwrap().is_some());
+    drive(hosts, "TCP through the router", || there.try_wait().unwrap().is_some());
+    assert_eq!(std::fs::read_to_string(into).unwrap(), text);
+}
+
+/// A namespace of the kernel's with one device in it, as long as a process holds it.
+struct Far(std::process::Child);
+
+impl Far {
+    fn with(dev: &str) -> Far {
+        let mut child = Command::new("unshare").args(["-n", "sleep", "300"]).spawn().unwrap();
+        let (ours, own) = ("/proc/self/ns/net", format!("/proc/{}/ns/net", child.id()));
+        let deadline = Instant::now() + PATIENCE;
+        while std::fs::read_link(ours).unwrap() == std::fs::read_link(&own).unwrap_or_default() {
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no namespace");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let far = Far(child);
+        kernel(&format!("link set {dev} netns {}", far.0.id()));
+        far
+    }
+
+    #[track_caller]
+    fn ip(&self, line: &str) {
+        let target = self.0.id().to_string();
+        let output = run(Command::new("nsenter").args(["-t", &target, "-n", "ip"]).args(line.split_whitespace()));
+        assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// gif against the kernel's segment routing: IPv4 and IPv6 in IPv6, in and out, every length; TCP in IPv4 in IPv6 both ways.
+#[test]
+fn gif_and_the_kernels_segment_routing() {
+    let test = "gif_and_the_kernels_segment_routing";
+    isolated(test, || {
+        if !ready(test) {
+            return;
+        }
+        let host = ours(&["tap0"]);
+        kernel("-6 addr add fd00::1/64 dev tap0 nodad");
+        sysctl("ipv6/conf/all/forwarding", "1");
+        word(&host, "ifconfig tap0 inet6 fd00::2/64");
+        settle(&[&host]);
+        word(&host, "route -6 add fdcc::/64 fd00::1"); // where the kernel's segments are
+        kernel("addr add 172.16.0.1/32 dev lo");
+        kernel("-6 addr add fdaa::1/128 dev lo nodad");
+        for (gif, far, action) in [("gif0", "fdcc::4", "End.DX4 nh4 0.0.0.0"), ("gif1", "fdcc::6", "End.DT6 table 255")]
+        {
+            let seg6 = run(Command::new("ip")
+                .args(format!("-6 route add {far}/128 encap seg6local action {action} dev tap0").split_whitespace()));
+            if !seg6.status.success() {
+                return println!("not compared: {test}: {}", String::from_utf8_lossy(&seg6.stderr).trim());
+            }
+            word(&host, &format!("ifconfig {gif} create tunnel fd00::2 {far}"));
+        }
+        word(&host, "ifconfig gif0 inet 172.16.0.2 172.16.0.1");
+        word(&host, "ifconfig gif1 inet6 fdaa::2 fdaa::1");
+        kernel("route add 172.16.0.2/32 encap seg6 mode encap.red segs fd00::2 dev tap0 src 172.16.0.1");
+        kernel("-6 route add fdaa::2/128 encap seg6 mode encap.red segs fd00::2 dev tap0 src fdaa::1");
+        for (far, to, from) in [("fdcc::4", "172.16.0.2", "172.16.0.1"), ("fdcc::6", "fdaa::2", "fdaa::1")] {
+            kernel(&format!("sr tunsrc set {far}"));
+            let before =
+                ["encapsulated", "decapsulated"].map(|name| host.stack.counter(&format!("inet.tunnel.{name}")));
+            for len in [0, 56, 1000, 1300, 4000] {
+                ping(&[&host], &format!("-I {from} -s {len} {to}"));
+            }
+            let after = ["encapsulated", "decapsulated"].map(|name| host.stack.counter(&format!("inet.tunnel.{name}")));
+            assert!(after[0] >= before[0] + 15 && after[1] >= before[1] + 15, "{to}: {before:?} {after:?}");
+        }
+        kernel("sr tunsrc set fdcc::4");
+        transfer(&[&host], &host, [172, 16, 0, 2], "IPv4 in IPv6");
+        // Not from the far end: a stranger's segment is nobody's.
+        kernel("sr tunsrc set fdcc::9");
+        assert!(said(&[&host], "ping -n -c 1 -W 1 -I 172.16.0.1 172.16.0.2").is_err());
+        assert!(host.stack.counter("inet.tunnel.in.bad_source") >= 1);
+        end(&host);
+    });
+}
+
+const BYTES: usize = 150_001;
+
+fn byte(i: usize) -> u8 {
+    (i * 7 + (i >> 8) * 13) as u8
+}
+
+/// The kernel's stream sends text to `host` and reads it back.
+fn transfer(hosts: &[&Host<Up>], host: &Host<Up>, at: [u8; 4], what: &str) {
+    let (calls, to) = (host.calls(), SocketAddr::from((at, 7777)));
+    let listener = calls.stream_socket().unwrap();
+    calls.set_option(listener, Opt::NonBlocking(true)).unwrap();
+    calls.bind(listener, to).unwrap();
+    calls.listen(listener, 1).unwrap();
+    let theirs = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let sender = std::thread::spawn(move || {
+            writer.write_all(&(0..BYTES).map(byte).collect::<Vec<u8>>()).unwrap();
+            writer.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        sender.join().unwrap();
+        heard
+    });
+    let mut child = None;
+    drive(hosts, what, || {
+        child = calls.accept(listener).ok().map(|(fd, _)| fd);
+        child.is_some()
+    });
+    let child = child.unwrap();
+    calls.set_option(child, Opt::NonBlocking(true)).unwrap();
+    let (mut held, mut over, mut into) = (Vec::new(), false, [0; 8192]);
+    drive(hosts, what, || {
+        while !over && held.len() < 65_536 {
+            match calls.recv(child, &mut into) {
+                Ok(0) => over = true,
+                Ok(n) => held.extend_from_slice(&into[..n]),
+                Err(Errno::EAGAIN) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        while let Some(n) = calls.send(child, &held).ok().filter(|n| *n > 0) {
+            held.drain(..n);
+        }
+        over && held.is_empty()
+    });
+    calls.close(child).unwrap();
+    calls.close(listener).unwrap();
+    drive(hosts, what, || theirs.is_finished());
+    let heard = theirs.join().unwrap();
+    assert!(heard.len() == BYTES && heard.iter().enumerate().all(|(i, b)| *b == byte(i)), "{what}: {}", heard.len());
+}
+
+/// Two hosts of ours with a gif over IPv6, the kernel between them as a router whose second link gets narrower: it says so in ICMPv6, and
+/// what is inside, TCP in IPv4, hears of it and goes on.
+#[test]
+fn a_router_of_ip6_between_us_gets_narrower() {
+    let test = "a_router_of_ip6_between_us_gets_narrower";
+    isolated(test, || {
+        if !ready(test) {
+            return;
+        }
+        for (name, way, overhead) in [("gif0", "type ip6tnl", 40), ("gre0", "type ip6gre key 5 csum seq", 56)] {
+            let (a, b) = (ours(&["tap0"]), ours(&["tap1"]));
+            sysctl("ipv6/conf/all/forwarding", "1");
+            for (host, n, local, remote) in [(&a, 0, "fd00::2", "fd01::2"), (&b, 1, "fd01::2", "fd00::2")] {
+                kernel(&format!("-6 addr add fd0{n}::1/64 dev tap{n} nodad"));
+                word(host, &format!("ifconfig tap{n} inet6 {local}/64"));
+                word(host, &format!("route -6 add default fd0{n}::1"));
+                word(host, &format!("ip link add {name} {way} local {local} remote {remote}"));
+                word(host, &format!("ip addr add 172.16.0.{}/24 dev {name}", n + 1));
+            }
+            settle(&[&a, &b]);
+            let mtu = |host: &Host<Up>| host.stack.iface_named(name).unwrap().mtu();
+            assert_eq!((mtu(&a), mtu(&b)), (1500 - overhead, 1500 - overhead));
+            Netlink::open().unwrap().set_mtu("tap1", 1300).unwrap();
+            let ends = connected(&a, &b, SocketAddr::from(([172, 16, 0, 2], 7777)), name);
+            heard(&a, &b, ends, &(0..BYTES).map(byte).collect::<Vec<u8>>(), name);
+            assert_eq!((mtu(&a), mtu(&b)), (1300 - overhead, 1500 - overhead), "{name}");
+            assert_eq!(a.stack.counter("inet.tunnel.narrowed"), 1, "{name}");
+            [&a, &b].into_iter().for_each(end);
+        }
+    });
+}

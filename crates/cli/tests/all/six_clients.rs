@@ -1,0 +1,186 @@
+//! Stock clients over IPv6 against our servers on a TAP device, and our client against a stock server: curl, iperf3,
+//! redis-cli, nc; by global and by link-local addresses, and by IPv4 at the same servers.
+
+use crate::common;
+use crate::common::{Dir, Running, has, isolated, run};
+use port::os::netlink::Netlink;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const OURS: &str = "fd00::2";
+const NEAR: &str = "fe80::ff:fe00:2";
+
+/// Returns whether this machine has the tools and an IPv6 kernel; if not, the test is skipped.
+fn ready(test: &str, tools: &[&str]) -> bool {
+    let missing = tools.iter().find(|tool| !has(tool));
+    let speaks = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/disable_ipv6").is_ok_and(|off| off.trim() == "0");
+    match missing {
+        Some(tool) => println!("skipped: {test}: no {tool}"),
+        None if !speaks => println!("skipped: {test}: a kernel without IPv6"),
+        None => return true,
+    }
+    false
+}
+
+#[track_caller]
+fn kernel(line: &str) {
+    let output = run(Command::new("ip").args(line.split_whitespace()));
+    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Starts a server of ours on tap0, with addresses of both families that are certain, the kernel at the other end.
+fn start(name: &str, words: &[&str]) -> Running {
+    let on = ["--port", "tap:tap0", "--mac", "02:00:00:00:00:02", "--addr", "10.0.0.2/24", "--addr", "fd00::2/64"];
+    let served = Running::start_as(name, &[words, &on].concat());
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("lo").unwrap();
+    netlink.set_up("tap0").unwrap();
+    netlink.add_addr("tap0", [10, 0, 0, 1].into(), 24).unwrap();
+    kernel("-6 addr add fd00::1/64 dev tap0 nodad");
+    let since = Instant::now();
+    while served.ok("ip -6 addr").contains("tentative") {
+        assert!(since.elapsed() < Duration::from_secs(30), "addresses stay tentative");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    served
+}
+
+/// Runs a client, which must succeed; returns its output.
+#[track_caller]
+fn said(program: &str, words: &[&str]) -> String {
+    let output = run(Command::new(program).args(words));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{program} {words:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Ends the server: it must exit with 0, with every frame accounted for.
+#[track_caller]
+fn end(served: Running) {
+    let (code, out, err) = served.interrupt();
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+}
+
+#[test]
+fn curl_reads_over_ipv6() {
+    isolated("curl_reads_over_ipv6", || {
+        if !ready("curl_reads_over_ipv6", &["ip", "curl"]) {
+            return;
+        }
+        let dir = Dir::new("six-curl");
+        let text: String = (0..200_000).map(|n| format!("{n}\n")).collect();
+        let file = dir.file("text", &text);
+        let served = start("six-httpd", &["httpd", "--root", &dir.path("")]);
+        for url in
+            [format!("http://[{OURS}]/text"), format!("http://[{NEAR}%25tap0]/text"), "http://10.0.0.2/text".into()]
+        {
+            let got = dir.path("got");
+            said("curl", &["-gsS", "--max-time", "60", "-o", &got, &url]);
+            assert!(std::fs::read(&got).unwrap() == std::fs::read(&file).unwrap(), "{url}");
+        }
+        // Nobody listens at another port, and curl is told at once.
+        let refused = run(Command::new("curl").args(["-gsS", "--max-time", "20", &format!("http://[{OURS}]:81/")]));
+        assert_eq!(refused.status.code(), Some(7), "{}", String::from_utf8_lossy(&refused.stderr));
+        end(served);
+    });
+}
+
+#[test]
+fn curl_takes_and_gives_files_over_ftp_and_ipv6() {
+    isolated("curl_takes_and_gives_files_over_ftp_and_ipv6", || {
+        if !ready("curl_takes_and_gives_files_over_ftp_and_ipv6", &["ip", "curl"]) {
+            return;
+        }
+        let dir = Dir::new("six-ftp");
+        let file = dir.file("sent", vec![b'x'; 500_000]);
+        let served = start("six-ftpd", &["ftpd", "--root", &dir.path(""), "--uploads"]);
+        // Extended passive and extended active mode (RFC 2428): PASV and PORT have no room for these addresses.
+        for (how, n) in [(&[][..], 1), (&["--ftp-port", "fd00::1"][..], 2)] {
+            let (got, url) = (dir.path("got"), format!("ftp://anonymous@[{OURS}]/up{n}"));
+            said("curl", &[&["-gsS", "--max-time", "60"], how, &["-T", &file, &url]].concat());
+            said("curl", &[&["-gsS", "--max-time", "60"], how, &["-o", &got, &url]].concat());
+            assert!(std::fs::read(&got).unwrap() == std::fs::read(&file).unwrap(), "{how:?}");
+        }
+        end(served);
+    });
+}
+
+#[test]
+fn iperf3_measures_over_ipv6_both_ways() {
+    isolated("iperf3_measures_over_ipv6_both_ways", || {
+        if !ready("iperf3_measures_over_ipv6_both_ways", &["ip", "iperf3"]) {
+            return;
+        }
+        let served = start("six-iperf3", &["iperf3", "-s"]);
+        for words in [&["-n", "2M"][..], &["-R", "-n", "2M"], &["-u", "-b", "20M", "-t", "1"], &["-P", "2", "-n", "2M"]]
+        {
+            said("iperf3", &[&["-6", "-c", OURS], words].concat());
+        }
+        said("iperf3", &["-c", "10.0.0.2", "-n", "1M"]);
+        end(served);
+        // Our client against a stock server.
+        let mut server = Command::new("iperf3");
+        let mut server = server.args(["-s", "-1", "-6"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let ours = ["--port", "tap:tap0", "--addr", "fd00::2/64"];
+        let mut client = common::linerate(&[&["iperf3", "-6", "-c", "fd00::1", "-n", "2M"], &ours[..]].concat());
+        let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let since = Instant::now();
+        let mut netlink = Netlink::open().unwrap();
+        while netlink.set_up("tap0").is_err() {
+            assert!(since.elapsed() < Duration::from_secs(20), "no tap0");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        kernel("-6 addr add fd00::1/64 dev tap0 nodad");
+        let output = client.wait_with_output().unwrap();
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let _ = server.kill(); // it has ended if the client has
+        let _ = server.wait();
+        assert!(output.status.success() && text.contains("receiver"), "{text}");
+    });
+}
+
+#[test]
+fn redis_cli_asks_over_ipv6() {
+    isolated("redis_cli_asks_over_ipv6", || {
+        if !ready("redis_cli_asks_over_ipv6", &["ip", "redis-cli"]) {
+            return;
+        }
+        let served = start("six-kvd", &["kvd"]);
+        assert_eq!(said("redis-cli", &["-h", OURS, "set", "key", "six"]).trim(), "OK");
+        assert_eq!(said("redis-cli", &["-h", "10.0.0.2", "get", "key"]).trim(), "six");
+        assert_eq!(said("redis-cli", &["-h", &format!("{NEAR}%tap0"), "get", "key"]).trim(), "six");
+        end(served);
+    });
+}
+
+#[test]
+fn datagrams_are_echoed_over_ipv6() {
+    isolated("datagrams_are_echoed_over_ipv6", || {
+        if !ready("datagrams_are_echoed_over_ipv6", &["ip"]) {
+            return;
+        }
+        let served = start("six-echo", &["host", "--service", "echo:7007"]);
+        for (to, from) in [(format!("[{OURS}]:7007"), "[::]:0"), ("10.0.0.2:7007".to_string(), "0.0.0.0:0")] {
+            let socket = std::net::UdpSocket::bind(from).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket.connect(&to).unwrap();
+            for len in [0, 1, 1000, 1452, 1453, 20_000] {
+                let sent = vec![len as u8; len];
+                socket.send(&sent).unwrap();
+                let mut got = vec![0; 65_536];
+                let n = socket.recv(&mut got).unwrap_or_else(|why| panic!("{to}, {len} bytes: {why}"));
+                assert!(got[..n] == sent, "{to}, {len} bytes");
+            }
+            // A port where nobody listens is told of.
+            let nobody = std::net::UdpSocket::bind(from).unwrap();
+            nobody.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            nobody.connect(to.replace("7007", "7008")).unwrap();
+            nobody.send(b"?").unwrap();
+            assert_eq!(nobody.recv(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused, "{to}");
+        }
+        let sockets = served.ok("ss -uan");
+        assert!(sockets.contains("[::]:7007"), "{sockets}");
+        end(served);
+    });
+}

@@ -1,0 +1,233 @@
+//! Our tunnels against the kernel's own ipip, GRE and VXLAN devices over a TAP device: ping of every length, TCP both
+//! ways; and between two hosts of ours with the kernel as a router on the way, whose links get narrower.
+//!
+//! EtherIP the kernel does not have: it is between ours only, and by hand from the RFC in inet/tests/tunnel.rs.
+
+use crate::common::driven::{connected, drive, heard, stream, word};
+use crate::common::{has, isolated, run};
+use clock::{Clock, Strategy};
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use port::os::netlink::Netlink;
+use socket::{Errno, Fd, Opt};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const BYTES: usize = 150_001;
+
+fn ours(tap: &str, addr: [u8; 4], kernel: [u8; 4]) -> Host<Up> {
+    let config = HostConfig { name: tap.to_string(), pool_buffers: 2048, ..HostConfig::default() };
+    let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
+    let addresses = vec![IfaceAddr { addr: addr.into(), len: 24 }];
+    let iface = IfaceConfig { addresses, ..IfaceConfig::on(&format!("tap:{tap}")) };
+    host.add_port(&iface, &Pairs::new()).unwrap();
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("lo").unwrap();
+    netlink.set_up(tap).unwrap();
+    netlink.add_addr(tap, kernel.into(), 24).unwrap();
+    host
+}
+
+/// Every frame is accounted for, and none was broken.
+#[track_caller]
+fn end(host: &Host<Up>) {
+    let audit = host.stack.audit(host.cx());
+    assert_eq!(audit.imbalance(), 0, "{audit:?}");
+    for name in ["inet.tcp.in.bad_checksum", "inet.ip4.in.bad_checksum", "inet.udp.in.bad_checksum"] {
+        assert_eq!(host.stack.counter(name), 0, "{name}");
+    }
+}
+
+/// `ping` by the kernel, answered by us.
+fn ping(hosts: &[&Host<Up>], to: &str, len: usize, df: &str) {
+    let len = len.to_string();
+    let words = ["-n", "-c", "3", "-i", "0.05", "-W", "5", "-M", df, "-s", &len, to];
+    let mut child = Command::new("ping").args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drive(hosts, &format!("ping {words:?}"), || child.try_wait().unwrap().is_some());
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(text.contains(" 3 received") || df == "do" && text.contains(" received"), "{words:?}: {text}");
+}
+
+fn byte(i: usize) -> u8 {
+    (i * 7 + (i >> 8) * 13) as u8
+}
+
+/// Sends back what comes in on `fd` until its end; true: that has been.
+fn echo(host: &Host<Up>, fd: Fd, held: &mut Vec<u8>, over: &mut bool) -> bool {
+    let (calls, mut into) = (host.calls(), [0; 8192]);
+    while !*over && held.len() < 65_536 {
+        match calls.recv(fd, &mut into) {
+            Ok(0) => *over = true,
+            Ok(n) => held.extend_from_slice(&into[..n]),
+            Err(Errno::EAGAIN) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    while !held.is_empty() {
+        match calls.send(fd, held) {
+            Ok(n) => drop(held.drain(..n)),
+            Err(Errno::EAGAIN) => return false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    *over
+}
+
+/// The kernel's stream sends text to our listener and reads it back.
+fn transfer(hosts: &[&Host<Up>], at: [u8; 4], what: &str) {
+    let host = hosts[0];
+    let to = SocketAddr::from((at, 7777));
+    let listener = stream(host);
+    host.calls().set_option(listener, Opt::ReuseAddr(true)).unwrap();
+    host.calls().bind(listener, to).unwrap();
+    host.calls().listen(listener, 1).unwrap();
+    let theirs = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let text: Vec<u8> = (0..BYTES).map(byte).collect();
+        let mut writer = stream.try_clone().unwrap();
+        let sender = std::thread::spawn(move || {
+            writer.write_all(&text).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        sender.join().unwrap();
+        heard
+    });
+    let mut child = None;
+    drive(hosts, what, || {
+        child = host.calls().accept(listener).ok().map(|(fd, _)| fd);
+        child.is_some()
+    });
+    let child = child.unwrap();
+    host.calls().set_option(child, Opt::NonBlocking(true)).unwrap();
+    let (mut held, mut over) = (Vec::new(), false);
+    drive(hosts, what, || echo(host, child, &mut held, &mut over));
+    host.calls().close(child).unwrap();
+    host.calls().close(listener).unwrap();
+    drive(hosts, what, || theirs.is_finished());
+    let heard = theirs.join().unwrap();
+    assert!(heard.len() == BYTES && heard.iter().enumerate().all(|(i, b)| *b == byte(i)), "{what}: {}", heard.len());
+}
+
+/// Runs `ip`; false, and said so, where the kernel has no such device.
+fn kernel(test: &str, line: &str) -> bool {
+    let output = run(Command::new("ip").args(line.split_whitespace()));
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    if !output.status.success() {
+        println!("not compared: {test}: ip {line}: {why} (this kernel was built without it)");
+    }
+    output.status.success()
+}
+
+#[test]
+fn the_kernels_tunnels_and_ours() {
+    let test = "the_kernels_tunnels_and_ours";
+    isolated(test, || {
+        if !has("ip") || !has("ping") {
+            return println!("not compared: {test}: no ip or no ping here");
+        }
+        let between = "local 10.0.0.1 remote 10.0.0.2";
+        let kinds = [
+            ("gif0", "ifconfig gif0 create tunnel 10.0.0.2 10.0.0.1", format!("type ipip {between}")),
+            ("gre0", "ip link add gre0 type gre local 10.0.0.2 remote 10.0.0.1", format!("type gre {between}")),
+            (
+                "gre1",
+                "ip link add gre1 type gre local 10.0.0.2 remote 10.0.0.1 key 77 csum seq",
+                format!("type gre {between} key 77 csum seq"),
+            ),
+            (
+                "vxlan0",
+                "ifconfig vxlan0 create vxlanid 42 vxlanlocal 10.0.0.2 vxlanremote 10.0.0.1",
+                format!("type vxlan id 42 {between} dstport 4789 dev tap0"),
+            ),
+        ];
+        for (name, we, they) in kinds {
+            let host = ours("tap0", [10, 0, 0, 2], [10, 0, 0, 1]);
+            if kernel(test, &format!("link add k0 {they}")) {
+                word(&host, we);
+                word(&host, &format!("ip addr add 172.16.0.2/24 dev {name}"));
+                assert!(kernel(test, "addr add 172.16.0.1/24 dev k0") && kernel(test, "link set k0 up"));
+                for len in [0, 56, 1400, 1423, 4000, 20_000] {
+                    ping(&[&host], "172.16.0.2", len, "dont");
+                }
+                transfer(&[&host], [172, 16, 0, 2], name);
+                we_begin(&host, name);
+                assert!(host.stack.counter("inet.tunnel.requeued") > 30, "{name}");
+                assert!(host.stack.counter("inet.tunnel.encapsulated") > 30, "{name}");
+                word(&host, &format!("ifconfig {name} destroy"));
+            }
+            end(&host);
+            drop(host);
+        }
+    });
+}
+
+/// We open a connection to the kernel through the tunnel.
+fn we_begin(host: &Host<Up>, what: &str) {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::new(172, 16, 0, 1), 0)).unwrap();
+    let to = listener.local_addr().unwrap();
+    let theirs = std::thread::spawn(move || {
+        let mut heard = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut heard).unwrap();
+        heard
+    });
+    let fd = stream(host);
+    assert_eq!(host.calls().connect(fd, to), Err(Errno::EINPROGRESS));
+    let (text, mut sent): (Vec<u8>, usize) = ((0..BYTES).map(byte).collect(), 0);
+    drive(&[host], what, || host.calls().peer_addr(fd).is_ok());
+    drive(&[host], what, || {
+        while let Some(n) = host.calls().send(fd, &text[sent..]).ok().filter(|n| *n > 0) {
+            sent += n;
+        }
+        sent == text.len()
+    });
+    host.calls().close(fd).unwrap();
+    drive(&[host], what, || theirs.is_finished());
+    assert!(theirs.join().unwrap() == text, "{what}");
+}
+
+/// Two hosts of ours, the kernel between them as a router. Its second link is narrower than the first: what it says of that
+/// lowers the tunnel's MTU, and TCP inside goes on.
+#[test]
+fn a_router_between_us_gets_narrower() {
+    let test = "a_router_between_us_gets_narrower";
+    isolated(test, || {
+        if !has("ip") {
+            return println!("not compared: {test}: no ip here");
+        }
+        for (name, way, overhead) in [
+            ("gif0", "type ipip", 20),
+            ("gre0", "type gre key 5 csum seq", 36),
+            ("etherip0", "type etherip", 36),
+            ("vxlan0", "type vxlan id 7", 50),
+        ] {
+            let a = ours("tap0", [10, 0, 0, 2], [10, 0, 0, 1]);
+            let b = ours("tap1", [10, 0, 1, 2], [10, 0, 1, 1]);
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+            word(&a, "route add default 10.0.0.1");
+            word(&b, "route add default 10.0.1.1");
+            for (host, local, remote, inner) in [(&a, "10.0.0.2", "10.0.1.2", 1), (&b, "10.0.1.2", "10.0.0.2", 2)] {
+                word(host, &format!("ip link add {name} {way} local {local} remote {remote}"));
+                word(host, &format!("ip addr add 172.16.0.{inner}/24 dev {name}"));
+            }
+            let ends = connected(&a, &b, SocketAddr::from(([172, 16, 0, 2], 7777)), name);
+            let mtu = |host: &Host<Up>| host.stack.iface_named(name).unwrap().mtu();
+            assert_eq!((mtu(&a), mtu(&b)), (1500 - overhead, 1500 - overhead));
+            // The path gets narrower under an open connection.
+            Netlink::open().unwrap().set_mtu("tap1", 1300).unwrap();
+            heard(&a, &b, ends, &(0..BYTES).map(byte).collect::<Vec<u8>>(), name);
+            assert_eq!((mtu(&a), mtu(&b)), (1300 - overhead, 1500 - overhead), "{name}");
+            assert_eq!(a.stack.counter("inet.tunnel.narrowed"), 1, "{name}");
+            [&a, &b].into_iter().for_each(end);
+        }
+    });
+}

@@ -1,0 +1,110 @@
+//! `linerate top` of running hosts, and `linerate ab`, as a shell meets them.
+
+use crate::common::{Running, linerate, run, said};
+use serde_json::Value;
+
+fn words(line: &str) -> (Option<i32>, String, String) {
+    said(&run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>())))
+}
+
+/// A host that is sent 20,000 frames a second, which its netisr queues.
+fn busy() -> Running {
+    let port = "pktgen(rate=20k,dst=10.2.0.1,src=10.2.0.2,dst_port=9):pg0";
+    let mut flags = vec!["--port", port, "--addr", "10.2.0.1/24", "--service", "discard:9"];
+    flags.extend(["--set", "isr.workstreams=1", "--set", "net.isr.dispatch=deferred"]);
+    Running::start("top", &flags)
+}
+
+#[test]
+fn what_a_host_does_is_told_while_it_does_it() {
+    let host = busy();
+    let (code, out, err) = words(&format!("top --url {} --batch --times 2 -d 0.3 --ledger", host.url()));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    for part in ["buffers in use", "netisr deferred", "0 ip", "stage", "inet."] {
+        assert!(out.contains(part), "{part:?} not in {out}");
+    }
+    assert!(host.json("show ledger")["readings"].as_u64() > Some(0));
+    let marks = host.json("show ledger")["readings"].clone();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(host.json("show ledger")["readings"], marks, "the ledger is off again");
+
+    let (code, out, _) = words(&format!("top --url {} --json --times 3 -d 0.3", host.url()));
+    assert_eq!((code, out.lines().count()), (Some(0), 3), "{out}");
+    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(told.iter().any(|told| told["ports"][0]["rx_fps"].as_f64() > Some(100.0)), "{out}");
+    assert!(told.iter().any(|told| told["workstreams"][0]["queued_per_s"].as_f64() > Some(100.0)), "{out}");
+    assert_eq!(told[0]["dispatch"], "deferred");
+    drop(host.interrupt());
+}
+
+#[test]
+fn nobody_there_is_three_and_lines_are_still_read() {
+    let (code, _, err) = words("top --url /nowhere/x.sock --batch");
+    assert!(code == Some(3) && err.contains("no host answers"), "{err}");
+    let (code, _, err) = words("top --url x -d 0");
+    assert!(code == Some(2) && err.contains("0.1 to 3600"), "{err}");
+    let mut row = linerate(&["gen", "-n", "5", "+", "top", "-q", "-k", "type"]);
+    let (code, out, err) = said(&run(&mut row));
+    assert!(code == Some(0) && out.contains('5'), "{out}{err}");
+}
+
+#[test]
+fn of_two_ways_the_better_is_told_with_its_reasons() {
+    let line =
+        "ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both over=router -l 0.02 --rounds 6 TCP_RR";
+    let (code, out, err) = words(line);
+    assert_eq!(code, Some(0), "{err}");
+    for part in ["net.isr.dispatch=deferred", "noise floor", "netisr.queued", "inet.", "x A", "+ B"] {
+        assert!(out.contains(part), "{part:?} not in {out}");
+    }
+    let (code, out, err) = words("ab --a link.tso=off --b link.tso=on -l 0.02 --rounds 6 --json TCP_STREAM");
+    assert_eq!(code, Some(0), "{err}");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&told["rows"][0]["title"], &told["rows"][1]["title"]), (&"link.tso=off".into(), &"link.tso=on".into()));
+    assert!(told["rows"][1]["vs_previous"]["verdict"].is_string(), "{out}");
+}
+
+#[test]
+fn wrong_knobs_end_with_two() {
+    for (line, part) in [
+        ("ab --a over=moon --b over=pair TCP_RR", "--a over=moon"),
+        ("ab --a burst=8 --b brst=8 TCP_RR", "--b brst=8"),
+        ("ab --a burst=8 --b burst=16 TCP_NONE", "tcpconnect"),
+        ("ab --a burst --b burst=16 TCP_RR", "K=V"),
+        ("ab --a burst=8 TCP_RR", "--b"),
+        ("netperf --set locks=light", "--threads"),
+        ("netperf --topo x.toml --dispatch direct", "--dispatch"),
+        ("netperf -H 127.0.0.1 --over native --threads", "--threads"),
+    ] {
+        let (code, out, err) = words(line);
+        assert!(code == Some(2) && err.contains(part), "{line}: {code:?} {out}{err}");
+    }
+}
+
+/// A bridge's ports, drops and buffers as a host's; it has no workstreams.
+#[test]
+fn a_bridge_is_watched_too() {
+    let port = "pktgen(rate=20k,dst=10.2.0.1,src=10.2.0.2,dst_port=9):pg0";
+    let bridge = Running::start_as("top-bridge", &["bridge", "--stay", port, "null:n0"]);
+    let (code, out, err) = words(&format!("top --url {} --json --times 2 -d 0.3", bridge.url()));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(told.iter().any(|told| told["ports"][0]["rx_fps"].as_f64() > Some(100.0)), "{out}");
+    assert!(told[0]["buffers"]["all"].as_u64() > Some(0) && told[0]["ports"][1]["ifname"] == "n0", "{out}");
+    let link = bridge.ok("ip -br link");
+    let states: Vec<Vec<&str>> = link.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(states, [["bridge0", "UP"], ["pg0", "UP"], ["n0", "UP"]], "{link}");
+    assert!(
+        bridge
+            .ok("ip link show dev n0")
+            .starts_with("3: n0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 master bridge0 state UP\n")
+    );
+    let stats = bridge.json("ip -s link show n0");
+    assert!(stats[0]["stats64"]["tx"]["packets"].as_u64() > Some(100), "{stats}");
+    let table = bridge.ok("netstat -i");
+    assert!(table.starts_with("Name ") && table.lines().count() == 4, "{table}");
+    bridge.ok("ip link set dev bridge0 down");
+    assert_eq!(bridge.json("ip link show bridge0")[0]["operstate"], "DOWN");
+    assert!(bridge.no("ip addr").contains("a bridge has no IP addresses"));
+    assert!(bridge.no("ip link set dev n0 down").contains("only the bridge is set up or down here"));
+}

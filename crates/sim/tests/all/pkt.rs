@@ -1,0 +1,92 @@
+//! Every script of tests/pkt, filed by the state it begins in and what happens there.
+
+use linerate_sim::pkt::{PktError, Rules, parse, run_file, run_text};
+use std::path::{Path, PathBuf};
+
+fn scripts() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pkt");
+    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|ext| ext == "pkt")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_script_holds() {
+    let files = scripts();
+    assert!(files.len() >= 450, "{} scripts", files.len());
+    let failed: Vec<String> =
+        files.iter().filter_map(|file| run_file(file, Rules::default()).err()).map(|error| error.to_string()).collect();
+    assert!(failed.is_empty(), "{} of {} fail\n{}", failed.len(), files.len(), failed.join("\n"));
+}
+
+/// A script that states no counters could not notice that one is missing.
+#[test]
+fn every_script_states_its_counters() {
+    for file in scripts() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let last = text.trim_end().lines().last().unwrap().to_owned();
+        assert!(last.trim().starts_with("+0 counters"), "{}: ends with '{last}'", file.display());
+        assert!(text.starts_with("// "), "{}: says not what it is about", file.display());
+    }
+}
+
+/// The error of a script made wrong by replacing `from` by `to` in one that holds.
+fn broken(from: &str, to: &str) -> PktError {
+    let text = include_str!("../pkt/established/write_and_ack.pkt");
+    assert!(text.contains(from), "{from}");
+    run_text(&text.replacen(from, to, 1), None, Rules::default()).unwrap_err()
+}
+
+/// What a player is for: each thing that is not as stated is found, and said with both sides.
+#[test]
+fn what_is_not_as_stated_is_found() {
+    let cases = [
+        ("> . 1:1001(1000)", "> . 2:1002(1000)", "another sequence number at 100ms\n  expected: IP 192.168.0.1.8080"),
+        ("> . 1:1001(1000)", "> . 1:901(900)", "another length"),
+        ("> . 1:1001(1000)", "> P. 1:1001(1000)", "another flags"),
+        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 2", "another acknowledgment"),
+        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 1 win 7", "another window"),
+        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>", "another options"),
+        ("> . 1:1001(1000) ack 1", "> [ect0] . 1:1001(1000) ack 1", "another ECN"),
+        ("   +0 > . 1:1001", "  +.1 > . 1:1001", "came at 100ms, expected at 200ms"),
+        ("> P. 2001:2501(500) ack 1", "> P. 2001:2501(500) ack 1\n   +0 > . 1:2(1) ack 1", "nothing came\n  expected:"),
+        ("   +0 > P. 2001:2501(500) ack 1\n", "", "a packet that nobody expected"),
+        ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = 2400", "write() = 2500\n  expected: 2400"),
+        ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = -1 EPIPE (x)", "expected: -1 EPIPE"),
+        ("write(4, ..., 2500) = 2500", "read(4, ..., 2500) = 2500", "read() waits, and should not"),
+        ("tcpi_unacked == 0", "tcpi_unacked == 1", "tcpi_unacked is 0"),
+        ("tcp.in.received +1", "tcp.in.received +9", "other changes"),
+        ("counters tcp", "counters tcp.no_such +1 tcp", "tcp.no_such is no counter"),
+    ];
+    for (from, to, expected) in cases {
+        let error = broken(from, to);
+        assert!(error.ran && error.what.contains(expected), "{from} -> {to}: {error}");
+        assert!(error.line > 5, "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_says_where() {
+    let cases = [
+        ("0 socket(..., SOCK_STREAM, 0) = ", "1: expected a value, found the end"),
+        ("0 < S 0:10(11) win 5", "1: 0:10(11): the numbers do not agree"),
+        ("0 < Q 0:0(0)", "1: expected flags of F S R P . U E W, found 'Q'"),
+        ("// one\n/* two\n*/ 0 < S 0:0(0) <mss 1,what>", "3: 'what' is no TCP option that is known here"),
+        ("0 `ls", "1: a quote without its end"),
+        ("99999999999 close(3) = 0", "1: expected a time within ten years, found '99999999999'"),
+        ("0 < ipv6 1:1(0)", "1: encapsulation (ipv6) is not spoken here"),
+        ("0 < . 1:1(0) <...>", "1: expected options: a packet that is sent cannot leave them open, found the end"),
+    ];
+    for (text, expected) in cases {
+        let error = parse(text).unwrap_err();
+        assert_eq!(format!("{}: {}", error.line, error.what), expected);
+    }
+    let refused = |text: &str| run_text(text, None, Rules::default()).unwrap_err().what;
+    assert_eq!(refused("0 `rm -rf /`"), "'rm -rf /' is not run here: knobs can be set, as by sysctl");
+    assert_eq!(refused("0 `sysctl net.ipv4.no_such=1`"), "net.ipv4.no_such: no knob for this");
+    assert_eq!(refused("0 `./x.sh`"), "./x.sh: no files are read here");
+    assert_eq!(refused("--ip_version=ipv6\n0 close(3) = 0"), "--ip_version=ipv6: IPv4 is spoken here");
+    assert_eq!(refused("0 fork() = 0"), "fork() is no call that is made here");
+}
