@@ -182,7 +182,13 @@ counters! {
         duplicates,
         /// Somebody else uses an address of ours.
         conflicts,
-        /// Routers' messages and redirects, which are not believed.
+        /// Router solicitations sent.
+        router_solicits_sent,
+        /// Router advertisements received and believed.
+        router_adverts_received,
+        /// Routers and prefixes of believed advertisements that had no place.
+        not_kept,
+        /// Messages about addresses of others, redirects, and advertisements of routers where these are not believed.
         ignored,
     }
 }

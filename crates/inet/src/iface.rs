@@ -141,6 +141,8 @@ pub struct Iface<L: Locks> {
     gone: AtomicBool,
     own_source_seen: AtomicBool,
     mtu: AtomicU32,
+    /// What a router advertised as the link's MTU for IPv6, or the largest number.
+    pub(crate) advertised_mtu: AtomicU32,
     up: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
@@ -163,6 +165,7 @@ impl<L: Locks> Iface<L> {
             gone: AtomicBool::new(false),
             own_source_seen: AtomicBool::new(false),
             mtu: AtomicU32::new(u32::from(mtu)),
+            advertised_mtu: AtomicU32::new(u32::MAX),
             up: AtomicBool::new(true),
             offload: AtomicU32::new(0),
             addrs: Guarded::new(Vec::new()),

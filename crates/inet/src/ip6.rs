@@ -7,6 +7,7 @@
 //!
 
 pub(crate) mod addr;
+pub(crate) mod autoconf;
 mod forward;
 mod frag;
 mod ident;
@@ -15,7 +16,8 @@ pub(crate) mod output;
 pub(crate) mod select;
 mod table;
 
-pub use addr::{AddrState, IfaceAddr6, Refused6};
+pub use addr::{AddrState, IfaceAddr6, Origin, Refused6};
+pub use autoconf::{AdvertisedPrefix, DefaultRouter};
 pub(crate) use ident::Idents6;
 pub(crate) use output::Outgoing6;
 
@@ -50,7 +52,9 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) groups: Guarded<L, Memberships6>,
     /// Some iface has had an address: until then nobody asks for the rest.
     pub(crate) on: AtomicBool,
-    /// When the first of the ifaces has something to do (duplicates, reports), in nanoseconds.
+    /// The default route that a router advertised, as it was set: another is somebody's by hand.
+    pub(crate) default_router: Guarded<L, Option<Via6>>,
+    /// When the first of the ifaces has something to do (duplicates, reports, advertisements that end), in nanoseconds.
     pub(crate) due: AtomicU64,
 }
 
@@ -64,6 +68,7 @@ impl<L: Locks> Ip6<L> {
             idents: Guarded::new(Idents6::new(key(65))),
             groups: Guarded::default(),
             on: AtomicBool::new(false),
+            default_router: Guarded::default(),
             due: AtomicU64::new(Instant::NEVER.nanos()),
         }
     }

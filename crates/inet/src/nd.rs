@@ -2,13 +2,13 @@
 //!
 //! A message is read, used for the neighbor table, perhaps answered with a frame of its own, and ends here. Its hop limit is 255, or it came from
 //! beyond the link and is dropped (7.1). A stranger makes no entry by telling us something: only who asks us for an address of ours, from an
-//! address on the link, is remembered, as Stale. Routers' advertisements and redirects are not believed: addresses and routes are set by hand,
-//! so that a flood of either has nothing to fill (CVE-2010-4669, CVE-2011-2393).
+//! address on the link, is remembered, as Stale. Redirects are not believed, and routers' advertisements only where an iface was told to
+//! ([`crate::ip6::autoconf`]): elsewhere a flood of either has nothing to fill (CVE-2010-4669, CVE-2011-2393).
 
 use crate::Stack;
 use crate::fib6::Via6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
-use crate::ip6::{AddrState, Outgoing6};
+use crate::ip6::{AddrState, DefaultRouter, Outgoing6};
 use crate::neigh::{self, Expired, Learned, Neighbor};
 use crate::stack::AtOnce;
 use buf::Frame;
@@ -31,11 +31,41 @@ impl<L: Locks> Stack<L> {
         match *message {
             Message::Solicit { target, options } => self.solicited(cx, iface, header, target, options),
             Message::Advert { advert, options } => self.advertised(cx, iface, header, &advert, options),
-            Message::RouterSolicit { .. } | Message::RouterAdvert { .. } | Message::Redirect { .. } => {
+            Message::RouterAdvert { preference, lifetime, options, .. } => {
+                let until = cx.now.after(Duration::from_secs(u64::from(lifetime)));
+                let router = DefaultRouter { addr: header.src, preference, until, is_silent: false };
+                self.router_heard(cx, iface, router, options)
+            }
+            Message::RouterSolicit { .. } | Message::Redirect { .. } => {
                 self.count(cx).nd.ignored.bump();
                 DropReason::NdIgnored
             }
         }
+    }
+
+    /// RFC 4861 6.1.2, 6.3.4: a router advertises itself, from its link-local address.
+    fn router_heard(&self, cx: Cx, iface: &Iface<L>, router: DefaultRouter, options: Options<'_>) -> DropReason {
+        let link = options.source_link();
+        if !ip6::is_link_local(router.addr) || link.is_some_and(|mac| !is_anothers(iface, mac)) {
+            return DropReason::NdMalformed;
+        }
+        let why = self.router_advertised(cx, iface, router, options);
+        match link {
+            Some(mac) if why == DropReason::NdConsumed => self.neighbor_told(cx, iface, router.addr, mac),
+            _ => why,
+        }
+    }
+
+    /// Remembers, as Stale, the MAC address that somebody on the link gives for himself, and sends what waited for it.
+    fn neighbor_told(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, mac: Mac) -> DropReason {
+        let rules = self.neigh_rules6();
+        let mut neighbors = self.six.neighbors.lock(cx);
+        let learned = neighbors.solicited_by(iface.id, addr, mac, true, cx.now, rules);
+        self.count(cx).neigh.evicted.add(neighbors.take_evicted());
+        let ended = neighbors.take_ended();
+        drop(neighbors);
+        self.end_all(cx, ended);
+        if self.learned6(cx, iface, mac, learned) { DropReason::NdConsumed } else { DropReason::NdStatic }
     }
 
     /// RFC 4861 7.2.3, RFC 4862 5.4.3: somebody asks for `target`.
@@ -69,19 +99,7 @@ impl<L: Locks> Stack<L> {
             AddrState::Tentative(..) | AddrState::Duplicated => return DropReason::NdIgnored,
             AddrState::Valid => {}
         }
-        let mut why = DropReason::NdConsumed;
-        if let Some(mac) = link {
-            let rules = self.neigh_rules6();
-            let mut neighbors = self.six.neighbors.lock(cx);
-            let learned = neighbors.solicited_by(iface.id, header.src, mac, true, cx.now, rules);
-            self.count(cx).neigh.evicted.add(neighbors.take_evicted());
-            let ended = neighbors.take_ended();
-            drop(neighbors);
-            self.end_all(cx, ended);
-            if !self.learned6(cx, iface, mac, learned) {
-                why = DropReason::NdStatic;
-            }
-        }
+        let why = link.map_or(DropReason::NdConsumed, |mac| self.neighbor_told(cx, iface, header.src, mac));
         // 7.2.4: to all where the asker has no address to be answered at.
         let dst = if probe { ip6::ALL_NODES } else { header.src };
         let router = self.knobs.forwarding6.on();
@@ -119,6 +137,9 @@ impl<L: Locks> Stack<L> {
         }
         let learned = self.six.neighbors.lock(cx).advertised(iface.id, advert, link, cx.now, self.neigh_rules6());
         let known = !matches!(learned, Learned::Ignored);
+        if known && !advert.router {
+            self.router_lost(cx, iface, advert.target, true);
+        }
         if !self.learned6(cx, iface, link.unwrap_or(Mac::ZERO), learned) {
             return DropReason::NdStatic;
         }
@@ -145,10 +166,13 @@ impl<L: Locks> Stack<L> {
     /// Somebody else has an address that we wanted.
     #[cold]
     fn duplicated(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
-        iface.six.lock(cx).addrs.iter_mut().filter(|own| own.addr == addr).for_each(|own| {
-            own.state = AddrState::Duplicated;
-        });
+        let mut six = iface.six.lock(cx);
+        let Some(own) = six.addrs.iter_mut().find(|own| own.addr == addr) else { return };
+        own.state = AddrState::Duplicated;
+        let own = *own;
+        drop(six);
         self.count(cx).nd.duplicates.bump();
+        self.replace_duplicate(cx, iface, own);
         self.changed();
     }
 
@@ -165,6 +189,16 @@ impl<L: Locks> Stack<L> {
         let (src, dst) = (Ipv6Addr::UNSPECIFIED, ip6::solicited_node(addr));
         self.nd_send(cx, iface, (src, dst), |_, out| nd::emit_solicit(addr, None, (src, dst), out));
         self.count(cx).nd.probes_sent.bump();
+    }
+
+    /// Asks whether there is a router (RFC 4861 6.3.7).
+    pub(crate) fn solicit_routers(&self, cx: Cx, iface: &Iface<L>) {
+        let own = iface.link_local6(cx);
+        let (src, dst) = (own.unwrap_or(Ipv6Addr::UNSPECIFIED), ip6::ALL_ROUTERS);
+        let emit =
+            |mac: Option<Mac>, out: &mut [u8]| nd::emit_router_solicit(mac.filter(|_| own.is_some()), (src, dst), out);
+        self.nd_send(cx, iface, (src, dst), emit);
+        self.count(cx).nd.router_solicits_sent.bump();
     }
 
     fn nd_send(
@@ -203,10 +237,13 @@ impl<L: Locks> Stack<L> {
                         self.nd_ask(cx, iface, addr, known.is_some());
                     }
                 }
-                Expired::Dead(_, _, pending) => {
+                Expired::Dead(id, addr, pending) => {
                     self.changed();
                     self.count(cx).neigh.failed.bump();
                     pending.into_iter().for_each(|packet| self.host_unreachable6(cx, packet));
+                    if let Some(iface) = self.ifaces.get(id) {
+                        self.router_lost(cx, iface, addr, false);
+                    }
                 }
             }
         }

@@ -534,6 +534,10 @@ impl<L: Locks> Stack<L> {
             ended.extend(iface.stage.lock(cx).burst.drain());
             ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
         }
+        if self.six.is_on() {
+            self.solicit_again(cx, iface);
+            self.choose_router(cx);
+        }
     }
 
     /// Adds or replaces a route.

@@ -209,6 +209,8 @@ pub struct IfaceConfig {
     pub addresses: Vec<IfaceAddr>,
     /// Those of IPv6.
     pub addresses6: Vec<inet::ip6::IfaceAddr6>,
+    /// Take addresses and default routers of IPv6 from router advertisements.
+    pub accept_rtadv: bool,
     /// Its MTU. If none is given: that of the device behind the port, or 1500 where there is none.
     pub mtu: Option<u16>,
     /// Leave IPv4 header checksums to the port.

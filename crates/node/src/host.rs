@@ -432,7 +432,14 @@ impl<L: Locks> Host<L> {
                 why: format!("{}/{}: {}", addr.addr, addr.len, crate::words::six::refused(why)),
             })?;
         }
-        if !config.addresses6.is_empty() {
+        let accept_rtadv = config.accept_rtadv || self.stack.knobs.accept_rtadv.on();
+        if accept_rtadv {
+            self.stack.set_accept_rtadv(cx, id, true).map_err(|why| AddPortError::Address {
+                iface: name.to_string(),
+                why: format!("auto: {}", crate::words::six::refused(why)),
+            })?;
+        }
+        if accept_rtadv || !config.addresses6.is_empty() {
             // As soon as a host speaks IPv6 it is ::1 to itself; a FIB that is full has refused an address above.
             let _ = self.stack.add_addr6(cx, LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128));
         }

@@ -76,7 +76,11 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "Tunnels.",
     ),
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
-    ("ndp", "-a | HOST | -s HOST MAC | -d HOST | -c", "Neighbors of IPv6; HOST may be A%IF."),
+    (
+        "ndp",
+        "-a | HOST | -s HOST MAC | -d HOST | -c | -r | -p",
+        "Neighbors of IPv6 (HOST may be A%IF), routers, prefixes.",
+    ),
     ("route", "[-n] [-6] [show] | add [-net|-host] DST GW... | delete DST | get ADDR [--why]", "Routes."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
     (

@@ -3,6 +3,7 @@
 mod common;
 
 mod ask;
+mod autoconf;
 mod bench_services;
 mod bridge;
 mod captures;

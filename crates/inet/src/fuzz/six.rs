@@ -7,6 +7,7 @@
 use super::{EM0, Side, Tape, framed, mac};
 use crate::fib6::{Prefix6, Via6};
 use crate::iface::IfaceId;
+use crate::ip6::autoconf::{PREFIXES_MAX, ROUTERS_MAX};
 use crate::ip6::{AddrState, IfaceAddr6};
 use crate::tunnel::{Config, Kind};
 use clock::{Duration, Instant};
@@ -79,10 +80,35 @@ fn payload(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> V
             out.truncate(n.unwrap());
             out
         }
+        6 => advertisement(tape),
         5 => wire::mld::query((src, dst), Ipv6Addr::UNSPECIFIED, tape.word(), 2, 125).to_vec(),
         _ => [&[tape.byte(), tape.byte(), 0, 0][..], tape.bytes(len)].concat(),
     };
     icmp6::fill_checksum(src, dst, &mut message);
+    message
+}
+
+/// A router's advertisement with up to seven options.
+fn advertisement(tape: &mut Tape<'_>) -> Vec<u8> {
+    let mut message = vec![134, 0, 0, 0, 64, tape.byte(), tape.byte() % 8, tape.byte()];
+    message.extend([0; 8]);
+    for _ in 0..tape.byte() % 8 {
+        match tape.byte() % 8 {
+            0 => message.extend([&[1, 1][..], &mac(tape.byte()).0].concat()),
+            1 => message.extend([5, 1, 0, 0, 0, 0, tape.byte(), tape.byte()]),
+            2 => message.extend([tape.byte(), tape.byte(), 0, 0, 0, 0, 0, 0]),
+            _ => {
+                let (len, flags) = (if tape.byte() < 200 { 64 } else { tape.byte() }, tape.byte());
+                let lives = [tape.byte(), tape.byte()].map(|life| match life {
+                    255 => u32::MAX,
+                    life => u32::from(life) * 100,
+                });
+                message.extend([3, 4, len, flags]);
+                message.extend(lives.iter().flat_map(|life| life.to_be_bytes()).chain([0; 4]));
+                message.extend(addr(tape).octets());
+            }
+        }
+    }
     message
 }
 
@@ -160,7 +186,10 @@ pub fn six(data: &[u8]) {
     let side = Side::new(1, cx(now));
     let stack = &side.stack;
     stack.knobs.neigh6_limit.set(NEIGHBORS);
-    stack.knobs.forwarding6.set(i64::from(tape.byte() & 1));
+    let how = tape.byte();
+    stack.knobs.forwarding6.set(i64::from(how & 1));
+    let believes = how & 2 != 0;
+    stack.set_accept_rtadv(cx(now), EM0, believes).unwrap();
     stack.add_addr6(cx(now), EM0, IfaceAddr6::new(US, 64)).unwrap();
     let ids = tunnels(&side, cx(now));
     let mut routes = stack.routes6(cx(now)).len();
@@ -190,7 +219,10 @@ pub fn six(data: &[u8]) {
         }
         stack.poll(cx(now));
         check(&side, cx(now));
-        assert_eq!(stack.routes6(cx(now)).len(), routes, "no packet makes a route");
+        let now_there = stack.routes6(cx(now)).len();
+        // Each prefix is a route and has an address, which is one too; and there is a default route.
+        let most = if believes { routes + 2 * PREFIXES_MAX + 1 } else { routes };
+        assert!(now_there <= most && (believes || now_there == routes), "no other packet makes a route");
     }
     for _ in 0..20 {
         stack.poll(cx(now));
@@ -204,7 +236,9 @@ fn check(side: &Side, cx: Cx) {
     side.check(cx);
     let neighbors = side.stack.neighbors6(cx);
     assert!(neighbors.len() as i64 <= NEIGHBORS + 4, "and those that are set by hand");
-    for own in side.stack.iface(EM0).unwrap().addrs6(cx) {
+    let em0 = side.stack.iface(EM0).unwrap();
+    assert!(em0.default_routers(cx).len() <= ROUTERS_MAX && em0.advertised_prefixes(cx).len() <= PREFIXES_MAX);
+    for own in em0.addrs6(cx) {
         assert!(!matches!(own.state, AddrState::Tentative(due, _) if due > cx.now.after(Duration::from_secs(1))));
     }
     for frame in side.wire.lock().unwrap().iter() {
@@ -290,6 +324,10 @@ mod tests {
         let set: Vec<u8> = (0..8).flat_map(|what| [7, what, what, 14, 7, 64, 0, 0]).collect();
         all.push(("set".to_string(), [&[1][..], &later, &set, &ping(0), &set].concat()));
         let scan: Vec<u8> = (0..40).flat_map(|n| [0, 4, 14, 0, n, 4, 0, 0, 0, 0, 2]).collect();
+        let router =
+            |n: u8, life: u8| [0, 8, 10, 0, 0, 6, 8, 1, 44, 2, 0, 2, 7, 9, 192, life, life / 2, 14, 0, n, 0, 0];
+        let routers = [router(1, 200), router(2, 1), router(1, 0), router(3, 255)].concat();
+        all.push(("routers".to_string(), [&[2][..], &later, &routers, &[6, 255, 255, 6, 255, 255], &routers].concat()));
         all.push(("scan".to_string(), [&[1][..], &later, &scan, &[6, 4, 0]].concat()));
         all
     }

@@ -5,11 +5,12 @@
 //!  (nothing) ------> Tentative ---------------------------------------> Valid    Tentative -----> Duplicated
 //! ```
 //! An iface speaks IPv6 from its first address on; it then also gets the link-local one that its MAC address makes (RFC 2464 5), and a
-//! tunnel one that is drawn. Addresses are set by hand: router advertisements are not believed, as a router does not (RFC 4861 6.2.7).
+//! tunnel one that is drawn. Other addresses are set by hand, or made of a prefix that a router advertises ([`super::autoconf`]).
 
 use crate::Stack;
 use crate::fib6::{self, Fib6, Full6, Prefix6, Via6};
 use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip6::autoconf::Autoconf;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
@@ -39,6 +40,22 @@ impl AddrState {
     }
 }
 
+/// Where an address comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Set by hand, or the link-local one.
+    Manual,
+    /// Made of a prefix that a router advertised (RFC 4862 5.5), for so long.
+    Advertised {
+        /// Addresses of this prefix before it that somebody else had (RFC 7217 5, DAD_Counter).
+        tries: u8,
+        /// Until then new connections may come from it; then it is deprecated.
+        preferred_until: Instant,
+        /// Until then it is used at all.
+        valid_until: Instant,
+    },
+}
+
 /// An IPv6 address of an iface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IfaceAddr6 {
@@ -50,17 +67,29 @@ pub struct IfaceAddr6 {
     pub peer: Option<Ipv6Addr>,
     /// How far it is ours.
     pub state: AddrState,
+    /// Where it comes from.
+    pub origin: Origin,
 }
 
 impl IfaceAddr6 {
     /// An address with its prefix.
     pub fn new(addr: Ipv6Addr, len: u8) -> IfaceAddr6 {
-        IfaceAddr6 { addr, len: len.min(128), peer: None, state: AddrState::Valid }
+        IfaceAddr6 { addr, len: len.min(128), peer: None, state: AddrState::Valid, origin: Origin::Manual }
     }
 
     /// Its prefix.
     pub fn prefix(self) -> Prefix6 {
         Prefix6::masked(self.addr, self.len)
+    }
+
+    /// The prefix that it says is on the link. One that a router advertised says nothing of that (RFC 5942 4).
+    fn on_link(self) -> Option<Prefix6> {
+        (self.origin == Origin::Manual).then(|| self.prefix())
+    }
+
+    /// Returns whether others are preferred to it as a source address (RFC 4862 5.5.4).
+    pub fn is_deprecated(self, now: Instant) -> bool {
+        matches!(self.origin, Origin::Advertised { preferred_until, .. } if preferred_until <= now)
     }
 }
 
@@ -80,11 +109,13 @@ pub(crate) struct Six {
     pub(crate) addrs: Vec<IfaceAddr6>,
     /// When it says again to which groups it listens (RFC 3810 6.2).
     pub(crate) report_due: Instant,
+    /// What routers advertised, if they are believed on this iface.
+    pub(crate) autoconf: Option<Autoconf>,
 }
 
 impl Default for Six {
     fn default() -> Six {
-        Six { addrs: Vec::new(), report_due: Instant::NEVER }
+        Six { addrs: Vec::new(), report_due: Instant::NEVER, autoconf: None }
     }
 }
 
@@ -127,12 +158,20 @@ impl<L: Locks> Iface<L> {
 
     /// Is `addr` on this link?
     pub(crate) fn on_link6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
-        ip6::is_link_local(addr) || self.addrs6(cx).iter().any(|own| own.prefix().contains(addr))
+        if ip6::is_link_local(addr) {
+            return true;
+        }
+        let six = self.six.lock(cx);
+        let manual = six.addrs.iter().filter_map(|own| own.on_link());
+        let advertised = six.autoconf.iter().flat_map(Autoconf::on_link);
+        manual.chain(advertised).any(|prefix| prefix.contains(addr))
     }
 
     /// The longest IPv6 packet. A tunnel with less takes 1280 all the same, and cuts up what is outside (RFC 2473 7.1, RFC 4213 3.2.1).
+    /// A router may advertise less than the iface has.
     pub fn mtu6(&self) -> usize {
-        if self.kind == IfaceKind::Tunnel { self.mtu().max(1280) } else { self.mtu() }
+        let mtu = self.mtu().min(self.advertised_mtu.load(Ordering::Relaxed) as usize);
+        if self.kind == IfaceKind::Tunnel { mtu.max(1280) } else { mtu }
     }
 }
 
@@ -202,31 +241,45 @@ impl<L: Locks> Stack<L> {
         let mut six = iface.six.lock(cx);
         let Some(at) = six.addrs.iter().position(|own| own.addr == addr) else { return false };
         let removed = six.addrs.remove(at);
-        let rest = six.addrs.clone();
+        let none_left = six.addrs.is_empty();
         drop(six);
-        let mut routes = self.six.routes.lock(cx);
-        for (prefix, via) in own_routes6(iface, &removed) {
-            if routes.get(prefix) == Some(via) {
-                routes.remove(prefix);
-            }
-        }
-        for (prefix, via) in rest.iter().flat_map(|other| own_routes6(iface, other)) {
-            if routes.get(prefix).is_none() {
-                let _ = routes.insert(prefix, via); // two of one prefix: the way there stays, and there is room
-            }
-        }
-        drop(routes);
-        if rest.is_empty() {
+        self.withdraw6(cx, iface, own_routes6(iface, &removed));
+        if none_left {
             iface.speaks6.store(false, Ordering::Relaxed);
         }
         self.changed();
         true
     }
 
-    /// Returns whether an address of this host waits to be found unique on its link (RFC 4862 5.4): nothing is sent from it yet.
+    /// Removes routes that an address or an advertised prefix of `iface` brought, where neither another address nor another prefix does.
+    pub(crate) fn withdraw6(&self, cx: Cx, iface: &Iface<L>, gone: Vec<(Prefix6, Via6)>) {
+        let six = iface.six.lock(cx);
+        let of_addrs = six.addrs.iter().flat_map(|other| own_routes6(iface, other));
+        let advertised = six.autoconf.iter().flat_map(Autoconf::on_link).map(|prefix| (prefix, Via6::Link(iface.id)));
+        let kept: Vec<_> = of_addrs.chain(advertised).collect();
+        drop(six);
+        let mut routes = self.six.routes.lock(cx);
+        for (prefix, via) in gone {
+            if routes.get(prefix) == Some(via) {
+                routes.remove(prefix);
+            }
+        }
+        for (prefix, via) in kept {
+            if routes.get(prefix).is_none() {
+                let _ = routes.insert(prefix, via); // two of one prefix: the way there stays, and there is room
+            }
+        }
+    }
+
+    /// Returns whether an address of this host waits to be found unique on its link (RFC 4862 5.4), from which nothing is sent yet, or an
+    /// iface waits for the first router to be heard, which it does for a few solicitations.
     pub fn has_tentative(&self, cx: Cx) -> bool {
         let is_tentative = |own: &IfaceAddr6| matches!(own.state, AddrState::Tentative(..));
-        self.six.is_on() && self.ifaces.iter().any(|iface| iface.addrs6(cx).iter().any(is_tentative))
+        let waits = |iface: &Iface<L>| {
+            let six = iface.six.lock(cx);
+            six.addrs.iter().any(is_tentative) || six.autoconf.as_ref().is_some_and(Autoconf::is_awaited)
+        };
+        self.six.is_on() && self.ifaces.iter().any(waits)
     }
 
     /// Asks again whether anybody else has an iface's addresses: its port has just been connected.
@@ -238,6 +291,7 @@ impl<L: Locks> Stack<L> {
         if tries > 0 {
             iface.six.lock(cx).addrs.iter_mut().for_each(|own| own.state = AddrState::Tentative(cx.now, tries));
         }
+        self.solicit_again(cx, iface); // perhaps on another link
         self.mld_report_all(cx, iface);
         self.poll_iface6(cx, iface);
     }
@@ -276,7 +330,7 @@ impl<L: Locks> Stack<L> {
         }
         next = next.min(six.report_due);
         drop(six);
-        self.six.due_at(next);
+        self.six.due_at(next.min(self.poll_autoconf(cx, iface)));
         ask.into_iter().for_each(|addr| self.nd_probe(cx, iface, addr));
         if became {
             self.changed();
@@ -305,8 +359,7 @@ fn own_routes6<L: Locks>(iface: &Iface<L>, addr: &IfaceAddr6) -> Vec<(Prefix6, V
     }
     let link = match iface.kind {
         IfaceKind::Loopback => None,
-        _ if addr.len < 128 => Some((addr.prefix(), Via6::Link(iface.id))),
-        _ => None,
+        _ => addr.on_link().filter(|prefix| prefix.len() < 128).map(|prefix| (prefix, Via6::Link(iface.id))),
     };
     let peer = addr.peer.map(|peer| (Prefix6::host(peer), Via6::Link(iface.id)));
     let own = (Prefix6::host(addr.addr), Via6::Local(iface.id));

@@ -1,7 +1,7 @@
 //! Which of our addresses a packet is to come from: RFC 6724 5, as much of it as a host without temporary or home addresses has a choice in.
 //!
-//! Rule 1 (the destination itself), 2 (scope: as wide as needed and no wider), 5 (the outgoing iface, before others' addresses) and 8 (the
-//! longest common prefix). Candidates of other ifaces are asked when the outgoing one has none that reaches: routers number links sparsely.
+//! Rule 1 (the destination itself), 2 (scope: as wide as needed and no wider), 3 (deprecated addresses last), 5 (the outgoing iface, before
+//! others' addresses) and 8 (the longest common prefix). Candidates of other ifaces are asked when the outgoing one has none that reaches: routers number links sparsely.
 
 use crate::Stack;
 use crate::iface::Iface;
@@ -13,11 +13,15 @@ use wire::ip6;
 impl<L: Locks> Stack<L> {
     /// The source address for packets to `dst` through `iface`.
     pub(crate) fn source6_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
-        let own = iface.valid6(cx);
-        let reaches = |addr: &Ipv6Addr| ip6::scope(*addr) >= ip6::scope(dst).min(14);
+        let candidates = |iface: &Iface<L>| {
+            let valid = iface.addrs6(cx).into_iter().filter(|own| own.state.is_valid());
+            valid.map(|own| Candidate { addr: own.addr, is_deprecated: own.is_deprecated(cx.now) }).collect::<Vec<_>>()
+        };
+        let own = candidates(iface);
+        let reaches = |of: &Candidate| ip6::scope(of.addr) >= ip6::scope(dst).min(14);
         let others = || {
-            let all = self.ifaces.iter().filter(|other| other.id != iface.id).flat_map(|other| other.valid6(cx));
-            all.filter(|addr| !ip6::is_link_local(*addr) && reaches(addr)).collect::<Vec<_>>()
+            let all = self.ifaces.iter().filter(|other| other.id != iface.id).flat_map(candidates);
+            all.filter(|of| !ip6::is_link_local(of.addr) && reaches(of)).collect::<Vec<_>>()
         };
         if let Some(peer) = iface.own_towards6(cx, dst) {
             return Some(peer);
@@ -29,18 +33,26 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// The best of these for packets to `dst`.
-fn best(candidates: Vec<Ipv6Addr>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
-    candidates.into_iter().min_by_key(|addr| rank(*addr, dst))
+/// An address that a packet may come from.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    addr: Ipv6Addr,
+    is_deprecated: bool,
 }
 
-/// Less is better.
-fn rank(addr: Ipv6Addr, dst: Ipv6Addr) -> (bool, (bool, Reverse<u8>, u8), Reverse<u32>) {
-    let (have, need) = (ip6::scope(addr), ip6::scope(dst));
+/// Returns the best of these for packets to `dst`.
+fn best(candidates: Vec<Candidate>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+    candidates.into_iter().min_by_key(|of| rank(*of, dst)).map(|of| of.addr)
+}
+
+/// Rank of a candidate for packets to `dst`, by the rules in their order; the least is the best.
+fn rank(of: Candidate, dst: Ipv6Addr) -> (bool, (bool, Reverse<u8>, u8), bool, Reverse<u32>) {
+    let (have, need) = (ip6::scope(of.addr), ip6::scope(dst));
     let reaches = have >= need;
     // Rule 2: of those that reach, the least scope; of those that do not, the greatest.
     let scope = if reaches { (false, Reverse(0), have) } else { (true, Reverse(have), 0) };
-    (addr != dst, scope, Reverse((addr.to_bits() ^ dst.to_bits()).leading_zeros()))
+    let common = (of.addr.to_bits() ^ dst.to_bits()).leading_zeros();
+    (of.addr != dst, scope, of.is_deprecated, Reverse(common))
 }
 
 #[cfg(test)]
@@ -49,6 +61,25 @@ mod tests {
 
     fn of(text: &str) -> Ipv6Addr {
         text.parse().unwrap()
+    }
+
+    fn all(candidates: &[&str], deprecated: &[&str]) -> Vec<Candidate> {
+        let of = |text: &&str| Candidate { addr: of(text), is_deprecated: deprecated.contains(text) };
+        candidates.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_deprecated_address_comes_after_others_of_its_scope() {
+        let (near, far) = ("2001:db8:1::2", "2001:db8:3::2");
+        for (deprecated, dst, expected) in [
+            (&[near][..], "2001:db8:1::1", far),
+            (&[near, far], "2001:db8:1::1", near),
+            (&[near], near, near),
+            (&[near, far], "fe80::9", "fe80::1"),
+        ] {
+            let candidates = all(&[near, far, "fe80::1"], deprecated);
+            assert_eq!(best(candidates, of(dst)), Some(of(expected)), "{deprecated:?} {dst}");
+        }
     }
 
     /// RFC 6724 10.1's examples, where they do not turn on what we do not have.
@@ -64,8 +95,7 @@ mod tests {
             (&["2001:db8:1:d5e3::1", "2001:db8:1:7953::1"], "2001:db8:1:7950::1", "2001:db8:1:7953::1"),
             (&["fe80::1"], "2001:db8::1", "fe80::1"),
         ] {
-            let candidates = candidates.iter().map(|text| of(text)).collect();
-            assert_eq!(best(candidates, of(dst)), Some(of(expected)), "{dst}");
+            assert_eq!(best(all(candidates, &[]), of(dst)), Some(of(expected)), "{dst}");
         }
         assert_eq!(best(Vec::new(), of("::1")), None);
     }

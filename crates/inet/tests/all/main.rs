@@ -4,6 +4,7 @@
 mod common;
 
 mod arp;
+mod autoconf;
 mod bind;
 mod forward;
 mod frag;

@@ -93,6 +93,7 @@ impl IfaceConfig {
             (self.tso4.is_some(), "tso4"),
             (self.rxcsum.is_some(), "rxcsum"),
             (self.mac.is_some() && !kind.is_ethernet(), "mac"),
+            (self.accept_rtadv, "addresses = 'auto'"),
         ];
         match ports.into_iter().find(|(set, _)| *set) {
             None => Ok(()),
@@ -116,6 +117,9 @@ impl HostConfig {
             within("stacks", self.stacks, &(1..=isr::WORKSTREAMS_MAX as i64))?;
             within("pool.buffers", self.pool_buffers, &POOL_BUFFERS)?;
             within("pool.data", self.pool_data, &POOL_DATA)?;
+            if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.accept_rtadv) {
+                return Err("addresses = 'auto': not with several stacks, each of which would take an address".into());
+            }
             for (name, value) in &self.sysctl {
                 words::check_knob_number(name, *value).map_err(|why| why.to_string())?;
             }

@@ -343,10 +343,12 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     key("mac", MAC, Means("random, repeatable under seed"), "Its MAC address.", |c, v| {
         put(&mut c.mac, station(v).map(Some))
     }),
-    key("addresses", List("A/LEN"), Means("none"), "Its addresses with prefix lengths, IPv4 and IPv6.", |c, v| {
-        let six = |item: &&Item| item.text().is_some_and(|text| text.contains(':'));
-        put(&mut c.addresses6, v.items().iter().filter(six).map(address6).collect())?;
-        put(&mut c.addresses, v.items().iter().filter(|item| !six(item)).map(address).collect())
+    key("addresses", List("A/LEN, or auto"), Means("none"), ADDRESSES, |c, v| {
+        let mut iface = IfaceConfig::default();
+        v.items().iter().try_for_each(|item| add_address(&mut iface, item))?;
+        let IfaceConfig { addresses, addresses6, accept_rtadv, .. } = iface;
+        (c.addresses, c.addresses6, c.accept_rtadv) = (addresses, addresses6, accept_rtadv);
+        Ok(())
     }),
     key("mtu", within(&check::MTU), Means("the device's, or 1500 where there is none"), "Its MTU in bytes.", |c, v| {
         put(&mut c.mtu, v.number().map(Some))
@@ -425,6 +427,18 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
         put(&mut c.control, v.path().map(Some))
     }),
 ];
+
+const ADDRESSES: &str = "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 addresses and default routers that routers advertise.";
+
+/// Gives an iface an address more, or lets it take what routers advertise.
+fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
+    match item.text() {
+        Some("auto") => iface.accept_rtadv = true,
+        Some(text) if text.contains(':') => iface.addresses6.push(address6(item)?),
+        _ => iface.addresses.push(address(item)?),
+    }
+    Ok(())
+}
 
 /// The address of one station.
 fn station(value: Given<'_>) -> Result<wire::Mac, String> {
@@ -545,13 +559,7 @@ impl HostConfig {
         if name != "addresses" {
             return set_key(IFACE, iface, name, &Item::Word(value.to_string()));
         }
-        let item = Item::Word(value.to_string());
-        if value.contains(':') {
-            iface.addresses6.push(address6(&item).map_err(|why| format!("{value}: {why}"))?);
-        } else {
-            iface.addresses.push(address(&item).map_err(|why| format!("{value}: {why}"))?);
-        }
-        Ok(())
+        add_address(iface, &Item::Word(value.to_string())).map_err(|why| format!("{value}: {why}"))
     }
 }
 

@@ -230,6 +230,8 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
         flags.set_iface("addresses", addr).unwrap();
     }
     assert_eq!((flags.ifaces[0].addresses.len(), flags.ifaces[0].addresses6.len()), (2, 2));
+    flags.set_iface("addresses", "auto").unwrap();
+    assert!(flags.ifaces[0].accept_rtadv);
     assert!(flags.set_iface("addresses", "fd00::1").unwrap_err().contains("with its prefix length"));
     assert_eq!(flags.set_route("2001:db8::/32,fd00::2"), Ok(()));
     // And a host is made of it.

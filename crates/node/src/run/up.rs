@@ -537,10 +537,10 @@ fn run_with<L: Locks, P: Programs>(
 }
 
 /// Time that [`await_addresses`] takes at most.
-const ADDRESSES: Duration = Duration::from_secs(5);
+const ADDRESSES: Duration = Duration::from_secs(15);
 
-/// Runs `round` until no IPv6 address of `host` waits to be found unique, which takes a second, or Ctrl-C: a client that began
-/// before would have no address to speak from.
+/// Runs `round` until no IPv6 address of `host` waits to be found unique, which takes a second, and no iface for its first router,
+/// which takes two more solicitations at most; or Ctrl-C. A client that began before would have no address to speak from.
 pub fn await_addresses<L: Locks>(host: &Host<L>, mut round: impl FnMut()) {
     let until = host.clock.now().after(ADDRESSES);
     while host.stack.has_tentative(host.cx()) && host.clock.now() < until && !dispatch::stop_requested() {

@@ -10,6 +10,29 @@ use std::net::Ipv6Addr;
 
 /// Bytes of a solicitation or an advertisement with one link-layer address.
 pub const NEIGHBOR_LEN: usize = 32;
+/// Bytes of a router solicitation with one link-layer address.
+pub const ROUTER_SOLICIT_LEN: usize = 16;
+
+/// How much a default router is preferred to others (RFC 4191 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Preference {
+    /// Less than those that say nothing.
+    Low,
+    /// As one that says nothing; also the reserved value.
+    Medium,
+    /// More than those that say nothing.
+    High,
+}
+
+impl Preference {
+    fn of_bits(bits: u32) -> Preference {
+        match bits & 3 {
+            1 => Preference::High,
+            3 => Preference::Low,
+            _ => Preference::Medium,
+        }
+    }
+}
 
 /// One option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +88,11 @@ impl<'a> Options<'a> {
     /// The first source link-layer address.
     pub fn source_link(self) -> Option<Mac> {
         self.into_iter().find_map(|option| if let Opt::SourceLink(mac) = option { Some(mac) } else { None })
+    }
+
+    /// The first MTU.
+    pub fn mtu(self) -> Option<u32> {
+        self.into_iter().find_map(|option| if let Opt::Mtu(mtu) = option { Some(mtu) } else { None })
     }
 
     /// The first target link-layer address.
@@ -128,6 +156,8 @@ pub enum Message<'a> {
     RouterAdvert {
         /// The hop limit that hosts are to use; 0: it does not say.
         hop_limit: u8,
+        /// How much it is preferred as a default router.
+        preference: Preference,
         /// Seconds for which it is a default router; 0: it is none.
         lifetime: u16,
         /// Milliseconds for which a neighbor is reachable after it has answered; 0: it does not say.
@@ -189,6 +219,7 @@ impl<'a> Message<'a> {
             let (&[a, b, c, d, e, f, g, h], rest) = body.split_first_chunk::<8>().ok_or(short(8))?;
             return Ok(Message::RouterAdvert {
                 hop_limit: (word >> 24) as u8,
+                preference: Preference::of_bits(word >> 19),
                 lifetime: word as u16,
                 reachable_ms: u32::from_be_bytes([a, b, c, d]),
                 retrans_ms: u32::from_be_bytes([e, f, g, h]),
@@ -213,6 +244,13 @@ impl<'a> Message<'a> {
             }
         })
     }
+}
+
+/// Writes a router solicitation; `link`: our own link-layer address, which one from `::` does not have (RFC 4861 4.1). Returns the length.
+/// `None`: `out` is too short.
+pub fn emit_router_solicit(link: Option<Mac>, addresses: (Ipv6Addr, Ipv6Addr), out: &mut [u8]) -> Option<usize> {
+    let option = link.map(|mac| link_option(1, mac));
+    emit::emit((ty::ROUTER_SOLICIT, 0, 0), addresses, option.as_ref().map_or(&[], |option| option.as_slice()), out)
 }
 
 /// Writes a solicitation for `target`; `link`: our own link-layer address, which a probe for duplicates (RFC 4862 5.4.2) does not have.
@@ -245,8 +283,13 @@ fn neighbor(target: Ipv6Addr, kind: u8, link: Option<Mac>) -> ([u8; 24], usize) 
     let mut body = [0; 24];
     let (to, option) = body.split_at_mut(16);
     to.copy_from_slice(&target.octets());
-    if let Some(Mac([a, b, c, d, e, f])) = link {
-        option.copy_from_slice(&[kind, 1, a, b, c, d, e, f]);
+    if let Some(mac) = link {
+        option.copy_from_slice(&link_option(kind, mac));
     }
     (body, if link.is_some() { 24 } else { 16 })
+}
+
+/// An option with a link-layer address.
+fn link_option(kind: u8, Mac([a, b, c, d, e, f]): Mac) -> [u8; 8] {
+    [kind, 1, a, b, c, d, e, f]
 }

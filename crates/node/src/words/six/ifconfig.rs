@@ -2,20 +2,29 @@
 
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError, tunnel};
+use super::ndp::seconds_left;
 use super::{host, refused, with_zone, zoned};
+use clock::Instant;
 use inet::iface::{Iface, IfaceKind};
-use inet::ip6::{AddrState, IfaceAddr6};
+use inet::ip6::{AddrState, IfaceAddr6, Origin};
 use lock::Locks;
 use serde_json::{Value, json};
 use wire::ip6;
 
-/// `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`, `inet6 tunnel A B`.
+/// `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`, `inet6 [-]accept_rtadv`, `inet6 tunnel A B`.
 pub(in super::super) fn inet6<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
     words: &mut Words<'_>,
 ) -> Result<(), WordError> {
-    let word = words.next("an IPv6 address, auto_linklocal or tunnel")?;
+    let word = words.next("an IPv6 address, auto_linklocal, accept_rtadv or tunnel")?;
+    if let "accept_rtadv" | "-accept_rtadv" = word {
+        if iface.kind != IfaceKind::Ethernet {
+            return Err(WordError::failed(format!("{}: {word}: routers advertise on Ethernet only", iface.name)));
+        }
+        let set = ctl.host.stack.set_accept_rtadv(ctl.cx, iface.id, !word.starts_with('-'));
+        return set.map_err(|why| WordError::failed(format!("{}: {}", iface.name, refused(why))));
+    }
     if word == "auto_linklocal" {
         let added = ctl.host.stack.add_link_local(ctl.cx, iface.id);
         return added.map_err(|why| WordError::failed(format!("{}: {}", iface.name, refused(why))));
@@ -83,9 +92,21 @@ pub(in super::super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -
         if ip6::is_link_local(own.addr) {
             out += &format!(" scopeid {:#x}", iface.id.0 + 1);
         }
+        if let Origin::Advertised { preferred_until, valid_until, .. } = own.origin {
+            let [preferred, valid] = [preferred_until, valid_until].map(|until| lifetime(ctl, until));
+            let deprecated = if own.is_deprecated(ctl.cx.now) { " deprecated" } else { "" };
+            out += &format!("{deprecated} autoconf pltime {preferred} vltime {valid}");
+        }
         out.push('\n');
     }
+    if iface.accepts_rtadv(ctl.cx) {
+        out += "\tnd6 options=<ACCEPT_RTADV>\n";
+    }
     out
+}
+
+fn lifetime<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> String {
+    seconds_left(ctl, until).map_or("infty".to_string(), |left| left.to_string())
 }
 
 /// The `addr_info` of `ip -j addr`.
@@ -95,6 +116,15 @@ pub(in super::super) fn addr_infos<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>)
             "family": "inet6", "local": own.addr.to_string(), "prefixlen": own.len, "scope": scope(iface, own.addr),
             "valid_life_time": u32::MAX, "preferred_life_time": u32::MAX,
         });
+        if let Origin::Advertised { preferred_until, valid_until, .. } = own.origin {
+            let left = |until| seconds_left(ctl, until).map_or(u32::MAX, |left| left as u32);
+            super::super::ip::set(&mut info, "dynamic", true);
+            super::super::ip::set(&mut info, "valid_life_time", left(valid_until));
+            super::super::ip::set(&mut info, "preferred_life_time", left(preferred_until));
+            if own.is_deprecated(ctl.cx.now) {
+                super::super::ip::set(&mut info, "deprecated", true);
+            }
+        }
         if let Some(peer) = own.peer {
             super::super::ip::set(&mut info, "address", peer.to_string());
         }

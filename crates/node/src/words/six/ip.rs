@@ -5,10 +5,11 @@ use super::super::ipneigh::entry;
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
 use super::ifconfig::{add_addr6, scope};
+use super::ndp::seconds_left;
 use super::{host, own_address, prefix, prefix_text, zoned};
 use inet::fib6::{Prefix6, Route6, Via6};
 use inet::iface::Iface;
-use inet::ip6::{AddrState, IfaceAddr6};
+use inet::ip6::{AddrState, IfaceAddr6, Origin};
 use inet::neigh::{Neighbor, State};
 use lock::Locks;
 use serde_json::{Value, json};
@@ -71,7 +72,13 @@ pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) 
             AddrState::Duplicated => " dadfailed tentative",
             AddrState::Valid => "",
         };
-        out += "\n       valid_lft forever preferred_lft forever\n";
+        let (mut valid, mut preferred) = ("forever".to_string(), "forever".to_string());
+        if let Origin::Advertised { preferred_until, valid_until, .. } = own.origin {
+            out += if own.is_deprecated(ctl.cx.now) { " deprecated dynamic" } else { " dynamic" };
+            let left = |until| seconds_left(ctl, until).map_or("forever".to_string(), |left| format!("{left}sec"));
+            (valid, preferred) = (left(valid_until), left(preferred_until));
+        }
+        out += &format!("\n       valid_lft {valid} preferred_lft {preferred}\n");
     }
     out
 }

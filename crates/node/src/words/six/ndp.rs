@@ -1,17 +1,19 @@
-//! `ndp`: BSD's view of IPv6's neighbors.
+//! `ndp`: BSD's view of IPv6's neighbors, and of what routers advertised.
 
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
 use super::ip::{neigh_rows, set_neighbor6};
 use super::{with_zone, zoned};
-use clock::Duration;
+use clock::{Duration, Instant};
 use inet::iface::IfaceId;
+use inet::ip6::{AdvertisedPrefix, DefaultRouter};
 use inet::neigh::{Neighbor, State};
 use lock::Locks;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::Ipv6Addr;
+use wire::icmp6::nd::Preference;
 
-const GRAMMAR: &str = "-a, HOST, -s HOST MAC, -d HOST or -c";
+const GRAMMAR: &str = "-a, HOST, -s HOST MAC, -d HOST, -c, -r or -p";
 
 pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     words.skip("-n"); // names are not looked up in any case
@@ -31,13 +33,21 @@ pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) ->
             words.end()?;
             Ok(ctl.host.stack.neighbors6(ctl.cx).iter().map(|n| delete(ctl, n)).collect())
         }
+        "-r" => {
+            words.end()?;
+            Ok(ctl.listing(|| Value::Array(routers(ctl)), || show_routers(ctl)))
+        }
+        "-p" => {
+            words.end()?;
+            Ok(ctl.listing(|| Value::Array(prefixes(ctl)), || show_prefixes(ctl)))
+        }
         "-d" => {
             let found = known(ctl, words.next("a host's address")?)?;
             words.end()?;
             Ok(found.iter().map(|n| delete(ctl, n)).collect())
         }
         option if option.starts_with('-') => {
-            Err(WordError::unknown("option", option, ["-a", "-s", "-d", "-c", "-n"].into_iter()))
+            Err(WordError::unknown("option", option, ["-a", "-s", "-d", "-c", "-r", "-p", "-n"].into_iter()))
         }
         word => {
             let found = known(ctl, word)?;
@@ -45,6 +55,68 @@ pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) ->
             Ok(show(ctl, &found))
         }
     }
+}
+
+/// Seconds that are left; `None`: without end.
+pub(super) fn seconds_left<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> Option<u64> {
+    (until != Instant::NEVER).then(|| until.since(ctl.cx.now).as_secs())
+}
+
+fn preference(of: &DefaultRouter) -> &'static str {
+    match of.preference {
+        Preference::Low => "low",
+        Preference::Medium => "medium",
+        Preference::High => "high",
+    }
+}
+
+/// Default routers that were heard, with the iface of each.
+fn heard<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, DefaultRouter)> {
+    let ifaces = ctl.host.stack.ifaces();
+    ifaces.flat_map(|iface| iface.default_routers(ctl.cx).into_iter().map(|of| (iface.id, of))).collect()
+}
+
+fn routers<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Value> {
+    let row = |(id, of): (IfaceId, DefaultRouter)| {
+        json!({
+            "router": of.addr.to_string(), "dev": ctl.iface_name(id), "preference": preference(&of),
+            "expire": seconds_left(ctl, of.until), "silent": of.is_silent,
+        })
+    };
+    heard(ctl).into_iter().map(row).collect()
+}
+
+fn show_routers<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let line = |(id, of): (IfaceId, DefaultRouter)| {
+        let (addr, name) = (with_zone(ctl, of.addr, id), ctl.iface_name(id));
+        let silent = if of.is_silent { ", silent" } else { "" };
+        let left = seconds_left(ctl, of.until).unwrap_or_default();
+        format!("{addr} if={name}, pref={}, expire={left}s{silent}\n", preference(&of))
+    };
+    heard(ctl).into_iter().map(line).collect()
+}
+
+/// Prefixes that routers said are on the link of an iface.
+fn advertised<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, AdvertisedPrefix)> {
+    let ifaces = ctl.host.stack.ifaces();
+    ifaces.flat_map(|iface| iface.advertised_prefixes(ctl.cx).into_iter().map(|of| (iface.id, of))).collect()
+}
+
+fn prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Value> {
+    let row = |(id, of): (IfaceId, AdvertisedPrefix)| {
+        json!({
+            "prefix": of.prefix.to_string(), "dev": ctl.iface_name(id), "expire": seconds_left(ctl, of.until),
+        })
+    };
+    advertised(ctl).into_iter().map(row).collect()
+}
+
+fn show_prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let line = |(id, of): (IfaceId, AdvertisedPrefix)| {
+        let left = seconds_left(ctl, of.until).map_or("never".to_string(), |left| format!("{left}s"));
+        format!("{} if={}, expire={left}\n", of.prefix, ctl.iface_name(id))
+    };
+    advertised(ctl).into_iter().map(line).collect()
 }
 
 fn found_at<L: Locks>(ctl: &Ctl<'_, L>, word: &str) -> Result<(Ipv6Addr, IfaceId), WordError> {

@@ -51,6 +51,19 @@ fn ifconfig_gives_addresses_and_a_link_local_one() {
 }
 
 #[test]
+fn an_iface_is_told_to_believe_routers_or_not_to() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 accept_rtadv");
+    let text = b.ok("ifconfig pg0");
+    assert!(text.contains("\tnd6 options=<ACCEPT_RTADV>\n") && text.contains("inet6 fe80"), "{text}");
+    assert_eq!((b.ok("ndp -r"), b.ok("ndp -p")), (String::new(), String::new()));
+    assert_eq!((b.json("ndp -r"), b.json("ndp -p")), (json!([]), json!([])));
+    b.ok("ifconfig pg0 inet6 -accept_rtadv");
+    assert!(!b.ok("ifconfig pg0").contains("ACCEPT_RTADV"));
+    assert!(b.no("ifconfig lo0 inet6 accept_rtadv").contains("on Ethernet only"));
+}
+
+#[test]
 fn iproute2_gives_addresses_and_tells_families_apart() {
     let b = bench();
     b.ok("ip addr add fd00::1/64 dev pg0");
@@ -173,7 +186,7 @@ fn what_cannot_be_is_said() {
     b.ok("ifconfig pg0 inet6 fd00::1/64");
     b.ok("ifconfig x1 create port null:x");
     for (line, says) in [
-        ("ifconfig pg0 inet6", "an IPv6 address, auto_linklocal or tunnel"),
+        ("ifconfig pg0 inet6", "an IPv6 address, auto_linklocal, accept_rtadv or tunnel"),
         ("ifconfig pg0 inet6 10.0.0.1", "an IPv6 address such as fd00::1"),
         ("ifconfig pg0 inet6 fd00::g", "an IPv6 address such as fd00::1"),
         ("ifconfig pg0 inet6 fd00::2/129", "a number from 0 to 128"),

@@ -1,0 +1,385 @@
+//! Router advertisements: addresses, default routers and prefixes that come by themselves, and what a stranger may do with them
+//! (RFC 4861 6, RFC 4862 5.5, RFC 4191, RFC 7217, RFC 7559; RFC 6104).
+
+use crate::common::six::*;
+use crate::common::*;
+use clock::Duration;
+use linerate_inet::fib6::{Prefix6, Via6};
+use linerate_inet::ip6::{AddrState, IfaceAddr6, Origin};
+use lock::Locks;
+use std::net::Ipv6Addr;
+use wire::icmp6::nd::{Advert, Message as Nd, Preference};
+use wire::icmp6::{self, Message};
+use wire::ip6::{ALL_NODES, ALL_ROUTERS};
+use wire::{Mac, Proto};
+
+conversations! {
+    a_host_asks_for_routers_and_gets_an_address_and_a_way_out
+    solicitations_come_less_and_less_often
+    what_is_not_believed
+    an_address_gets_old_and_goes
+    no_stranger_ends_an_address_at_once
+    an_address_that_somebody_has_is_replaced
+    a_prefix_alone_is_on_the_link_and_an_address_alone_is_not
+    the_preferred_router_is_used_while_it_answers
+    a_router_that_stops_being_one_is_left
+    a_route_by_hand_stays
+    the_links_mtu_is_what_the_router_says
+    floods_are_bounded
+    a_router_believes_nobody
+    it_is_told_to_forget
+}
+
+const DAY: u32 = 86_400;
+
+/// A router's advertisement, to be changed.
+#[derive(Clone)]
+struct Ra {
+    from: Six,
+    lifetime: u16,
+    flags: u8,
+    options: Vec<u8>,
+}
+
+impl Ra {
+    fn of(from: Six) -> Ra {
+        let link = [&[1, 1][..], &from.mac.0].concat();
+        Ra { from, lifetime: 1800, flags: 0, options: link }
+    }
+
+    /// Of a prefix: `flags` 0x80 is on the link, 0x40 addresses may be made of it.
+    fn prefix(mut self, text: &str, flags: u8, valid: u32, preferred: u32) -> Ra {
+        let prefix: Prefix6 = text.parse().unwrap();
+        self.options.extend([3, 4, prefix.len(), flags]);
+        self.options.extend([valid.to_be_bytes(), preferred.to_be_bytes(), [0; 4]].concat());
+        self.options.extend(prefix.addr().octets());
+        self
+    }
+
+    fn mtu(mut self, mtu: u32) -> Ra {
+        self.options.extend([5, 1, 0, 0]);
+        self.options.extend(mtu.to_be_bytes());
+        self
+    }
+
+    fn lifetime(mut self, seconds: u16) -> Ra {
+        self.lifetime = seconds;
+        self
+    }
+
+    fn packet(&self, src: Ipv6Addr) -> Ip6 {
+        let [high, low] = self.lifetime.to_be_bytes();
+        let mut message = [&[134, 0, 0, 0, 64, self.flags, high, low][..], &[0; 8], &self.options].concat();
+        icmp6::fill_checksum(src, ALL_NODES, &mut message).unwrap();
+        Ip6::new(src, ALL_NODES, Proto::IPV6_ICMP, message).hops(255)
+    }
+
+    fn heard_by<L: Locks>(&self, h: &Host<L>) {
+        h.inject(EM0, self.packet(self.from.near).frame(Mac::multicast6(ALL_NODES), self.from.mac));
+    }
+}
+
+/// Of a /64 on the link whose addresses may be used, for a day, half of it preferred.
+fn usual(from: Six, prefix: &str) -> Ra {
+    Ra::of(from).prefix(prefix, 0xc0, DAY, DAY / 2)
+}
+
+/// A host whose `em0` believes routers, and has its link-local address for certain.
+fn believing<L: Locks>() -> Host<L> {
+    let h = Host::<L>::new();
+    h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
+    h.advance_secs(2);
+    h.sent(EM0);
+    h.forget_counters();
+    h
+}
+
+/// Its addresses that routers advertised.
+fn advertised<L: Locks>(h: &Host<L>) -> Vec<IfaceAddr6> {
+    let all = h.stack.iface(EM0).unwrap().addrs6(h.cx());
+    all.into_iter().filter(|own| own.origin != Origin::Manual).collect()
+}
+
+fn default_route<L: Locks>(h: &Host<L>) -> Option<Via6> {
+    h.stack.route6_at(h.cx(), Prefix6::DEFAULT)
+}
+
+fn by(router: Six) -> Option<Via6> {
+    Some(Via6::Gateway(EM0, router.near))
+}
+
+/// Times at which router solicitations leave within `seconds`, in tenths of a second.
+fn solicitations<L: Locks>(h: &Host<L>, seconds: u64) -> Vec<u64> {
+    let mut at = Vec::new();
+    for tenth in 0..seconds * 10 {
+        h.advance(Duration::from_millis(100));
+        let is_solicitation = |(_, header, payload): &(_, wire::ip6::Header, Vec<u8>)| {
+            header.next == Proto::IPV6_ICMP && payload.first() == Some(&icmp6::ty::ROUTER_SOLICIT)
+        };
+        at.extend(h.sent6(EM0).iter().filter(|sent| is_solicitation(sent)).map(|_| tenth));
+    }
+    at
+}
+
+fn a_host_asks_for_routers_and_gets_an_address_and_a_way_out<L: Locks>() {
+    let h = Host::<L>::new();
+    h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
+    assert!(h.stack.has_tentative(h.cx()));
+    h.advance_secs(1);
+    h.advance_secs(1);
+    let sent = h.sent6(EM0);
+    let asked = sent.iter().find(|(_, header, _)| header.dst == ALL_ROUTERS).expect("a solicitation");
+    let near = wire::ip6::link_local(ME.mac);
+    assert_eq!((asked.1.src, asked.1.hop_limit, asked.0.dst), (near, 255, Mac::multicast6(ALL_ROUTERS)));
+    match Message::parse(&asked.2, near, ALL_ROUTERS).unwrap() {
+        Message::Nd(Nd::RouterSolicit { options }) => assert_eq!(options.source_link(), Some(ME.mac)),
+        other => panic!("{other:?}"),
+    }
+    assert!(h.stack.has_tentative(h.cx()), "it waits for an answer");
+    h.forget_counters();
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    let own = advertised(&h)[0];
+    assert!(matches!(own.state, AddrState::Tentative(..)) && own.len == 64, "{own:?}");
+    assert_ne!(own.addr.to_bits() as u64, near.to_bits() as u64, "not of the MAC address");
+    assert_eq!(default_route(&h), by(PEER6));
+    h.advance_secs(2);
+    h.sent(EM0);
+    assert!(advertised(&h)[0].state == AddrState::Valid && !h.stack.has_tentative(h.cx()));
+    assert_eq!(h.counter("inet.nd.router_adverts_received"), 1);
+    // What goes out has that address and goes to the router, whose MAC address the advertisement had.
+    let id = h.bound6(any6(5000));
+    h.send(id, b"out", Some((BEYOND6, 7).into())).unwrap();
+    let (link, header, _) = h.sent6_one(EM0);
+    assert_eq!((link.dst, header.src), (PEER6.mac, own.addr));
+    // The same prefix gives the same address, another prefix another identifier.
+    usual(PEER6, "2001:db8:1::/64").prefix("2001:db8:2::/64", 0xc0, DAY, DAY).heard_by(&h);
+    let all = advertised(&h);
+    assert_eq!((all.len(), all[0].addr), (2, own.addr));
+    assert_ne!(all[0].addr.to_bits() as u64, all[1].addr.to_bits() as u64);
+    assert_eq!(solicitations(&h, 60), Vec::<u64>::new(), "it has heard one");
+    h.audit();
+}
+
+fn solicitations_come_less_and_less_often<L: Locks>() {
+    let h = Host::<L>::new();
+    h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
+    let at = solicitations(&h, 300);
+    let pauses: Vec<_> = at.windows(2).map(|pair| (pair[1] - pair[0]) / 10).collect();
+    assert_eq!(pauses, [4, 8, 16, 32, 64, 128], "{at:?}");
+    assert!(!h.stack.has_tentative(h.cx()), "who waits does not wait for ever");
+    // Down and up again, perhaps elsewhere: it asks at once.
+    h.stack.set_up(h.cx(), EM0, false);
+    h.stack.set_up(h.cx(), EM0, true);
+    assert_eq!(solicitations(&h, 5).len(), 2);
+}
+
+fn what_is_not_believed<L: Locks>() {
+    let h = believing::<L>();
+    let routes = h.stack.routes6(h.cx());
+    let ra = usual(PEER6, "2001:db8:1::/64");
+    let from_far = ra.packet(PEER6.near).hops(254);
+    let to_all = |packet: &Ip6| packet.frame(Mac::multicast6(ALL_NODES), PEER6.mac);
+    h.inject(EM0, to_all(&from_far));
+    h.inject(EM0, to_all(&ra.packet(PEER6.ip))); // not a link-local address
+    h.inject(EM0, to_all(&Ra { options: [&[1, 1][..], &ME.mac.0].concat(), ..ra.clone() }.packet(PEER6.near)));
+    h.inject(EM0, to_all(&Ra { options: vec![3, 0, 64, 0xc0, 0, 0, 0, 1], ..ra.clone() }.packet(PEER6.near)));
+    h.assert_counters("in 4, ip6.received 4, ip6.delivered 4, icmp6.received 4, nd.in.hop_limit 1, nd.in.malformed 3");
+    assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes.clone(), Vec::new()));
+    // No address of what is of the link, of a group, longer or shorter than a link's prefix, or preferred longer than valid.
+    let odd = Ra::of(PEER6).lifetime(0).prefix("fe80::/64", 0xc0, DAY, DAY).prefix("ff02::/64", 0xc0, DAY, DAY);
+    let odd = odd.prefix("2001:db8:1::/65", 0x40, DAY, DAY).prefix("2001:db8:1::/48", 0x40, DAY, DAY);
+    let mut odd = odd.prefix("2001:db8:1::/64", 0xc0, 10, 11).prefix("2001:db8:1::/64", 0xc0, 0, 0);
+    odd.options.extend([3, 4, 200, 0xc0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+    odd.options.extend([0x20; 16]);
+    odd.heard_by(&h);
+    assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes, Vec::new()));
+    assert_eq!(h.counter("inet.nd.router_adverts_received"), 1);
+    h.audit();
+}
+
+fn an_address_gets_old_and_goes<L: Locks>() {
+    let h = believing::<L>();
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 100, 50).heard_by(&h);
+    Ra::of(PEER6).prefix("2001:db8:2::/64", 0xc0, u32::MAX, u32::MAX).heard_by(&h);
+    h.advance_secs(2);
+    let [old, new] = [0, 1].map(|at| advertised(&h)[at].addr);
+    let to_first: Ipv6Addr = "2001:db8:1:ff::1".parse().unwrap();
+    assert_eq!(h.stack.source6_to(h.cx(), to_first), Some(old), "the longer common prefix");
+    h.advance_secs(50);
+    assert_eq!(h.stack.source6_to(h.cx(), to_first), Some(new), "deprecated");
+    assert!(advertised(&h)[0].is_deprecated(h.now()) && !advertised(&h)[1].is_deprecated(h.now()));
+    h.advance_secs(50);
+    assert_eq!(advertised(&h).iter().map(|own| own.addr).collect::<Vec<_>>(), [new]);
+    assert_eq!(h.stack.route6_at(h.cx(), "2001:db8:1::/64".parse().unwrap()), None);
+    assert_eq!(default_route(&h), by(PEER6));
+    h.advance_secs(1800);
+    assert_eq!(default_route(&h), None, "the router's lifetime");
+    h.sent(EM0);
+    assert!(!solicitations(&h, 10).is_empty(), "it looks for another");
+    h.audit();
+}
+
+fn no_stranger_ends_an_address_at_once<L: Locks>() {
+    let h = believing::<L>();
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    h.advance_secs(2);
+    let left = |h: &Host<L>| match advertised(h)[0].origin {
+        Origin::Advertised { valid_until, .. } => valid_until.since(h.now()).as_secs(),
+        Origin::Manual => 0,
+    };
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 0, 0).heard_by(&h);
+    assert_eq!(left(&h), 7200, "two hours are left");
+    assert!(advertised(&h)[0].is_deprecated(h.now()), "but new connections use others");
+    h.advance_secs(3600);
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 60, 60).heard_by(&h);
+    assert_eq!(left(&h), 3600, "less is not shortened");
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    assert_eq!(left(&h), u64::from(DAY));
+}
+
+fn an_address_that_somebody_has_is_replaced<L: Locks>() {
+    let h = believing::<L>();
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let own = advertised(&h)[0];
+        seen.push(own.addr);
+        let advert = Advert { router: false, solicited: false, replaces: true, target: own.addr };
+        let emit = |out: &mut [u8]| icmp6::nd::emit_advert(advert, Some(OTHER6.mac), (own.addr, ALL_NODES), out);
+        let message = icmp6(own.addr, ALL_NODES, emit).hops(255);
+        h.inject(EM0, message.frame(Mac::multicast6(ALL_NODES), OTHER6.mac));
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "{seen:?}");
+    let left = advertised(&h);
+    assert_eq!((left.len(), left[0].state), (1, AddrState::Duplicated), "it gives up after three more");
+    assert_eq!(h.counter("inet.nd.duplicates"), 4);
+    h.audit();
+}
+
+fn a_prefix_alone_is_on_the_link_and_an_address_alone_is_not<L: Locks>() {
+    let h = believing::<L>();
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, DAY, DAY).prefix("2001:db8:2::/64", 0x40, DAY, DAY).heard_by(&h);
+    h.advance_secs(2);
+    let prefixes: Vec<_> = advertised(&h).iter().map(|own| own.prefix().to_string()).collect();
+    assert_eq!(prefixes, ["2001:db8:2::/64"]);
+    let via = |text: &str| h.stack.route6_to(h.cx(), text.parse().unwrap()).map(|route| route.via);
+    assert_eq!((via("2001:db8:1::7"), via("2001:db8:2::7")), (Some(Via6::Link(EM0)), by(PEER6)));
+    // A lifetime of 0 takes the prefix off the link.
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, 0, 0).heard_by(&h);
+    assert_eq!(via("2001:db8:1::7"), by(PEER6));
+}
+
+fn the_preferred_router_is_used_while_it_answers<L: Locks>() {
+    let h = believing::<L>();
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    Ra { flags: 0x08, ..Ra::of(OTHER6) }.heard_by(&h);
+    assert_eq!(default_route(&h), by(OTHER6), "more preferred");
+    Ra { flags: 0x18, ..Ra::of(OTHER6) }.heard_by(&h);
+    assert_eq!(default_route(&h), by(PEER6), "less");
+    Ra { flags: 0x10, ..Ra::of(OTHER6) }.heard_by(&h);
+    assert_eq!(default_route(&h), by(PEER6), "a reserved value is as none, and who is used stays");
+    let preferences: Vec<_> =
+        h.stack.iface(EM0).unwrap().default_routers(h.cx()).iter().map(|of| of.preference).collect();
+    assert_eq!(preferences, [Preference::Medium, Preference::Medium]);
+    // It is asked whether it is still there, and does not answer.
+    let id = h.bound6(any6(5000));
+    for _ in 0..60 {
+        let _ = h.send(id, b"out", Some((BEYOND6, 7).into()));
+        h.advance_secs(1);
+    }
+    h.sent(EM0);
+    assert_eq!(default_route(&h), by(OTHER6));
+    let silent: Vec<_> = h.stack.iface(EM0).unwrap().default_routers(h.cx()).iter().map(|of| of.is_silent).collect();
+    assert!(silent.contains(&true), "{silent:?}");
+    // Whoever is heard again may be used again.
+    Ra { flags: 0x08, ..Ra::of(PEER6) }.heard_by(&h);
+    assert_eq!(default_route(&h), by(PEER6));
+    h.audit();
+}
+
+fn a_router_that_stops_being_one_is_left<L: Locks>() {
+    let h = believing::<L>();
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    Ra::of(OTHER6).heard_by(&h);
+    assert_eq!(default_route(&h), by(PEER6));
+    Ra::of(PEER6).lifetime(0).heard_by(&h);
+    assert_eq!(default_route(&h), by(OTHER6));
+    // A neighbor advertisement without the router flag says the same (RFC 4861 7.2.5).
+    let advert = Advert { router: false, solicited: false, replaces: true, target: OTHER6.near };
+    let emit = |out: &mut [u8]| icmp6::nd::emit_advert(advert, Some(OTHER6.mac), (OTHER6.near, ALL_NODES), out);
+    h.inject(EM0, icmp6(OTHER6.near, ALL_NODES, emit).hops(255).frame(Mac::multicast6(ALL_NODES), OTHER6.mac));
+    assert_eq!(default_route(&h), None);
+    assert_eq!(advertised(&h).len(), 1, "addresses have lifetimes of their own");
+}
+
+fn a_route_by_hand_stays<L: Locks>() {
+    let h = believing::<L>();
+    let by_hand = Via6::Gateway(EM0, FAR6.near);
+    h.route6("::/0", by_hand);
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    assert_eq!(default_route(&h), Some(by_hand));
+    h.stack.remove_route6(h.cx(), Prefix6::DEFAULT);
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    assert_eq!(default_route(&h), by(PEER6));
+    // An address by hand keeps its prefix on the link when the advertised one ends.
+    h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new("2001:db8:1::77".parse().unwrap(), 64)).unwrap();
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, 0, 0).heard_by(&h);
+    assert_eq!(h.stack.route6_at(h.cx(), "2001:db8:1::/64".parse().unwrap()), Some(Via6::Link(EM0)));
+}
+
+fn the_links_mtu_is_what_the_router_says<L: Locks>() {
+    let h = believing::<L>();
+    let mtu = |h: &Host<L>| h.stack.iface(EM0).unwrap().mtu6();
+    for (said, expected) in [(1279, 1500), (1501, 1500), (1280, 1280), (0, 1280), (1400, 1400)] {
+        usual(PEER6, "2001:db8:1::/64").mtu(said).heard_by(&h);
+        assert_eq!(mtu(&h), expected, "{said}");
+    }
+    h.stack.set_accept_rtadv(h.cx(), EM0, false).unwrap();
+    assert_eq!(mtu(&h), 1500);
+}
+
+/// RFC 6104: a stranger plays many routers with many prefixes.
+fn floods_are_bounded<L: Locks>() {
+    let h = believing::<L>();
+    usual(PEER6, "2001:db8:ffff::/64").heard_by(&h);
+    for n in 0..200u16 {
+        let near = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, n);
+        let stranger = Six { mac: Mac([2, 0, 0, 1, (n >> 8) as u8, n as u8]), ip: near, near };
+        usual(stranger, &format!("2001:db8:{n:x}::/64")).heard_by(&h);
+    }
+    h.sent(EM0);
+    let iface = h.stack.iface(EM0).unwrap();
+    let (routers, prefixes) = (iface.default_routers(h.cx()), iface.advertised_prefixes(h.cx()));
+    assert_eq!((routers.len(), prefixes.len(), advertised(&h).len()), (16, 16, 16));
+    assert_eq!(default_route(&h), by(PEER6), "who was there first is still used");
+    assert_eq!(h.counter("inet.nd.not_kept"), 185);
+    h.advance_secs(2);
+    h.audit();
+}
+
+fn a_router_believes_nobody<L: Locks>() {
+    let h = believing::<L>();
+    h.stack.knobs.forwarding6.set(1);
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.ignored 1, nd.in.ignored 1");
+    assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));
+    assert_eq!(solicitations(&h, 20), Vec::<u64>::new());
+}
+
+fn it_is_told_to_forget<L: Locks>() {
+    let h = believing::<L>();
+    let routes = h.stack.routes6(h.cx());
+    usual(PEER6, "2001:db8:1::/64").mtu(1400).heard_by(&h);
+    assert!(h.stack.routes6(h.cx()).len() == routes.len() + 3 && h.stack.iface(EM0).unwrap().accepts_rtadv(h.cx()));
+    h.stack.set_accept_rtadv(h.cx(), EM0, false).unwrap();
+    assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes, Vec::new()));
+    assert!(!h.stack.iface(EM0).unwrap().accepts_rtadv(h.cx()));
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));
+    h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
+    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    // An iface that goes takes all of it along.
+    h.stack.remove_iface(h.cx(), EM0);
+    assert_eq!(default_route(&h), None);
+}
