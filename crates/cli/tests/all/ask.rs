@@ -226,7 +226,7 @@ fn a_simulated_host_asks_too() {
     }
     let sim = |words: &[&str]| {
         let flags: Vec<&str> = words.iter().flat_map(|line| ["--do", *line]).collect();
-        said(&run(linerate(&["up", "--sim", "10", &file]).args(flags)))
+        said(&run(linerate(&["up", "--sim", "30", &file]).args(flags)))
     };
     let (code, out, err) = sim(&["a ping -c 2 10.0.0.2", "a traceroute -q 1 10.0.0.2", "b ip -br addr"]);
     assert_eq!(code, Some(0), "{err}");
@@ -249,6 +249,8 @@ fn a_simulated_host_asks_too() {
     assert!(out.contains("0/1713 (0%)  receiver"), "{out}");
     // 25 MB in datagrams of 1,460 bytes are 17,123.3.
     assert_eq!(out.matches("0/17124 (0%)  receiver").count(), 2, "{out}");
+    // The second that counts follows two that do not.
+    assert!(out.contains("0/1712 (0%)  sender"), "{out}");
     // A window of 64 KiB in each round trip of 10 ms is 52 Mbit/s.
     let sender = out.lines().filter(|line| line.ends_with("sender")).nth(1).unwrap();
     let rate: f64 = sender.split_whitespace().nth(6).unwrap().parse().unwrap();
