@@ -184,11 +184,15 @@ counters! {
         conflicts,
         /// Router solicitations sent.
         router_solicits_sent,
+        /// Router solicitations received where this host advertises itself.
+        router_solicits_received,
+        /// Router advertisements sent.
+        router_adverts_sent,
         /// Router advertisements received and believed.
         router_adverts_received,
         /// Routers and prefixes of believed advertisements that had no place.
         not_kept,
-        /// Messages about addresses of others, redirects, and advertisements of routers where these are not believed.
+        /// Redirects; advertisements of routers where these are not believed, solicitations where this host is none.
         ignored,
     }
 }

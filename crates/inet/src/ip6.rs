@@ -7,6 +7,7 @@
 //!
 
 pub(crate) mod addr;
+mod advertise;
 pub(crate) mod autoconf;
 mod forward;
 mod frag;
@@ -17,6 +18,7 @@ pub(crate) mod select;
 mod table;
 
 pub use addr::{AddrState, IfaceAddr6, Origin, Refused6};
+pub use advertise::Advertising;
 pub use autoconf::{AdvertisedPrefix, DefaultRouter};
 pub(crate) use ident::Idents6;
 pub(crate) use output::Outgoing6;

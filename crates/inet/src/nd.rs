@@ -36,7 +36,8 @@ impl<L: Locks> Stack<L> {
                 let router = DefaultRouter { addr: header.src, preference, until, is_silent: false };
                 self.router_heard(cx, iface, router, options)
             }
-            Message::RouterSolicit { .. } | Message::Redirect { .. } => {
+            Message::RouterSolicit { options } => self.router_solicited(cx, iface, header, options),
+            Message::Redirect { .. } => {
                 self.count(cx).nd.ignored.bump();
                 DropReason::NdIgnored
             }
@@ -104,7 +105,9 @@ impl<L: Locks> Stack<L> {
         let dst = if probe { ip6::ALL_NODES } else { header.src };
         let router = self.knobs.forwarding6.on();
         let advert = Advert { router, solicited: !probe, replaces: true, target };
-        self.nd_send(cx, iface, (target, dst), |mac, out| nd::emit_advert(advert, mac, (target, dst), out));
+        self.nd_send(cx, iface, (target, dst), nd::NEIGHBOR_LEN, |mac, out| {
+            nd::emit_advert(advert, mac, (target, dst), out)
+        });
         self.count(cx).nd.adverts_sent.bump();
         why
     }
@@ -180,14 +183,14 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn nd_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, directly: bool) {
         let Some(src) = self.source6_for(cx, iface, addr) else { return };
         let dst = if directly { addr } else { ip6::solicited_node(addr) };
-        self.nd_send(cx, iface, (src, dst), |mac, out| nd::emit_solicit(addr, mac, (src, dst), out));
+        self.nd_send(cx, iface, (src, dst), nd::NEIGHBOR_LEN, |mac, out| nd::emit_solicit(addr, mac, (src, dst), out));
         self.count(cx).nd.solicits_sent.bump();
     }
 
     /// Asks whether anybody has an address that we want (RFC 4862 5.4.2).
     pub(crate) fn nd_probe(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
         let (src, dst) = (Ipv6Addr::UNSPECIFIED, ip6::solicited_node(addr));
-        self.nd_send(cx, iface, (src, dst), |_, out| nd::emit_solicit(addr, None, (src, dst), out));
+        self.nd_send(cx, iface, (src, dst), nd::NEIGHBOR_LEN, |_, out| nd::emit_solicit(addr, None, (src, dst), out));
         self.count(cx).nd.probes_sent.bump();
     }
 
@@ -197,20 +200,22 @@ impl<L: Locks> Stack<L> {
         let (src, dst) = (own.unwrap_or(Ipv6Addr::UNSPECIFIED), ip6::ALL_ROUTERS);
         let emit =
             |mac: Option<Mac>, out: &mut [u8]| nd::emit_router_solicit(mac.filter(|_| own.is_some()), (src, dst), out);
-        self.nd_send(cx, iface, (src, dst), emit);
+        self.nd_send(cx, iface, (src, dst), nd::NEIGHBOR_LEN, emit);
         self.count(cx).nd.router_solicits_sent.bump();
     }
 
-    fn nd_send(
+    /// Sends a message of at most `len` bytes.
+    pub(crate) fn nd_send(
         &self,
         cx: Cx,
         iface: &Iface<L>,
         (src, dst): (Ipv6Addr, Ipv6Addr),
+        len: usize,
         emit: impl FnOnce(Option<Mac>, &mut [u8]) -> Option<usize>,
     ) {
         let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts that it is empty
         let mac = (iface.kind == IfaceKind::Ethernet).then_some(iface.mac);
-        let written = frame.append(nd::NEIGHBOR_LEN).and_then(|room| emit(mac, room));
+        let written = frame.append(len).and_then(|room| emit(mac, room));
         let Some(len) = written else {
             return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
         };

@@ -385,6 +385,7 @@ impl<L: Locks> Stack<L> {
             self.remove_addr(cx, id, addr.addr);
         }
         self.forget_routers(cx, iface);
+        iface.six.lock(cx).advertiser = None;
         for addr in iface.addrs6(cx) {
             self.remove_addr6(cx, id, addr.addr);
         }

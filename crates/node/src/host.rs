@@ -13,7 +13,7 @@ use crate::topology::Topology;
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, LOOPBACK, Offload, Output};
-use inet::ip6::IfaceAddr6;
+use inet::ip6::{Advertising, IfaceAddr6};
 use inet::{Config, Stack};
 use lock::{Cx, Guarded, How, Locks};
 use port::offload::soft::Soft;
@@ -437,6 +437,12 @@ impl<L: Locks> Host<L> {
             self.stack.set_accept_rtadv(cx, id, true).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
                 why: format!("auto: {}", crate::words::six::refused(why)),
+            })?;
+        }
+        if config.advertise {
+            self.stack.set_advertising(cx, id, Some(Advertising::default())).map_err(|why| AddPortError::Address {
+                iface: name.to_string(),
+                why: format!("advertise: {}", crate::words::six::refused(why)),
             })?;
         }
         if accept_rtadv || !config.addresses6.is_empty() {

@@ -26,6 +26,7 @@ impl<L: Locks> Host<L> {
     /// [`Host::shutdown`], but goes on for others when everything of this host is acknowledged, while `is_needed`
     /// and time is left.
     pub(crate) fn shutdown_while(&self, timeout: Duration, mut is_needed: impl FnMut() -> bool) -> Vec<Unacknowledged> {
+        self.stack.end_advertising(self.cx());
         self.stack.tcp_finish(self.cx());
         let until = self.clock.now().after(timeout);
         let mut done = !self.stack.tcp_has_unacknowledged(self.cx());

@@ -153,6 +153,49 @@ fn two_hosts_choose_two_addresses_that_end() {
     });
 }
 
+/// The other way round: the kernel takes its address and its default route from our router, and loses the route when that ends.
+#[test]
+fn the_kernel_believes_our_router() {
+    let name = "the_kernel_believes_our_router";
+    isolated(name, || {
+        if let Some(tool) = ["ip", "ping"].into_iter().find(|tool| !has(tool)) {
+            return println!("skipped: {name}: no {tool}");
+        }
+        let far = ["--port", "null:far", "--addr", "2001:db8:6::1/64", "--set", "net.inet6.ip6.forwarding=1"];
+        let router =
+            Running::start("advertise", &[&["--port", "tap:tap0", "--addr", "2001:db8:5::1/64"], &far[..]].concat());
+        router.ok("ifconfig tap0 inet6 advertise maxinterval 4");
+        ip("link set lo up");
+        if std::fs::write("/proc/sys/net/ipv6/conf/tap0/accept_ra", "2").is_err() {
+            return println!("skipped: {name}: a kernel without IPv6");
+        }
+        ip("link set tap0 up");
+        let kernels = |words: &str, wanted: &dyn Fn(&str) -> bool| {
+            let since = Instant::now();
+            loop {
+                let output = run(Command::new("ip").args(words.split_whitespace()));
+                let said = String::from_utf8_lossy(&output.stdout).into_owned();
+                if wanted(&said) {
+                    return said;
+                }
+                assert!(since.elapsed() < Duration::from_secs(60), "ip {words}: {said}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        };
+        let text = kernels("-6 addr show dev tap0 scope global", &|text| {
+            text.contains("inet6 2001:db8:5:0:") && !text.contains("tentative")
+        });
+        assert!(text.contains("valid_lft 2591") || text.contains("valid_lft 2592000sec"), "{text}");
+        let route = kernels("-6 route show default", &|text| text.contains("proto ra"));
+        assert!(route.contains("via fe80::") && route.contains("dev tap0"), "{route}");
+        // The router itself, on its other link, by that route.
+        let pinged = run(Command::new("ping").args(["-6", "-c", "2", "-i", "0.2", "-W", "20", "2001:db8:6::1"]));
+        assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
+        let (code, out, err) = router.interrupt();
+        assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+    });
+}
+
 /// A client waits until it has an address and a way out, and then begins.
 #[test]
 fn a_client_waits_for_a_router() {
@@ -187,4 +230,24 @@ fn a_client_waits_for_a_router() {
         let _ = server.wait();
         assert!(code == Some(0) && out.contains("iperf Done."), "{out}{err}");
     });
+}
+
+/// A router and a host of ours on virtual time, by their configuration alone.
+#[test]
+fn a_router_of_ours_gives_a_host_of_ours_its_address() {
+    let dir = Dir::new("advertise-sim");
+    let file = dir.file(
+        "two.toml",
+        "[[host]]\nname = 'r'\nsysctl = { 'net.inet6.ip6.forwarding' = 1 }\n[[host.iface]]\nname = 'em0'\nport = 'pair:l'\n\
+         addresses = ['2001:db8:5::1/64']\nadvertise = true\n[[host.iface]]\nname = 'em1'\nport = 'null:far'\n\
+         addresses = ['2001:db8:6::1/64']\n[[host]]\nname = 'h'\n[[host.iface]]\nname = 'em0'\nport = 'pair:l'\n\
+         addresses = ['auto']\n",
+    );
+    let lines = ["h ping -c 6 127.0.0.1", "h ip -6 addr show em0", "h ping -c 2 2001:db8:6::1", "h ndp -r"];
+    let flags: Vec<&str> = lines.iter().flat_map(|line| ["--do", *line]).collect();
+    let (code, out, err) = common::said(&run(linerate(&["up", "--sim", "30", &file]).args(flags)));
+    assert_eq!(code, Some(0), "{out}{err}");
+    for wanted in ["inet6 2001:db8:5:0:", "scope global dynamic", "2 packets transmitted, 2 received", "pref=medium"] {
+        assert!(out.contains(wanted), "{wanted}: {out}{err}");
+    }
 }

@@ -10,6 +10,7 @@
 use crate::Stack;
 use crate::fib6::{self, Fib6, Full6, Prefix6, Via6};
 use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip6::advertise::Advertiser;
 use crate::ip6::autoconf::Autoconf;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -111,11 +112,13 @@ pub(crate) struct Six {
     pub(crate) report_due: Instant,
     /// What routers advertised, if they are believed on this iface.
     pub(crate) autoconf: Option<Autoconf>,
+    /// What this router advertises on it, if it does.
+    pub(crate) advertiser: Option<Advertiser>,
 }
 
 impl Default for Six {
     fn default() -> Six {
-        Six { addrs: Vec::new(), report_due: Instant::NEVER, autoconf: None }
+        Six { addrs: Vec::new(), report_due: Instant::NEVER, autoconf: None, advertiser: None }
     }
 }
 
@@ -330,7 +333,8 @@ impl<L: Locks> Stack<L> {
         }
         next = next.min(six.report_due);
         drop(six);
-        self.six.due_at(next.min(self.poll_autoconf(cx, iface)));
+        let next = next.min(self.poll_autoconf(cx, iface)).min(self.poll_advertising(cx, iface));
+        self.six.due_at(next);
         ask.into_iter().for_each(|addr| self.nd_probe(cx, iface, addr));
         if became {
             self.changed();

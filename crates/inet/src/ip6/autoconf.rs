@@ -22,7 +22,7 @@ use stats::DropReason;
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
-use wire::icmp6::nd::{Opt, Options, Preference};
+use wire::icmp6::nd::{Opt, Options, Preference, PrefixInfo};
 use wire::{Mac, ip6};
 
 /// Default routers of an iface at most.
@@ -239,7 +239,9 @@ impl<L: Locks> Stack<L> {
                 autoconf.solicit_at = None;
             }
             for option in options {
-                let Opt::Prefix { len, on_link, autonomous: is_autonomous, valid, preferred, prefix } = option else {
+                let Opt::Prefix(PrefixInfo { len, on_link, autonomous: is_autonomous, valid, preferred, prefix }) =
+                    option
+                else {
                     continue;
                 };
                 // What is of the link anyway, of no host, or cannot be: RFC 4861 6.3.4, RFC 4862 5.5.3 b and c.

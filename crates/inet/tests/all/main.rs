@@ -3,6 +3,7 @@
 #[macro_use]
 mod common;
 
+mod advertise;
 mod arp;
 mod autoconf;
 mod bind;

@@ -93,7 +93,8 @@ impl IfaceConfig {
             (self.tso4.is_some(), "tso4"),
             (self.rxcsum.is_some(), "rxcsum"),
             (self.mac.is_some() && !kind.is_ethernet(), "mac"),
-            (self.accept_rtadv, "addresses = 'auto'"),
+            (self.accept_rtadv, "addresses = auto"),
+            (self.advertise, "advertise"),
         ];
         match ports.into_iter().find(|(set, _)| *set) {
             None => Ok(()),
@@ -119,6 +120,11 @@ impl HostConfig {
             within("pool.data", self.pool_data, &POOL_DATA)?;
             if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.accept_rtadv) {
                 return Err("addresses = 'auto': not with several stacks, each of which would take an address".into());
+            }
+            if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.advertise) {
+                return Err(
+                    "advertise = true: not with several stacks, each of which would be a router of its own".into()
+                );
             }
             for (name, value) in &self.sysctl {
                 words::check_knob_number(name, *value).map_err(|why| why.to_string())?;

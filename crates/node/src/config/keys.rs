@@ -353,6 +353,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     key("mtu", within(&check::MTU), Means("the device's, or 1500 where there is none"), "Its MTU in bytes.", |c, v| {
         put(&mut c.mtu, v.number().map(Some))
     }),
+    key("advertise", Switch, Is("false"), ADVERTISE, |c, v| put(&mut c.advertise, v.switch())),
     key("ip4csum", Switch, Is("false"), "Leaves IPv4 header checksums to the port.", |c, v| {
         put(&mut c.ip4csum, v.switch())
     }),
@@ -428,6 +429,8 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
     }),
 ];
 
+const ADVERTISE: &str =
+    "Sends router advertisements of its IPv6 prefixes while the host forwards (net.inet6.ip6.forwarding).";
 const ADDRESSES: &str = "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 addresses and default routers that routers advertise.";
 
 /// Gives an iface an address more, or lets it take what routers advertise.

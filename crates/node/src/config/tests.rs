@@ -219,12 +219,21 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
     assert_eq!(routes, [(true, true, false), (false, true, false), (false, false, true)]);
     for (body, says) in [
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['fd00::1']\n", "an IPv6 address with its prefix length"),
+        ("[[host.iface]]\nport = 'null:x'\naddresses = ['automatic']\n", "10.0.0.1/24"),
+        ("stacks = 2\n[[host.iface]]\nport = 'null:x'\naddresses = ['auto']\n", "not with several stacks"),
+        ("stacks = 2\n[[host.iface]]\nport = 'null:x'\nadvertise = true\n", "not with several stacks"),
+        (
+            "[[host.iface]]\nname = 'gif0'\ntunnel = 'gif'\nlocal = 'fd00::1'\nremote = 'fd00::2'\naddresses = 'auto'\n",
+            "'addresses = auto' has no effect on a tunnel",
+        ),
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['ff02::1/64']\n", "one host's address"),
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['fd00::1/129']\n", "a number from 0 to 128"),
         ("[[host.route]]\nto = 'fd00::/200'\nvia = 'fd00::2'\n", "a prefix such as 2001:db8::/32"),
     ] {
         assert!(fault(&format!("[[host]]\n{body}")).contains(says), "{}", fault(&format!("[[host]]\n{body}")));
     }
+    let auto = one("[[host.iface]]\nport = 'null:x'\naddresses = ['10.0.0.1/24', 'auto']\n");
+    assert!(auto.ifaces[0].accept_rtadv && auto.ifaces[0].addresses.len() == 1 && !host.ifaces[0].accept_rtadv);
     let mut flags = crate::config::HostConfig { ifaces: vec![Default::default()], ..Default::default() };
     for addr in ["10.0.0.1/24", "fd00::1/64", "10.0.1.1/24", "fd01::1/64"] {
         flags.set_iface("addresses", addr).unwrap();

@@ -10,8 +10,10 @@ use std::net::Ipv6Addr;
 
 /// Bytes of a solicitation or an advertisement with one link-layer address.
 pub const NEIGHBOR_LEN: usize = 32;
-/// Bytes of a router solicitation with one link-layer address.
-pub const ROUTER_SOLICIT_LEN: usize = 16;
+/// Bytes of a router's advertisement with its link-layer address and an MTU, and no prefix.
+pub const ROUTER_ADVERT_LEN: usize = 32;
+/// Bytes of a prefix in it.
+pub const PREFIX_LEN: usize = 32;
 
 /// How much a default router is preferred to others (RFC 4191 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -34,6 +36,23 @@ impl Preference {
     }
 }
 
+/// A prefix that a router advertises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PrefixInfo {
+    /// Its length in bits.
+    pub len: u8,
+    /// It is on the link.
+    pub on_link: bool,
+    /// Addresses may be made of it (RFC 4862).
+    pub autonomous: bool,
+    /// Seconds for which it is valid.
+    pub valid: u32,
+    /// Seconds for which addresses of it are preferred.
+    pub preferred: u32,
+    /// The prefix itself.
+    pub prefix: Ipv6Addr,
+}
+
 /// One option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
@@ -42,20 +61,7 @@ pub enum Opt<'a> {
     /// The target's (type 2).
     TargetLink(Mac),
     /// A prefix (type 3).
-    Prefix {
-        /// Its length in bits.
-        len: u8,
-        /// It is on the link.
-        on_link: bool,
-        /// Addresses may be made of it (RFC 4862).
-        autonomous: bool,
-        /// Seconds for which it is valid.
-        valid: u32,
-        /// Seconds for which addresses of it are preferred.
-        preferred: u32,
-        /// The prefix itself.
-        prefix: Ipv6Addr,
-    },
+    Prefix(PrefixInfo),
     /// The link's MTU (type 5).
     Mtu(u32),
     /// Any other option, or a known one of a length that is not its.
@@ -134,14 +140,14 @@ impl<'a> Iterator for Iter<'a> {
 
 fn prefix(data: &[u8]) -> Option<Opt<'_>> {
     let (&[len, flags, v0, v1, v2, v3, p0, p1, p2, p3, _, _, _, _], prefix) = data.split_first_chunk::<14>()?;
-    Some(Opt::Prefix {
+    Some(Opt::Prefix(PrefixInfo {
         len,
         on_link: flags & 0x80 != 0,
         autonomous: flags & 0x40 != 0,
         valid: u32::from_be_bytes([v0, v1, v2, v3]),
         preferred: u32::from_be_bytes([p0, p1, p2, p3]),
         prefix: Ipv6Addr::from(*prefix.first_chunk::<16>()?),
-    })
+    }))
 }
 
 /// A message of neighbor discovery.
@@ -251,6 +257,37 @@ impl<'a> Message<'a> {
 pub fn emit_router_solicit(link: Option<Mac>, addresses: (Ipv6Addr, Ipv6Addr), out: &mut [u8]) -> Option<usize> {
     let option = link.map(|mac| link_option(1, mac));
     emit::emit((ty::ROUTER_SOLICIT, 0, 0), addresses, option.as_ref().map_or(&[], |option| option.as_slice()), out)
+}
+
+/// A router's advertisement to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct RouterAdvert<'a> {
+    /// The hop limit that hosts are to use.
+    pub hop_limit: u8,
+    /// Seconds for which it is a default router; 0: it is none.
+    pub lifetime: u16,
+    /// The router's link-layer address.
+    pub link: Option<Mac>,
+    /// The link's MTU.
+    pub mtu: u32,
+    /// Prefixes.
+    pub prefixes: &'a [PrefixInfo],
+}
+
+impl RouterAdvert<'_> {
+    /// Writes it. Returns the length. `None`: `out` is too short.
+    pub fn emit(&self, addresses: (Ipv6Addr, Ipv6Addr), out: &mut [u8]) -> Option<usize> {
+        let mut body = vec![0; 8]; // reachable time and retransmission timer: it does not say
+        body.extend(self.link.iter().flat_map(|mac| link_option(1, *mac)));
+        body.extend([5, 1, 0, 0].into_iter().chain(self.mtu.to_be_bytes()));
+        for of in self.prefixes {
+            body.extend([3, 4, of.len, u8::from(of.on_link) << 7 | u8::from(of.autonomous) << 6]);
+            body.extend(of.valid.to_be_bytes().into_iter().chain(of.preferred.to_be_bytes()).chain([0; 4]));
+            body.extend(of.prefix.octets());
+        }
+        let word = u32::from(self.hop_limit) << 24 | u32::from(self.lifetime);
+        emit::emit((ty::ROUTER_ADVERT, 0, word), addresses, &body, out)
+    }
 }
 
 /// Writes a solicitation for `target`; `link`: our own link-layer address, which a probe for duplicates (RFC 4862 5.4.2) does not have.

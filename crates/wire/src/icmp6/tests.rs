@@ -115,8 +115,23 @@ fn an_option_without_length_ends_the_message() {
     };
     let options: Vec<_> = options.into_iter().collect();
     let (valid, preferred) = (256, 9);
-    let prefix = nd::Opt::Prefix { len: 64, on_link: true, autonomous: true, valid, preferred, prefix: A6 };
-    assert_eq!(options, [prefix, nd::Opt::Mtu(1280), nd::Opt::Other { kind: 9, data: &[1, 2, 3, 4, 5, 6] }]);
+    let info = nd::PrefixInfo { len: 64, on_link: true, autonomous: true, valid, preferred, prefix: A6 };
+    let other = nd::Opt::Other { kind: 9, data: &[1, 2, 3, 4, 5, 6] };
+    assert_eq!(options, [nd::Opt::Prefix(info), nd::Opt::Mtu(1280), other]);
+    // The same written by us reads the same.
+    let link = crate::Mac([2, 0, 0, 0, 0, 1]);
+    let ours = nd::RouterAdvert { hop_limit: 64, lifetime: 0x708, link: Some(link), mtu: 1280, prefixes: &[info] };
+    let mut out = [0; 64];
+    assert_eq!(ours.emit((A6, B6), &mut out), Some(64));
+    let Ok(Message::Nd(nd::Message::RouterAdvert { lifetime: 0x708, preference, options, .. })) =
+        Message::parse(&out, A6, B6)
+    else {
+        panic!("{out:x?}")
+    };
+    assert_eq!(preference, nd::Preference::Medium);
+    let options: Vec<_> = options.into_iter().collect();
+    assert_eq!(options, [nd::Opt::SourceLink(link), nd::Opt::Mtu(1280), nd::Opt::Prefix(info)]);
+    assert_eq!(ours.emit((A6, B6), &mut out[..63]), None);
 }
 
 #[test]

@@ -6,23 +6,31 @@ use super::ndp::seconds_left;
 use super::{host, refused, with_zone, zoned};
 use clock::Instant;
 use inet::iface::{Iface, IfaceKind};
-use inet::ip6::{AddrState, IfaceAddr6, Origin};
+use inet::ip6::{AddrState, Advertising, IfaceAddr6, Origin};
 use lock::Locks;
 use serde_json::{Value, json};
 use wire::ip6;
 
-/// `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`, `inet6 [-]accept_rtadv`, `inet6 tunnel A B`.
+/// `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`, `inet6 [-]accept_rtadv`,
+/// `inet6 [-]advertise [rltime N] [maxinterval N] [vltime N] [pltime N]`, `inet6 tunnel A B`.
 pub(in super::super) fn inet6<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
     words: &mut Words<'_>,
 ) -> Result<(), WordError> {
-    let word = words.next("an IPv6 address, auto_linklocal, accept_rtadv or tunnel")?;
-    if let "accept_rtadv" | "-accept_rtadv" = word {
+    let word = words.next("an IPv6 address, auto_linklocal, accept_rtadv, advertise or tunnel")?;
+    let on = !word.starts_with('-');
+    if let "accept_rtadv" | "advertise" = word.trim_start_matches('-') {
         if iface.kind != IfaceKind::Ethernet {
             return Err(WordError::failed(format!("{}: {word}: routers advertise on Ethernet only", iface.name)));
         }
-        let set = ctl.host.stack.set_accept_rtadv(ctl.cx, iface.id, !word.starts_with('-'));
+        let stack = &ctl.host.stack;
+        let set = if word.ends_with("accept_rtadv") {
+            stack.set_accept_rtadv(ctl.cx, iface.id, on)
+        } else {
+            let what = if on { Some(advertising(words)?) } else { None };
+            stack.set_advertising(ctl.cx, iface.id, what)
+        };
         return set.map_err(|why| WordError::failed(format!("{}: {}", iface.name, refused(why))));
     }
     if word == "auto_linklocal" {
@@ -64,6 +72,29 @@ pub(in super::super) fn inet6<L: Locks>(
     add_addr6(ctl, iface, IfaceAddr6 { peer, ..IfaceAddr6::new(host("address", addr)?, len) })
 }
 
+/// What a router is to say, in rtadvd.conf(5)'s words.
+fn advertising(words: &mut Words<'_>) -> Result<Advertising, WordError> {
+    let mut what = Advertising::default();
+    while let Some(word) = words.peek() {
+        let most = match word {
+            "rltime" => 9000,
+            "maxinterval" => 1800,
+            "vltime" | "pltime" => i64::from(u32::MAX),
+            _ => break,
+        };
+        words.take();
+        let seconds = parse::number(word, words.next("seconds")?, 0, most)?;
+        match word {
+            "rltime" => what.lifetime = seconds as u16,
+            "maxinterval" => what.max_interval = seconds as u16,
+            "vltime" => what.valid = seconds as u32,
+            _ => what.preferred = seconds as u32,
+        }
+    }
+    what.check().map_err(|why| WordError::failed(why.to_string()))?;
+    Ok(what)
+}
+
 /// Gives an iface an address that no other has.
 pub(super) fn add_addr6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, addr: IfaceAddr6) -> Result<(), WordError> {
     let has = |other: &&Iface<L>| other.addrs6(ctl.cx).iter().any(|own| own.addr == addr.addr);
@@ -99,8 +130,10 @@ pub(in super::super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -
         }
         out.push('\n');
     }
-    if iface.accepts_rtadv(ctl.cx) {
-        out += "\tnd6 options=<ACCEPT_RTADV>\n";
+    let options = [(iface.accepts_rtadv(ctl.cx), "ACCEPT_RTADV"), (iface.advertising(ctl.cx).is_some(), "ADVERTISE")];
+    let on: Vec<_> = options.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect();
+    if !on.is_empty() {
+        out += &format!("\tnd6 options=<{}>\n", on.join(","));
     }
     out
 }

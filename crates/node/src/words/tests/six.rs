@@ -61,6 +61,22 @@ fn an_iface_is_told_to_believe_routers_or_not_to() {
     b.ok("ifconfig pg0 inet6 -accept_rtadv");
     assert!(!b.ok("ifconfig pg0").contains("ACCEPT_RTADV"));
     assert!(b.no("ifconfig lo0 inet6 accept_rtadv").contains("on Ethernet only"));
+    b.ok("ifconfig pg0 inet6 advertise rltime 100 maxinterval 10 vltime 300 pltime 200");
+    assert!(b.ok("ifconfig pg0").contains("\tnd6 options=<ADVERTISE>\n"));
+    b.ok("ifconfig pg0 inet6 accept_rtadv");
+    assert!(b.ok("ifconfig pg0").contains("\tnd6 options=<ACCEPT_RTADV,ADVERTISE>\n"));
+    b.ok("ifconfig pg0 inet6 -advertise");
+    for (words, says) in [
+        ("maxinterval 3", "maxinterval is from 4 to 1800 seconds"),
+        ("rltime 599", "rltime is 0, or from maxinterval to 9000 seconds"),
+        ("vltime 10 pltime 11", "pltime is at most vltime"),
+        ("vltime x", "vltime"),
+        ("rltime", "seconds"),
+    ] {
+        let said = b.no(&format!("ifconfig pg0 inet6 advertise {words}"));
+        assert!(said.contains(says), "{words}: {said}");
+    }
+    assert!(!b.ok("ifconfig pg0").contains(",ADVERTISE"));
 }
 
 #[test]
@@ -186,7 +202,7 @@ fn what_cannot_be_is_said() {
     b.ok("ifconfig pg0 inet6 fd00::1/64");
     b.ok("ifconfig x1 create port null:x");
     for (line, says) in [
-        ("ifconfig pg0 inet6", "an IPv6 address, auto_linklocal, accept_rtadv or tunnel"),
+        ("ifconfig pg0 inet6", "an IPv6 address, auto_linklocal, accept_rtadv, advertise or tunnel"),
         ("ifconfig pg0 inet6 10.0.0.1", "an IPv6 address such as fd00::1"),
         ("ifconfig pg0 inet6 fd00::g", "an IPv6 address such as fd00::1"),
         ("ifconfig pg0 inet6 fd00::2/129", "a number from 0 to 128"),
