@@ -1,16 +1,19 @@
-//! When a stream that has a rate may send its next bytes.
+//! Pacing of a stream that has a rate.
 //!
-//! Two conditions. In the long run: what was sent is within the rate (so a thread that came late makes it good). In the
-//! short run: a token bucket of the clock, twice as fast as the rate and no deeper than the burst that was asked for, or what
-//! [`DEPTH`] brings, up to [`GROUPS`]; so what is made good is spread too. Who looks in time sends no burst longer than was asked for.
+//! Two limits apply. The average rate since the start, so that a thread that was scheduled late
+//! catches up; and a token bucket that fills at twice the rate, so that it does not catch up in one
+//! burst. The bucket holds one burst, or what arrives in [`DEPTH`] up to [`DEPTH_BURSTS`] bursts. A
+//! thread that runs on time never sends more than one burst at once.
 
 use clock::Instant;
 use std::time::Duration;
 
-/// What the bucket holds, as time: a thread that shares its processor may be woken so late, and keeps its rate all the same.
+/// Depth of the token bucket in time. A thread on a busy processor can be scheduled that late and
+/// still keep the average rate.
 const DEPTH: Duration = Duration::from_millis(10);
-/// The same in bursts: more at once would overflow receivers' buffers.
-const GROUPS: u64 = 32;
+/// Maximum depth of the token bucket in bursts, so that catching up does not overflow the receive
+/// buffer of the peer.
+const DEPTH_BURSTS: u64 = 32;
 
 /// Of one stream.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +59,7 @@ impl Pace {
         }
         let by_rate = self.began.after(rate.time_of(self.sent, 1));
         let needs = rate.time_of(group, 2);
-        let spare = DEPTH.min(rate.time_of(group.saturating_mul(GROUPS), 2)).saturating_sub(needs);
+        let spare = DEPTH.min(rate.time_of(group.saturating_mul(DEPTH_BURSTS), 2)).saturating_sub(needs);
         let by_bucket = Instant::from_nanos(self.full_at.nanos().saturating_sub(spare.as_nanos() as u64));
         (by_rate.max(by_bucket), group)
     }
@@ -112,13 +115,13 @@ mod tests {
         assert!(most_within(&went, 1_000) <= 20 + 33, "{}", most_within(&went, 1_000));
     }
 
-    /// Two threads in turn on one processor: each is woken 4 ms late.
+    /// Scheduling latency of two threads on one processor.
     #[test]
-    fn who_is_always_late_keeps_his_rate() {
+    fn a_thread_scheduled_each_4_ms_keeps_the_rate() {
         for (bits, group, expected) in [(5_000_000, 1000, 625), (30_000_000, 1448, 2589)] {
             let went = run(Rate { bits, group }, group, |_| 4_000, 1_000_000);
             assert!(went.len().abs_diff(expected) <= 20, "{bits}: {} instead of {expected}", went.len());
-            assert!(most_within(&went, 1_000) <= GROUPS as usize + 1, "{}", most_within(&went, 1_000));
+            assert!(most_within(&went, 1_000) <= DEPTH_BURSTS as usize + 1, "{}", most_within(&went, 1_000));
         }
     }
 

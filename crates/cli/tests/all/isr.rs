@@ -1,20 +1,10 @@
 //! Netisr of the built program: `netstat -Q`, modes switched while frames come, two hosts of one file, nothing lost.
 
 use crate::common;
-use crate::common::{Dir, Running, linerate, run};
+use crate::common::{Dir, Running, linerate, run, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Waits until `what`, but not for ever.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 fn sum(table: &Value, column: &str) -> u64 {
     table["workstreams"].as_array().unwrap().iter().map(|row| row[column].as_u64().unwrap()).sum()

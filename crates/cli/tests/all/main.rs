@@ -1,4 +1,5 @@
-//! The built program from outside, one file a command or a kind of use. One program: its building and linking would take longer than its tests.
+//! Tests of the built program: one module for each command or use. They are one test program, since
+//! linking one for each module took minutes.
 
 mod common;
 

@@ -1,14 +1,12 @@
 //! The lines of shell in examples/pipes/README.md, each as it stands there.
 
-use crate::common;
-use crate::common::{Dir, has, isolated, linerate, run, said, wait};
+use crate::common::{Dir, has, isolated, linerate, run, said, until, wait};
 use port::os::netlink::Netlink;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The lines of code under the heading `## title`.
 fn lines_under(title: &str) -> Vec<String> {
@@ -90,14 +88,6 @@ fn real_ssh(dir: &Dir) -> Option<String> {
         dir.path("user"),
         sshd.display()
     ))
-}
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < common::PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// What a generator gives, as lines.

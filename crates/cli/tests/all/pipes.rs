@@ -1,7 +1,7 @@
 //! The scripts of examples/pipes, each on lines of text, as an ordinary user runs them.
 
 use crate::common;
-use crate::common::{has, isolated, linerate, run, wait};
+use crate::common::{has, isolated, linerate, run, until, wait};
 use port::os::netlink::Netlink;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -277,14 +277,6 @@ fn received(dev: &str) -> Option<u64> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let line = table.lines().find_map(|line| line.trim().strip_prefix(&format!("{dev}:")).map(str::to_owned))?;
     line.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = std::time::Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < common::PATIENCE, "{what}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
 }
 
 /// What the kernel sends through one interface it receives from the others, and all ends when the first goes away.

@@ -3,7 +3,7 @@
 //!
 //! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it.
 
-use crate::common::{Running, has, isolated, run};
+use crate::common::{Running, has, isolated, kernel, run};
 use port::os::netlink::Netlink;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -135,13 +135,6 @@ fn a_scan_leaves_neighbors_alone() {
         assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
         assert!(out.contains("imbalance           0\n"), "{out}");
     });
-}
-
-/// Runs `ip WORDS` on the kernel's side.
-#[track_caller]
-fn kernel(words: &str) {
-    let output = run(Command::new("ip").args(words.split_whitespace()));
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Pings from `from`, a new address of the kernel's that the router must resolve. Returns whether one

@@ -3,8 +3,8 @@
 //! (`encap.red` with one segment, End.DX4, End.DT6: this kernel has neither sit nor ip6tnl).
 
 use crate::common;
-use crate::common::driven::{connected, drive, heard, word};
-use crate::common::{has, isolated, run};
+use crate::common::driven::{connected, drive, heard, pattern, transfer, word};
+use crate::common::{has, isolated, kernel, run};
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -12,9 +12,8 @@ use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
 use port::os::netlink::Netlink;
-use socket::{Errno, Opt};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Read;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -57,13 +56,6 @@ fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
 fn ping(hosts: &[&Host<Up>], words: &str) {
     let text = said(hosts, &format!("ping -n -c 3 -i 0.05 -W 5 {words}")).unwrap_or_else(|why| panic!("{why}"));
     assert!(text.contains(" 3 received"), "{text}");
-}
-
-/// The kernel does as `ip` says.
-#[track_caller]
-fn kernel(line: &str) {
-    let output = run(Command::new("ip").args(line.split_whitespace()));
-    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn sysctl(name: &str, value: &str) {
@@ -292,61 +284,6 @@ fn gif_and_the_kernels_segment_routing() {
     });
 }
 
-const BYTES: usize = 150_001;
-
-fn byte(i: usize) -> u8 {
-    (i * 7 + (i >> 8) * 13) as u8
-}
-
-/// The kernel's stream sends text to `host` and reads it back.
-fn transfer(hosts: &[&Host<Up>], host: &Host<Up>, at: [u8; 4], what: &str) {
-    let (calls, to) = (host.calls(), SocketAddr::from((at, 7777)));
-    let listener = calls.stream_socket().unwrap();
-    calls.set_option(listener, Opt::NonBlocking(true)).unwrap();
-    calls.bind(listener, to).unwrap();
-    calls.listen(listener, 1).unwrap();
-    let theirs = std::thread::spawn(move || {
-        let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut writer = stream.try_clone().unwrap();
-        let sender = std::thread::spawn(move || {
-            writer.write_all(&(0..BYTES).map(byte).collect::<Vec<u8>>()).unwrap();
-            writer.shutdown(std::net::Shutdown::Write).unwrap();
-        });
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).unwrap();
-        sender.join().unwrap();
-        heard
-    });
-    let mut child = None;
-    drive(hosts, what, || {
-        child = calls.accept(listener).ok().map(|(fd, _)| fd);
-        child.is_some()
-    });
-    let child = child.unwrap();
-    calls.set_option(child, Opt::NonBlocking(true)).unwrap();
-    let (mut held, mut over, mut into) = (Vec::new(), false, [0; 8192]);
-    drive(hosts, what, || {
-        while !over && held.len() < 65_536 {
-            match calls.recv(child, &mut into) {
-                Ok(0) => over = true,
-                Ok(n) => held.extend_from_slice(&into[..n]),
-                Err(Errno::EAGAIN) => break,
-                Err(error) => panic!("{error}"),
-            }
-        }
-        while let Some(n) = calls.send(child, &held).ok().filter(|n| *n > 0) {
-            held.drain(..n);
-        }
-        over && held.is_empty()
-    });
-    calls.close(child).unwrap();
-    calls.close(listener).unwrap();
-    drive(hosts, what, || theirs.is_finished());
-    let heard = theirs.join().unwrap();
-    assert!(heard.len() == BYTES && heard.iter().enumerate().all(|(i, b)| *b == byte(i)), "{what}: {}", heard.len());
-}
-
 /// Two hosts of ours with a gif over IPv6, the kernel between them as a router whose second link gets narrower: it says so in ICMPv6, and
 /// what is inside, TCP in IPv4, hears of it and goes on.
 #[test]
@@ -371,7 +308,7 @@ fn a_router_of_ip6_between_us_gets_narrower() {
             assert_eq!((mtu(&a), mtu(&b)), (1500 - overhead, 1500 - overhead));
             Netlink::open().unwrap().set_mtu("tap1", 1300).unwrap();
             let ends = connected(&a, &b, SocketAddr::from(([172, 16, 0, 2], 7777)), name);
-            heard(&a, &b, ends, &(0..BYTES).map(byte).collect::<Vec<u8>>(), name);
+            heard(&a, &b, ends, &pattern(), name);
             assert_eq!((mtu(&a), mtu(&b)), (1300 - overhead, 1500 - overhead), "{name}");
             assert_eq!(a.stack.counter("inet.tunnel.narrowed"), 1, "{name}");
             [&a, &b].into_iter().for_each(end);

@@ -2,7 +2,7 @@
 //! redis-cli, nc; by global and by link-local addresses, and by IPv4 at the same servers.
 
 use crate::common;
-use crate::common::{Dir, Running, has, isolated, run};
+use crate::common::{Dir, Running, has, isolated, kernel, run};
 use port::os::netlink::Netlink;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,12 +20,6 @@ fn ready(test: &str, tools: &[&str]) -> bool {
         None => return true,
     }
     false
-}
-
-#[track_caller]
-fn kernel(line: &str) {
-    let output = run(Command::new("ip").args(line.split_whitespace()));
-    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Starts a server of ours on tap0, with addresses of both families that are certain, the kernel at the other end.

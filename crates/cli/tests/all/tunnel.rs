@@ -3,7 +3,7 @@
 //!
 //! EtherIP the kernel does not have: it is between ours only, and by hand from the RFC in inet/tests/tunnel.rs.
 
-use crate::common::driven::{connected, drive, heard, stream, word};
+use crate::common::driven::{connected, drive, heard, pattern, stream, transfer, word};
 use crate::common::{has, isolated, run};
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -12,14 +12,10 @@ use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
 use port::os::netlink::Netlink;
-use socket::{Errno, Fd, Opt};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use socket::Errno;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
-use std::time::Duration;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-const BYTES: usize = 150_001;
 
 fn ours(tap: &str, addr: [u8; 4], kernel: [u8; 4]) -> Host<Up> {
     let config = HostConfig { name: tap.to_string(), pool_buffers: 2048, ..HostConfig::default() };
@@ -53,69 +49,6 @@ fn ping(hosts: &[&Host<Up>], to: &str, len: usize, df: &str) {
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(text.contains(" 3 received") || df == "do" && text.contains(" received"), "{words:?}: {text}");
-}
-
-fn byte(i: usize) -> u8 {
-    (i * 7 + (i >> 8) * 13) as u8
-}
-
-/// Sends back what comes in on `fd` until its end; true: that has been.
-fn echo(host: &Host<Up>, fd: Fd, held: &mut Vec<u8>, over: &mut bool) -> bool {
-    let (calls, mut into) = (host.calls(), [0; 8192]);
-    while !*over && held.len() < 65_536 {
-        match calls.recv(fd, &mut into) {
-            Ok(0) => *over = true,
-            Ok(n) => held.extend_from_slice(&into[..n]),
-            Err(Errno::EAGAIN) => break,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    while !held.is_empty() {
-        match calls.send(fd, held) {
-            Ok(n) => drop(held.drain(..n)),
-            Err(Errno::EAGAIN) => return false,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    *over
-}
-
-/// The kernel's stream sends text to our listener and reads it back.
-fn transfer(hosts: &[&Host<Up>], at: [u8; 4], what: &str) {
-    let host = hosts[0];
-    let to = SocketAddr::from((at, 7777));
-    let listener = stream(host);
-    host.calls().set_option(listener, Opt::ReuseAddr(true)).unwrap();
-    host.calls().bind(listener, to).unwrap();
-    host.calls().listen(listener, 1).unwrap();
-    let theirs = std::thread::spawn(move || {
-        let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let text: Vec<u8> = (0..BYTES).map(byte).collect();
-        let mut writer = stream.try_clone().unwrap();
-        let sender = std::thread::spawn(move || {
-            writer.write_all(&text).unwrap();
-            writer.shutdown(Shutdown::Write).unwrap();
-        });
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).unwrap();
-        sender.join().unwrap();
-        heard
-    });
-    let mut child = None;
-    drive(hosts, what, || {
-        child = host.calls().accept(listener).ok().map(|(fd, _)| fd);
-        child.is_some()
-    });
-    let child = child.unwrap();
-    host.calls().set_option(child, Opt::NonBlocking(true)).unwrap();
-    let (mut held, mut over) = (Vec::new(), false);
-    drive(hosts, what, || echo(host, child, &mut held, &mut over));
-    host.calls().close(child).unwrap();
-    host.calls().close(listener).unwrap();
-    drive(hosts, what, || theirs.is_finished());
-    let heard = theirs.join().unwrap();
-    assert!(heard.len() == BYTES && heard.iter().enumerate().all(|(i, b)| *b == byte(i)), "{what}: {}", heard.len());
 }
 
 /// Runs `ip`; false, and said so, where the kernel has no such device.
@@ -159,7 +92,7 @@ fn the_kernels_tunnels_and_ours() {
                 for len in [0, 56, 1400, 1423, 4000, 20_000] {
                     ping(&[&host], "172.16.0.2", len, "dont");
                 }
-                transfer(&[&host], [172, 16, 0, 2], name);
+                transfer(&[&host], &host, [172, 16, 0, 2], name);
                 we_begin(&host, name);
                 assert!(host.stack.counter("inet.tunnel.requeued") > 30, "{name}");
                 assert!(host.stack.counter("inet.tunnel.encapsulated") > 30, "{name}");
@@ -182,7 +115,7 @@ fn we_begin(host: &Host<Up>, what: &str) {
     });
     let fd = stream(host);
     assert_eq!(host.calls().connect(fd, to), Err(Errno::EINPROGRESS));
-    let (text, mut sent): (Vec<u8>, usize) = ((0..BYTES).map(byte).collect(), 0);
+    let (text, mut sent): (Vec<u8>, usize) = (pattern(), 0);
     drive(&[host], what, || host.calls().peer_addr(fd).is_ok());
     drive(&[host], what, || {
         while let Some(n) = host.calls().send(fd, &text[sent..]).ok().filter(|n| *n > 0) {
@@ -224,7 +157,7 @@ fn a_router_between_us_gets_narrower() {
             assert_eq!((mtu(&a), mtu(&b)), (1500 - overhead, 1500 - overhead));
             // The path gets narrower under an open connection.
             Netlink::open().unwrap().set_mtu("tap1", 1300).unwrap();
-            heard(&a, &b, ends, &(0..BYTES).map(byte).collect::<Vec<u8>>(), name);
+            heard(&a, &b, ends, &pattern(), name);
             assert_eq!((mtu(&a), mtu(&b)), (1300 - overhead, 1500 - overhead), "{name}");
             assert_eq!(a.stack.counter("inet.tunnel.narrowed"), 1, "{name}");
             [&a, &b].into_iter().for_each(end);

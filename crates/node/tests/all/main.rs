@@ -1,4 +1,5 @@
-//! Hosts with threads, on the real clock, joined by pairs. What stops the whole process has a program of its own beside this one.
+//! Hosts with threads on the real clock, joined by pairs. Tests that stop the whole process are in test
+//! programs of their own.
 
 mod doorbell;
 mod drive;

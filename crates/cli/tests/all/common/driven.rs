@@ -4,7 +4,8 @@ use lock::Up;
 use node::Host;
 use port::Pairs;
 use socket::{Errno, Fd, Opt};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -65,4 +66,65 @@ pub fn heard(a: &Host<Up>, b: &Host<Up>, (fd, child): (Fd, Fd), text: &[u8], wha
         heard.len() == text.len()
     });
     assert!(heard == text, "{what}");
+}
+
+/// Bytes of a transfer, of which neighbors and those 256 apart differ.
+pub fn pattern() -> Vec<u8> {
+    (0..150_001).map(|i: usize| (i * 7 + (i >> 8) * 13) as u8).collect()
+}
+
+/// Sends back the text received on `fd`; returns true after its end.
+fn echo(host: &Host<Up>, fd: Fd, held: &mut Vec<u8>, over: &mut bool) -> bool {
+    let (calls, mut into) = (host.calls(), [0; 8192]);
+    while !*over && held.len() < 65_536 {
+        match calls.recv(fd, &mut into) {
+            Ok(0) => *over = true,
+            Ok(n) => held.extend_from_slice(&into[..n]),
+            Err(Errno::EAGAIN) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    while !held.is_empty() {
+        match calls.send(fd, held) {
+            Ok(n) => drop(held.drain(..n)),
+            Err(Errno::EAGAIN) => return false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    *over
+}
+
+/// Sends the pattern from a stream of the kernel to `host` and back; steps all `hosts`.
+pub fn transfer(hosts: &[&Host<Up>], host: &Host<Up>, at: [u8; 4], what: &str) {
+    let to = SocketAddr::from((at, 7777));
+    let listener = stream(host);
+    host.calls().set_option(listener, Opt::ReuseAddr(true)).unwrap();
+    host.calls().bind(listener, to).unwrap();
+    host.calls().listen(listener, 1).unwrap();
+    let theirs = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let sender = std::thread::spawn(move || {
+            writer.write_all(&pattern()).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        sender.join().unwrap();
+        received
+    });
+    let mut child = None;
+    drive(hosts, what, || {
+        child = host.calls().accept(listener).ok().map(|(fd, _)| fd);
+        child.is_some()
+    });
+    let child = child.unwrap();
+    host.calls().set_option(child, Opt::NonBlocking(true)).unwrap();
+    let (mut held, mut over) = (Vec::new(), false);
+    drive(hosts, what, || echo(host, child, &mut held, &mut over));
+    host.calls().close(child).unwrap();
+    host.calls().close(listener).unwrap();
+    drive(hosts, what, || theirs.is_finished());
+    assert!(theirs.join().unwrap() == pattern(), "{what}: other bytes came back");
 }

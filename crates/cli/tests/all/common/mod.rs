@@ -178,7 +178,7 @@ pub fn refused(line: &str, code: i32, why: &str) {
     assert!(said.contains(why) && said.trim_end().lines().count() == 1, "{line}: {said}");
 }
 
-/// A path in the directory for temporary files that no other test has.
+/// Returns a path for temporary files that is unique within the test program.
 fn unused_path(name: &str) -> PathBuf {
     static USED: AtomicU32 = AtomicU32::new(0);
     let number = USED.fetch_add(1, Ordering::Relaxed);
@@ -236,14 +236,32 @@ pub fn said(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
+/// Runs `ip LINE`, which must succeed.
+#[track_caller]
+pub fn kernel(line: &str) {
+    let output = run(Command::new("ip").args(line.split_whitespace()));
+    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Waits until a condition holds, at most [`PATIENCE`].
+#[track_caller]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "timeout: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Is the program installed?
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| Path::new(&dir).join(program).is_file())
 }
 
-/// Runs `body`, which wants a TAP device, in a network namespace of its own, or says why it cannot: the tests' program
-/// runs again, inside it, for the caller's module's `test` alone.
+/// Runs `body`, which needs TAP devices, in a network namespace of its own; skips the test where that
+/// is not possible. The test program runs again inside the namespace, for `test` of the calling module
+/// alone.
 #[track_caller]
 pub fn isolated(test: &str, body: impl FnOnce()) {
     let test = &format!("{}::{test}", module_of(Location::caller().file()));
@@ -265,7 +283,7 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     assert!(output.status.success() && text.contains("1 passed"), "{test} did not pass in its namespace");
 }
 
-/// Path of the module whose source is `file`.
+/// Returns the path of the module with the source file `file`.
 fn module_of(file: &str) -> String {
     let (_, below) = file.split_once("/tests/all/").unwrap();
     below.trim_end_matches(".rs").replace('/', "::")
