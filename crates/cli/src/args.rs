@@ -302,7 +302,7 @@ pub struct HostArgs {
     /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
     #[arg(long, value_name = "SPEC")]
     pub port: Vec<String>,
-    /// Add an address to the port before it; 'auto': take IPv6 addresses and routers that are advertised
+    /// Add an address to the port before it; 'auto': IPv6 autoconfiguration
     #[arg(long, value_name = "A/LEN")]
     pub addr: Vec<String>,
     /// Set the MAC address of the port before it

@@ -184,15 +184,15 @@ counters! {
         conflicts,
         /// Router solicitations sent.
         router_solicits_sent,
-        /// Router solicitations received where this host advertises itself.
+        /// Router solicitations accepted, on interfaces that send router advertisements.
         router_solicits_received,
         /// Router advertisements sent.
         router_adverts_sent,
-        /// Router advertisements received and believed.
+        /// Router advertisements accepted.
         router_adverts_received,
-        /// Routers and prefixes of believed advertisements that had no place.
-        not_kept,
-        /// Redirects; advertisements of routers where these are not believed, solicitations where this host is none.
+        /// Accepted router advertisements with an entry that did not fit its table.
+        table_full,
+        /// Redirects; router advertisements without accept_rtadv; router solicitations to a host that sends no advertisements.
         ignored,
     }
 }

@@ -141,7 +141,7 @@ pub struct Iface<L: Locks> {
     gone: AtomicBool,
     own_source_seen: AtomicBool,
     mtu: AtomicU32,
-    /// What a router advertised as the link's MTU for IPv6, or the largest number.
+    /// MTU for IPv6 from a router advertisement; `u32::MAX` if there is none.
     pub(crate) advertised_mtu: AtomicU32,
     up: AtomicBool,
     offload: AtomicU32,

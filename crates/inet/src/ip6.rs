@@ -54,9 +54,10 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) groups: Guarded<L, Memberships6>,
     /// Some iface has had an address: until then nobody asks for the rest.
     pub(crate) on: AtomicBool,
-    /// The default route that a router advertised, as it was set: another is somebody's by hand.
+    /// Default route set by autoconfiguration. A default route that differs was configured.
     pub(crate) default_router: Guarded<L, Option<Via6>>,
-    /// When the first of the ifaces has something to do (duplicates, reports, advertisements that end), in nanoseconds.
+    /// Time of the first event of an interface (duplicate detection, MLD report, router
+    /// advertisements), in nanoseconds.
     pub(crate) due: AtomicU64,
 }
 

@@ -144,8 +144,8 @@ stats::knobs! {
         v6only = "net.inet6.ip6.v6only", 0..=1, 0;
         /// Label the flows of packets made here (RFC 6437).
         auto_flowlabel = "net.inet6.ip6.auto_flowlabel", 0..=1, 1;
-        /// Ports attached from now on take addresses and default routers from router advertisements (`ifconfig IF inet6 accept_rtadv`); while
-        /// IPv6 is forwarded nobody does.
+        /// Accept router advertisements on ports attached from now on (others: `ifconfig IF inet6 accept_rtadv`). No effect while
+        /// forwarding.
         accept_rtadv = "net.inet6.ip6.accept_rtadv", 0..=1, 0;
         /// Times that somebody else is asked for before an IPv6 address is ours (RFC 4862 5.4); 0: nobody is asked.
         dad_count = "net.inet6.ip6.dad_count", 0..=10, 1;

@@ -124,7 +124,8 @@ impl<L: Locks> Stack<L> {
         groups.sort_unstable();
         groups.dedup();
         // As many as a small buffer holds, too.
-        let fit = self.pool.size().saturating_sub(ROUTER_ALERT.len() + 8) / 20;
+        let room = self.pool.size() - self.pool.headroom();
+        let fit = room.saturating_sub(ROUTER_ALERT.len() + 8) / 20;
         groups.chunks(fit.clamp(1, GROUPS_MAX)).for_each(|groups| self.mld_send(cx, iface, IS_EXCLUDE, groups));
     }
 

@@ -2,12 +2,13 @@
 //!
 //! A message is read, used for the neighbor table, perhaps answered with a frame of its own, and ends here. Its hop limit is 255, or it came from
 //! beyond the link and is dropped (7.1). A stranger makes no entry by telling us something: only who asks us for an address of ours, from an
-//! address on the link, is remembered, as Stale. Redirects are not believed, and routers' advertisements only where an iface was told to
-//! ([`crate::ip6::autoconf`]): elsewhere a flood of either has nothing to fill (CVE-2010-4669, CVE-2011-2393).
+//! address on the link, is remembered, as Stale. Redirects are ignored. Router advertisements are ignored on interfaces without
+//! `accept_rtadv` ([`crate::ip6::autoconf`]): a flood of them fills no table there (CVE-2010-4669, CVE-2011-2393).
 
 use crate::Stack;
 use crate::fib6::Via6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip6::autoconf::RouterLoss;
 use crate::ip6::{AddrState, DefaultRouter, Outgoing6};
 use crate::neigh::{self, Expired, Learned, Neighbor};
 use crate::stack::AtOnce;
@@ -33,8 +34,8 @@ impl<L: Locks> Stack<L> {
             Message::Advert { advert, options } => self.advertised(cx, iface, header, &advert, options),
             Message::RouterAdvert { preference, lifetime, options, .. } => {
                 let until = cx.now.after(Duration::from_secs(u64::from(lifetime)));
-                let router = DefaultRouter { addr: header.src, preference, until, is_silent: false };
-                self.router_heard(cx, iface, router, options)
+                let router = DefaultRouter { addr: header.src, preference, until, is_unreachable: false };
+                self.router_advertised(cx, iface, router, options)
             }
             Message::RouterSolicit { options } => self.router_solicited(cx, iface, header, options),
             Message::Redirect { .. } => {
@@ -44,21 +45,23 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// RFC 4861 6.1.2, 6.3.4: a router advertises itself, from its link-local address.
-    fn router_heard(&self, cx: Cx, iface: &Iface<L>, router: DefaultRouter, options: Options<'_>) -> DropReason {
+    /// Checks a router advertisement (RFC 4861 6.1.2), processes it and records the router's MAC
+    /// address.
+    fn router_advertised(&self, cx: Cx, iface: &Iface<L>, router: DefaultRouter, options: Options<'_>) -> DropReason {
         let link = options.source_link();
         if !ip6::is_link_local(router.addr) || link.is_some_and(|mac| !is_anothers(iface, mac)) {
             return DropReason::NdMalformed;
         }
-        let why = self.router_advertised(cx, iface, router, options);
+        let why = self.accept_rtadv(cx, iface, router, options);
         match link {
-            Some(mac) if why == DropReason::NdConsumed => self.neighbor_told(cx, iface, router.addr, mac),
+            Some(mac) if why == DropReason::NdConsumed => self.learn_neighbor(cx, iface, router.addr, mac),
             _ => why,
         }
     }
 
-    /// Remembers, as Stale, the MAC address that somebody on the link gives for himself, and sends what waited for it.
-    fn neighbor_told(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, mac: Mac) -> DropReason {
+    /// Records the source link-layer address of a solicitation or advertisement, in state Stale
+    /// (RFC 4861 7.2.3), and sends the packets that waited for it.
+    fn learn_neighbor(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, mac: Mac) -> DropReason {
         let rules = self.neigh_rules6();
         let mut neighbors = self.six.neighbors.lock(cx);
         let learned = neighbors.solicited_by(iface.id, addr, mac, true, cx.now, rules);
@@ -100,7 +103,7 @@ impl<L: Locks> Stack<L> {
             AddrState::Tentative(..) | AddrState::Duplicated => return DropReason::NdIgnored,
             AddrState::Valid => {}
         }
-        let why = link.map_or(DropReason::NdConsumed, |mac| self.neighbor_told(cx, iface, header.src, mac));
+        let why = link.map_or(DropReason::NdConsumed, |mac| self.learn_neighbor(cx, iface, header.src, mac));
         // 7.2.4: to all where the asker has no address to be answered at.
         let dst = if probe { ip6::ALL_NODES } else { header.src };
         let router = self.knobs.forwarding6.on();
@@ -140,11 +143,11 @@ impl<L: Locks> Stack<L> {
         }
         let learned = self.six.neighbors.lock(cx).advertised(iface.id, advert, link, cx.now, self.neigh_rules6());
         let known = !matches!(learned, Learned::Ignored);
-        if known && !advert.router {
-            self.router_lost(cx, iface, advert.target, true);
-        }
         if !self.learned6(cx, iface, link.unwrap_or(Mac::ZERO), learned) {
             return DropReason::NdStatic;
+        }
+        if known && !advert.router {
+            self.router_lost(cx, iface, advert.target, RouterLoss::NoRouter);
         }
         if known { DropReason::NdConsumed } else { DropReason::NdIgnored }
     }
@@ -194,7 +197,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).nd.probes_sent.bump();
     }
 
-    /// Asks whether there is a router (RFC 4861 6.3.7).
+    /// Sends a router solicitation (RFC 4861 6.3.7).
     pub(crate) fn solicit_routers(&self, cx: Cx, iface: &Iface<L>) {
         let own = iface.link_local6(cx);
         let (src, dst) = (own.unwrap_or(Ipv6Addr::UNSPECIFIED), ip6::ALL_ROUTERS);
@@ -204,7 +207,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).nd.router_solicits_sent.bump();
     }
 
-    /// Sends a message of at most `len` bytes.
+    /// Sends a message of at most `len` bytes, which `emit` writes.
     pub(crate) fn nd_send(
         &self,
         cx: Cx,
@@ -247,7 +250,7 @@ impl<L: Locks> Stack<L> {
                     self.count(cx).neigh.failed.bump();
                     pending.into_iter().for_each(|packet| self.host_unreachable6(cx, packet));
                     if let Some(iface) = self.ifaces.get(id) {
-                        self.router_lost(cx, iface, addr, false);
+                        self.router_lost(cx, iface, addr, RouterLoss::Unreachable);
                     }
                 }
             }

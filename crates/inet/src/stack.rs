@@ -535,8 +535,8 @@ impl<L: Locks> Stack<L> {
             ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
         }
         if self.six.is_on() {
-            self.solicit_again(cx, iface);
-            self.choose_router(cx);
+            self.restart_soliciting(cx, iface);
+            self.select_router(cx);
         }
     }
 

@@ -384,7 +384,7 @@ impl<L: Locks> Stack<L> {
         for addr in iface.addrs(cx) {
             self.remove_addr(cx, id, addr.addr);
         }
-        self.forget_routers(cx, iface);
+        self.stop_autoconf(cx, iface);
         iface.six.lock(cx).advertiser = None;
         for addr in iface.addrs6(cx) {
             self.remove_addr6(cx, id, addr.addr);

@@ -209,9 +209,9 @@ pub struct IfaceConfig {
     pub addresses: Vec<IfaceAddr>,
     /// Those of IPv6.
     pub addresses6: Vec<inet::ip6::IfaceAddr6>,
-    /// Take addresses and default routers of IPv6 from router advertisements.
+    /// IPv6 autoconfiguration by router advertisements.
     pub accept_rtadv: bool,
-    /// Advertise this router on its link, while the host forwards IPv6.
+    /// Sends router advertisements while the host forwards IPv6.
     pub advertise: bool,
     /// Its MTU. If none is given: that of the device behind the port, or 1500 where there is none.
     pub mtu: Option<u16>,

@@ -60,7 +60,8 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     (
         "ifconfig",
         "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down | \
-         inet6 A[/LEN] [B] [delete] | inet6 auto_linklocal | inet A B | tunnel A B | -tunnel | grekey N | \
+         inet6 A[/LEN] [B] [delete] | inet6 auto_linklocal | inet6 [-]accept_rtadv | \
+         inet6 [-]advertise [rltime N] [maxinterval N] [vltime N] [pltime N] | inet A B | tunnel A B | -tunnel | grekey N | \
          [-]enable_csum | [-]enable_seq | vxlanid N | vxlanlocal A | vxlanremote B | vxlanremoteport N | vxlanttl N | \
          destroy | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]",
         "Ifaces: make, address, switch, list.",

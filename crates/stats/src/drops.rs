@@ -309,7 +309,7 @@ drop_reasons! {
     NdHopLimit = "inet.nd.in" . hop_limit,
     /// Neighbor discovery read and used.
     NdConsumed = "inet.nd.in" . consumed => Consumed,
-    /// Neighbor discovery not for us, from whom we did not ask, or from a router, which is not believed.
+    /// Neighbor discovery that does not concern this host; router messages on interfaces without accept_rtadv or advertise.
     NdIgnored = "inet.nd.in" . ignored => Consumed,
     /// Neighbor discovery: somebody else has, or wants, an address of ours.
     NdConflict = "inet.nd.in" . conflict,

@@ -134,7 +134,11 @@ fn live<L: Locks, A: App>(
     let (runner, programs) = runner(config, &host)?;
     let mut streams = HostStreams::with_programs(&host, runner, programs, &pairs);
     if at.is_empty() {
-        node::run::await_addresses(&host, || streams.poll(&mut Vec::new(), Duration::from_millis(10)));
+        let notice = &mut |text| each(&Event::Notice(text));
+        let poll = || streams.poll(&mut Vec::new(), Duration::from_millis(10));
+        if let Err(no_router) = node::run::await_addresses(&host, notice, poll) {
+            each(&Event::Notice(no_router.to_string()));
+        }
     }
     let app = app(wall(host.clock.now()));
     let open = Server::open(app, &mut streams, at, host.clock.now());

@@ -5,6 +5,7 @@ use super::session::{Asked, Play, Turn};
 use super::sockets::{Pace, Sockets};
 use crate::host::{PATIENCE, RunError, enter, everywhere, runner, stay_on_core};
 use crate::slots::Limits;
+use anyhow::Context;
 use clock::Clock;
 use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};
@@ -73,8 +74,12 @@ pub fn ask<P: Play>(play: &mut P, config: &HostConfig, at: SocketAddr) -> anyhow
     let pairs = Pairs::new();
     let host: Host<Up> = node::run::build(config, &pairs, Clock::live(config.clock))?;
     let mut sockets = OurSockets::new(&host, Rest::Sleeps);
-    node::run::await_addresses(&host, || {
+    let router = node::run::await_addresses(&host, &mut |_| {}, || {
         sockets.step(Pace::Wait);
     });
-    play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at)
+    let result = play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at);
+    match router {
+        Err(no_router) => result.context(no_router), // the likely cause of a failure
+        Ok(()) => result,
+    }
 }

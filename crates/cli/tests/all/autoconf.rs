@@ -1,9 +1,9 @@
-//! Addresses that come by themselves: a host with `--addr auto` on a TAP device, where radvd advertises on the kernel's side.
+//! IPv6 autoconfiguration over TAP devices: our host with radvd, the kernel with our router, and both
+//! ends of ours on virtual time.
 
 use crate::common;
-use crate::common::{Dir, Running, has, isolated, linerate, run};
+use crate::common::{Dir, Running, has, isolated, kernel, linerate, run, until};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// radvd on tap0, ended when dropped.
 struct Radvd(Child);
@@ -19,7 +19,7 @@ impl Radvd {
         Radvd(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// Lets it say farewell, with lifetimes of 0.
+    /// Ends it by SIGTERM, on which it sends an advertisement with the lifetime 0.
     fn end(mut self) {
         assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
         common::wait(&mut self.0);
@@ -33,13 +33,28 @@ impl Drop for Radvd {
     }
 }
 
-#[track_caller]
-fn ip(line: &str) {
-    let output = run(Command::new("ip").args(line.split_whitespace()));
-    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+/// Returns whether this machine has the tools and a kernel that forwards IPv6; if not, the test is
+/// skipped.
+fn ready(test: &str, tools: &[&str]) -> bool {
+    if let Some(tool) = tools.iter().find(|tool| !has(tool)) {
+        println!("skipped: {test}: no {tool}");
+        return false;
+    }
+    let forwards = std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_ok();
+    if !forwards {
+        println!("skipped: {test}: a kernel without IPv6");
+    }
+    forwards
 }
 
-/// Pings from the host, and returns what ping said.
+/// Ends a host: it must exit with 0, with every frame accounted for.
+#[track_caller]
+fn end(host: Running) {
+    let (code, out, err) = host.interrupt();
+    assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+}
+
+/// Pings from the host and returns the output.
 #[track_caller]
 fn ping(host: &Running, words: &str) -> String {
     let url = host.url();
@@ -49,41 +64,34 @@ fn ping(host: &Running, words: &str) -> String {
     out
 }
 
-/// Waits until what the host says to `words` is as wanted, and returns it.
+/// Waits until the output of a control command is as wanted, and returns it.
 #[track_caller]
-fn until(host: &Running, words: &str, wanted: impl Fn(&str) -> bool) -> String {
-    let since = Instant::now();
-    loop {
-        let said = host.ok(words);
-        if wanted(&said) {
-            return said;
-        }
-        assert!(since.elapsed() < Duration::from_secs(60), "{words}: {said}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+fn output_until(host: &Running, words: &str, wanted: impl Fn(&str) -> bool) -> String {
+    let mut output = String::new();
+    until(words, || {
+        output = host.ok(words);
+        wanted(&output)
+    });
+    output
 }
 
 #[test]
-fn radvd_gives_an_address_and_a_way_out_and_takes_the_way_back() {
-    let name = "radvd_gives_an_address_and_a_way_out_and_takes_the_way_back";
+fn radvd_configures_our_host() {
+    let name = "radvd_configures_our_host";
     isolated(name, || {
-        let missing = ["ip", "radvd", "ping"].into_iter().find(|tool| !has(tool));
-        if let Some(tool) = missing {
-            return println!("skipped: {name}: no {tool}");
-        }
-        if std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_err() {
-            return println!("skipped: {name}: a kernel without IPv6");
+        if !ready(name, &["ip", "radvd", "ping"]) {
+            return;
         }
         let dir = Dir::new("radvd");
         let host = Running::start("radvd", &["--port", "tap:tap0", "--addr", "auto", "--service", "echo:7"]);
-        ip("link set lo up");
-        ip("link set tap0 up");
-        ip("-6 addr add 2001:db8:1::1/64 dev tap0 nodad");
-        ip("-6 addr add 2001:db8:ffff::1/128 dev lo nodad"); // beyond the router
+        kernel("link set lo up");
+        kernel("link set tap0 up");
+        kernel("-6 addr add 2001:db8:1::1/64 dev tap0 nodad");
+        kernel("-6 addr add 2001:db8:ffff::1/128 dev lo nodad"); // beyond the router
         let prefix = "prefix 2001:db8:1::/64 { AdvValidLifetime 3600; AdvPreferredLifetime 1800; };";
         let radvd = Radvd::start(&dir, prefix);
         let is_certain = |text: &str| text.contains("autoconf") && !text.contains("tentative");
-        let text = until(&host, "ifconfig tap0", is_certain);
+        let text = output_until(&host, "ifconfig tap0", is_certain);
         let line = text.lines().find(|line| line.contains("autoconf")).unwrap();
         let own = line.split_whitespace().nth(1).unwrap();
         assert!(own.starts_with("2001:db8:1:") && line.contains(" prefixlen 64 autoconf pltime 1"), "{text}");
@@ -93,137 +101,119 @@ fn radvd_gives_an_address_and_a_way_out_and_takes_the_way_back() {
         let routers = host.json("ndp -r");
         assert!(routers[0]["preference"] == "medium" && routers[0]["dev"] == "tap0", "{routers}");
         assert_eq!(host.json("ndp -p")[0]["prefix"], "2001:db8:1::/64");
-        // Both ways: the kernel reaches the address, and we what is behind the router.
+        // The kernel reaches the address, and the host an address beyond the router.
         let pinged = run(Command::new("ping").args(["-6", "-c", "2", "-i", "0.2", "-W", "20", own]));
         assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
         let out = ping(&host, "-c 2 -i 0.2 2001:db8:ffff::1");
         assert!(out.contains("2 packets transmitted, 2 received, 0% packet loss"), "{out}");
-        // The link carries what the router says: this fits a packet of 1,500 bytes and not one of 1,400.
+        // The advertised MTU of 1,400 applies: an echo of 1,448 bytes is sent in two fragments.
         let out = ping(&host, "-c 1 -s 1400 2001:db8:ffff::1");
         assert!(out.contains("1 packets transmitted, 1 received"), "{out}");
         let counted = host.ok("netstat -s -p ip6");
         assert!(counted.lines().any(|line| line.trim() == "2 fragments created"), "{counted}");
-        // radvd ends: it is no router any more (lifetime 0), and the address lives on.
+        // After the lifetime 0 the default route is gone; the address has lifetimes of its own.
         radvd.end();
-        until(&host, "ndp -r", str::is_empty);
+        output_until(&host, "ndp -r", str::is_empty);
         assert!(!host.ok("ip -6 route").contains("default") && host.ok("ifconfig tap0").contains(own));
-        let (code, out, err) = host.interrupt();
-        assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+        end(host);
     });
 }
 
-/// Two hosts with default settings on one link choose different addresses; and a prefix of a second's life goes again.
+/// Two hosts with default settings on one link; the prefix expires when radvd is killed.
 #[test]
-fn two_hosts_choose_two_addresses_that_end() {
-    let name = "two_hosts_choose_two_addresses_that_end";
+fn addresses_of_two_hosts_differ_and_expire() {
+    let name = "addresses_of_two_hosts_differ_and_expire";
     isolated(name, || {
-        if let Some(tool) = ["ip", "radvd"].into_iter().find(|tool| !has(tool)) {
-            return println!("skipped: {name}: no {tool}");
-        }
-        if std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_err() {
-            return println!("skipped: {name}: a kernel without IPv6");
+        if !ready(name, &["ip", "radvd"]) {
+            return;
         }
         let dir = Dir::new("radvd-two");
         let [one, other] =
             ["tap1", "tap2"].map(|port| Running::start(port, &["--port", &format!("tap:{port}"), "--addr", "auto"]));
-        ip("link add tap0 type bridge");
+        kernel("link add tap0 type bridge");
         for port in ["tap1", "tap2"] {
-            ip(&format!("link set {port} master tap0"));
-            ip(&format!("link set {port} up"));
+            kernel(&format!("link set {port} master tap0"));
+            kernel(&format!("link set {port} up"));
         }
-        ip("link set tap0 up");
-        ip("-6 addr add 2001:db8:1::1/64 dev tap0 nodad");
+        kernel("link set tap0 up");
+        kernel("-6 addr add 2001:db8:1::1/64 dev tap0 nodad");
         let radvd = Radvd::start(&dir, "prefix 2001:db8:1::/64 { AdvValidLifetime 20; AdvPreferredLifetime 10; };");
         let is_certain = |text: &str| text.contains("autoconf") && !text.contains("tentative");
         let [a, b] = [(&one, "tap1"), (&other, "tap2")].map(|(host, port)| {
-            let text = until(host, &format!("ifconfig {port}"), is_certain);
+            let text = output_until(host, &format!("ifconfig {port}"), is_certain);
             let line = text.lines().find(|line| line.contains("autoconf")).unwrap().to_owned();
             line.split_whitespace().nth(1).unwrap().to_owned()
         });
         assert_ne!(a, b);
         let out = ping(&one, &format!("-c 2 -i 0.2 {b}"));
         assert!(out.contains("2 packets transmitted, 2 received"), "{out}");
-        drop(radvd); // killed: it says nothing
-        until(&one, "ifconfig tap1", |text| text.contains("deprecated autoconf"));
-        until(&one, "ifconfig tap1", |text| !text.contains("autoconf"));
-        for host in [one, other] {
-            let (code, out, err) = host.interrupt();
-            assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
-        }
+        drop(radvd); // killed: it sends no lifetime 0
+        output_until(&one, "ifconfig tap1", |text| text.contains("deprecated autoconf"));
+        output_until(&one, "ifconfig tap1", |text| !text.contains("autoconf"));
+        [one, other].into_iter().for_each(end);
     });
 }
 
-/// The other way round: the kernel takes its address and its default route from our router, and loses the route when that ends.
+/// The kernel takes its address and its default route from our router.
 #[test]
-fn the_kernel_believes_our_router() {
-    let name = "the_kernel_believes_our_router";
+fn our_router_configures_the_kernel() {
+    let name = "our_router_configures_the_kernel";
     isolated(name, || {
-        if let Some(tool) = ["ip", "ping"].into_iter().find(|tool| !has(tool)) {
-            return println!("skipped: {name}: no {tool}");
+        if !ready(name, &["ip", "ping"]) {
+            return;
         }
         let far = ["--port", "null:far", "--addr", "2001:db8:6::1/64", "--set", "net.inet6.ip6.forwarding=1"];
         let router =
             Running::start("advertise", &[&["--port", "tap:tap0", "--addr", "2001:db8:5::1/64"], &far[..]].concat());
         router.ok("ifconfig tap0 inet6 advertise maxinterval 4");
-        ip("link set lo up");
+        kernel("link set lo up");
         if std::fs::write("/proc/sys/net/ipv6/conf/tap0/accept_ra", "2").is_err() {
             return println!("skipped: {name}: a kernel without IPv6");
         }
-        ip("link set tap0 up");
-        let kernels = |words: &str, wanted: &dyn Fn(&str) -> bool| {
-            let since = Instant::now();
-            loop {
+        kernel("link set tap0 up");
+        let ip_until = |words: &str, wanted: &dyn Fn(&str) -> bool| {
+            let mut said = String::new();
+            until(words, || {
                 let output = run(Command::new("ip").args(words.split_whitespace()));
-                let said = String::from_utf8_lossy(&output.stdout).into_owned();
-                if wanted(&said) {
-                    return said;
-                }
-                assert!(since.elapsed() < Duration::from_secs(60), "ip {words}: {said}");
-                std::thread::sleep(Duration::from_millis(100));
-            }
+                said = String::from_utf8_lossy(&output.stdout).into_owned();
+                wanted(&said)
+            });
+            said
         };
-        let text = kernels("-6 addr show dev tap0 scope global", &|text| {
+        let text = ip_until("-6 addr show dev tap0 scope global", &|text| {
             text.contains("inet6 2001:db8:5:0:") && !text.contains("tentative")
         });
         assert!(text.contains("valid_lft 2591") || text.contains("valid_lft 2592000sec"), "{text}");
-        let route = kernels("-6 route show default", &|text| text.contains("proto ra"));
+        let route = ip_until("-6 route show default", &|text| text.contains("proto ra"));
         assert!(route.contains("via fe80::") && route.contains("dev tap0"), "{route}");
-        // The router itself, on its other link, by that route.
+        // The router's address on its other link, by that route.
         let pinged = run(Command::new("ping").args(["-6", "-c", "2", "-i", "0.2", "-W", "20", "2001:db8:6::1"]));
         assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
-        let (code, out, err) = router.interrupt();
-        assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+        end(router);
     });
 }
 
-/// A client waits until it has an address and a way out, and then begins.
+/// A client connects when it has an address and a default route.
 #[test]
-fn a_client_waits_for_a_router() {
-    let name = "a_client_waits_for_a_router";
+fn a_client_waits_for_the_first_router() {
+    let name = "a_client_waits_for_the_first_router";
     isolated(name, || {
-        if let Some(tool) = ["ip", "radvd", "iperf3"].into_iter().find(|tool| !has(tool)) {
-            return println!("skipped: {name}: no {tool}");
-        }
-        if std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_err() {
-            return println!("skipped: {name}: a kernel without IPv6");
+        if !ready(name, &["ip", "radvd", "iperf3"]) {
+            return;
         }
         let dir = Dir::new("radvd-client");
         for line in [
             "link set lo up",
-            "tuntap add tap0 mode tap", // it stays when the client goes
+            "tuntap add tap0 mode tap", // persistent: the client comes and goes
             "link set tap0 up",
             "-6 addr add 2001:db8:1::1/64 dev tap0 nodad",
             "-6 addr add 2001:db8:ffff::1/128 dev lo nodad",
         ] {
-            ip(line);
+            kernel(line);
         }
         let _radvd = Radvd::start(&dir, "prefix 2001:db8:1::/64 { };");
         let mut server = Command::new("iperf3").arg("-s").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let since = Instant::now();
-        while !std::fs::read_to_string("/proc/self/net/tcp6").unwrap().contains(":1451 ") {
-            assert!(since.elapsed() < Duration::from_secs(30), "iperf3 -s does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until("iperf3 -s listens", || std::fs::read_to_string("/proc/self/net/tcp6").unwrap().contains(":1451 "));
         let words = ["iperf3", "-c", "2001:db8:ffff::1", "-n", "1M", "--port", "tap:tap0", "--addr", "auto"];
         let (code, out, err) = common::said(&run(&mut linerate(&words)));
         let _ = server.kill();
@@ -232,9 +222,9 @@ fn a_client_waits_for_a_router() {
     });
 }
 
-/// A router and a host of ours on virtual time, by their configuration alone.
+/// Router and host on virtual time, by their configuration files.
 #[test]
-fn a_router_of_ours_gives_a_host_of_ours_its_address() {
+fn our_router_configures_our_host() {
     let dir = Dir::new("advertise-sim");
     let file = dir.file(
         "two.toml",
@@ -250,4 +240,22 @@ fn a_router_of_ours_gives_a_host_of_ours_its_address() {
     for wanted in ["inet6 2001:db8:5:0:", "scope global dynamic", "2 packets transmitted, 2 received", "pref=medium"] {
         assert!(out.contains(wanted), "{wanted}: {out}{err}");
     }
+}
+
+/// Without a router a client reports the wait and the reason of its failure.
+#[test]
+fn a_client_reports_that_there_is_no_router() {
+    let words = ["-c", "2001:db8::1", "-n", "1M", "--port", "null:x", "--addr", "auto"];
+    let (code, _, err) = common::said(&run(&mut linerate(&[&["iperf3"], &words[..]].concat())));
+    assert_eq!(code, Some(1), "{err}");
+    let lines = [
+        "host: x: waiting for a router advertisement",
+        "host: x: no router advertisement received, so IPv6 has no default route",
+        "unable to connect to server: Network is unreachable",
+    ];
+    let at: Vec<_> = lines.iter().map(|line| err.find(line)).collect();
+    assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{err}");
+    let words = ["netperf", "-H", "2001:db8::1", "--port", "null:x", "--addr", "auto"];
+    let (code, _, err) = common::said(&run(&mut linerate(&words)));
+    assert!(code == Some(1) && err.contains("no router advertisement received"), "{err}");
 }

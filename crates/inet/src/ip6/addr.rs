@@ -5,7 +5,7 @@
 //!  (nothing) ------> Tentative ---------------------------------------> Valid    Tentative -----> Duplicated
 //! ```
 //! An iface speaks IPv6 from its first address on; it then also gets the link-local one that its MAC address makes (RFC 2464 5), and a
-//! tunnel one that is drawn. Other addresses are set by hand, or made of a prefix that a router advertises ([`super::autoconf`]).
+//! tunnel one that is drawn. Other addresses are configured, or made of an advertised prefix ([`super::autoconf`]).
 
 use crate::Stack;
 use crate::fib6::{self, Fib6, Full6, Prefix6, Via6};
@@ -41,18 +41,18 @@ impl AddrState {
     }
 }
 
-/// Where an address comes from.
+/// Source of an interface address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Set by hand, or the link-local one.
+    /// Configured, or the link-local address.
     Manual,
-    /// Made of a prefix that a router advertised (RFC 4862 5.5), for so long.
+    /// Autoconfigured from an advertised prefix (RFC 4862 5.5).
     Advertised {
-        /// Addresses of this prefix before it that somebody else had (RFC 7217 5, DAD_Counter).
-        tries: u8,
-        /// Until then new connections may come from it; then it is deprecated.
+        /// Number of duplicates found with this prefix before (RFC 7217 5, DAD_Counter).
+        dad_counter: u8,
+        /// End of the preferred lifetime. The address is deprecated afterwards.
         preferred_until: Instant,
-        /// Until then it is used at all.
+        /// End of the valid lifetime. The address is removed afterwards.
         valid_until: Instant,
     },
 }
@@ -68,7 +68,7 @@ pub struct IfaceAddr6 {
     pub peer: Option<Ipv6Addr>,
     /// How far it is ours.
     pub state: AddrState,
-    /// Where it comes from.
+    /// Source of the address.
     pub origin: Origin,
 }
 
@@ -83,12 +83,13 @@ impl IfaceAddr6 {
         Prefix6::masked(self.addr, self.len)
     }
 
-    /// The prefix that it says is on the link. One that a router advertised says nothing of that (RFC 5942 4).
+    /// Returns the on-link prefix of a configured address. An autoconfigured one has none: the
+    /// advertisement lists on-link prefixes by themselves (RFC 5942 4).
     fn on_link(self) -> Option<Prefix6> {
         (self.origin == Origin::Manual).then(|| self.prefix())
     }
 
-    /// Returns whether others are preferred to it as a source address (RFC 4862 5.5.4).
+    /// Returns whether the preferred lifetime has ended (RFC 4862 5.5.4).
     pub fn is_deprecated(self, now: Instant) -> bool {
         matches!(self.origin, Origin::Advertised { preferred_until, .. } if preferred_until <= now)
     }
@@ -110,9 +111,9 @@ pub(crate) struct Six {
     pub(crate) addrs: Vec<IfaceAddr6>,
     /// When it says again to which groups it listens (RFC 3810 6.2).
     pub(crate) report_due: Instant,
-    /// What routers advertised, if they are believed on this iface.
+    /// Autoconfiguration state; `None` if router advertisements are ignored.
     pub(crate) autoconf: Option<Autoconf>,
-    /// What this router advertises on it, if it does.
+    /// Advertising state; `None` if no router advertisements are sent.
     pub(crate) advertiser: Option<Advertiser>,
 }
 
@@ -171,7 +172,7 @@ impl<L: Locks> Iface<L> {
     }
 
     /// The longest IPv6 packet. A tunnel with less takes 1280 all the same, and cuts up what is outside (RFC 2473 7.1, RFC 4213 3.2.1).
-    /// A router may advertise less than the iface has.
+    /// An advertised MTU lowers it.
     pub fn mtu6(&self) -> usize {
         let mtu = self.mtu().min(self.advertised_mtu.load(Ordering::Relaxed) as usize);
         if self.kind == IfaceKind::Tunnel { mtu.max(1280) } else { mtu }
@@ -246,7 +247,7 @@ impl<L: Locks> Stack<L> {
         let removed = six.addrs.remove(at);
         let none_left = six.addrs.is_empty();
         drop(six);
-        self.withdraw6(cx, iface, own_routes6(iface, &removed));
+        self.withdraw6(cx, &own_routes6(iface, &removed));
         if none_left {
             iface.speaks6.store(false, Ordering::Relaxed);
         }
@@ -254,33 +255,29 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Removes routes that an address or an advertised prefix of `iface` brought, where neither another address nor another prefix does.
-    pub(crate) fn withdraw6(&self, cx: Cx, iface: &Iface<L>, gone: Vec<(Prefix6, Via6)>) {
-        let six = iface.six.lock(cx);
-        let of_addrs = six.addrs.iter().flat_map(|other| own_routes6(iface, other));
-        let advertised = six.autoconf.iter().flat_map(Autoconf::on_link).map(|prefix| (prefix, Via6::Link(iface.id)));
-        let kept: Vec<_> = of_addrs.chain(advertised).collect();
-        drop(six);
+    /// Removes the routes of an address or on-link prefix that is gone. If another address or
+    /// prefix of any interface has the same route, that one replaces it.
+    pub(crate) fn withdraw6(&self, cx: Cx, gone: &[(Prefix6, Via6)]) {
+        let connected: Vec<_> = self.ifaces.iter().flat_map(|iface| connected_routes6(cx, iface)).collect();
         let mut routes = self.six.routes.lock(cx);
         for (prefix, via) in gone {
-            if routes.get(prefix) == Some(via) {
-                routes.remove(prefix);
+            if routes.get(*prefix) != Some(*via) {
+                continue;
             }
-        }
-        for (prefix, via) in kept {
-            if routes.get(prefix).is_none() {
-                let _ = routes.insert(prefix, via); // two of one prefix: the way there stays, and there is room
+            routes.remove(*prefix);
+            if let Some((_, other)) = connected.iter().find(|(other, _)| other == prefix) {
+                let _ = routes.insert(*prefix, *other); // has room: one was removed
             }
         }
     }
 
-    /// Returns whether an address of this host waits to be found unique on its link (RFC 4862 5.4), from which nothing is sent yet, or an
-    /// iface waits for the first router to be heard, which it does for a few solicitations.
+    /// Returns whether the host's addresses are incomplete: one is tentative (RFC 4862 5.4), or an
+    /// interface with autoconfiguration awaits its first router advertisement.
     pub fn has_tentative(&self, cx: Cx) -> bool {
         let is_tentative = |own: &IfaceAddr6| matches!(own.state, AddrState::Tentative(..));
         let waits = |iface: &Iface<L>| {
             let six = iface.six.lock(cx);
-            six.addrs.iter().any(is_tentative) || six.autoconf.as_ref().is_some_and(Autoconf::is_awaited)
+            six.addrs.iter().any(is_tentative) || six.autoconf.as_ref().is_some_and(Autoconf::is_awaiting_router)
         };
         self.six.is_on() && self.ifaces.iter().any(waits)
     }
@@ -294,7 +291,7 @@ impl<L: Locks> Stack<L> {
         if tries > 0 {
             iface.six.lock(cx).addrs.iter_mut().for_each(|own| own.state = AddrState::Tentative(cx.now, tries));
         }
-        self.solicit_again(cx, iface); // perhaps on another link
+        self.restart_soliciting(cx, iface);
         self.mld_report_all(cx, iface);
         self.poll_iface6(cx, iface);
     }
@@ -368,6 +365,14 @@ fn own_routes6<L: Locks>(iface: &Iface<L>, addr: &IfaceAddr6) -> Vec<(Prefix6, V
     let peer = addr.peer.map(|peer| (Prefix6::host(peer), Via6::Link(iface.id)));
     let own = (Prefix6::host(addr.addr), Via6::Local(iface.id));
     link.into_iter().chain(peer).chain([own]).collect()
+}
+
+/// Returns the routes of an interface's addresses and advertised on-link prefixes.
+fn connected_routes6<L: Locks>(cx: Cx, iface: &Iface<L>) -> Vec<(Prefix6, Via6)> {
+    let six = iface.six.lock(cx);
+    let of_addrs = six.addrs.iter().flat_map(|own| own_routes6(iface, own));
+    let advertised = six.autoconf.iter().flat_map(Autoconf::on_link).map(|prefix| (prefix, Via6::Link(iface.id)));
+    of_addrs.chain(advertised).collect()
 }
 
 fn insert_all(routes: &mut Fib6, all: &[(Prefix6, Via6)]) -> Result<(), Full6> {

@@ -1,10 +1,13 @@
-//! A router's advertisements of itself (RFC 4861 6.2), on ifaces that were told to, while the host forwards IPv6.
+//! Router advertisements sent by a router (RFC 4861 6.2), on interfaces with `advertise`, while the
+//! host forwards IPv6.
 //!
-//! Each says for how long this is a default router, the link's MTU, our MAC address, and the prefixes that addresses set by hand put on
-//! the link: of those with 64 bits hosts may make addresses (RFC 4862). One goes out at random times, and soon after a solicitation; a
-//! flood of those makes no more than one in three seconds. Who stops being a router says so with a lifetime of 0.
+//! An advertisement carries the router lifetime, the MTU, the MAC address and the prefixes of the
+//! configured addresses. Prefixes of 64 bits have the autonomous flag (RFC 4862). Advertisements are
+//! sent at random intervals and in reply to solicitations, at most one in three seconds. When
+//! advertising ends, a last one has the lifetime 0.
 
 use crate::Stack;
+use crate::fib6::Prefix6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::addr::{IfaceAddr6, Origin, Refused6};
 use clock::{Duration, Instant};
@@ -13,44 +16,48 @@ use stats::DropReason;
 use wire::icmp6::nd::{self, Options, PrefixInfo, RouterAdvert};
 use wire::{Mac, ip6};
 
-/// Prefixes that one advertisement has at most.
+/// Maximum number of prefixes in an advertisement.
 const PREFIXES_MAX: usize = 16;
-/// The first three follow each other within this time (RFC 4861 10, MAX_INITIAL_RTR_ADVERT_INTERVAL).
-const INITIAL: (u32, Duration) = (3, Duration::from_secs(16));
-/// Least pause between two (MIN_DELAY_BETWEEN_RAS).
-const LEAST_PAUSE: Duration = Duration::from_secs(3);
-/// An answer to a solicitation leaves within this time (MAX_RA_DELAY_TIME).
-const ANSWER_WITHIN: Duration = Duration::from_millis(500);
-/// Time after which it is looked whether this is a router, with a link-local address that is certain.
-const NOT_READY: Duration = Duration::from_secs(1);
-/// What the stack's secret is used for.
-const MOMENT: u64 = 0x7261_3631;
+/// Number of initial advertisements, which follow each other at shorter intervals (RFC 4861 10,
+/// MAX_INITIAL_RTR_ADVERTISEMENTS).
+const INITIAL_ADVERTS: u32 = 3;
+/// Maximum interval between these (MAX_INITIAL_RTR_ADVERT_INTERVAL).
+const INITIAL_INTERVAL_MAX: Duration = Duration::from_secs(16);
+/// Minimum interval between two advertisements (MIN_DELAY_BETWEEN_RAS).
+const INTERVAL_MIN: Duration = Duration::from_secs(3);
+/// Maximum delay of the reply to a solicitation (MAX_RA_DELAY_TIME).
+const REPLY_DELAY_MAX: Duration = Duration::from_millis(500);
+/// Interval at which a host that is not ready to advertise checks again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Domain separator in hashes with the stack's secret.
+const HASH_DOMAIN: u64 = 0x7261_3631;
 
-/// What a router says of itself, and how often; times in seconds, with the names of rtadvd.conf(5).
+/// Content and interval of router advertisements. Times are in seconds; names in parentheses are
+/// those of rtadvd.conf(5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Advertising {
-    /// For how long it is a default router (rltime); 0: it is none.
+    /// Router lifetime (rltime); 0: not a default router.
     pub lifetime: u16,
-    /// Longest pause between two advertisements (maxinterval); the least is a third of it.
+    /// Maximum interval between advertisements (maxinterval). The minimum is a third of it.
     pub max_interval: u16,
-    /// For how long prefixes are on the link, and addresses of them are valid (vltime).
+    /// Valid lifetime of prefixes (vltime).
     pub valid: u32,
-    /// For how long addresses are preferred (pltime).
+    /// Preferred lifetime of prefixes (pltime).
     pub preferred: u32,
 }
 
 impl Default for Advertising {
-    /// RFC 4861 6.2.1.
+    /// Returns the defaults of RFC 4861 6.2.1.
     fn default() -> Advertising {
         Advertising { lifetime: 1800, max_interval: 600, valid: 2_592_000, preferred: 604_800 }
     }
 }
 
 impl Advertising {
-    /// Checks the values against each other and against RFC 4861 6.2.1.
+    /// Checks the ranges of RFC 4861 6.2.1.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence that names the value and its range.
     pub fn check(&self) -> Result<(), &'static str> {
         if !(4..=1800).contains(&self.max_interval) {
             return Err("maxinterval is from 4 to 1800 seconds");
@@ -65,69 +72,70 @@ impl Advertising {
     }
 }
 
-/// The state of an iface that advertises.
+/// Advertising state of one interface.
 #[derive(Debug)]
 pub(crate) struct Advertiser {
-    what: Advertising,
+    config: Advertising,
     /// Time of the next advertisement.
     due: Instant,
-    /// Time of the last one.
+    /// Time of the last advertisement.
     last: Option<Instant>,
-    /// How many there were.
+    /// Number of advertisements sent.
     sent: u32,
 }
 
 impl Advertiser {
-    /// Notes one that is sent now; the next follows by a number that was drawn.
-    fn sent(&mut self, drawn: u64, now: Instant) {
+    /// Records an advertisement sent now and schedules the next one.
+    fn on_sent(&mut self, random: u64, now: Instant) {
         self.sent = self.sent.saturating_add(1);
         self.last = Some(now);
-        let longest = Duration::from_secs(u64::from(self.what.max_interval));
-        let least = (longest / 3).max(LEAST_PAUSE).min(longest);
-        let pause = least + within(longest - least, drawn);
-        let (first, soon) = INITIAL;
-        self.due = now.after(if self.sent < first { pause.min(soon) } else { pause });
+        let max = Duration::from_secs(u64::from(self.config.max_interval));
+        let min = (max / 3).max(INTERVAL_MIN).min(max);
+        let interval = min + up_to(max - min, random);
+        let is_initial = self.sent < INITIAL_ADVERTS;
+        self.due = now.after(if is_initial { interval.min(INITIAL_INTERVAL_MAX) } else { interval });
     }
 
-    /// Notes a solicitation, which is answered after a moment that was drawn, but no sooner than may be.
-    fn asked(&mut self, drawn: u64, now: Instant) {
-        let at = now.after(within(ANSWER_WITHIN, drawn));
-        let at = self.last.map_or(at, |last| at.max(last.after(LEAST_PAUSE)));
+    /// Schedules the reply to a solicitation.
+    fn on_solicit(&mut self, random: u64, now: Instant) {
+        let at = now.after(up_to(REPLY_DELAY_MAX, random));
+        let at = self.last.map_or(at, |last| at.max(last.after(INTERVAL_MIN)));
         self.due = self.due.min(at);
     }
 }
 
-/// A part of `longest`.
-fn within(longest: Duration, drawn: u64) -> Duration {
-    Duration::from_nanos(drawn % (longest.as_nanos() as u64 + 1))
+/// Returns a duration of at most `max`, chosen by a random number.
+fn up_to(max: Duration, random: u64) -> Duration {
+    Duration::from_nanos(random % (max.as_nanos() as u64 + 1))
 }
 
 impl<L: Locks> Iface<L> {
-    /// What it advertises, if it does.
+    /// Returns the configuration of router advertisements; `None` if none are sent.
     pub fn advertising(&self, cx: Cx) -> Option<Advertising> {
-        self.six.lock(cx).advertiser.as_ref().map(|of| of.what)
+        self.six.lock(cx).advertiser.as_ref().map(|advertiser| advertiser.config)
     }
 }
 
 impl<L: Locks> Stack<L> {
-    /// Lets an iface advertise this router, or stop it, which it says to the link. On an iface that is no Ethernet it changes nothing.
+    /// Starts or stops router advertisements on an interface. The last one has the lifetime 0. Has no
+    /// effect on an interface that is not Ethernet.
     ///
     /// # Errors
     /// [`Refused6`] as [`Stack::add_link_local`]; nothing has changed then.
-    pub fn set_advertising(&self, cx: Cx, id: IfaceId, what: Option<Advertising>) -> Result<(), Refused6> {
+    pub fn set_advertising(&self, cx: Cx, id: IfaceId, config: Option<Advertising>) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) else { return Ok(()) };
-        let Some(what) = what else {
+        let Some(config) = config else {
             self.stop_advertising(cx, iface);
             return Ok(());
         };
         self.add_link_local(cx, id)?;
-        let due = cx.now.after(within(ANSWER_WITHIN, self.draw(cx, iface)));
-        iface.six.lock(cx).advertiser = Some(Advertiser { what, due, last: None, sent: 0 });
+        let due = cx.now.after(up_to(REPLY_DELAY_MAX, self.random_of(cx, iface)));
+        iface.six.lock(cx).advertiser = Some(Advertiser { config, due, last: None, sent: 0 });
         self.six.due_at(due);
         Ok(())
     }
 
-    /// Says on every iface that advertises that this is a router no more (RFC 4861 6.2.5): the host ends.
+    /// Stops router advertisements on all interfaces, before the host ends (RFC 4861 6.2.5).
     pub fn end_advertising(&self, cx: Cx) {
         if self.six.is_on() {
             self.ifaces.iter().for_each(|iface| self.stop_advertising(cx, iface));
@@ -136,17 +144,18 @@ impl<L: Locks> Stack<L> {
     }
 
     fn stop_advertising(&self, cx: Cx, iface: &Iface<L>) {
-        let Some(Advertiser { what, sent, .. }) = iface.six.lock(cx).advertiser.take() else { return };
+        let Some(Advertiser { config, sent, .. }) = iface.six.lock(cx).advertiser.take() else { return };
         if sent > 0 {
-            self.advertise(cx, iface, Advertising { lifetime: 0, ..what });
+            self.advertise(cx, iface, Advertising { lifetime: 0, ..config });
         }
     }
 
-    fn draw(&self, cx: Cx, iface: &Iface<L>) -> u64 {
-        self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0) << 32 | MOMENT)
+    /// Returns a random number for a timer, which a seed repeats.
+    fn random_of(&self, cx: Cx, iface: &Iface<L>) -> u64 {
+        self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0) << 32 | HASH_DOMAIN)
     }
 
-    /// Takes a router solicitation (RFC 4861 6.1.1, 6.2.6).
+    /// Processes a router solicitation (RFC 4861 6.1.1, 6.2.6).
     pub(crate) fn router_solicited(
         &self,
         cx: Cx,
@@ -157,63 +166,65 @@ impl<L: Locks> Stack<L> {
         if header.src.is_unspecified() && options.source_link().is_some() {
             return DropReason::NdMalformed;
         }
-        let drawn = self.draw(cx, iface);
+        let random = self.random_of(cx, iface);
         let mut six = iface.six.lock(cx);
         let Some(advertiser) = six.advertiser.as_mut().filter(|_| self.knobs.forwarding6.on()) else {
             self.count(cx).nd.ignored.bump();
             return DropReason::NdIgnored;
         };
-        advertiser.asked(drawn, cx.now);
+        advertiser.on_solicit(random, cx.now);
         self.six.due_at(advertiser.due);
         self.count(cx).nd.router_solicits_received.bump();
         DropReason::NdConsumed
     }
 
-    /// Advertises when it is time. Returns the time at which to come again.
+    /// Sends an advertisement that is due. Returns the time of the next one.
     pub(crate) fn poll_advertising(&self, cx: Cx, iface: &Iface<L>) -> Instant {
-        let due = iface.six.lock(cx).advertiser.as_ref().map_or(Instant::NEVER, |of| of.due);
+        let due = iface.six.lock(cx).advertiser.as_ref().map_or(Instant::NEVER, |advertiser| advertiser.due);
         if due > cx.now {
             return due;
         }
         let is_ready = self.knobs.forwarding6.on() && iface.link_local6(cx).is_some();
-        let drawn = self.draw(cx, iface);
-        let (what, next) = {
+        let random = self.random_of(cx, iface);
+        let (config, next) = {
             let mut six = iface.six.lock(cx);
             let Some(advertiser) = &mut six.advertiser else { return Instant::NEVER };
             if !is_ready {
-                advertiser.due = cx.now.after(NOT_READY);
+                advertiser.due = cx.now.after(RETRY_INTERVAL);
                 return advertiser.due;
             }
-            advertiser.sent(drawn, cx.now);
-            (advertiser.what, advertiser.due)
+            advertiser.on_sent(random, cx.now);
+            (advertiser.config, advertiser.due)
         };
-        self.advertise(cx, iface, what);
+        self.advertise(cx, iface, config);
         next
     }
 
-    /// Sends one advertisement to all nodes; none while the link-local address is not certain.
-    fn advertise(&self, cx: Cx, iface: &Iface<L>, what: Advertising) {
+    /// Sends an advertisement to all nodes, if the link-local address is valid.
+    fn advertise(&self, cx: Cx, iface: &Iface<L>, config: Advertising) {
         let Some(src) = iface.link_local6(cx) else { return };
-        let of = |own: &IfaceAddr6| own.origin == Origin::Manual && own.len < 128 && !ip6::is_link_local(own.addr);
-        let mut prefixes: Vec<_> = iface.addrs6(cx).iter().filter(|own| of(own)).map(|own| own.prefix()).collect();
+        let has_prefix =
+            |own: &&IfaceAddr6| own.origin == Origin::Manual && own.len < 128 && !ip6::is_link_local(own.addr);
+        let mut prefixes: Vec<_> = iface.addrs6(cx).iter().filter(has_prefix).map(|own| own.prefix()).collect();
         prefixes.sort_unstable_by_key(|prefix| (prefix.addr(), prefix.len()));
         prefixes.dedup();
-        // As many as a small buffer holds, too.
-        let fit = self.pool.size().saturating_sub(nd::ROUTER_ADVERT_LEN) / nd::PREFIX_LEN;
+        // A small buffer holds fewer.
+        let room = self.pool.size() - self.pool.headroom();
+        let fit = room.saturating_sub(nd::ROUTER_ADVERT_LEN) / nd::PREFIX_LEN;
         prefixes.truncate(PREFIXES_MAX.min(fit));
-        let info = |prefix: &crate::fib6::Prefix6| PrefixInfo {
+        let info = |prefix: &Prefix6| PrefixInfo {
             len: prefix.len(),
             on_link: true,
             autonomous: prefix.len() == 64,
-            valid: what.valid,
-            preferred: what.preferred,
+            valid: config.valid,
+            preferred: config.preferred,
             prefix: prefix.addr(),
         };
         let prefixes: Vec<_> = prefixes.iter().map(info).collect();
         let hop_limit = self.knobs.hop_limit6.get() as u8;
         let mtu = iface.mtu() as u32;
         let emit = |link: Option<Mac>, out: &mut [u8]| {
-            let advert = RouterAdvert { hop_limit, lifetime: what.lifetime, link, mtu, prefixes: &prefixes };
+            let advert = RouterAdvert { hop_limit, lifetime: config.lifetime, link, mtu, prefixes: &prefixes };
             advert.emit((src, ip6::ALL_NODES), out)
         };
         let len = nd::ROUTER_ADVERT_LEN + prefixes.len() * nd::PREFIX_LEN;

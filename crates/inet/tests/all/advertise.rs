@@ -1,7 +1,9 @@
-//! A router that advertises itself (RFC 4861 6.2): what it says, when, to whom it answers, and that hosts of ours believe it.
+//! Router advertisements sent by a router (RFC 4861 6.2): content, intervals, replies, limits, and
+//! their effect on another host.
 
 use crate::common::six::*;
 use crate::common::*;
+use buf::{Pool, PoolConfig, PoolLocks};
 use clock::Duration;
 use linerate_inet::fib6::{Prefix6, Via6};
 use linerate_inet::iface::LOOPBACK;
@@ -13,15 +15,16 @@ use wire::ip6::{ALL_NODES, ALL_ROUTERS};
 use wire::{Mac, Proto};
 
 conversations! {
-    it_says_what_hosts_need
-    it_answers_and_is_not_flooded
-    it_goes_on_at_random_times
-    who_is_no_router_says_nothing
-    a_host_of_ours_believes_it_until_it_ends
+    an_advertisement_has_prefixes_mtu_and_mac_address
+    solicitations_are_answered_within_the_rate_limit
+    intervals_are_random_within_bounds
+    a_host_that_does_not_forward_sends_none
+    another_host_is_configured_until_the_router_ends
+    prefixes_are_limited_by_number_and_by_buffer
 }
 
-/// An advertisement as it was sent: time in milliseconds, lifetime, options.
-type Said = (u64, u16, Vec<String>);
+/// An advertisement: time in milliseconds, router lifetime, options.
+type Sent = (u64, u16, Vec<String>);
 
 /// A router that advertises on `em0`.
 fn advertising<L: Locks>(what: Advertising) -> Host<L> {
@@ -30,8 +33,8 @@ fn advertising<L: Locks>(what: Advertising) -> Host<L> {
     h
 }
 
-/// Every advertisement that leaves within `millis`.
-fn said<L: Locks>(h: &Host<L>, millis: u64) -> Vec<Said> {
+/// Returns the advertisements sent within `millis`.
+fn adverts<L: Locks>(h: &Host<L>, millis: u64) -> Vec<Sent> {
     let begin = h.now();
     let mut all = Vec::new();
     for _ in 0..=millis / 50 {
@@ -66,10 +69,10 @@ fn solicit<L: Locks>(h: &Host<L>, from: Six) {
     h.inject(EM0, icmp6(from.near, ALL_ROUTERS, emit).hops(255).frame(Mac::multicast6(ALL_ROUTERS), from.mac));
 }
 
-fn it_says_what_hosts_need<L: Locks>() {
+fn an_advertisement_has_prefixes_mtu_and_mac_address<L: Locks>() {
     let h = advertising::<L>(Advertising { lifetime: 900, max_interval: 300, valid: 5000, preferred: 4000 });
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new("2001:db8:9::1".parse().unwrap(), 56)).unwrap();
-    let first = said(&h, 2000);
+    let first = adverts(&h, 2000);
     assert_eq!(first.len(), 1);
     let (_, lifetime, options) = &first[0];
     assert_eq!(*lifetime, 900);
@@ -86,19 +89,19 @@ fn it_says_what_hosts_need<L: Locks>() {
     h.audit();
 }
 
-fn it_answers_and_is_not_flooded<L: Locks>() {
+fn solicitations_are_answered_within_the_rate_limit<L: Locks>() {
     let h = advertising::<L>(Advertising::default());
-    said(&h, 60_000); // the first three
+    adverts(&h, 60_000); // the first three
     solicit(&h, PEER6);
-    let answer = said(&h, 1000);
+    let answer = adverts(&h, 1000);
     assert!(answer.len() == 1 && answer[0].0 <= 550, "{answer:?}");
     for _ in 0..300 {
         solicit(&h, OTHER6);
         h.advance(Duration::from_millis(10));
     }
-    let answers = said(&h, 1000).len();
+    let answers = adverts(&h, 1000).len();
     assert!((1..=2).contains(&answers), "{answers} within four seconds");
-    // From nobody, it has no link-layer address (6.1.1).
+    // One from :: has no link-layer address (6.1.1).
     h.forget_counters();
     let any = std::net::Ipv6Addr::UNSPECIFIED;
     let emit = |out: &mut [u8]| nd::emit_router_solicit(Some(OTHER6.mac), (any, ALL_ROUTERS), out);
@@ -107,9 +110,9 @@ fn it_answers_and_is_not_flooded<L: Locks>() {
     h.audit();
 }
 
-fn it_goes_on_at_random_times<L: Locks>() {
+fn intervals_are_random_within_bounds<L: Locks>() {
     let h = advertising::<L>(Advertising { max_interval: 60, ..Advertising::default() });
-    let at: Vec<_> = said(&h, 600_000).iter().map(|(at, ..)| at / 1000).collect();
+    let at: Vec<_> = adverts(&h, 600_000).iter().map(|(at, ..)| at / 1000).collect();
     let pauses: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses[..2].iter().all(|pause| *pause <= 16), "{pauses:?}");
     assert!(pauses[2..].iter().all(|pause| (19..=61).contains(pause)), "{pauses:?}");
@@ -119,23 +122,27 @@ fn it_goes_on_at_random_times<L: Locks>() {
     assert!(different.len() > 4, "{pauses:?}");
 }
 
-fn who_is_no_router_says_nothing<L: Locks>() {
+fn a_host_that_does_not_forward_sends_none<L: Locks>() {
     let h = advertising::<L>(Advertising::default());
     h.stack.knobs.forwarding6.set(0);
-    assert_eq!(said(&h, 30_000), Vec::new());
+    assert_eq!(adverts(&h, 30_000), Vec::new());
     h.forget_counters();
     solicit(&h, PEER6);
-    h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1"); // no member of the routers' group
+    h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1"); // not in the group of routers
     h.stack.knobs.forwarding6.set(1);
-    assert_eq!(said(&h, 3000).len(), 1);
+    assert_eq!(adverts(&h, 3000).len(), 1);
     h.stack.set_advertising(h.cx(), EM0, None).unwrap();
-    let last = said(&h, 60_000);
-    assert_eq!(last.iter().map(|(_, lifetime, _)| *lifetime).collect::<Vec<_>>(), [0], "it says that it ends");
+    let last = adverts(&h, 60_000);
+    assert_eq!(
+        last.iter().map(|(_, lifetime, _)| *lifetime).collect::<Vec<_>>(),
+        [0],
+        "the last one has the lifetime 0"
+    );
     h.stack.set_advertising(h.cx(), LOOPBACK, Some(Advertising::default())).unwrap();
     assert_eq!(h.stack.iface(LOOPBACK).unwrap().advertising(h.cx()), None);
 }
 
-fn a_host_of_ours_believes_it_until_it_ends<L: Locks>() {
+fn another_host_is_configured_until_the_router_ends<L: Locks>() {
     let router = advertising::<L>(Advertising::default());
     let host = Host::<L>::bare(256, 7);
     host.add_iface("em0", OTHER, 1500);
@@ -155,4 +162,22 @@ fn a_host_of_ours_believes_it_until_it_ends<L: Locks>() {
     assert_eq!(host.stack.route6_at(host.cx(), Prefix6::DEFAULT), None);
     router.audit();
     host.audit();
+}
+
+fn prefixes_are_limited_by_number_and_by_buffer<L: Locks>() {
+    for (data, expected) in [(2048, 16), (384, 11)] {
+        let config = PoolConfig { buffers: 256, data, locks: PoolLocks::Light, ..PoolConfig::default() };
+        let h = Host::<L>::configured(Pool::new(&config).unwrap(), |_| {});
+        h.add_iface("em0", ME, 1500);
+        h.stack.knobs.forwarding6.set(1);
+        for n in 0..20 {
+            let addr = format!("2001:db8:{n:x}::1").parse().unwrap();
+            h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(addr, 64)).unwrap();
+        }
+        h.stack.set_advertising(h.cx(), EM0, Some(Advertising::default())).unwrap();
+        let sent = adverts(&h, 3000);
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0].2.len(), 2 + expected, "{data}: {sent:?}");
+        h.audit();
+    }
 }

@@ -1,5 +1,5 @@
-//! Router advertisements: addresses, default routers and prefixes that come by themselves, and what a stranger may do with them
-//! (RFC 4861 6, RFC 4862 5.5, RFC 4191, RFC 7217, RFC 7559; RFC 6104).
+//! Autoconfiguration by router advertisements: addresses, default routers, on-link prefixes, and
+//! limits against forged ones (RFC 4861 6, 4862 5.5, 4191, 7217, 7559; RFC 6104, 6980).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -14,25 +14,28 @@ use wire::ip6::{ALL_NODES, ALL_ROUTERS};
 use wire::{Mac, Proto};
 
 conversations! {
-    a_host_asks_for_routers_and_gets_an_address_and_a_way_out
-    solicitations_come_less_and_less_often
-    what_is_not_believed
-    an_address_gets_old_and_goes
-    no_stranger_ends_an_address_at_once
-    an_address_that_somebody_has_is_replaced
+    a_host_solicits_and_is_configured
+    solicitation_intervals_double
+    invalid_advertisements_are_dropped
+    addresses_are_deprecated_and_expire
+    lifetimes_are_not_cut_below_two_hours
+    a_duplicate_address_is_replaced
     a_prefix_alone_is_on_the_link_and_an_address_alone_is_not
-    the_preferred_router_is_used_while_it_answers
-    a_router_that_stops_being_one_is_left
-    a_route_by_hand_stays
-    the_links_mtu_is_what_the_router_says
+    the_preferred_reachable_router_is_used
+    a_former_router_is_removed
+    a_configured_route_is_kept
+    the_advertised_mtu_applies_within_bounds
     floods_are_bounded
-    a_router_believes_nobody
-    it_is_told_to_forget
+    a_forwarding_host_ignores_advertisements
+    turning_it_off_removes_all
+    two_interfaces_with_one_prefix_share_its_route
+    a_forged_advertisement_does_not_remove_a_static_router
+    an_advertisement_in_a_fragment_is_dropped
 }
 
 const DAY: u32 = 86_400;
 
-/// A router's advertisement, to be changed.
+/// Builder of a router advertisement.
 #[derive(Clone)]
 struct Ra {
     from: Six,
@@ -47,7 +50,7 @@ impl Ra {
         Ra { from, lifetime: 1800, flags: 0, options: link }
     }
 
-    /// Of a prefix: `flags` 0x80 is on the link, 0x40 addresses may be made of it.
+    /// Adds a prefix; `flags`: 0x80 on-link, 0x40 autonomous.
     fn prefix(mut self, text: &str, flags: u8, valid: u32, preferred: u32) -> Ra {
         let prefix: Prefix6 = text.parse().unwrap();
         self.options.extend([3, 4, prefix.len(), flags]);
@@ -74,18 +77,18 @@ impl Ra {
         Ip6::new(src, ALL_NODES, Proto::IPV6_ICMP, message).hops(255)
     }
 
-    fn heard_by<L: Locks>(&self, h: &Host<L>) {
+    fn received_by<L: Locks>(&self, h: &Host<L>) {
         h.inject(EM0, self.packet(self.from.near).frame(Mac::multicast6(ALL_NODES), self.from.mac));
     }
 }
 
-/// Of a /64 on the link whose addresses may be used, for a day, half of it preferred.
+/// An advertisement of an on-link, autonomous prefix with a valid lifetime of a day.
 fn usual(from: Six, prefix: &str) -> Ra {
     Ra::of(from).prefix(prefix, 0xc0, DAY, DAY / 2)
 }
 
-/// A host whose `em0` believes routers, and has its link-local address for certain.
-fn believing<L: Locks>() -> Host<L> {
+/// A host whose `em0` accepts router advertisements and has a valid link-local address.
+fn accepting<L: Locks>() -> Host<L> {
     let h = Host::<L>::new();
     h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
     h.advance_secs(2);
@@ -94,7 +97,7 @@ fn believing<L: Locks>() -> Host<L> {
     h
 }
 
-/// Its addresses that routers advertised.
+/// Autoconfigured addresses.
 fn advertised<L: Locks>(h: &Host<L>) -> Vec<IfaceAddr6> {
     let all = h.stack.iface(EM0).unwrap().addrs6(h.cx());
     all.into_iter().filter(|own| own.origin != Origin::Manual).collect()
@@ -108,7 +111,7 @@ fn by(router: Six) -> Option<Via6> {
     Some(Via6::Gateway(EM0, router.near))
 }
 
-/// Times at which router solicitations leave within `seconds`, in tenths of a second.
+/// Returns the times of router solicitations within `seconds`, in tenths of a second.
 fn solicitations<L: Locks>(h: &Host<L>, seconds: u64) -> Vec<u64> {
     let mut at = Vec::new();
     for tenth in 0..seconds * 10 {
@@ -121,7 +124,7 @@ fn solicitations<L: Locks>(h: &Host<L>, seconds: u64) -> Vec<u64> {
     at
 }
 
-fn a_host_asks_for_routers_and_gets_an_address_and_a_way_out<L: Locks>() {
+fn a_host_solicits_and_is_configured<L: Locks>() {
     let h = Host::<L>::new();
     h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
     assert!(h.stack.has_tentative(h.cx()));
@@ -135,9 +138,9 @@ fn a_host_asks_for_routers_and_gets_an_address_and_a_way_out<L: Locks>() {
         Message::Nd(Nd::RouterSolicit { options }) => assert_eq!(options.source_link(), Some(ME.mac)),
         other => panic!("{other:?}"),
     }
-    assert!(h.stack.has_tentative(h.cx()), "it waits for an answer");
+    assert!(h.stack.has_tentative(h.cx()), "it awaits an advertisement");
     h.forget_counters();
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     let own = advertised(&h)[0];
     assert!(matches!(own.state, AddrState::Tentative(..)) && own.len == 64, "{own:?}");
     assert_ne!(own.addr.to_bits() as u64, near.to_bits() as u64, "not of the MAC address");
@@ -146,35 +149,35 @@ fn a_host_asks_for_routers_and_gets_an_address_and_a_way_out<L: Locks>() {
     h.sent(EM0);
     assert!(advertised(&h)[0].state == AddrState::Valid && !h.stack.has_tentative(h.cx()));
     assert_eq!(h.counter("inet.nd.router_adverts_received"), 1);
-    // What goes out has that address and goes to the router, whose MAC address the advertisement had.
+    // Output uses that address and the router's MAC address from the advertisement.
     let id = h.bound6(any6(5000));
     h.send(id, b"out", Some((BEYOND6, 7).into())).unwrap();
     let (link, header, _) = h.sent6_one(EM0);
     assert_eq!((link.dst, header.src), (PEER6.mac, own.addr));
-    // The same prefix gives the same address, another prefix another identifier.
-    usual(PEER6, "2001:db8:1::/64").prefix("2001:db8:2::/64", 0xc0, DAY, DAY).heard_by(&h);
+    // Each prefix has its own identifier, which repeats.
+    usual(PEER6, "2001:db8:1::/64").prefix("2001:db8:2::/64", 0xc0, DAY, DAY).received_by(&h);
     let all = advertised(&h);
     assert_eq!((all.len(), all[0].addr), (2, own.addr));
     assert_ne!(all[0].addr.to_bits() as u64, all[1].addr.to_bits() as u64);
-    assert_eq!(solicitations(&h, 60), Vec::<u64>::new(), "it has heard one");
+    assert_eq!(solicitations(&h, 60), Vec::<u64>::new(), "a router is known");
     h.audit();
 }
 
-fn solicitations_come_less_and_less_often<L: Locks>() {
+fn solicitation_intervals_double<L: Locks>() {
     let h = Host::<L>::new();
     h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
     let at = solicitations(&h, 300);
     let pauses: Vec<_> = at.windows(2).map(|pair| (pair[1] - pair[0]) / 10).collect();
     assert_eq!(pauses, [4, 8, 16, 32, 64, 128], "{at:?}");
-    assert!(!h.stack.has_tentative(h.cx()), "who waits does not wait for ever");
-    // Down and up again, perhaps elsewhere: it asks at once.
+    assert!(!h.stack.has_tentative(h.cx()), "programs stop waiting");
+    // After down and up, perhaps on another link, it starts anew.
     h.stack.set_up(h.cx(), EM0, false);
     h.stack.set_up(h.cx(), EM0, true);
     assert_eq!(solicitations(&h, 5).len(), 2);
 }
 
-fn what_is_not_believed<L: Locks>() {
-    let h = believing::<L>();
+fn invalid_advertisements_are_dropped<L: Locks>() {
+    let h = accepting::<L>();
     let routes = h.stack.routes6(h.cx());
     let ra = usual(PEER6, "2001:db8:1::/64");
     let from_far = ra.packet(PEER6.near).hops(254);
@@ -185,22 +188,22 @@ fn what_is_not_believed<L: Locks>() {
     h.inject(EM0, to_all(&Ra { options: vec![3, 0, 64, 0xc0, 0, 0, 0, 1], ..ra.clone() }.packet(PEER6.near)));
     h.assert_counters("in 4, ip6.received 4, ip6.delivered 4, icmp6.received 4, nd.in.hop_limit 1, nd.in.malformed 3");
     assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes.clone(), Vec::new()));
-    // No address of what is of the link, of a group, longer or shorter than a link's prefix, or preferred longer than valid.
+    // Prefixes that are link-local, multicast, not of 64 bits, too long, or preferred longer than valid.
     let odd = Ra::of(PEER6).lifetime(0).prefix("fe80::/64", 0xc0, DAY, DAY).prefix("ff02::/64", 0xc0, DAY, DAY);
     let odd = odd.prefix("2001:db8:1::/65", 0x40, DAY, DAY).prefix("2001:db8:1::/48", 0x40, DAY, DAY);
     let mut odd = odd.prefix("2001:db8:1::/64", 0xc0, 10, 11).prefix("2001:db8:1::/64", 0xc0, 0, 0);
     odd.options.extend([3, 4, 200, 0xc0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
     odd.options.extend([0x20; 16]);
-    odd.heard_by(&h);
+    odd.received_by(&h);
     assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes, Vec::new()));
     assert_eq!(h.counter("inet.nd.router_adverts_received"), 1);
     h.audit();
 }
 
-fn an_address_gets_old_and_goes<L: Locks>() {
-    let h = believing::<L>();
-    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 100, 50).heard_by(&h);
-    Ra::of(PEER6).prefix("2001:db8:2::/64", 0xc0, u32::MAX, u32::MAX).heard_by(&h);
+fn addresses_are_deprecated_and_expire<L: Locks>() {
+    let h = accepting::<L>();
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 100, 50).received_by(&h);
+    Ra::of(PEER6).prefix("2001:db8:2::/64", 0xc0, u32::MAX, u32::MAX).received_by(&h);
     h.advance_secs(2);
     let [old, new] = [0, 1].map(|at| advertised(&h)[at].addr);
     let to_first: Ipv6Addr = "2001:db8:1:ff::1".parse().unwrap();
@@ -213,33 +216,33 @@ fn an_address_gets_old_and_goes<L: Locks>() {
     assert_eq!(h.stack.route6_at(h.cx(), "2001:db8:1::/64".parse().unwrap()), None);
     assert_eq!(default_route(&h), by(PEER6));
     h.advance_secs(1800);
-    assert_eq!(default_route(&h), None, "the router's lifetime");
+    assert_eq!(default_route(&h), None, "end of the router lifetime");
     h.sent(EM0);
-    assert!(!solicitations(&h, 10).is_empty(), "it looks for another");
+    assert!(!solicitations(&h, 10).is_empty(), "it solicits again");
     h.audit();
 }
 
-fn no_stranger_ends_an_address_at_once<L: Locks>() {
-    let h = believing::<L>();
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+fn lifetimes_are_not_cut_below_two_hours<L: Locks>() {
+    let h = accepting::<L>();
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     h.advance_secs(2);
     let left = |h: &Host<L>| match advertised(h)[0].origin {
         Origin::Advertised { valid_until, .. } => valid_until.since(h.now()).as_secs(),
         Origin::Manual => 0,
     };
-    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 0, 0).heard_by(&h);
-    assert_eq!(left(&h), 7200, "two hours are left");
-    assert!(advertised(&h)[0].is_deprecated(h.now()), "but new connections use others");
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 0, 0).received_by(&h);
+    assert_eq!(left(&h), 7200, "two hours remain");
+    assert!(advertised(&h)[0].is_deprecated(h.now()), "deprecated at once");
     h.advance_secs(3600);
-    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 60, 60).heard_by(&h);
-    assert_eq!(left(&h), 3600, "less is not shortened");
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 60, 60).received_by(&h);
+    assert_eq!(left(&h), 3600, "a shorter rest stays");
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     assert_eq!(left(&h), u64::from(DAY));
 }
 
-fn an_address_that_somebody_has_is_replaced<L: Locks>() {
-    let h = believing::<L>();
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+fn a_duplicate_address_is_replaced<L: Locks>() {
+    let h = accepting::<L>();
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     let mut seen = Vec::new();
     for _ in 0..4 {
         let own = advertised(&h)[0];
@@ -252,37 +255,37 @@ fn an_address_that_somebody_has_is_replaced<L: Locks>() {
     seen.dedup();
     assert_eq!(seen.len(), 4, "{seen:?}");
     let left = advertised(&h);
-    assert_eq!((left.len(), left[0].state), (1, AddrState::Duplicated), "it gives up after three more");
+    assert_eq!((left.len(), left[0].state), (1, AddrState::Duplicated), "no more than three retries");
     assert_eq!(h.counter("inet.nd.duplicates"), 4);
     h.audit();
 }
 
 fn a_prefix_alone_is_on_the_link_and_an_address_alone_is_not<L: Locks>() {
-    let h = believing::<L>();
-    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, DAY, DAY).prefix("2001:db8:2::/64", 0x40, DAY, DAY).heard_by(&h);
+    let h = accepting::<L>();
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, DAY, DAY).prefix("2001:db8:2::/64", 0x40, DAY, DAY).received_by(&h);
     h.advance_secs(2);
     let prefixes: Vec<_> = advertised(&h).iter().map(|own| own.prefix().to_string()).collect();
     assert_eq!(prefixes, ["2001:db8:2::/64"]);
     let via = |text: &str| h.stack.route6_to(h.cx(), text.parse().unwrap()).map(|route| route.via);
     assert_eq!((via("2001:db8:1::7"), via("2001:db8:2::7")), (Some(Via6::Link(EM0)), by(PEER6)));
-    // A lifetime of 0 takes the prefix off the link.
-    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, 0, 0).heard_by(&h);
+    // A valid lifetime of 0 removes the prefix.
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, 0, 0).received_by(&h);
     assert_eq!(via("2001:db8:1::7"), by(PEER6));
 }
 
-fn the_preferred_router_is_used_while_it_answers<L: Locks>() {
-    let h = believing::<L>();
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
-    Ra { flags: 0x08, ..Ra::of(OTHER6) }.heard_by(&h);
+fn the_preferred_reachable_router_is_used<L: Locks>() {
+    let h = accepting::<L>();
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
+    Ra { flags: 0x08, ..Ra::of(OTHER6) }.received_by(&h);
     assert_eq!(default_route(&h), by(OTHER6), "more preferred");
-    Ra { flags: 0x18, ..Ra::of(OTHER6) }.heard_by(&h);
+    Ra { flags: 0x18, ..Ra::of(OTHER6) }.received_by(&h);
     assert_eq!(default_route(&h), by(PEER6), "less");
-    Ra { flags: 0x10, ..Ra::of(OTHER6) }.heard_by(&h);
-    assert_eq!(default_route(&h), by(PEER6), "a reserved value is as none, and who is used stays");
+    Ra { flags: 0x10, ..Ra::of(OTHER6) }.received_by(&h);
+    assert_eq!(default_route(&h), by(PEER6), "the reserved value is medium, and the current router stays");
     let preferences: Vec<_> =
         h.stack.iface(EM0).unwrap().default_routers(h.cx()).iter().map(|of| of.preference).collect();
     assert_eq!(preferences, [Preference::Medium, Preference::Medium]);
-    // It is asked whether it is still there, and does not answer.
+    // It does not answer neighbor solicitations.
     let id = h.bound6(any6(5000));
     for _ in 0..60 {
         let _ = h.send(id, b"out", Some((BEYOND6, 7).into()));
@@ -290,20 +293,21 @@ fn the_preferred_router_is_used_while_it_answers<L: Locks>() {
     }
     h.sent(EM0);
     assert_eq!(default_route(&h), by(OTHER6));
-    let silent: Vec<_> = h.stack.iface(EM0).unwrap().default_routers(h.cx()).iter().map(|of| of.is_silent).collect();
-    assert!(silent.contains(&true), "{silent:?}");
-    // Whoever is heard again may be used again.
-    Ra { flags: 0x08, ..Ra::of(PEER6) }.heard_by(&h);
+    let unreachable: Vec<_> =
+        h.stack.iface(EM0).unwrap().default_routers(h.cx()).iter().map(|of| of.is_unreachable).collect();
+    assert!(unreachable.contains(&true), "{unreachable:?}");
+    // An advertisement makes it reachable again.
+    Ra { flags: 0x08, ..Ra::of(PEER6) }.received_by(&h);
     assert_eq!(default_route(&h), by(PEER6));
     h.audit();
 }
 
-fn a_router_that_stops_being_one_is_left<L: Locks>() {
-    let h = believing::<L>();
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
-    Ra::of(OTHER6).heard_by(&h);
+fn a_former_router_is_removed<L: Locks>() {
+    let h = accepting::<L>();
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
+    Ra::of(OTHER6).received_by(&h);
     assert_eq!(default_route(&h), by(PEER6));
-    Ra::of(PEER6).lifetime(0).heard_by(&h);
+    Ra::of(PEER6).lifetime(0).received_by(&h);
     assert_eq!(default_route(&h), by(OTHER6));
     // A neighbor advertisement without the router flag says the same (RFC 4861 7.2.5).
     let advert = Advert { router: false, solicited: false, replaces: true, target: OTHER6.near };
@@ -313,73 +317,113 @@ fn a_router_that_stops_being_one_is_left<L: Locks>() {
     assert_eq!(advertised(&h).len(), 1, "addresses have lifetimes of their own");
 }
 
-fn a_route_by_hand_stays<L: Locks>() {
-    let h = believing::<L>();
+fn a_configured_route_is_kept<L: Locks>() {
+    let h = accepting::<L>();
     let by_hand = Via6::Gateway(EM0, FAR6.near);
     h.route6("::/0", by_hand);
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     assert_eq!(default_route(&h), Some(by_hand));
     h.stack.remove_route6(h.cx(), Prefix6::DEFAULT);
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     assert_eq!(default_route(&h), by(PEER6));
-    // An address by hand keeps its prefix on the link when the advertised one ends.
+    // A configured address keeps the route of its prefix when the advertised prefix ends.
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new("2001:db8:1::77".parse().unwrap(), 64)).unwrap();
-    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, 0, 0).heard_by(&h);
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, 0, 0).received_by(&h);
     assert_eq!(h.stack.route6_at(h.cx(), "2001:db8:1::/64".parse().unwrap()), Some(Via6::Link(EM0)));
 }
 
-fn the_links_mtu_is_what_the_router_says<L: Locks>() {
-    let h = believing::<L>();
+fn the_advertised_mtu_applies_within_bounds<L: Locks>() {
+    let h = accepting::<L>();
     let mtu = |h: &Host<L>| h.stack.iface(EM0).unwrap().mtu6();
     for (said, expected) in [(1279, 1500), (1501, 1500), (1280, 1280), (0, 1280), (1400, 1400)] {
-        usual(PEER6, "2001:db8:1::/64").mtu(said).heard_by(&h);
+        usual(PEER6, "2001:db8:1::/64").mtu(said).received_by(&h);
         assert_eq!(mtu(&h), expected, "{said}");
     }
     h.stack.set_accept_rtadv(h.cx(), EM0, false).unwrap();
     assert_eq!(mtu(&h), 1500);
 }
 
-/// RFC 6104: a stranger plays many routers with many prefixes.
+/// RFC 6104: one station sends advertisements of many routers and prefixes.
 fn floods_are_bounded<L: Locks>() {
-    let h = believing::<L>();
-    usual(PEER6, "2001:db8:ffff::/64").heard_by(&h);
+    let h = accepting::<L>();
+    usual(PEER6, "2001:db8:ffff::/64").received_by(&h);
     for n in 0..200u16 {
         let near = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, n);
         let stranger = Six { mac: Mac([2, 0, 0, 1, (n >> 8) as u8, n as u8]), ip: near, near };
-        usual(stranger, &format!("2001:db8:{n:x}::/64")).heard_by(&h);
+        usual(stranger, &format!("2001:db8:{n:x}::/64")).received_by(&h);
     }
     h.sent(EM0);
     let iface = h.stack.iface(EM0).unwrap();
     let (routers, prefixes) = (iface.default_routers(h.cx()), iface.advertised_prefixes(h.cx()));
     assert_eq!((routers.len(), prefixes.len(), advertised(&h).len()), (16, 16, 16));
-    assert_eq!(default_route(&h), by(PEER6), "who was there first is still used");
-    assert_eq!(h.counter("inet.nd.not_kept"), 185);
+    assert_eq!(default_route(&h), by(PEER6), "the first router stays");
+    assert_eq!(h.counter("inet.nd.table_full"), 185);
     h.advance_secs(2);
     h.audit();
 }
 
-fn a_router_believes_nobody<L: Locks>() {
-    let h = believing::<L>();
+fn a_forwarding_host_ignores_advertisements<L: Locks>() {
+    let h = accepting::<L>();
     h.stack.knobs.forwarding6.set(1);
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.ignored 1, nd.in.ignored 1");
     assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));
     assert_eq!(solicitations(&h, 20), Vec::<u64>::new());
 }
 
-fn it_is_told_to_forget<L: Locks>() {
-    let h = believing::<L>();
+fn turning_it_off_removes_all<L: Locks>() {
+    let h = accepting::<L>();
     let routes = h.stack.routes6(h.cx());
-    usual(PEER6, "2001:db8:1::/64").mtu(1400).heard_by(&h);
+    usual(PEER6, "2001:db8:1::/64").mtu(1400).received_by(&h);
     assert!(h.stack.routes6(h.cx()).len() == routes.len() + 3 && h.stack.iface(EM0).unwrap().accepts_rtadv(h.cx()));
     h.stack.set_accept_rtadv(h.cx(), EM0, false).unwrap();
     assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes, Vec::new()));
     assert!(!h.stack.iface(EM0).unwrap().accepts_rtadv(h.cx()));
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
     assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));
     h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
-    usual(PEER6, "2001:db8:1::/64").heard_by(&h);
-    // An iface that goes takes all of it along.
+    usual(PEER6, "2001:db8:1::/64").received_by(&h);
+    // Removing the interface removes all.
     h.stack.remove_iface(h.cx(), EM0);
     assert_eq!(default_route(&h), None);
+}
+
+/// The route of the prefix moves to the other interface when the first one's entry ends.
+fn two_interfaces_with_one_prefix_share_its_route<L: Locks>() {
+    let h = accepting::<L>();
+    h.add_iface("em1", ME2, 1500);
+    h.stack.set_accept_rtadv(h.cx(), EM1, true).unwrap();
+    h.advance_secs(2);
+    let route = |h: &Host<L>| h.stack.route6_at(h.cx(), "2001:db8:1::/64".parse().unwrap());
+    let ra = usual(PEER6, "2001:db8:1::/64");
+    ra.received_by(&h);
+    h.inject(EM1, ra.packet(PEER6.near).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    assert_eq!(route(&h), Some(Via6::Link(EM0)));
+    Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, 0, 0).received_by(&h);
+    assert_eq!(route(&h), Some(Via6::Link(EM1)));
+    h.audit();
+}
+
+/// With a static neighbor entry for the router, another MAC address cannot revoke it.
+fn a_forged_advertisement_does_not_remove_a_static_router<L: Locks>() {
+    let h = accepting::<L>();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
+    Ra::of(PEER6).received_by(&h);
+    let advert = Advert { router: false, solicited: false, replaces: true, target: PEER6.near };
+    let emit = |out: &mut [u8]| icmp6::nd::emit_advert(advert, Some(OTHER6.mac), (PEER6.near, ALL_NODES), out);
+    h.inject(EM0, icmp6(PEER6.near, ALL_NODES, emit).hops(255).frame(Mac::multicast6(ALL_NODES), OTHER6.mac));
+    assert_eq!(default_route(&h), by(PEER6));
+    assert_eq!(h.counter("inet.nd.in.would_overwrite_static"), 1);
+}
+
+/// RFC 6980 5: fragments are a way around filters of advertisements in switches (RFC 7113).
+fn an_advertisement_in_a_fragment_is_dropped<L: Locks>() {
+    let h = accepting::<L>();
+    let whole = usual(PEER6, "2001:db8:1::/64").packet(PEER6.near);
+    for (off, len) in [(0, 24), (24, 2000)] {
+        h.inject(EM0, whole.fragment(7, off, len).hops(255).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    }
+    assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));
+    assert_eq!(h.counter("inet.nd.in.malformed"), 1);
+    h.audit();
 }

@@ -2,7 +2,9 @@
 
 use crate::common::six::*;
 use crate::common::*;
+use buf::{Pool, PoolConfig, PoolLocks};
 use clock::Duration;
+use linerate_inet::ip6::IfaceAddr6;
 use linerate_inet::udp::BindError;
 use linerate_inet::zone;
 use lock::Locks;
@@ -17,6 +19,7 @@ conversations! {
     a_group_is_joined_heard_and_left
     a_group_is_sent_to_and_heard_by_members_here
     a_hop_limit_of_zero_stays_here
+    reports_fit_small_buffers
 }
 
 /// The records of the one report that was sent: kinds and groups.
@@ -106,5 +109,34 @@ fn a_hop_limit_of_zero_stays_here<L: Locks>() {
     assert_eq!(h.counter("inet.ip6.out.hop_limit_zero"), 1);
     h.poll();
     assert_eq!(h.recv(member).unwrap().0, b"here");
+    h.audit();
+}
+
+/// All 40 groups are reported, in as many reports as buffers of 384 bytes need.
+fn reports_fit_small_buffers<L: Locks>() {
+    let config = PoolConfig { buffers: 256, data: 384, locks: PoolLocks::Light, ..PoolConfig::default() };
+    let h = Host::<L>::configured(Pool::new(&config).unwrap(), |_| {});
+    h.add_iface("em0", ME, 1500);
+    h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6.ip, 64)).unwrap();
+    let group = |n: u16| Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 2, n);
+    for n in 0..40 {
+        let id = h.open6();
+        h.stack.udp_join(h.cx(), id, group(n).into(), Some(EM0)).unwrap();
+    }
+    h.advance_secs(2);
+    h.sent(EM0);
+    let query = mld::query((PEER6.near, ALL_NODES), Ipv6Addr::UNSPECIFIED, 1000, 2, 125);
+    let query = Ip6::new(PEER6.near, ALL_NODES, Proto::IPV6_ICMP, query.to_vec()).hops(1);
+    let alert = [0, 0, 5, 2, 0, 0, 1, 0];
+    h.inject(EM0, query.with(Proto::HOP_BY_HOP, &alert).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    h.advance_secs(2);
+    let mut groups = Vec::new();
+    for (_, header, payload) in h.sent6(EM0).iter().filter(|(_, header, _)| header.next == Proto::HOP_BY_HOP) {
+        match mld::Message::parse(&payload[8..], header.src, header.dst).unwrap() {
+            Some(mld::Message::ReportV2(records)) => groups.extend(records.map(|record| Ipv6Addr::from(record.group))),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((0..40).all(|n| groups.contains(&group(n))), "{groups:?}");
     h.audit();
 }

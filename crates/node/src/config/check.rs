@@ -119,12 +119,10 @@ impl HostConfig {
             within("pool.buffers", self.pool_buffers, &POOL_BUFFERS)?;
             within("pool.data", self.pool_data, &POOL_DATA)?;
             if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.accept_rtadv) {
-                return Err("addresses = 'auto': not with several stacks, each of which would take an address".into());
+                return Err("addresses = 'auto' needs stacks = 1: each stack would configure its own address".into());
             }
             if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.advertise) {
-                return Err(
-                    "advertise = true: not with several stacks, each of which would be a router of its own".into()
-                );
+                return Err("advertise = true needs stacks = 1: each stack would send its own advertisements".into());
             }
             for (name, value) in &self.sysctl {
                 words::check_knob_number(name, *value).map_err(|why| why.to_string())?;

@@ -429,11 +429,11 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
     }),
 ];
 
-const ADVERTISE: &str =
-    "Sends router advertisements of its IPv6 prefixes while the host forwards (net.inet6.ip6.forwarding).";
-const ADDRESSES: &str = "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 addresses and default routers that routers advertise.";
+const ADVERTISE: &str = "Sends router advertisements while the host forwards IPv6.";
+const ADDRESSES: &str =
+    "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 autoconfiguration by router advertisements.";
 
-/// Gives an iface an address more, or lets it take what routers advertise.
+/// Adds an address to an iface; `auto` turns autoconfiguration on.
 fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
     match item.text() {
         Some("auto") => iface.accept_rtadv = true,
@@ -453,7 +453,8 @@ fn station(value: Given<'_>) -> Result<wire::Mac, String> {
 /// One `A/LEN`.
 fn address(item: &Item) -> Result<IfaceAddr, String> {
     let word = item.text().filter(|word| word.contains('/'));
-    let word = word.ok_or_else(|| "expected an address with its prefix length such as 10.0.0.1/24".to_string())?;
+    let word =
+        word.ok_or_else(|| "expected auto, or an address with its prefix length such as 10.0.0.1/24".to_string())?;
     words::own_address(word).map_err(|why| why.to_string())
 }
 

@@ -220,8 +220,8 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
     for (body, says) in [
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['fd00::1']\n", "an IPv6 address with its prefix length"),
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['automatic']\n", "10.0.0.1/24"),
-        ("stacks = 2\n[[host.iface]]\nport = 'null:x'\naddresses = ['auto']\n", "not with several stacks"),
-        ("stacks = 2\n[[host.iface]]\nport = 'null:x'\nadvertise = true\n", "not with several stacks"),
+        ("stacks = 2\n[[host.iface]]\nport = 'null:x'\naddresses = ['auto']\n", "needs stacks = 1"),
+        ("stacks = 2\n[[host.iface]]\nport = 'null:x'\nadvertise = true\n", "needs stacks = 1"),
         (
             "[[host.iface]]\nname = 'gif0'\ntunnel = 'gif'\nlocal = 'fd00::1'\nremote = 'fd00::2'\naddresses = 'auto'\n",
             "'addresses = auto' has no effect on a tunnel",

@@ -11,7 +11,7 @@ use crate::switch::Switch;
 use crate::switch::node::NodeError;
 use crate::topology::Topology;
 use crate::words;
-use clock::{Clock, Duration};
+use clock::{Clock, Duration, Instant};
 use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
 use port::Pairs;
@@ -536,16 +536,56 @@ fn run_with<L: Locks, P: Programs>(
     Ok(Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) })
 }
 
-/// Time that [`await_addresses`] takes at most.
+/// Timeout of [`await_addresses`].
 const ADDRESSES: Duration = Duration::from_secs(15);
+/// Time after which [`await_addresses`] reports that it waits for a router.
+const ROUTER_NOTICE: Duration = Duration::from_secs(2);
 
-/// Runs `round` until no IPv6 address of `host` waits to be found unique, which takes a second, and no iface for its first router,
-/// which takes two more solicitations at most; or Ctrl-C. A client that began before would have no address to speak from.
-pub fn await_addresses<L: Locks>(host: &Host<L>, mut round: impl FnMut()) {
-    let until = host.clock.now().after(ADDRESSES);
-    while host.stack.has_tentative(host.cx()) && host.clock.now() < until && !dispatch::stop_requested() {
+/// Runs `round` until the IPv6 addresses of `host` are usable: duplicate detection takes a second,
+/// and autoconfiguration waits for the first router. Ends early on Ctrl-C. A client that connects
+/// before has no source address. `notice` gets a line when the wait for a router exceeds
+/// [`ROUTER_NOTICE`].
+///
+/// # Errors
+/// [`NoRouter`]: connections to on-link destinations and over IPv4 work all the same.
+pub fn await_addresses<L: Locks>(
+    host: &Host<L>,
+    notice: &mut dyn FnMut(String),
+    mut round: impl FnMut(),
+) -> Result<(), NoRouter> {
+    let began = host.clock.now();
+    let (until, mut notice_at) = (began.after(ADDRESSES), began.after(ROUTER_NOTICE));
+    let without_router = || {
+        let is_waiting = |iface: &&inet::iface::Iface<L>| {
+            iface.accepts_rtadv(host.cx()) && iface.default_routers(host.cx()).is_empty()
+        };
+        host.stack.ifaces().find(is_waiting)
+    };
+    while host.stack.has_tentative(host.cx()) && host.clock.now() < until {
+        if dispatch::stop_requested() {
+            return Ok(());
+        }
         round();
+        if host.clock.now() < notice_at {
+            continue;
+        }
+        notice_at = Instant::NEVER;
+        if let Some(iface) = without_router() {
+            notice(format!("{}: {}: waiting for a router advertisement", host.stack.name, iface.name));
+        }
     }
+    match without_router() {
+        Some(iface) => Err(NoRouter { host: host.stack.name.clone(), iface: iface.name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// No router advertisement was received on an interface with autoconfiguration.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{host}: {iface}: no router advertisement received, so IPv6 has no default route")]
+pub struct NoRouter {
+    host: String,
+    iface: String,
 }
 
 /// Shuts a host down within 2 s: sends what was written and waits for its acknowledgment, and goes on forwarding for

@@ -19,17 +19,18 @@ pub(in super::super) fn inet6<L: Locks>(
     words: &mut Words<'_>,
 ) -> Result<(), WordError> {
     let word = words.next("an IPv6 address, auto_linklocal, accept_rtadv, advertise or tunnel")?;
-    let on = !word.starts_with('-');
-    if let "accept_rtadv" | "advertise" = word.trim_start_matches('-') {
+    let (option, on) = word.strip_prefix('-').map_or((word, true), |option| (option, false));
+    if let "accept_rtadv" | "advertise" = option {
         if iface.kind != IfaceKind::Ethernet {
-            return Err(WordError::failed(format!("{}: {word}: routers advertise on Ethernet only", iface.name)));
+            let why = format!("{}: {option}: router advertisements need an Ethernet interface", iface.name);
+            return Err(WordError::failed(why));
         }
         let stack = &ctl.host.stack;
-        let set = if word.ends_with("accept_rtadv") {
+        let set = if option == "accept_rtadv" {
             stack.set_accept_rtadv(ctl.cx, iface.id, on)
         } else {
-            let what = if on { Some(advertising(words)?) } else { None };
-            stack.set_advertising(ctl.cx, iface.id, what)
+            let config = if on { Some(advertising(words)?) } else { None };
+            stack.set_advertising(ctl.cx, iface.id, config)
         };
         return set.map_err(|why| WordError::failed(format!("{}: {}", iface.name, refused(why))));
     }
@@ -72,9 +73,9 @@ pub(in super::super) fn inet6<L: Locks>(
     add_addr6(ctl, iface, IfaceAddr6 { peer, ..IfaceAddr6::new(host("address", addr)?, len) })
 }
 
-/// What a router is to say, in rtadvd.conf(5)'s words.
+/// Parses the configuration of router advertisements; names as in rtadvd.conf(5).
 fn advertising(words: &mut Words<'_>) -> Result<Advertising, WordError> {
-    let mut what = Advertising::default();
+    let mut config = Advertising::default();
     while let Some(word) = words.peek() {
         let most = match word {
             "rltime" => 9000,
@@ -85,14 +86,14 @@ fn advertising(words: &mut Words<'_>) -> Result<Advertising, WordError> {
         words.take();
         let seconds = parse::number(word, words.next("seconds")?, 0, most)?;
         match word {
-            "rltime" => what.lifetime = seconds as u16,
-            "maxinterval" => what.max_interval = seconds as u16,
-            "vltime" => what.valid = seconds as u32,
-            _ => what.preferred = seconds as u32,
+            "rltime" => config.lifetime = seconds as u16,
+            "maxinterval" => config.max_interval = seconds as u16,
+            "vltime" => config.valid = seconds as u32,
+            _ => config.preferred = seconds as u32,
         }
     }
-    what.check().map_err(|why| WordError::failed(why.to_string()))?;
-    Ok(what)
+    config.check().map_err(|why| WordError::failed(why.to_string()))?;
+    Ok(config)
 }
 
 /// Gives an iface an address that no other has.

@@ -1,4 +1,4 @@
-//! `ndp`: BSD's view of IPv6's neighbors, and of what routers advertised.
+//! `ndp`, as in BSD: neighbors, default routers and advertised prefixes of IPv6.
 
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
@@ -57,7 +57,7 @@ pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) ->
     }
 }
 
-/// Seconds that are left; `None`: without end.
+/// Returns the rest of a lifetime in seconds; `None`: infinite.
 pub(super) fn seconds_left<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> Option<u64> {
     (until != Instant::NEVER).then(|| until.since(ctl.cx.now).as_secs())
 }
@@ -70,8 +70,8 @@ fn preference(of: &DefaultRouter) -> &'static str {
     }
 }
 
-/// Default routers that were heard, with the iface of each.
-fn heard<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, DefaultRouter)> {
+/// Returns the default routers of all interfaces.
+fn default_routers<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, DefaultRouter)> {
     let ifaces = ctl.host.stack.ifaces();
     ifaces.flat_map(|iface| iface.default_routers(ctl.cx).into_iter().map(|of| (iface.id, of))).collect()
 }
@@ -80,24 +80,24 @@ fn routers<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Value> {
     let row = |(id, of): (IfaceId, DefaultRouter)| {
         json!({
             "router": of.addr.to_string(), "dev": ctl.iface_name(id), "preference": preference(&of),
-            "expire": seconds_left(ctl, of.until), "silent": of.is_silent,
+            "expire": seconds_left(ctl, of.until), "unreachable": of.is_unreachable,
         })
     };
-    heard(ctl).into_iter().map(row).collect()
+    default_routers(ctl).into_iter().map(row).collect()
 }
 
 fn show_routers<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let line = |(id, of): (IfaceId, DefaultRouter)| {
         let (addr, name) = (with_zone(ctl, of.addr, id), ctl.iface_name(id));
-        let silent = if of.is_silent { ", silent" } else { "" };
+        let unreachable = if of.is_unreachable { ", unreachable" } else { "" };
         let left = seconds_left(ctl, of.until).unwrap_or_default();
-        format!("{addr} if={name}, pref={}, expire={left}s{silent}\n", preference(&of))
+        format!("{addr} if={name}, pref={}, expire={left}s{unreachable}\n", preference(&of))
     };
-    heard(ctl).into_iter().map(line).collect()
+    default_routers(ctl).into_iter().map(line).collect()
 }
 
-/// Prefixes that routers said are on the link of an iface.
-fn advertised<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, AdvertisedPrefix)> {
+/// Returns the advertised on-link prefixes of all interfaces.
+fn on_link_prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, AdvertisedPrefix)> {
     let ifaces = ctl.host.stack.ifaces();
     ifaces.flat_map(|iface| iface.advertised_prefixes(ctl.cx).into_iter().map(|of| (iface.id, of))).collect()
 }
@@ -108,7 +108,7 @@ fn prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Value> {
             "prefix": of.prefix.to_string(), "dev": ctl.iface_name(id), "expire": seconds_left(ctl, of.until),
         })
     };
-    advertised(ctl).into_iter().map(row).collect()
+    on_link_prefixes(ctl).into_iter().map(row).collect()
 }
 
 fn show_prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> String {
@@ -116,7 +116,7 @@ fn show_prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let left = seconds_left(ctl, of.until).map_or("never".to_string(), |left| format!("{left}s"));
         format!("{} if={}, expire={left}\n", of.prefix, ctl.iface_name(id))
     };
-    advertised(ctl).into_iter().map(line).collect()
+    on_link_prefixes(ctl).into_iter().map(line).collect()
 }
 
 fn found_at<L: Locks>(ctl: &Ctl<'_, L>, word: &str) -> Result<(Ipv6Addr, IfaceId), WordError> {
