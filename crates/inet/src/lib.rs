@@ -24,6 +24,7 @@
 mod arp;
 pub mod counters;
 pub mod demux;
+mod destination;
 pub mod echo;
 pub mod ends;
 mod family;
@@ -43,6 +44,7 @@ mod link;
 mod mld;
 mod nd;
 pub mod neigh;
+pub mod resolvers;
 pub mod route;
 mod slots;
 mod stack;

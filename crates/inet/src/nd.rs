@@ -32,9 +32,15 @@ impl<L: Locks> Stack<L> {
         match *message {
             Message::Solicit { target, options } => self.solicited(cx, iface, header, target, options),
             Message::Advert { advert, options } => self.advertised(cx, iface, header, &advert, options),
-            Message::RouterAdvert { preference, lifetime, options, .. } => {
+            Message::RouterAdvert { preference, lifetime, other_config, options, .. } => {
                 let until = cx.now.after(Duration::from_secs(u64::from(lifetime)));
-                let router = DefaultRouter { addr: header.src, preference, until, is_unreachable: false };
+                let router = DefaultRouter {
+                    addr: header.src,
+                    preference,
+                    until,
+                    is_unreachable: false,
+                    has_other_config: other_config,
+                };
                 self.router_advertised(cx, iface, router, options)
             }
             Message::RouterSolicit { options } => self.router_solicited(cx, iface, header, options),

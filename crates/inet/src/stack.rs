@@ -24,6 +24,7 @@ use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
 use crate::knobs::Knobs;
 use crate::neigh::{self, Neighbor};
+use crate::resolvers::Resolvers;
 use crate::route::{Path, Route, RouteError, Routes, Via, Ways};
 use crate::slots::Slots;
 use crate::tunnel::{Requeue, Tunnels};
@@ -48,6 +49,9 @@ pub(crate) const CHUNK: usize = 32;
 /// A TCP segment without text but with timestamps, in a frame: an ACK and the FIN behind it have nothing to be gathered, and cost
 /// less one by one.
 const BARE: usize = 66;
+
+/// Distinguishes [`Stack::draw`] from other hashes under the stack's secret.
+const DRAW: u64 = 0x6472_6177;
 
 /// What a stack needs to begin.
 #[derive(Debug)]
@@ -106,6 +110,7 @@ pub struct Stack<L: Locks> {
     drop_watch: OnceLock<DropWatch>,
     /// Time at which a port of a shared host has to be polled, for a frame that it or its stage holds; nanoseconds.
     held_until: AtomicU64,
+    pub(crate) resolvers: Guarded<L, Resolvers>,
     /// Echo requests of this host's own.
     pub(crate) exchanges: Guarded<L, Exchanges>,
     /// Reports when something is due that the thread which polls a shared stack may not know of.
@@ -172,6 +177,7 @@ impl<L: Locks> Stack<L> {
             leads_here: OnceLock::new(),
             drop_watch: OnceLock::new(),
             held_until: AtomicU64::new(Instant::NEVER.nanos()),
+            resolvers: Guarded::default(),
             exchanges: Guarded::default(),
             doorbell: OnceLock::new(),
             loopback: Guarded::default(),
@@ -239,6 +245,12 @@ impl<L: Locks> Stack<L> {
             watch(&frame, why, cx.now);
         }
         drop(frame);
+    }
+
+    /// Returns a number that cannot be predicted from outside, for identifiers of protocols above; under a seed
+    /// it repeats. Equal times and values of `salt` return equal numbers.
+    pub fn draw(&self, cx: Cx, salt: u64) -> u64 {
+        self.secret.hash4(cx.now.nanos(), salt, DRAW, 0)
     }
 
     // ---- frames in, time on -------------------------------------------------------------------------------------

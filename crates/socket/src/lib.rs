@@ -15,6 +15,7 @@ mod errno;
 pub mod net;
 mod options;
 mod poll;
+pub mod resolve;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -27,11 +27,12 @@
 //!
 //! Errors are [`std::io::Error`]s of the kinds that the standard library gives: they are made of the same numbers. Two things
 //! differ. A host that is told to stop while a call waits ends it with `ConnectionAborted`: `Interrupted` would be asked again
-//! by `read_exact` for ever. And addresses are written as numbers: names would be the kernel's to resolve.
+//! by `read_exact` for ever. And names are resolved by the host's own name servers ([`lookup`]), not by the kernel's.
 
 mod addr;
 mod alone;
 mod listener;
+mod lookup;
 mod stream;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -40,6 +41,7 @@ mod udp;
 pub use addr::ToAddr;
 pub use alone::Alone;
 pub use listener::{Incoming, TcpListener};
+pub use lookup::lookup;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;
 

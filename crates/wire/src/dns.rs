@@ -13,6 +13,8 @@ const NAME_MAX: usize = 255;
 const LABEL_MAX: usize = 63;
 /// Pointers followed in one name at most.
 const POINTERS_MAX: usize = 16;
+/// Maximum length of a chain of CNAME records.
+const ALIASES_MAX: usize = 16;
 /// Records read of an answer at most.
 const RECORDS_MAX: usize = 256;
 
@@ -86,24 +88,108 @@ impl std::fmt::Display for BadDns {
 
 impl std::error::Error for BadDns {}
 
-/// Appends a query for records of type `ty` of `name`, with recursion desired. `None`: `name` is no
-/// domain name.
-pub fn emit_query(id: u16, name: &str, ty: u16, out: &mut Vec<u8>) -> Option<()> {
+/// A query for records of one type, with recursion desired.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Query {
+    /// Identification, which the answer repeats. Unpredictable ones keep forged answers out
+    /// (RFC 5452).
+    pub id: u16,
+    /// Domain name, without the dot at the end.
+    pub name: String,
+    /// Type of the records.
+    pub ty: u16,
+}
+
+/// Returns whether `name` is a domain name (RFC 1035 2.3.4): labels of 1 to 63 bytes, 255 bytes at
+/// most. A dot at the end is accepted.
+pub fn is_name(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let fits = |label: &str| !label.is_empty() && label.len() <= LABEL_MAX;
-    if name.len() > NAME_MAX - 2 || !name.split('.').all(fits) {
-        return None;
+    name.len() <= NAME_MAX - 2 && name.split('.').all(fits)
+}
+
+impl Query {
+    /// Appends the query to `out`. Returns `None` if the name is no domain name ([`is_name`]).
+    pub fn emit(&self, out: &mut Vec<u8>) -> Option<()> {
+        let question = self.question()?;
+        out.extend(self.id.to_be_bytes());
+        out.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]); // RD; one question
+        out.extend(question);
+        Some(())
     }
-    out.extend(id.to_be_bytes());
-    out.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]); // RD; one question
-    for label in name.split('.') {
-        out.push(label.len() as u8);
-        out.extend(label.as_bytes());
+
+    /// Returns the question section.
+    fn question(&self) -> Option<Vec<u8>> {
+        if !is_name(&self.name) {
+            return None;
+        }
+        let mut out = Vec::with_capacity(self.name.len() + 6);
+        for label in self.name.strip_suffix('.').unwrap_or(&self.name).split('.') {
+            out.push(label.len() as u8);
+            out.extend(label.as_bytes());
+        }
+        out.push(0);
+        out.extend(self.ty.to_be_bytes());
+        out.extend([0, 1]); // IN
+        Some(out)
     }
-    out.push(0);
-    out.extend(ty.to_be_bytes());
-    out.extend([0, 1]); // IN
-    Some(())
+
+    /// Reads the answer to this query. An answer repeats identification and question (RFC 5452 9.1);
+    /// the case of letters may differ.
+    ///
+    /// # Errors
+    /// [`BadDns`]; [`BadDns::Other`] for an answer to another query.
+    pub fn parse_answer(&self, message: &[u8]) -> Result<Answer, BadDns> {
+        let header = message.first_chunk::<HEADER_LEN>().ok_or(BadDns::Short)?;
+        let [i0, i1, f0, f1, q0, q1, a0, a1, ..] = *header;
+        let question = self.question().ok_or(BadDns::BadName)?;
+        let is_response = f0 & 0x80 != 0 && (f0 >> 3) & 15 == 0;
+        if u16::from_be_bytes([i0, i1]) != self.id || !is_response || [q0, q1] != [0, 1] {
+            return Err(BadDns::Other);
+        }
+        let mut at = HEADER_LEN + question.len();
+        let repeated = message.get(HEADER_LEN..at).ok_or(BadDns::Short)?;
+        if !repeated.eq_ignore_ascii_case(&question) {
+            return Err(BadDns::Other);
+        }
+        let mut answer =
+            Answer { rcode: f1 & 15, authoritative: f0 & 4 != 0, truncated: f0 & 2 != 0, records: Vec::new() };
+        for _ in 0..usize::from(u16::from_be_bytes([a0, a1])).min(RECORDS_MAX) {
+            match record(message, &mut at) {
+                Ok(record) => answer.records.push(record),
+                // The last record of a truncated answer may be incomplete.
+                Err(BadDns::Short) if answer.truncated => break,
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    /// Returns the addresses of `name` and the name that they belong to: the end of the chain of
+    /// CNAME records that starts at `name`. Records of other names are ignored.
+    pub fn addresses(&self, name: &str) -> (Vec<IpAddr>, String) {
+        let mut name = name.strip_suffix('.').unwrap_or(name).to_string();
+        for _ in 0..ALIASES_MAX {
+            let of_name = self.records.iter().filter(|record| record.name.eq_ignore_ascii_case(&name));
+            let alias = of_name.clone().find_map(|record| match &record.data {
+                Data::Name(other) if !other.eq_ignore_ascii_case(&name) => Some(other.clone()),
+                _ => None,
+            });
+            match alias {
+                Some(other) => name = other,
+                None => {
+                    let addr = |record: &Record| match record.data {
+                        Data::Address(addr) => Some(addr),
+                        _ => None,
+                    };
+                    return (of_name.filter_map(addr).collect(), name);
+                }
+            }
+        }
+        (Vec::new(), name)
+    }
 }
 
 /// The name under which the name of `addr` is found (RFC 1035 3.5, RFC 3596 2.5).
@@ -123,26 +209,27 @@ pub fn reverse_name(addr: IpAddr) -> String {
     }
 }
 
-/// Reads the answer to query `id`.
-///
-/// # Errors
-/// [`BadDns`].
-pub fn parse_answer(message: &[u8], id: u16) -> Result<Answer, BadDns> {
-    let header = message.first_chunk::<HEADER_LEN>().ok_or(BadDns::Short)?;
-    let [i0, i1, f0, f1, q0, q1, a0, a1, ..] = *header;
-    if u16::from_be_bytes([i0, i1]) != id || f0 & 0x80 == 0 {
-        return Err(BadDns::Other);
+/// Reads names that follow each other without pointers (RFC 8106 5.2, RFC 3397 after decompression).
+/// Ends at an empty name, which is padding, or at the first malformed one.
+pub fn names(bytes: &[u8]) -> Vec<String> {
+    let (mut out, mut at) = (Vec::new(), 0);
+    while bytes.get(at).is_some_and(|len| (1..=LABEL_MAX).contains(&usize::from(*len))) {
+        match name_within(bytes, &mut at, 0) {
+            Ok(name) if is_name(&name) => out.push(name),
+            _ => break,
+        }
     }
+    out
+}
+
+/// Returns the question of a message, as a query.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn question_of(message: &[u8]) -> Option<Query> {
+    let [i0, i1] = *message.first_chunk::<2>()?;
     let mut at = HEADER_LEN;
-    for _ in 0..u16::from_be_bytes([q0, q1]) {
-        name(message, &mut at)?;
-        take::<4>(message, &mut at)?;
-    }
-    let mut records = Vec::new();
-    for _ in 0..usize::from(u16::from_be_bytes([a0, a1])).min(RECORDS_MAX) {
-        records.push(record(message, &mut at)?);
-    }
-    Ok(Answer { rcode: f1 & 15, authoritative: f0 & 4 != 0, truncated: f0 & 2 != 0, records })
+    let name = name(message, &mut at).ok()?;
+    let [t0, t1] = take::<2>(message, &mut at).ok()?;
+    Some(Query { id: u16::from_be_bytes([i0, i1]), name, ty: u16::from_be_bytes([t0, t1]) })
 }
 
 fn take<const N: usize>(message: &[u8], at: &mut usize) -> Result<[u8; N], BadDns> {
@@ -173,6 +260,11 @@ fn record(message: &[u8], at: &mut usize) -> Result<Record, BadDns> {
 /// Reads a name, of which a part may stand elsewhere (RFC 1035 4.1.4); `at` moves past it. Bytes that are
 /// no graphic characters are written as `\DDD` (RFC 1035 5.1).
 fn name(message: &[u8], at: &mut usize) -> Result<String, BadDns> {
+    name_within(message, at, POINTERS_MAX)
+}
+
+/// [`name`] with at most `pointers_max` pointers.
+fn name_within(message: &[u8], at: &mut usize, pointers_max: usize) -> Result<String, BadDns> {
     let (mut out, mut here, mut pointers, mut octets) = (String::new(), *at, 0, 1);
     loop {
         let [len] = take::<1>(message, &mut here)?;
@@ -202,7 +294,7 @@ fn name(message: &[u8], at: &mut usize) -> Result<String, BadDns> {
                     *at = here;
                 }
                 pointers += 1;
-                if pointers > POINTERS_MAX {
+                if pointers > pointers_max {
                     return Err(BadDns::BadName);
                 }
                 here = usize::from(len & 0x3f) << 8 | usize::from(low);
@@ -223,45 +315,83 @@ mod tests {
     /// A query for www.example.org, and an answer with a CNAME whose names are pointers.
     #[test]
     fn an_answer_is_read_with_its_pointers() {
+        let asked = Query { id: 0x1234, name: "www.example.org.".into(), ty: ty::A };
         let mut query = Vec::new();
-        emit_query(0x1234, "www.example.org.", ty::A, &mut query).unwrap();
+        asked.emit(&mut query).unwrap();
         assert_eq!(query[..12], [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(query[12..], *b"\x03www\x07example\x03org\0\0\x01\0\x01");
         let mut answer = query.clone();
         (answer[2], answer[3], answer[7]) = (0x84, 0x80, 2);
         answer.extend(b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x04\x01h\xc0\x10"); // www CNAME h.example.org
         answer.extend(b"\x01h\xc0\x10\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\0\0\x07");
-        let read = parse_answer(&answer, 0x1234).unwrap();
+        let read = asked.parse_answer(&answer).unwrap();
         assert!(read.authoritative && !read.truncated && read.rcode == 0);
         let names: Vec<&str> = read.records.iter().map(|record| record.name.as_str()).collect();
         assert_eq!(names, ["www.example.org", "h.example.org"]);
         assert_eq!(read.records[0].data, Data::Name("h.example.org".into()));
         assert_eq!(read.records[1].data, Data::Address("10.0.0.7".parse().unwrap()));
-        assert_eq!(parse_answer(&answer, 1), Err(BadDns::Other));
-        assert_eq!(parse_answer(&query, 0x1234), Err(BadDns::Other));
-        for len in 0..answer.len() {
-            assert!(parse_answer(&answer[..len], 0x1234).is_err(), "{len}");
+        assert_eq!(read.addresses("WWW.example.org"), (vec!["10.0.0.7".parse().unwrap()], "h.example.org".into()));
+        assert_eq!(read.addresses("example.org"), (vec![], "example.org".into()));
+        for other in [Query { id: 1, ..asked.clone() }, Query { ty: ty::AAAA, ..asked.clone() }] {
+            assert_eq!(other.parse_answer(&answer), Err(BadDns::Other));
         }
+        let other = Query { name: "wwx.example.org".into(), ..asked.clone() };
+        assert_eq!(other.parse_answer(&answer), Err(BadDns::Other));
+        let upper = Query { name: "WWW.EXAMPLE.org".into(), ..asked.clone() };
+        assert_eq!(upper.parse_answer(&answer), Ok(read));
+        assert_eq!(asked.parse_answer(&query), Err(BadDns::Other));
+        for len in 0..answer.len() {
+            assert!(asked.parse_answer(&answer[..len]).is_err(), "{len}");
+        }
+        answer[2] |= 2; // truncated: the records so far
+        let cut = asked.parse_answer(&answer[..answer.len() - 1]).unwrap();
+        assert!(cut.truncated && cut.records.len() == 1);
+    }
+
+    /// Aliases in a circle and aliases of other names.
+    #[test]
+    fn aliases_end() {
+        let alias = |name: &str, to: &str| Record { name: name.into(), ttl: 1, data: Data::Name(to.into()) };
+        let addr = |name: &str| Record { name: name.into(), ttl: 1, data: Data::Address([10, 0, 0, 1].into()) };
+        let of = |records| Answer { rcode: 0, authoritative: false, truncated: false, records };
+        let circle = of(vec![alias("a", "b"), alias("b", "a"), addr("a"), addr("b")]);
+        assert!(circle.addresses("a").0.is_empty());
+        assert_eq!(of(vec![alias("a", "b"), addr("c")]).addresses("a"), (vec![], "b".into()));
+        let chain = (0..15).map(|n| alias(&format!("n{n}"), &format!("n{}", n + 1))).chain([addr("n15")]);
+        assert_eq!(of(chain.collect()).addresses("n0").0.len(), 1);
     }
 
     /// Pointers to themselves and reserved labels.
     #[test]
     fn bad_names_end() {
-        let mut answer = vec![0, 1, 0x80, 0, 0, 0, 0, 1, 0, 0, 0, 0];
-        answer.extend(b"\xc0\x0c");
-        assert_eq!(parse_answer(&answer, 1), Err(BadDns::BadName));
-        answer[12] = 0x80;
-        assert_eq!(parse_answer(&answer, 1), Err(BadDns::BadName));
+        let asked = Query { id: 1, name: "a".into(), ty: ty::A };
+        let mut answer = Vec::new();
+        asked.emit(&mut answer).unwrap();
+        (answer[2], answer[7]) = (0x80, 1);
+        let begin = answer.len();
+        answer.extend([0xc0, begin as u8]);
+        assert_eq!(asked.parse_answer(&answer), Err(BadDns::BadName));
+        answer[begin] = 0x80;
+        assert_eq!(asked.parse_answer(&answer), Err(BadDns::BadName));
         for (last, fits) in [(61, true), (62, false)] {
             let labels = [63, 63, 63, last].map(|len: u8| [&[len][..], &vec![b'a'; len.into()]].concat());
             let tail = b"\0\0\x01\0\x01\0\0\0\0\0\x04\x0a\0\0\x01";
-            let long = [&answer[..12], &labels.concat(), tail].concat();
-            assert_eq!(parse_answer(&long, 1).is_ok(), fits, "a name of {} octets", 3 * 64 + last + 2);
+            let long = [&answer[..begin], &labels.concat(), tail].concat();
+            assert_eq!(asked.parse_answer(&long).is_ok(), fits, "a name of {} octets", 3 * 64 + last + 2);
         }
         let long = "a".repeat(64);
         for name in ["", "a..b", ".", long.as_str()] {
-            assert_eq!(emit_query(1, name, ty::A, &mut Vec::new()), None, "{name}");
+            let query = Query { id: 1, name: name.into(), ty: ty::A };
+            assert_eq!((query.emit(&mut Vec::new()), is_name(name)), (None, false), "{name}");
         }
+    }
+
+    #[test]
+    fn names_in_a_row_end_at_padding_and_at_pointers() {
+        assert_eq!(names(b"\x01a\x01b\0\x01c\0\0\0"), ["a.b", "c"]);
+        assert_eq!(names(b"\x01a\0\x01b\xc0\0"), ["a"]);
+        assert_eq!(names(b"\x01a\0\x05b"), ["a"]);
+        assert!(names(b"").is_empty() && names(b"\xc0\0").is_empty());
     }
 
     #[test]

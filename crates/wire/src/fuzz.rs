@@ -18,18 +18,20 @@ use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-/// A DNS answer: read or refused, without a panic; a name that was read makes a query again if it is one.
+/// A DNS answer to the question that it repeats: read or refused, without a panic. A name that was
+/// read makes a query again if it is one, and chains of aliases end.
 pub fn dns(data: &[u8]) {
-    let id = data.first_chunk::<2>().map_or(0, |id| u16::from_be_bytes(*id));
-    if let Ok(answer) = crate::dns::parse_answer(data, id) {
-        // A name has 255 octets, of which each is shown in at most four characters.
-        assert!(answer.records.iter().all(|record| record.name.len() <= 4 * 255));
-        for record in &answer.records {
-            let mut query = Vec::new();
-            if crate::dns::emit_query(1, &record.name, 1, &mut query).is_some() {
-                assert!(query.len() <= 12 + 255 + 5);
-            }
+    crate::dns::names(data).iter().for_each(|name| assert!(crate::dns::is_name(name)));
+    let Some(asked) = crate::dns::question_of(data) else { return };
+    let Ok(answer) = asked.parse_answer(data) else { return };
+    // A name has 255 octets, of which each is shown in at most four characters.
+    assert!(answer.records.iter().all(|record| record.name.len() <= 4 * 255));
+    for record in &answer.records {
+        let mut query = Vec::new();
+        if (crate::dns::Query { id: 1, name: record.name.clone(), ty: 1 }).emit(&mut query).is_some() {
+            assert!(query.len() <= 12 + 255 + 5);
         }
+        assert!(answer.addresses(&record.name).0.len() <= answer.records.len());
     }
 }
 

@@ -14,6 +14,8 @@
 //! these; an MTU of at least 1280 bytes; a valid lifetime above two hours is not cut below two hours
 //! (RFC 4862 5.5.3 e).
 //!
+//! Advertised name servers and search domains are in [`crate::resolvers`].
+//!
 //! The default route leads to the most preferred router (RFC 4191) that is reachable. The current
 //! router is kept among equals. A default route that was configured is not replaced.
 //!
@@ -24,6 +26,7 @@ use crate::Stack;
 use crate::fib6::{Prefix6, Via6};
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::addr::{AddrState, IfaceAddr6, Origin, Refused6};
+use crate::resolvers::ResolverSource;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -31,7 +34,7 @@ use std::cmp::Reverse;
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use wire::icmp6::nd::{Opt, Options, Preference, PrefixInfo};
-use wire::{Mac, ip6};
+use wire::{Mac, dns, ip6};
 
 /// Maximum number of default routers of an interface.
 pub const ROUTERS_MAX: usize = 16;
@@ -66,6 +69,8 @@ pub struct DefaultRouter {
     pub until: Instant,
     /// Set when address resolution failed; reachable routers are preferred.
     pub is_unreachable: bool,
+    /// Set when it advertises that DHCPv6 servers have other configuration than addresses.
+    pub has_other_config: bool,
 }
 
 /// An on-link prefix (RFC 4861 5.1).
@@ -121,11 +126,14 @@ pub(crate) struct Autoconf {
     solicits: u32,
     routers: Vec<DefaultRouter>,
     prefixes: Vec<AdvertisedPrefix>,
+    /// Set when a router advertised that DHCPv6 servers have other configuration (RFC 4861 4.2, O flag).
+    has_other_config: bool,
 }
 
 impl Autoconf {
     fn new() -> Autoconf {
-        Autoconf { solicit_at: None, solicits: 0, routers: Vec::new(), prefixes: Vec::new() }
+        let (routers, prefixes) = Default::default();
+        Autoconf { solicit_at: None, solicits: 0, routers, prefixes, has_other_config: false }
     }
 
     /// Returns the on-link prefixes.
@@ -232,6 +240,12 @@ impl<L: Locks> Iface<L> {
         self.six.lock(cx).autoconf.as_ref().map_or(Vec::new(), |autoconf| autoconf.routers.clone())
     }
 
+    /// Returns whether a router advertised that DHCPv6 servers have other configuration than
+    /// addresses, such as name servers.
+    pub fn has_other_config(&self, cx: Cx) -> bool {
+        self.speaks6() && self.six.lock(cx).autoconf.as_ref().is_some_and(|autoconf| autoconf.has_other_config)
+    }
+
     /// Returns the advertised on-link prefixes.
     pub fn advertised_prefixes(&self, cx: Cx) -> Vec<AdvertisedPrefix> {
         self.six.lock(cx).autoconf.as_ref().map_or(Vec::new(), |autoconf| autoconf.prefixes.clone())
@@ -266,6 +280,7 @@ impl<L: Locks> Stack<L> {
         for own in iface.addrs6(cx).into_iter().filter(|own| own.origin != Origin::Manual) {
             self.remove_addr6(cx, iface.id, own.addr);
         }
+        self.remove_resolvers(cx, ResolverSource::Advertised(iface.id));
         self.withdraw_prefixes(cx, iface, autoconf.on_link());
         self.select_router(cx);
     }
@@ -298,6 +313,7 @@ impl<L: Locks> Stack<L> {
                 return DropReason::NdIgnored;
             };
             has_room = autoconf.update_router(router, cx.now).is_ok();
+            autoconf.has_other_config |= router.has_other_config;
             for option in options {
                 let Opt::Prefix(info) = option else { continue };
                 if !is_usable(&info) {
@@ -321,6 +337,7 @@ impl<L: Locks> Stack<L> {
         if let Some(mtu) = options.mtu().filter(|mtu| (1280..=iface.mtu() as u32).contains(mtu)) {
             iface.advertised_mtu.store(mtu, Ordering::Relaxed);
         }
+        self.update_resolvers(cx, iface.id, options);
         for change in changes {
             match change {
                 RouteChange::None => {}
@@ -336,6 +353,25 @@ impl<L: Locks> Stack<L> {
         self.changed();
         self.count(cx).nd.table_full.add(u64::from(!has_room));
         DropReason::NdConsumed
+    }
+
+    /// Stores advertised name servers and search domains (RFC 8106 5.3.1).
+    fn update_resolvers(&self, cx: Cx, id: IfaceId, options: Options<'_>) {
+        let source = ResolverSource::Advertised(id);
+        for option in options {
+            match option {
+                Opt::Rdnss { lifetime, servers } => {
+                    let until = end_of(lifetime, cx.now);
+                    servers.iter().for_each(|addr| self.update_name_server(cx, source, addr.into(), until));
+                }
+                Opt::Dnssl { lifetime, domains } => {
+                    let until = end_of(lifetime, cx.now);
+                    let domains = dns::names(domains);
+                    domains.iter().for_each(|domain| self.update_search_domain(cx, source, domain, until));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Adds an address with an advertised prefix, or updates its lifetimes (RFC 4862 5.5.3 d, e).

@@ -31,6 +31,7 @@ conversations! {
     two_interfaces_with_one_prefix_share_its_route
     a_forged_advertisement_does_not_remove_a_static_router
     an_advertisement_in_a_fragment_is_dropped
+    advertised_resolvers_have_lifetimes_and_are_bounded
 }
 
 const DAY: u32 = 86_400;
@@ -62,6 +63,24 @@ impl Ra {
     fn mtu(mut self, mtu: u32) -> Ra {
         self.options.extend([5, 1, 0, 0]);
         self.options.extend(mtu.to_be_bytes());
+        self
+    }
+
+    /// Adds name servers (RFC 8106 5.1).
+    fn rdnss(mut self, lifetime: u32, servers: &[&str]) -> Ra {
+        self.options.extend([25, 1 + 2 * servers.len() as u8, 0, 0]);
+        self.options.extend(lifetime.to_be_bytes());
+        self.options.extend(servers.iter().flat_map(|addr| addr.parse::<Ipv6Addr>().unwrap().octets()));
+        self
+    }
+
+    /// Adds search domains as they stand (RFC 8106 5.2).
+    fn dnssl(mut self, lifetime: u32, domains: &[u8]) -> Ra {
+        let padded = domains.len().next_multiple_of(8);
+        self.options.extend([31, 1 + (padded / 8) as u8, 0, 0]);
+        self.options.extend(lifetime.to_be_bytes());
+        self.options.extend(domains);
+        self.options.resize(self.options.len() + padded - domains.len(), 0);
         self
     }
 
@@ -425,5 +444,57 @@ fn an_advertisement_in_a_fragment_is_dropped<L: Locks>() {
     }
     assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));
     assert_eq!(h.counter("inet.nd.in.malformed"), 1);
+    h.audit();
+}
+
+fn advertised_resolvers_have_lifetimes_and_are_bounded<L: Locks>() {
+    let h = accepting::<L>();
+    let resolvers = || {
+        let all = h.stack.resolvers(h.cx());
+        let servers: Vec<_> = all.servers.iter().map(|entry| entry.value.to_string()).collect();
+        let domains: Vec<_> = all.domains.into_iter().map(|entry| entry.value).collect();
+        (servers.join(" "), domains.join(" "))
+    };
+    let ra = || Ra::of(PEER6);
+    ra().rdnss(60, &["2001:db8::53", "fe80::53"]).dnssl(30, b"\x03Lab\x04test\0\x04test\0").received_by(&h);
+    assert_eq!(resolvers(), ("[2001:db8::53]:53 [fe80::53%2]:53".into(), "lab.test test".into()));
+    h.advance_secs(31);
+    assert_eq!(resolvers(), ("[2001:db8::53]:53 [fe80::53%2]:53".into(), "".into()));
+    // A lifetime of 0 ends the use of one; another's is extended.
+    ra().rdnss(0, &["2001:db8::53"]).rdnss(60, &["fe80::53"]).received_by(&h);
+    assert_eq!(resolvers().0, "[fe80::53%2]:53");
+    h.advance_secs(59);
+    assert_eq!(resolvers().0, "[fe80::53%2]:53");
+    h.advance_secs(2);
+    assert_eq!(resolvers().0, "");
+    // Options that are no lists of addresses or names, and addresses of no server.
+    let bad = |kind: u8, units: u8, data: &[u8]| {
+        let mut ra = ra();
+        ra.options.extend([&[kind, units, 0, 0, 0, 0, 0, 60], data].concat());
+        ra.received_by(&h);
+    };
+    bad(25, 1, &[]);
+    bad(25, 2, &[0; 8]);
+    bad(25, 4, &[1; 24]);
+    bad(31, 1, &[]);
+    bad(31, 2, &[0xc0, 0, 0xc0, 0, 0, 0, 0, 0]);
+    bad(31, 2, b"\x07.......");
+    bad(31, 2, &[63; 8]);
+    ra().rdnss(60, &["::", "ff02::1", "::1"]).received_by(&h);
+    assert_eq!(resolvers(), ("".into(), "".into()));
+    // A flood: eight entries remain, and configured ones are not replaced.
+    let configured = ["192.0.2.53:0".parse().unwrap()];
+    let source = linerate_inet::resolvers::ResolverSource::Configured;
+    h.stack.set_resolvers(h.cx(), source, &configured, &["home.test".into()], clock::Instant::NEVER);
+    for n in 0..100 {
+        ra().rdnss(60 + n, &[&format!("2001:db8::{n:x}")])
+            .dnssl(60, format!("\x03n{n:02}\0").as_bytes())
+            .received_by(&h);
+    }
+    let all = h.stack.resolvers(h.cx());
+    assert_eq!((all.servers.len(), all.domains.len()), (9, 9));
+    assert_eq!((resolvers().0.split(' ').next(), all.domains[0].value.as_str()), (Some("192.0.2.53:53"), "home.test"));
+    h.stack.set_accept_rtadv(h.cx(), EM0, false).unwrap();
+    assert_eq!(resolvers(), ("192.0.2.53:53".into(), "home.test".into()));
     h.audit();
 }

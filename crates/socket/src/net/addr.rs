@@ -1,21 +1,31 @@
-//! Addresses as people give them, without names: resolving is not a stack's business, and not the kernel's here.
+//! Addresses as users give them: numbers, or names that the host's name servers resolve.
 
+use super::{Net, lookup};
+use crate::resolve::{Families, LookupError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// What stands for an address with a port.
+/// An address and a port, or a name and a port, as `std::net::ToSocketAddrs`.
 pub trait ToAddr {
-    /// The address.
+    /// Returns the address; of a name the best one.
     ///
     /// # Errors
-    /// `InvalidInput` for what is none.
-    fn to_addr(&self) -> io::Result<SocketAddr>;
+    /// `InvalidInput` for text that is neither; for names those of [`lookup`].
+    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr>;
+
+    /// Returns all addresses of a name, the best first.
+    ///
+    /// # Errors
+    /// As [`ToAddr::to_addr`].
+    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
+        Ok(vec![self.to_addr(net)?])
+    }
 }
 
 macro_rules! into {
     ($($kind:ty),+) => { $(
         impl ToAddr for $kind {
-            fn to_addr(&self) -> io::Result<SocketAddr> {
+            fn to_addr<N: Net>(&self, _: &N) -> io::Result<SocketAddr> {
                 Ok((*self).into())
             }
         }
@@ -25,28 +35,66 @@ macro_rules! into {
 into!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16), ([u8; 4], u16));
 
 impl ToAddr for str {
-    fn to_addr(&self) -> io::Result<SocketAddr> {
-        let what = || format!("'{self}' is not ADDRESS:PORT in numbers");
-        self.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, what()))
+    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
+        self.parse().or_else(|_| first(self, self.to_addrs(net)?))
+    }
+
+    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(addr) = self.parse() {
+            return Ok(vec![addr]);
+        }
+        let parts = self.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let what = || format!("'{self}': expected HOST:PORT");
+        let parts: (&str, u16) = parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, what()))?;
+        parts.to_addrs(net)
     }
 }
 
 impl ToAddr for String {
-    fn to_addr(&self) -> io::Result<SocketAddr> {
-        self.as_str().to_addr()
+    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
+        self.as_str().to_addr(net)
+    }
+
+    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
+        self.as_str().to_addrs(net)
     }
 }
 
 impl ToAddr for (&str, u16) {
-    fn to_addr(&self) -> io::Result<SocketAddr> {
-        let what = || format!("'{}' is not an address in numbers", self.0);
-        let ip: IpAddr = self.0.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, what()))?;
-        Ok(SocketAddr::new(ip, self.1))
+    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
+        first(self.0, self.to_addrs(net)?)
+    }
+
+    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
+        let (host, port) = *self;
+        lookup(net, host, port, Families::Any).map_err(|why| io::Error::new(kind(&why), why))
     }
 }
 
 impl<T: ToAddr + ?Sized> ToAddr for &T {
-    fn to_addr(&self) -> io::Result<SocketAddr> {
-        T::to_addr(self)
+    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
+        T::to_addr(self, net)
+    }
+
+    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
+        T::to_addrs(self, net)
+    }
+}
+
+fn first(host: &str, addrs: Vec<SocketAddr>) -> io::Result<SocketAddr> {
+    let what = || io::Error::new(io::ErrorKind::NotFound, LookupError::NoAddress(host.to_string()));
+    addrs.first().copied().ok_or_else(what)
+}
+
+/// Returns the kind of an error of a lookup.
+fn kind(why: &LookupError) -> io::ErrorKind {
+    match why {
+        LookupError::BadName(_) | LookupError::BadZone(_) | LookupError::OtherFamily(..) => io::ErrorKind::InvalidInput,
+        LookupError::NotFound(_) | LookupError::NoAddress(_) => io::ErrorKind::NotFound,
+        LookupError::TimedOut { .. } => io::ErrorKind::TimedOut,
+        LookupError::Unreachable { .. } => io::ErrorKind::HostUnreachable,
+        // As the standard library's: `Interrupted` would be tried again.
+        LookupError::Interrupted(_) => io::ErrorKind::ConnectionAborted,
+        _ => io::ErrorKind::Other,
     }
 }

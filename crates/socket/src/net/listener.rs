@@ -48,7 +48,7 @@ impl<N: Net> TcpListener<N> {
     /// # Errors
     /// As of [`TcpListener::bind`], and those of the options.
     pub fn bind_with(net: N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&net)?;
         let fd = net.with(|calls| calls.stream_socket_of(Domain::of(&addr))).map_err(error)?;
         let listener = TcpListener(Arc::new(Owned { net, fd }));
         options.iter().try_for_each(|opt| listener.0.set(*opt))?;

@@ -44,15 +44,36 @@ impl<N: Net> TcpStream<N> {
         Ok(TcpStream::of(net, fd))
     }
 
-    /// Connects to `addr` from `net`.
+    fn connect_to(self, addr: SocketAddr) -> Result<TcpStream<N>, (io::Error, TcpStream<N>)> {
+        match self.0.call(|calls, fd| calls.connect(fd, addr)) {
+            Ok(()) => Ok(self),
+            Err(why) => Err((why, self)),
+        }
+    }
+
+    /// Replaces the socket by a new one.
+    fn reopen(mut self, domain: Domain) -> io::Result<TcpStream<N>> {
+        let owned = Arc::get_mut(&mut self.0).ok_or_else(|| error(Errno::EINVAL))?; // it was not shared
+        let fd = owned.net.with(|calls| calls.stream_socket_of(domain)).map_err(error)?;
+        let before = std::mem::replace(&mut owned.fd, fd);
+        let _ = owned.net.with(|calls| calls.close(before)); // it was open
+        Ok(self)
+    }
+
+    /// Connects to `addr` from `net`; to a name at the first of its addresses that accepts.
     ///
     /// # Errors
     /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`, `AddrNotAvailable`, ...
     pub fn connect(net: N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
-        let addr = addr.to_addr()?;
-        let stream = TcpStream::open(net, Domain::of(&addr))?;
-        stream.0.call(|calls, fd| calls.connect(fd, addr))?;
-        Ok(stream)
+        let addrs = addr.to_addrs(&net)?;
+        let (first, others) = addrs.split_first().ok_or_else(|| error(Errno::EHOSTUNREACH))?;
+        let owned = TcpStream::open(net, Domain::of(first))?;
+        let mut stream = owned.connect_to(*first);
+        for addr in others {
+            let Err((why, owned)) = stream else { break };
+            stream = owned.reopen(Domain::of(addr)).map_err(|_| why)?.connect_to(*addr);
+        }
+        stream.map_err(|(why, _)| why)
     }
 
     /// As [`TcpStream::connect`], but waits for so long at most.

@@ -37,7 +37,7 @@ impl<N: Net> UdpSocket<N> {
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
     pub fn bind(net: N, addr: impl ToAddr) -> io::Result<UdpSocket<N>> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&net)?;
         let fd = net.with(|calls| calls.socket_of(Domain::of(&addr))).map_err(error)?;
         let socket = UdpSocket(Arc::new(Owned { net, fd }));
         socket.0.call(|calls, fd| calls.bind(fd, addr))?;
@@ -49,7 +49,7 @@ impl<N: Net> UdpSocket<N> {
     /// # Errors
     /// `NetworkUnreachable`, ...
     pub fn connect(&self, addr: impl ToAddr) -> io::Result<()> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.connect(fd, addr))
     }
 
@@ -58,7 +58,7 @@ impl<N: Net> UdpSocket<N> {
     /// # Errors
     /// What the stack says at once, and what an earlier datagram met.
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
 
@@ -77,7 +77,7 @@ impl<N: Net> UdpSocket<N> {
     /// # Errors
     /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` if `from` is not an address of the host.
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, from: IpAddr) -> io::Result<usize> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, &addr, from))
     }
 

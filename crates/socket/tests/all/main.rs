@@ -5,5 +5,6 @@ mod common;
 mod bind;
 mod limits;
 mod ready;
+mod resolve;
 mod shared;
 mod streams;

@@ -64,6 +64,20 @@ pub enum Opt<'a> {
     Prefix(PrefixInfo),
     /// The link's MTU (type 5).
     Mtu(u32),
+    /// Name servers (type 25, RFC 8106 5.1).
+    Rdnss {
+        /// Seconds for which they may be used; `u32::MAX` is infinity.
+        lifetime: u32,
+        /// Their addresses.
+        servers: Addrs<'a>,
+    },
+    /// Search domains (type 31, RFC 8106 5.2).
+    Dnssl {
+        /// Seconds for which they may be used; `u32::MAX` is infinity.
+        lifetime: u32,
+        /// The domain names, as in DNS, without pointers and padded with zeros.
+        domains: &'a [u8],
+    },
     /// Any other option, or a known one of a length that is not its.
     Other {
         /// Option type.
@@ -71,6 +85,18 @@ pub enum Opt<'a> {
         /// What follows type and length.
         data: &'a [u8],
     },
+}
+
+/// Addresses in an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Addrs<'a>(&'a [u8]);
+
+impl Addrs<'_> {
+    /// Returns an iterator over the addresses.
+    pub fn iter(&self) -> impl Iterator<Item = Ipv6Addr> {
+        let (addrs, _) = self.0.as_chunks::<16>();
+        addrs.iter().map(|addr| Ipv6Addr::from(*addr))
+    }
 }
 
 /// The options of one message, whose lengths were found good.
@@ -133,6 +159,12 @@ impl<'a> Iterator for Iter<'a> {
             (2, &[a, b, c, d, e, f]) => Opt::TargetLink(Mac([a, b, c, d, e, f])),
             (3, _) if data.len() == 30 => prefix(data)?,
             (5, &[_, _, a, b, c, d]) => Opt::Mtu(u32::from_be_bytes([a, b, c, d])),
+            (25, &[_, _, a, b, c, d, ref servers @ ..]) if !servers.is_empty() && servers.len() % 16 == 0 => {
+                Opt::Rdnss { lifetime: u32::from_be_bytes([a, b, c, d]), servers: Addrs(servers) }
+            }
+            (31, &[_, _, a, b, c, d, ref domains @ ..]) if !domains.is_empty() => {
+                Opt::Dnssl { lifetime: u32::from_be_bytes([a, b, c, d]), domains }
+            }
             _ => Opt::Other { kind, data },
         })
     }
@@ -166,6 +198,9 @@ pub enum Message<'a> {
         preference: Preference,
         /// Seconds for which it is a default router; 0: it is none.
         lifetime: u16,
+        /// Set when DHCPv6 servers have other configuration than addresses, such as name servers
+        /// (RFC 4861 4.2, O flag).
+        other_config: bool,
         /// Milliseconds for which a neighbor is reachable after it has answered; 0: it does not say.
         reachable_ms: u32,
         /// Milliseconds between solicitations; 0: it does not say.
@@ -227,6 +262,7 @@ impl<'a> Message<'a> {
                 hop_limit: (word >> 24) as u8,
                 preference: Preference::of_bits(word >> 19),
                 lifetime: word as u16,
+                other_config: word >> 22 & 1 != 0,
                 reachable_ms: u32::from_be_bytes([a, b, c, d]),
                 retrans_ms: u32::from_be_bytes([e, f, g, h]),
                 options: Options::parse(rest)?,

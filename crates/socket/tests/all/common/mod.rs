@@ -137,7 +137,7 @@ impl<L: Locks> World<L> {
     }
 
     /// One thing happens, not after `until`; `false`: nothing is due before.
-    fn step(&self, until: Instant) -> bool {
+    pub fn step(&self, until: Instant) -> bool {
         if self.cross() {
             return true;
         }

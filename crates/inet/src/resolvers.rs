@@ -1,0 +1,154 @@
+//! Name servers and search domains of a host, from its configuration, from DHCP and from router
+//! advertisements (RFC 8106).
+//!
+//! The stack only stores the list: it sends no queries. Any station on a link can advertise name
+//! servers, so the lists of a source are bounded ([`PER_SOURCE_MAX`]) and configured servers come
+//! first.
+
+use crate::Stack;
+use crate::iface::IfaceId;
+use clock::Instant;
+use lock::{Cx, Locks};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use wire::{dns, ip6};
+
+/// Maximum number of name servers, and of search domains, of one source.
+pub const PER_SOURCE_MAX: usize = 8;
+
+/// Source of a name server or search domain, in the order of preference (RFC 8106 5.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ResolverSource {
+    /// The configuration.
+    Configured,
+    /// A DHCPv4 lease on an interface.
+    Dhcp(IfaceId),
+    /// A DHCPv6 reply on an interface.
+    Dhcp6(IfaceId),
+    /// Router advertisements on an interface.
+    Advertised(IfaceId),
+}
+
+/// A name server or search domain with its source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry<T> {
+    /// The socket address of the server, or the domain.
+    pub value: T,
+    /// Its source.
+    pub source: ResolverSource,
+    /// Time after which it is not used; [`Instant::NEVER`] if it has no lifetime.
+    pub until: Instant,
+}
+
+/// Name servers and search domains, the most preferred first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Resolvers {
+    /// Name servers.
+    pub servers: Vec<Entry<SocketAddr>>,
+    /// Search domains.
+    pub domains: Vec<Entry<String>>,
+}
+
+impl Resolvers {
+    fn remove(&mut self, source: ResolverSource) {
+        self.servers.retain(|entry| entry.source != source);
+        self.domains.retain(|entry| entry.source != source);
+    }
+
+    fn remove_expired(&mut self, now: Instant) {
+        self.servers.retain(|entry| entry.until > now);
+        self.domains.retain(|entry| entry.until > now);
+    }
+}
+
+/// Adds an entry or sets the end of its lifetime. A list that is full loses the entry of the source
+/// that ends first (RFC 8106 6.2).
+fn update<T: PartialEq>(entries: &mut Vec<Entry<T>>, new: Entry<T>, now: Instant) {
+    entries.retain(|entry| (entry.source, &entry.value) != (new.source, &new.value));
+    if new.until <= now {
+        return;
+    }
+    let of_source = || entries.iter().enumerate().filter(|(_, entry)| entry.source == new.source);
+    if of_source().count() >= PER_SOURCE_MAX
+        && let Some((first, _)) = of_source().min_by_key(|(_, entry)| entry.until)
+    {
+        entries.remove(first);
+    }
+    let at = entries.partition_point(|entry| entry.source <= new.source);
+    entries.insert(at, new);
+}
+
+impl<L: Locks> Stack<L> {
+    /// Replaces the name servers and search domains of `source`. Domains that are no domain names and
+    /// entries beyond [`PER_SOURCE_MAX`] are left out. Name servers are at port 53 unless they
+    /// have another port; link-local ones need a scope id or the interface of `source`.
+    pub fn set_resolvers(
+        &self,
+        cx: Cx,
+        source: ResolverSource,
+        servers: &[SocketAddr],
+        domains: &[String],
+        until: Instant,
+    ) {
+        let mut resolvers = self.resolvers.lock(cx);
+        resolvers.remove(source);
+        for server in servers.iter().take(PER_SOURCE_MAX) {
+            let value = server_addr(*server, source);
+            update(&mut resolvers.servers, Entry { value, source, until }, cx.now);
+        }
+        for domain in domains.iter().filter(|domain| dns::is_name(domain)).take(PER_SOURCE_MAX) {
+            update(&mut resolvers.domains, Entry { value: canonical(domain), source, until }, cx.now);
+        }
+    }
+
+    /// Adds a name server, or sets the end of its lifetime.
+    pub fn update_name_server(&self, cx: Cx, source: ResolverSource, addr: IpAddr, until: Instant) {
+        let is_server = !(addr.is_unspecified() || addr.is_multicast() || addr.is_loopback());
+        if is_server {
+            let value = server_addr(SocketAddr::new(addr, 0), source);
+            update(&mut self.resolvers.lock(cx).servers, Entry { value, source, until }, cx.now);
+        }
+    }
+
+    /// Adds a search domain, or sets the end of its lifetime.
+    pub fn update_search_domain(&self, cx: Cx, source: ResolverSource, domain: &str, until: Instant) {
+        if dns::is_name(domain) {
+            let value = canonical(domain);
+            update(&mut self.resolvers.lock(cx).domains, Entry { value, source, until }, cx.now);
+        }
+    }
+
+    /// Removes the name servers and search domains of `source`.
+    pub fn remove_resolvers(&self, cx: Cx, source: ResolverSource) {
+        self.resolvers.lock(cx).remove(source);
+    }
+
+    /// Returns the name servers and search domains that are in use.
+    pub fn resolvers(&self, cx: Cx) -> Resolvers {
+        let mut resolvers = self.resolvers.lock(cx);
+        resolvers.remove_expired(cx.now);
+        resolvers.clone()
+    }
+}
+
+/// Returns a name server's address with the port and, if it is link-local, the scope id of `source`.
+fn server_addr(server: SocketAddr, source: ResolverSource) -> SocketAddr {
+    let port = if server.port() == 0 { dns::PORT } else { server.port() };
+    let iface = match source {
+        ResolverSource::Configured => None,
+        ResolverSource::Dhcp(id) | ResolverSource::Dhcp6(id) | ResolverSource::Advertised(id) => Some(id),
+    };
+    match (server, iface) {
+        (SocketAddr::V6(v6), Some(id)) if ip6::is_link_local(*v6.ip()) => {
+            SocketAddr::V6(SocketAddrV6::new(*v6.ip(), port, 0, crate::zone::scope_id(id)))
+        }
+        (mut server, _) => {
+            server.set_port(port);
+            server
+        }
+    }
+}
+
+/// Returns a domain in lower case, without the dot at the end.
+fn canonical(domain: &str) -> String {
+    domain.strip_suffix('.').unwrap_or(domain).to_ascii_lowercase()
+}

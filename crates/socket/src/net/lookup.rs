@@ -1,0 +1,46 @@
+//! Lookups that wait.
+
+use super::Net;
+use crate::resolve::{Families, Lookup, LookupError};
+use crate::{Calls, Poller};
+use lock::Locks;
+use std::net::SocketAddr;
+
+/// Resolves `host` - an address, an address with a zone, or a name - by the name servers of the host,
+/// and waits for the result. Returns socket addresses with `port`, the best first (RFC 6724).
+///
+/// # Errors
+/// [`LookupError`].
+pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Result<Vec<SocketAddr>, LookupError> {
+    let mut lookup = net.with(|calls| Lookup::new(calls, host, port, families));
+    let poller = Poller::default();
+    loop {
+        let turn = |calls: &Calls<'_, N::Locks>| match lookup.turn(calls) {
+            Some(found) => Some(found),
+            None if wait(calls, &poller, &lookup) => None,
+            None => {
+                lookup.close(calls);
+                Some(Err(LookupError::Interrupted(host.to_string())))
+            }
+        };
+        if let Some(found) = net.with(turn) {
+            return found;
+        }
+    }
+}
+
+/// Waits for an event of the lookup's socket, or until its next turn is due. Returns `false` if the
+/// host was told to stop.
+fn wait<L: Locks>(calls: &Calls<'_, L>, poller: &Poller<L>, lookup: &Lookup) -> bool {
+    let until = lookup.next();
+    match calls.driver {
+        Some(driver) => driver.drive(until).inspect(|now| calls.set_now(*now)).is_some(),
+        None => {
+            if let Some(fd) = lookup.fd() {
+                let _ = calls.watch(poller, fd); // it is open
+                poller.wait(calls, Some(until.since(calls.cx().now)));
+            }
+            true
+        }
+    }
+}

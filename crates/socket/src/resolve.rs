@@ -1,0 +1,377 @@
+//! A stub resolver: names to addresses, by the name servers of the host (RFC 1034 5.3.1, RFC 1123 6.1.3).
+//!
+//! ```text
+//!  candidates of the search list ──> name servers, ATTEMPTS times each ──> A and AAAA queries
+//!        NXDOMAIN: next candidate        timeout, refused, SERVFAIL: next server      truncated: TCP
+//! ```
+//!
+//! [`Lookup`] never blocks: it takes a turn whenever the host had input or [`Lookup::next`] is due, so
+//! it runs in a host's own thread, on virtual time, and behind [`lookup`](crate::net::lookup), which
+//! waits. Queries have unpredictable identifiers and source ports and an answer repeats the question
+//! (RFC 5452); other datagrams are ignored.
+
+mod exchange;
+
+use crate::{Calls, Errno};
+use clock::{Duration, Instant};
+use exchange::{Exchange, Progress};
+use inet::zone;
+use lock::Locks;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use wire::dns::{self, Answer, ty};
+
+/// Time to wait for the answer of a name server (`timeout` in resolv.conf(5)).
+pub const TIMEOUT: Duration = Duration::from_secs(5);
+/// Number of times that each name server is asked (`attempts` in resolv.conf(5)).
+pub const ATTEMPTS: usize = 2;
+/// Maximum number of name servers that are asked.
+pub const SERVERS_MAX: usize = 3;
+/// Maximum number of further names queried because an alias had no address in its answer.
+const ALIASES_MAX: usize = 8;
+
+/// Families of the addresses that are looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Families {
+    /// Those of which the host has addresses (AI_ADDRCONFIG).
+    #[default]
+    Any,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Families {
+    fn has(self, addr: &SocketAddr) -> bool {
+        match self {
+            Families::Any => true,
+            Families::V4 => addr.is_ipv4(),
+            Families::V6 => addr.is_ipv6(),
+        }
+    }
+}
+
+/// Reason that a name has no addresses.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// It is neither an address nor a domain name.
+    #[error("'{0}' is neither an IP address nor a domain name")]
+    BadName(String),
+    /// The zone of a link-local address is unknown.
+    #[error("'{0}': the host has no interface of that name")]
+    BadZone(String),
+    /// An address of the other family.
+    #[error("'{0}' is not an {1} address")]
+    OtherFamily(String, &'static str),
+    /// The host has no name servers.
+    #[error("'{0}': no name server is configured; set one with --dns ADDRESS, or use --dhcp or --addr auto")]
+    NoServers(String),
+    /// The name does not exist (NXDOMAIN).
+    #[error("'{0}': no such name")]
+    NotFound(String),
+    /// The name exists, without addresses of these families.
+    #[error("'{0}': the name has no address")]
+    NoAddress(String),
+    /// All name servers refused the query or failed.
+    #[error("'{name}': name server {server} answered {}", rcode_name(*rcode))]
+    Failed {
+        /// The name.
+        name: String,
+        /// The last name server.
+        server: SocketAddr,
+        /// Its response code (RFC 1035 4.1.1).
+        rcode: u8,
+    },
+    /// No name server answered.
+    #[error("'{name}': no answer from name server {server}")]
+    TimedOut {
+        /// The name.
+        name: String,
+        /// The last name server.
+        server: SocketAddr,
+    },
+    /// Name servers cannot be reached.
+    #[error("'{name}': name server {server}: {why}")]
+    Unreachable {
+        /// The name.
+        name: String,
+        /// The last name server.
+        server: SocketAddr,
+        /// The error of its socket.
+        why: Errno,
+    },
+    /// The host was told to stop meanwhile.
+    #[error("'{0}': interrupted")]
+    Interrupted(String),
+}
+
+/// Returns the mnemonic of a response code.
+pub fn rcode_name(rcode: u8) -> String {
+    match rcode {
+        0 => "No answer".to_string(),
+        1 => "FORMERR".to_string(),
+        2 => "SERVFAIL".to_string(),
+        3 => "NXDOMAIN".to_string(),
+        4 => "NOTIMP".to_string(),
+        5 => "REFUSED".to_string(),
+        code => format!("response code {code}"),
+    }
+}
+
+/// The result of a lookup: socket addresses, the best first (RFC 6724).
+pub type Found = Result<Vec<SocketAddr>, LookupError>;
+
+/// A lookup of the addresses of a host name.
+#[derive(Debug)]
+pub struct Lookup {
+    /// The name as given.
+    name: String,
+    port: u16,
+    /// Known without queries.
+    known: Option<Found>,
+    /// Names still to be queried; the current one is the last.
+    candidates: Vec<String>,
+    servers: Vec<SocketAddr>,
+    /// Types of the records, and the answers for the current candidate.
+    answers: Vec<(u16, Option<Answer>)>,
+    /// Number of exchanges for the current candidate.
+    tries: usize,
+    aliases: usize,
+    exchange: Option<Exchange>,
+    /// Error to return if no candidate has an address.
+    failure: LookupError,
+}
+
+impl Lookup {
+    /// Prepares a lookup of `host`: an address, an address with a zone (`fe80::1%tap0`), or a domain
+    /// name. Results have `port`.
+    pub fn new<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Families) -> Lookup {
+        let resolvers = calls.stack().resolvers(calls.cx());
+        let domains: Vec<String> = resolvers.domains.into_iter().map(|entry| entry.value).collect();
+        let mut lookup = Lookup {
+            name: host.to_string(),
+            port,
+            known: literal(calls, host, port, families),
+            candidates: candidates(host, &domains),
+            servers: resolvers.servers.into_iter().map(|entry| entry.value).take(SERVERS_MAX).collect(),
+            answers: types(calls, families).into_iter().map(|ty| (ty, None)).collect(),
+            tries: 0,
+            aliases: 0,
+            exchange: None,
+            failure: LookupError::NotFound(host.to_string()),
+        };
+        if lookup.known.is_none() && !dns::is_name(host) {
+            lookup.known = Some(Err(LookupError::BadName(host.to_string())));
+        } else if lookup.known.is_none() && lookup.servers.is_empty() {
+            lookup.known = Some(Err(LookupError::NoServers(host.to_string())));
+        }
+        lookup
+    }
+
+    /// Does the work that is due: sends queries, reads answers. Returns the result when there is one.
+    pub fn turn<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Option<Found> {
+        if let Some(known) = &self.known {
+            return Some(known.clone());
+        }
+        let found = self.progress(calls)?;
+        self.close(calls);
+        self.known = Some(found.clone());
+        Some(found)
+    }
+
+    fn progress<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Option<Found> {
+        loop {
+            let Some(name) = self.candidates.last().cloned() else { return Some(Err(self.failure.clone())) };
+            let Some(exchange) = &mut self.exchange else {
+                if let Some(found) = self.start(calls, &name) {
+                    return Some(found);
+                }
+                continue;
+            };
+            let server = exchange.server();
+            match exchange.turn(calls, &mut self.answers)? {
+                Progress::Complete => {
+                    self.close(calls);
+                    if let Some(found) = self.take_answers(calls, &name) {
+                        return Some(found);
+                    }
+                }
+                failed => {
+                    self.failure = match failed {
+                        Progress::Rcode(rcode) => LookupError::Failed { name, server, rcode },
+                        Progress::Socket(why) => LookupError::Unreachable { name, server, why },
+                        _ => LookupError::TimedOut { name, server },
+                    };
+                    self.close(calls);
+                }
+            }
+        }
+    }
+
+    /// Starts to ask the next name server. Returns the result if all have been asked.
+    fn start<L: Locks>(&mut self, calls: &Calls<'_, L>, name: &str) -> Option<Found> {
+        let server = self.servers.get(self.tries % self.servers.len().max(1)).copied();
+        let Some(server) = server.filter(|_| self.tries < ATTEMPTS * self.servers.len()) else {
+            // One family may have been answered while the other was not.
+            let found = self.addresses(calls, name).0;
+            return Some(if found.is_empty() { Err(self.failure.clone()) } else { Ok(found) });
+        };
+        self.tries += 1;
+        match Exchange::start(calls, server, name, &self.answers) {
+            Ok(exchange) => self.exchange = Some(exchange),
+            Err(why) => self.failure = LookupError::Unreachable { name: name.to_string(), server, why },
+        }
+        None
+    }
+
+    /// Returns the addresses of `name` in the answers, and the name that they belong to.
+    fn addresses<L: Locks>(&self, calls: &Calls<'_, L>, name: &str) -> (Vec<SocketAddr>, String) {
+        let (mut found, mut owner) = (Vec::new(), name.to_string());
+        for (_, answer) in &self.answers {
+            let Some(answer) = answer else { continue };
+            let (addrs, end) = answer.addresses(name);
+            found.extend(addrs.into_iter().filter(is_host).map(|addr| SocketAddr::new(addr, self.port)));
+            if end != name {
+                owner = end;
+            }
+        }
+        calls.stack().sort_destinations(calls.cx(), &mut found);
+        (found, owner)
+    }
+
+    /// Evaluates the answers for `name`; moves to the next candidate if it has no address.
+    fn take_answers<L: Locks>(&mut self, calls: &Calls<'_, L>, name: &str) -> Option<Found> {
+        let (found, owner) = self.addresses(calls, name);
+        if !found.is_empty() {
+            return Some(Ok(found));
+        }
+        let exists = self.answers.iter().flat_map(|(_, answer)| answer).any(|answer| answer.rcode == 0);
+        self.failure = match (exists, &self.failure) {
+            (true, _) | (false, LookupError::NoAddress(_)) => LookupError::NoAddress(self.name.clone()),
+            (false, _) => LookupError::NotFound(self.name.clone()),
+        };
+        self.candidates.pop();
+        if owner != name && exists && self.aliases < ALIASES_MAX {
+            self.aliases += 1;
+            self.candidates.push(owner);
+        }
+        self.tries = 0;
+        self.answers.iter_mut().for_each(|(_, answer)| *answer = None);
+        None
+    }
+
+    /// Returns the time at which a turn is due without input.
+    pub fn next(&self) -> Instant {
+        match (&self.known, &self.exchange) {
+            (None, Some(exchange)) => exchange.deadline(),
+            _ => Instant::ZERO,
+        }
+    }
+
+    /// Returns the descriptor whose events it waits for.
+    pub(crate) fn fd(&self) -> Option<crate::Fd> {
+        self.exchange.as_ref().map(Exchange::fd)
+    }
+
+    /// Closes its socket. A lookup that is given up has to be closed.
+    pub fn close<L: Locks>(&mut self, calls: &Calls<'_, L>) {
+        if let Some(exchange) = self.exchange.take() {
+            let _ = calls.close(exchange.fd()); // it is open
+        }
+    }
+}
+
+/// Returns whether an address can be that of a host.
+fn is_host(addr: &IpAddr) -> bool {
+    !(addr.is_unspecified() || addr.is_multicast() || matches!(addr, IpAddr::V4(v4) if v4.is_broadcast()))
+}
+
+/// Returns the socket address of an address literal or of `localhost` (RFC 6761 6.3).
+fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Families) -> Option<Found> {
+    if host.eq_ignore_ascii_case("localhost") || host.eq_ignore_ascii_case("localhost.") {
+        let all = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+        let mut all: Vec<_> = all.map(|addr| SocketAddr::new(addr, port)).into();
+        all.retain(|addr| families.has(addr));
+        calls.stack().sort_destinations(calls.cx(), &mut all);
+        return Some(Ok(all));
+    }
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let (text, name) = bare.split_once('%').map_or((bare, None), |(text, name)| (text, Some(name)));
+    let addr = match (text.parse().ok()?, name) {
+        (IpAddr::V6(v6), Some(name)) => {
+            let named = calls.stack().iface_named(name).map(|iface| zone::scope_id(iface.id));
+            let by_number = || name.parse().ok().filter(|id| zone::iface_of(*id).is_some());
+            match named.or_else(by_number) {
+                Some(scope) => SocketAddr::V6(SocketAddrV6::new(v6, port, 0, scope)),
+                None => return Some(Err(LookupError::BadZone(host.to_string()))),
+            }
+        }
+        (IpAddr::V4(_), Some(_)) => return Some(Err(LookupError::BadName(host.to_string()))),
+        (addr, None) => SocketAddr::new(addr, port),
+    };
+    let family = if families == Families::V4 { "IPv4" } else { "IPv6" };
+    Some(match families.has(&addr) {
+        true => Ok(vec![addr]),
+        false => Err(LookupError::OtherFamily(host.to_string(), family)),
+    })
+}
+
+/// Returns the names to query, the first one last: a name with a dot as it is before the search list,
+/// one without after it, and one that ends with a dot alone (resolv.conf(5), ndots:1).
+fn candidates(host: &str, domains: &[String]) -> Vec<String> {
+    if let Some(name) = host.strip_suffix('.') {
+        return vec![name.to_string()];
+    }
+    let mut all: Vec<String> = domains.iter().map(|domain| format!("{host}.{domain}")).collect();
+    all.retain(|name| dns::is_name(name));
+    let at = if host.contains('.') { 0 } else { all.len() };
+    all.insert(at, host.to_string());
+    all.reverse();
+    all
+}
+
+/// Returns the types of records to query.
+fn types<L: Locks>(calls: &Calls<'_, L>, families: Families) -> Vec<u16> {
+    let (stack, cx) = (calls.stack(), calls.cx());
+    let has_v4 = || {
+        let addrs = stack.ifaces().flat_map(|iface| iface.addrs(cx));
+        addrs.into_iter().any(|own| !own.addr.is_loopback())
+    };
+    let has_v6 = || {
+        let addrs = stack.ifaces().flat_map(|iface| iface.addrs6(cx));
+        addrs.into_iter().any(|own| !(own.addr.is_loopback() || wire::ip6::is_link_local(own.addr)))
+    };
+    match families {
+        Families::V4 => vec![ty::A],
+        Families::V6 => vec![ty::AAAA],
+        Families::Any => match (has_v4(), has_v6()) {
+            (true, false) => vec![ty::A],
+            (false, true) => vec![ty::AAAA],
+            _ => vec![ty::A, ty::AAAA],
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_search_list_applies_as_in_resolv_conf() {
+        let domains = ["example.org".to_string(), "test".to_string()];
+        for (host, expected) in [
+            ("www", &["www.example.org", "www.test", "www"][..]),
+            ("www.lab", &["www.lab", "www.lab.example.org", "www.lab.test"]),
+            ("www.", &["www"]),
+            ("www.lab.", &["www.lab"]),
+        ] {
+            let names: Vec<_> = candidates(host, &domains).into_iter().rev().collect();
+            assert_eq!(names, expected, "{host}");
+        }
+        let long = format!("{}.{}", "a".repeat(63), "b".repeat(63));
+        let long = format!("{long}.{long}");
+        let all = candidates(&long[..240], &domains);
+        assert_eq!(all.len(), 2, "names that the search list makes too long are left out");
+    }
+}
