@@ -289,7 +289,7 @@ pub struct UpArgs {
 }
 
 const HOST_HELP: &str = "\
---addr, --mac, --mtu and --offload are about the --port before them. The host ends on Ctrl-C, on the control word \
+--addr, --dhcp, --mac, --mtu and --offload are about the --port before them. The host ends on Ctrl-C, on the control word \
 'stop', or when all its ports are over (a capture read to its end: exit code 0; a device gone: 1); with --set stay=on \
 it goes on without them.
 
@@ -302,9 +302,18 @@ pub struct HostArgs {
     /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
     #[arg(long, value_name = "SPEC")]
     pub port: Vec<String>,
-    /// Add an address to the port before it; 'auto': IPv6 autoconfiguration
+    /// Add an address to the port before it; 'auto': IPv6 autoconfiguration; 'dhcp': as --dhcp
     #[arg(long, value_name = "A/LEN")]
     pub addr: Vec<String>,
+    /// Configure IPv4 on the port before it by DHCP
+    #[arg(long, action = clap::ArgAction::Count)]
+    pub dhcp: u8,
+    /// Ask this name server
+    #[arg(long, value_name = "ADDRESS")]
+    pub dns: Vec<std::net::IpAddr>,
+    /// Complete short names by this domain
+    #[arg(long, value_name = "DOMAIN")]
+    pub search: Vec<String>,
     /// Set the MAC address of the port before it
     #[arg(long, value_name = "MAC")]
     pub mac: Vec<String>,

@@ -78,7 +78,9 @@ pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
 pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let port = args.port.to_string();
-    let job = Job::start(host, &[if args.udp { "udp" } else { "tcp" }, &args.host.to_string(), &port], false)?;
+    let family = [(args.v4, "-4"), (args.v6, "-6")].into_iter().find_map(|(set, flag)| set.then_some(flag));
+    let words = [if args.udp { "udp" } else { "tcp" }].into_iter().chain(family).chain([args.host.as_str(), &port]);
+    let job = Job::start(host, &words.collect::<Vec<_>>(), false)?;
     let (say, input) = mpsc::sync_channel(4);
     dispatch::spawn_worker("stdin", None, move |_| {
         let mut stdin = io::stdin().lock();
@@ -235,8 +237,47 @@ impl Drop for Job<'_> {
     }
 }
 
-/// An address and a port from `A[:PORT]`.
-fn end_of(word: &str, port: u16) -> anyhow::Result<std::net::SocketAddrV4> {
-    let at = word.parse().ok().or_else(|| Some(std::net::SocketAddrV4::new(word.parse().ok()?, port)));
-    at.ok_or_else(|| Fault::usage(format!("{word}: expected an IPv4 address, or ADDRESS:PORT")))
+/// Splits `HOST[:PORT]`; an IPv6 address with a port is in brackets.
+fn end_of(word: &str, port: u16) -> anyhow::Result<(String, u16)> {
+    let bad = || Fault::usage(format!("{word}: expected HOST or HOST:PORT, an IPv6 address in brackets"));
+    let (host, rest) = match word.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').ok_or_else(bad)?,
+        None if word.matches(':').count() > 1 => (word, ""),
+        None => word.split_at(word.find(':').unwrap_or(word.len())),
+    };
+    if host.is_empty() {
+        return Err(bad());
+    }
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => Ok((host.to_string(), port)),
+        Some(digits) => Ok((host.to_string(), digits.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?)),
+        None => Err(bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_ports_behind_them() {
+        for (word, expected) in [
+            ("www", Some(("www", 80))),
+            ("www:8080", Some(("www", 8080))),
+            ("10.0.0.1:81", Some(("10.0.0.1", 81))),
+            ("::1", Some(("::1", 80))),
+            ("[::1]", Some(("::1", 80))),
+            ("[fe80::1%tap0]:81", Some(("fe80::1%tap0", 81))),
+            ("", None),
+            (":80", None),
+            ("www:", None),
+            ("www:0", None),
+            ("www:70000", None),
+            ("[::1", None),
+            ("[::1]80", None),
+        ] {
+            let found = end_of(word, 80).ok();
+            assert_eq!(found, expected.map(|(host, port)| (host.to_string(), port)), "{word}");
+        }
+    }
 }

@@ -256,6 +256,7 @@ pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, Str
                 host.set_iface("port", &value)?;
             }
             "--addr" => host.set_iface("addresses", &value)?,
+            "--dhcp" => host.set_iface("addresses", "dhcp")?,
             "--mac" | "--mtu" => host.set_iface(flag.trim_start_matches('-'), &value)?,
             "--offload" => {
                 let known = ["ip4csum", "udp4csum", "rxcsum", "tso4"];
@@ -282,6 +283,10 @@ pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, Str
     for route in &args.route {
         host.set_route(route)?;
     }
+    host.dns.extend(&args.dns);
+    if !args.search.is_empty() {
+        host.set_search(&args.search)?;
+    }
     if args.control.is_some() {
         host.control = args.control.clone();
     }
@@ -300,6 +305,8 @@ fn in_order(words: impl Iterator<Item = String>) -> Vec<(String, String)> {
             && let Some(value) = words.next_if(|next| !next.starts_with("--"))
         {
             out.push((word, value));
+        } else if word == "--dhcp" {
+            out.push((word, String::new())); // a flag whose place counts
         }
     }
     out

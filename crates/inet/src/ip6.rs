@@ -56,6 +56,8 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) on: AtomicBool,
     /// Default route set by autoconfiguration. A default route that differs was configured.
     pub(crate) default_router: Guarded<L, Option<Via6>>,
+    /// Set once a router advertised that DHCPv6 servers have other configuration.
+    pub(crate) other_config: AtomicBool,
     /// Time of the first event of an interface (duplicate detection, MLD report, router
     /// advertisements), in nanoseconds.
     pub(crate) due: AtomicU64,
@@ -72,6 +74,7 @@ impl<L: Locks> Ip6<L> {
             groups: Guarded::default(),
             on: AtomicBool::new(false),
             default_router: Guarded::default(),
+            other_config: AtomicBool::new(false),
             due: AtomicU64::new(Instant::NEVER.nanos()),
         }
     }

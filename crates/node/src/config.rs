@@ -69,6 +69,10 @@ pub struct HostConfig {
     pub control: Option<std::path::PathBuf>,
     /// Its ifaces.
     pub ifaces: Vec<IfaceConfig>,
+    /// Name servers.
+    pub dns: Vec<std::net::IpAddr>,
+    /// Search domains of names.
+    pub search: Vec<String>,
     /// Its routes, beside those that come with addresses.
     pub routes: Vec<RouteConfig>,
     /// Its neighbors, set by hand.
@@ -101,6 +105,8 @@ impl Default for HostConfig {
             stay: false,
             control: None,
             ifaces: Vec::new(),
+            dns: Vec::new(),
+            search: Vec::new(),
             routes: Vec::new(),
             neighbors: Vec::new(),
             services: Vec::new(),
@@ -211,6 +217,8 @@ pub struct IfaceConfig {
     pub addresses6: Vec<inet::ip6::IfaceAddr6>,
     /// IPv6 autoconfiguration by router advertisements.
     pub accept_rtadv: bool,
+    /// IPv4 configuration by DHCP.
+    pub dhcp: bool,
     /// Sends router advertisements while the host forwards IPv6.
     pub advertise: bool,
     /// Its MTU. If none is given: that of the device behind the port, or 1500 where there is none.

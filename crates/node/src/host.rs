@@ -5,6 +5,7 @@
 
 use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
+use crate::dhcp::Dhcp;
 use crate::isr::{Feed, Isr};
 use crate::jobs::{Around, Jobs};
 use crate::sleep::Sleeper;
@@ -217,6 +218,7 @@ pub struct Host<L: Locks> {
     removed: [AtomicU64; 2],
     captures: Arc<Captures>,
     jobs: Jobs<L>,
+    dhcp: Dhcp,
     /// Who it was joined to when it was made.
     pub(crate) topology: Arc<Topology>,
 }
@@ -294,6 +296,7 @@ impl<L: Locks> Host<L> {
             removed,
             captures,
             jobs: Jobs::default(),
+            dhcp: Dhcp::default(),
             topology,
         })
     }
@@ -439,6 +442,10 @@ impl<L: Locks> Host<L> {
                 why: format!("auto: {}", crate::words::six::refused(why)),
             })?;
         }
+        if config.dhcp {
+            let calls = self.shared_calls();
+            self.dhcp.start(&calls, id).map_err(|why| AddPortError::Address { iface: name.to_string(), why })?;
+        }
         if config.advertise {
             self.stack.set_advertising(cx, id, Some(Advertising::default())).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
@@ -494,17 +501,25 @@ impl<L: Locks> Host<L> {
             return Step { frames, next: Some(now), now };
         }
         self.polled.store(now.nanos(), Ordering::Relaxed);
-        let due = if self.jobs.any() { self.turn_jobs(cx) } else { Instant::NEVER };
+        let has_work = self.jobs.any() || self.dhcp.any() || self.stack.may_want_dhcp6();
+        let due = if has_work { self.turn_work(cx) } else { Instant::NEVER };
         let next = self.stack.poll(cx);
         Step { frames, next: next.into_iter().chain((due != Instant::NEVER).then_some(due)).min(), now }
     }
 
-    /// Gives the jobs their turns; returns when the next wants one.
+    /// Gives jobs and DHCP clients their turns. Returns the time of the next turn.
     #[cold]
-    fn turn_jobs(&self, cx: Cx) -> Instant {
-        let due = self.jobs.turn(&Around { stack: &self.stack, calls: &Calls::new(&self.stack, cx), cx });
+    fn turn_work(&self, cx: Cx) -> Instant {
+        let calls = Calls::new(&self.stack, cx);
+        let of_jobs = self.jobs.turn(&Around { stack: &self.stack, calls: &calls, cx });
+        let of_dhcp = self.dhcp.turn(&calls);
         self.stack.flush(cx);
-        due
+        of_jobs.min(of_dhcp)
+    }
+
+    /// Returns the DHCP clients of its interfaces.
+    pub(crate) fn dhcp(&self) -> &Dhcp {
+        &self.dhcp
     }
 
     /// Returns the jobs that it does for clients of its control socket.

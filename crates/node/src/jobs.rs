@@ -6,6 +6,7 @@
 //! output is full waits for its reader; one that is not read for [`PATIENCE`] ends.
 
 mod datagrams;
+mod named;
 mod ping;
 mod stream;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 mod trace;
 
 pub(crate) use datagrams::Datagrams;
+pub(crate) use named::{Make, Named};
 pub(crate) use ping::{Ping, PingConfig};
 pub(crate) use stream::Stream;
 pub(crate) use trace::{Trace, TraceConfig};

@@ -12,6 +12,7 @@
 pub mod capture;
 pub mod config;
 pub mod control;
+mod dhcp;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;

@@ -10,7 +10,7 @@ mod up;
 pub(crate) use build::build_seated;
 pub use build::{BuildError, build};
 pub use programs::{NoPrograms, Program, Programs, Running};
-pub use up::{Event, NoRouter, Outcome, UpError, await_addresses, end, farewell, up, up_network, up_with};
+pub use up::{Event, Outcome, Unconfigured, UpError, await_addresses, end, farewell, up, up_network, up_with};
 
 use crate::control::Server;
 use crate::service::{self, Service};

@@ -48,7 +48,10 @@ impl<L: Locks> Host<L> {
                 self.wait(step.next.unwrap_or(Instant::NEVER).min(most).min(until), None);
             }
         }
-        if done { Vec::new() } else { self.stack.tcp_reset_unacknowledged(self.cx()) }
+        let left = if done { Vec::new() } else { self.stack.tcp_reset_unacknowledged(self.cx()) };
+        self.dhcp().release_all(&self.shared_calls());
+        self.stack.flush(self.cx());
+        left
     }
 
     /// Makes a drop's attempt: sends FINs, and waits while text that was written is not acknowledged, at most

@@ -7,6 +7,7 @@ mod arp;
 mod audit;
 pub(crate) mod capture;
 pub(crate) mod cards;
+mod dhclient;
 mod error;
 mod ifconfig;
 pub(crate) mod ip;
@@ -99,6 +100,8 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "pools|locks|ports|nic|drops|places|counters|isr|ledger [on|off]|sockets|topology",
         "What the host knows of itself.",
     ),
+    ("dhclient", dhclient::GRAMMAR, dhclient::ABOUT),
+    ("resolvectl", dhclient::RESOLVE_GRAMMAR, dhclient::RESOLVE_ABOUT),
     ("capture", capture::GRAMMAR, capture::ABOUT),
     ("job", job::GRAMMAR, job::ABOUT),
     ("audit", "", "The balance of frames: in, out, held, dropped."),
@@ -129,6 +132,8 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
         "netstat" => netstat::run(&ctl, words),
         "ss" => ss::run(&ctl, words),
         "show" => show::run(&ctl, words),
+        "dhclient" => dhclient::run(&ctl, words),
+        "resolvectl" => dhclient::resolvers(&ctl, words),
         "job" => job::run(&ctl, words),
         "capture" => capture::run(&ctl, ctl.cx.now, json, words),
         "audit" => words.end().map(|()| audit::run(&ctl)),

@@ -36,7 +36,8 @@ pub enum Opt {
     MulticastTtl(u8),
     /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`.
     MulticastLoop(bool),
-    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`; `None`: what the routes say.
+    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`: the interface of datagrams to groups and to
+    /// 255.255.255.255; `None`: by the routes.
     MulticastIface(Option<IfaceId>),
     /// `SO_SNDBUF` of a stream: bytes of send buffer, fixed.
     SendBuffer(usize),

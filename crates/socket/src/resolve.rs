@@ -74,7 +74,7 @@ pub enum LookupError {
     #[error("'{0}': the name has no address")]
     NoAddress(String),
     /// All name servers refused the query or failed.
-    #[error("'{name}': name server {server} answered {}", rcode_name(*rcode))]
+    #[error("'{name}': name server {server} answered {}", dns::rcode_name(*rcode))]
     Failed {
         /// The name.
         name: String,
@@ -104,19 +104,6 @@ pub enum LookupError {
     /// The host was told to stop meanwhile.
     #[error("'{0}': interrupted")]
     Interrupted(String),
-}
-
-/// Returns the mnemonic of a response code.
-pub fn rcode_name(rcode: u8) -> String {
-    match rcode {
-        0 => "No answer".to_string(),
-        1 => "FORMERR".to_string(),
-        2 => "SERVFAIL".to_string(),
-        3 => "NXDOMAIN".to_string(),
-        4 => "NOTIMP".to_string(),
-        5 => "REFUSED".to_string(),
-        code => format!("response code {code}"),
-    }
 }
 
 /// The result of a lookup: socket addresses, the best first (RFC 6724).

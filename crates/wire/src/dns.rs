@@ -192,6 +192,19 @@ impl Answer {
     }
 }
 
+/// Returns the mnemonic of a response code (RFC 1035 4.1.1).
+pub fn rcode_name(rcode: u8) -> String {
+    match rcode {
+        0 => "No answer".to_string(),
+        1 => "FORMERR".to_string(),
+        2 => "SERVFAIL".to_string(),
+        3 => "NXDOMAIN".to_string(),
+        4 => "NOTIMP".to_string(),
+        5 => "REFUSED".to_string(),
+        code => format!("response code {code}"),
+    }
+}
+
 /// The name under which the name of `addr` is found (RFC 1035 3.5, RFC 3596 2.5).
 pub fn reverse_name(addr: IpAddr) -> String {
     match addr {

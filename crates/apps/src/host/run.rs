@@ -136,8 +136,8 @@ fn live<L: Locks, A: App>(
     if at.is_empty() {
         let notice = &mut |text| each(&Event::Notice(text));
         let poll = || streams.poll(&mut Vec::new(), Duration::from_millis(10));
-        if let Err(no_router) = node::run::await_addresses(&host, notice, poll) {
-            each(&Event::Notice(no_router.to_string()));
+        if let Err(why) = node::run::await_addresses(&host, notice, poll) {
+            each(&Event::Notice(why.to_string()));
         }
     }
     let app = app(wall(host.clock.now()));

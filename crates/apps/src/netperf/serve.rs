@@ -74,12 +74,12 @@ pub fn ask<P: Play>(play: &mut P, config: &HostConfig, at: SocketAddr) -> anyhow
     let pairs = Pairs::new();
     let host: Host<Up> = node::run::build(config, &pairs, Clock::live(config.clock))?;
     let mut sockets = OurSockets::new(&host, Rest::Sleeps);
-    let router = node::run::await_addresses(&host, &mut |_| {}, || {
+    let configured = node::run::await_addresses(&host, &mut |_| {}, || {
         sockets.step(Pace::Wait);
     });
     let result = play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at);
-    match router {
-        Err(no_router) => result.context(no_router), // the likely cause of a failure
+    match configured {
+        Err(why) => result.context(why), // the likely cause of a failure
         Ok(()) => result,
     }
 }

@@ -1,7 +1,6 @@
 //! Arguments of the commands that ask a running host or bridge.
 
 use clap::{Args, ValueHint};
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -154,14 +153,15 @@ pub struct WhyArgs {
 pub const PING_HELP: &str = "\
 Options, as in ping(8): -c COUNT, -i SECONDS, -s BYTES of data, -t TTL, -W SECONDS \
 to wait for the last answer, -I IFACE or SOURCE, -M do (do not fragment). A \
-link-local address is written A%IFACE. Exit code 1: no reply.
+link-local address is written A%IFACE; -4 and -6 select the family of a name's \
+addresses. Exit code 1: no reply.
 
 Example:
   linerate ping --url /tmp/h.sock -c 3 -i 0.2 10.0.0.1";
 /// Help after the options of `traceroute`.
 pub const TRACEROUTE_HELP: &str = "\
 Options, as in traceroute(8): -f FIRST and -m LAST hop, -q PROBES for each, -w \
-SECONDS to wait, -s SOURCE. Probes are echo requests.
+SECONDS to wait, -s SOURCE, -4 or -6. Probes are echo requests.
 
 Example:
   linerate traceroute --url /tmp/h.sock 10.0.0.1";
@@ -175,8 +175,8 @@ pub struct PingArgs {
     /// Print a JSON object for each answer and one at the end (ping)
     #[arg(short, long)]
     pub json: bool,
-    /// Options and the address
-    #[arg(required = true, value_name = "ADDRESS", trailing_var_arg = true, allow_hyphen_values = true)]
+    /// Options and the host: an address or a name
+    #[arg(required = true, value_name = "HOST", trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
 
@@ -198,9 +198,14 @@ pub struct NcArgs {
     /// End this long after the end of the input and the last answer: 500ms, or a number of seconds
     #[arg(short = 'w', value_name = "DURATION", value_parser = seconds)]
     pub idle: Option<Duration>,
-    /// Connect to this IPv4 address
-    #[arg(value_name = "ADDRESS")]
-    pub host: Ipv4Addr,
+    /// Use IPv4
+    #[arg(short = '4', conflicts_with = "v6")]
+    pub v4: bool,
+    /// Use IPv6
+    #[arg(short = '6')]
+    pub v6: bool,
+    /// Connect to this host: an address or a name
+    pub host: String,
     /// Connect to this port
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
@@ -208,15 +213,15 @@ pub struct NcArgs {
 
 /// `nslookup`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  linerate nslookup --url /tmp/h.sock www.example.org 10.0.0.53")]
+#[command(after_help = "Example:\n  linerate nslookup --url /tmp/h.sock www.example.org")]
 pub struct NslookupArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
     /// Look up this name, or the name of this address
     pub name: String,
-    /// Ask the name server at this address, or ADDRESS:PORT
-    pub server: String,
+    /// Ask the name server at this address, or ADDRESS:PORT [default: the host's first]
+    pub server: Option<String>,
 }
 
 /// `http`.
@@ -229,7 +234,7 @@ pub struct HttpArgs {
     /// The method: get
     #[arg(value_parser = ["get"])]
     pub method: String,
-    /// Get this page: http://ADDRESS/PATH, with :PORT after the address if it is not 80
+    /// Get this page: http://HOST/PATH, with :PORT after the host if it is not 80
     #[arg(value_name = "PAGE")]
     pub address: String,
     /// Write the page to this file

@@ -14,10 +14,10 @@ const HEAD_MAX: usize = 64 * 1024;
 pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
     let rest = args.address.strip_prefix("http://").unwrap_or(&args.address);
     if rest.contains("://") {
-        return Err(Fault::usage(format!("{}: expected http://ADDRESS[:PORT]/PATH", args.address)));
+        return Err(Fault::usage(format!("{}: expected http://HOST[:PORT]/PATH", args.address)));
     }
     let (authority, path) = rest.split_once('/').map_or((rest, String::new()), |(at, path)| (at, path.to_string()));
-    let server = end_of(authority, 80)?;
+    let (name, port) = end_of(authority, 80)?;
     if path.contains(|c: char| c.is_control() || c == ' ') {
         return Err(Fault::usage(format!("{}: a path has no blanks; write %20", args.address)));
     }
@@ -26,8 +26,7 @@ pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
         Some(path) => Box::new(File::create(path).with_context(|| path.display().to_string())?),
         None => Box::new(io::stdout()),
     };
-    let (addr, port) = (server.ip().to_string(), server.port().to_string());
-    let job = Job::start(host, &["tcp", &addr, &port], false)?;
+    let job = Job::start(host, &["tcp", &name, &port.to_string()], false)?;
     let request = format!(
         "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: linerate/{}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
         env!("CARGO_PKG_VERSION")

@@ -1,4 +1,4 @@
-//! `nslookup`: a query to a name server by UDP, and its records.
+//! `nslookup`: queries to a name server, and its records.
 
 use super::{Job, State, end_of};
 use crate::args::NslookupArgs;
@@ -6,26 +6,45 @@ use crate::exit::{Exit, Fault, notice, print};
 use crate::running::Works;
 use anyhow::Context;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::IpAddr;
 use std::time::Duration;
-use wire::dns::{self, Answer, Data, ty};
+use wire::dns::{self, Answer, Data, Query, ty};
 
 /// Time to wait for an answer before the query is sent again.
 const WAIT: Duration = Duration::from_secs(2);
-/// Times that a query is sent.
+/// Number of times that a query is sent.
 const TRIES: usize = 3;
+/// Bytes in front of a message over TCP: its length (RFC 1035 4.2.2).
+const PREFIX_LEN: usize = 2;
+
+/// A name server.
+struct Server {
+    name: String,
+    port: u16,
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}#{}", self.name, self.port)
+    }
+}
 
 pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit> {
-    let server = end_of(&args.server, dns::PORT)?;
+    let given = args.server.as_ref().map(|word| end_of(word, dns::PORT)).transpose()?;
+    let (name, port) = given.map_or_else(|| Ok((first_server(host)?, dns::PORT)), Ok::<_, anyhow::Error>)?;
+    let server = Server { name, port };
     let (name, types) = match args.name.parse::<IpAddr>() {
         Ok(addr) => (dns::reverse_name(addr), vec![ty::PTR]),
         Err(_) => (args.name.clone(), vec![ty::A, ty::AAAA]),
     };
-    let head = format!("Server:\t\t{}\nAddress:\t{}#{}\n\n", server.ip(), server.ip(), server.port());
+    if !dns::is_name(&name) {
+        return Err(Fault::usage(format!("{name}: not a domain name")));
+    }
+    let head = format!("Server:\t\t{}\nAddress:\t{server}\n\n", server.name);
     let (mut out, mut found, mut rcode) = (head, 0, 0);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     for kind in types {
-        let answer = match ask(host, server, &name, kind) {
+        let answer = match ask(host, &server, &name, kind) {
             Err(why) if found > 0 => {
                 notice(&format!("the IPv6 addresses are not known: {why:#}"));
                 break;
@@ -33,7 +52,7 @@ pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit>
             answer => answer?,
         };
         if found > 0 && answer.rcode != 0 {
-            notice(&format!("the IPv6 addresses are not known: {}", error(answer.rcode)));
+            notice(&format!("the IPv6 addresses are not known: {}", dns::rcode_name(answer.rcode)));
             break;
         }
         rcode = answer.rcode;
@@ -47,7 +66,7 @@ pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit>
             let line = match (&record.data, kind) {
                 (Data::Address(addr), _) => format!("Name:\t{}\nAddress: {addr}\n", record.name),
                 (Data::Name(other), ty::PTR) => format!("{}\tname = {other}.\n", record.name),
-                // The answer for IPv6 says the other names once more.
+                // The answer for IPv6 repeats the other names.
                 (Data::Name(_), ty::AAAA) => continue,
                 (Data::Name(other), _) => format!("{}\tcanonical name = {other}.\n", record.name),
                 (Data::Other(_), _) => continue,
@@ -59,39 +78,34 @@ pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit>
     if found > 0 {
         return print(&out).map(|()| Exit::Fine);
     }
-    print(&format!("{out}** server can't find {}: {}\n", args.name, error(rcode))).map(|()| Exit::Failed)
+    let why = dns::rcode_name(rcode);
+    print(&format!("{out}** server can't find {}: {why}\n", args.name)).map(|()| Exit::Failed)
 }
 
-/// The name of a response code; of 0, for an answer without the records.
-fn error(rcode: u8) -> String {
-    match rcode {
-        0 => "No answer".to_string(),
-        2 => "SERVFAIL".to_string(),
-        3 => "NXDOMAIN".to_string(),
-        5 => "REFUSED".to_string(),
-        code => format!("response code {code}"),
-    }
+/// Returns the host's first name server.
+fn first_server(host: &dyn Works) -> anyhow::Result<String> {
+    let all = host.ask(&["resolvectl"], false)?;
+    let first = all.lines().find_map(|line| line.strip_prefix("nameserver ")?.split(' ').next());
+    let first = first.context("the host has no name server: name one, or set one with 'resolvectl dns ADDRESS'")?;
+    Ok(first.to_string())
 }
 
-/// Sends a query until it is answered.
-fn ask(host: &dyn Works, server: SocketAddrV4, name: &str, kind: u16) -> anyhow::Result<Answer> {
-    let mut query = Vec::new();
-    let id = RandomState::new().hash_one(kind) as u16;
-    dns::emit_query(id, name, kind, &mut query).ok_or_else(|| Fault::usage(format!("{name}: not a domain name")))?;
-    let (addr, port) = (server.ip().to_string(), server.port().to_string());
-    let job = Job::start(host, &["udp", &addr, &port], false)?;
+/// Sends a query until it is answered; over TCP if the answer was truncated.
+fn ask(host: &dyn Works, server: &Server, name: &str, kind: u16) -> anyhow::Result<Answer> {
+    let query = Query { id: RandomState::new().hash_one(kind) as u16, name: name.to_string(), ty: kind };
+    let mut message = Vec::new();
+    query.emit(&mut message).ok_or_else(|| Fault::usage(format!("{name}: not a domain name")))?;
+    let job = Job::start(host, &["udp", &server.name, &server.port.to_string()], false)?;
     for _ in 0..TRIES {
-        job.write(&query)?;
+        job.write(&message)?;
         let sent = host.now();
         while host.now().saturating_sub(sent) < WAIT && !dispatch::stop_requested() {
             let (state, bytes) = job.read_bytes()?;
             if let State::Failed(why) = state {
                 anyhow::bail!("{why}");
             }
-            match dns::parse_answer(&bytes, id) {
-                Ok(answer) if answer.truncated => {
-                    anyhow::bail!("{server}: the answer does not fit a datagram, and TCP is not asked");
-                }
+            match query.parse_answer(&bytes) {
+                Ok(answer) if answer.truncated => return ask_by_tcp(host, server, &query, &message),
                 Ok(answer) => return Ok(answer),
                 Err(why) if !bytes.is_empty() && why != dns::BadDns::Other => {
                     return Err(why).with_context(|| server.to_string());
@@ -102,4 +116,29 @@ fn ask(host: &dyn Works, server: SocketAddrV4, name: &str, kind: u16) -> anyhow:
     }
     anyhow::ensure!(!dispatch::stop_requested(), "interrupted");
     anyhow::bail!("{server}: no answer to {TRIES} queries")
+}
+
+fn ask_by_tcp(host: &dyn Works, server: &Server, query: &Query, message: &[u8]) -> anyhow::Result<Answer> {
+    let job = Job::start(host, &["tcp", &server.name, &server.port.to_string()], false)?;
+    let prefixed = [&(message.len() as u16).to_be_bytes()[..], message].concat();
+    let (mut rest, mut input, began) = (prefixed.as_slice(), Vec::new(), host.now());
+    while host.now().saturating_sub(began) < WAIT * TRIES as u32 && !dispatch::stop_requested() {
+        if !rest.is_empty() {
+            rest = rest.get(job.write(rest)?..).unwrap_or_default();
+        }
+        let (state, bytes) = job.read_bytes()?;
+        input.extend_from_slice(&bytes);
+        let len = input.first_chunk::<PREFIX_LEN>().map(|len| usize::from(u16::from_be_bytes(*len)));
+        if let Some(answer) = len.and_then(|len| input.get(PREFIX_LEN..PREFIX_LEN + len)) {
+            return query.parse_answer(answer).with_context(|| server.to_string());
+        }
+        match state {
+            State::Running if bytes.is_empty() => host.pause(super::PAUSE),
+            State::Running => {}
+            State::Done => anyhow::bail!("{server}: the connection ended within the answer"),
+            State::Failed(why) => anyhow::bail!("{why}"),
+        }
+    }
+    anyhow::ensure!(!dispatch::stop_requested(), "interrupted");
+    anyhow::bail!("{server}: no answer over TCP")
 }

@@ -21,6 +21,7 @@ mod kv;
 mod lab;
 mod lines;
 mod mount;
+mod names;
 mod netperf;
 mod oneliners;
 mod pipes;

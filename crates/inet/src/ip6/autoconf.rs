@@ -253,6 +253,13 @@ impl<L: Locks> Iface<L> {
 }
 
 impl<L: Locks> Stack<L> {
+    /// Returns whether a router has ever advertised that DHCPv6 servers have other configuration
+    /// ([`Iface::has_other_config`] returns where).
+    #[inline(always)]
+    pub fn may_want_dhcp6(&self) -> bool {
+        self.six.other_config.load(Ordering::Relaxed)
+    }
+
     /// Turns the processing of router advertisements on or off. Off removes all that they configured.
     /// Has no effect on an interface that is not Ethernet.
     ///
@@ -314,6 +321,9 @@ impl<L: Locks> Stack<L> {
             };
             has_room = autoconf.update_router(router, cx.now).is_ok();
             autoconf.has_other_config |= router.has_other_config;
+            if autoconf.has_other_config {
+                self.six.other_config.store(true, Ordering::Relaxed);
+            }
             for option in options {
                 let Opt::Prefix(info) = option else { continue };
                 if !is_usable(&info) {

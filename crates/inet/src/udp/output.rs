@@ -387,7 +387,7 @@ impl<L: Locks> Stack<L> {
             self.udp_bind(cx, id, domain.unspecified()).map_err(|_| SendError::NoPorts)?;
         }
         let Between { chosen, dst, .. } = to;
-        let iface = to.iface.or(options.multicast_iface).filter(|_| dst.is_multicast());
+        let iface = to.iface.or(options.multicast_iface).filter(|_| dst.is_for_many());
         let exit = A::exit(self, cx, dst, iface).map_err(SendError::Output)?;
         if matches!(exit.to, Target::Station(_)) && !dst.is_multicast() && !options.broadcast {
             return Err(SendError::Broadcast);

@@ -94,6 +94,7 @@ impl IfaceConfig {
             (self.rxcsum.is_some(), "rxcsum"),
             (self.mac.is_some() && !kind.is_ethernet(), "mac"),
             (self.accept_rtadv, "addresses = auto"),
+            (self.dhcp, "addresses = dhcp"),
             (self.advertise, "advertise"),
         ];
         match ports.into_iter().find(|(set, _)| *set) {
@@ -118,6 +119,9 @@ impl HostConfig {
             within("stacks", self.stacks, &(1..=isr::WORKSTREAMS_MAX as i64))?;
             within("pool.buffers", self.pool_buffers, &POOL_BUFFERS)?;
             within("pool.data", self.pool_data, &POOL_DATA)?;
+            if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.dhcp) {
+                return Err("addresses = 'dhcp' needs stacks = 1: each stack would lease its own address".into());
+            }
             if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.accept_rtadv) {
                 return Err("addresses = 'auto' needs stacks = 1: each stack would configure its own address".into());
             }

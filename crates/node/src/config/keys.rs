@@ -289,6 +289,20 @@ pub const HOST: &[Key<HostConfig>] = &[
         "How often an idle thread of netisr polls its queue before it sleeps.",
         |c, v| put(&mut c.isr.looks, v.number()),
     ),
+    key(
+        "dns",
+        List("IP addresses"),
+        Means("none"),
+        "Its name servers, in the order in which they are asked.",
+        |c, v| {
+            let servers = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>();
+            put(&mut c.dns, servers.ok_or_else(|| v.expected()))
+        },
+    ),
+    key("search", List("domain names"), Means("none"), "Its search domains, which complete short names.", |c, v| {
+        let domains = Some(v.list()?).filter(|all| all.iter().all(|domain| wire::dns::is_name(domain)));
+        put(&mut c.search, domains.ok_or_else(|| v.expected()))
+    }),
     key("stay", Switch, Is("false"), "Keeps running when all its ports are over, until told to stop.", |c, v| {
         put(&mut c.stay, v.switch())
     }),
@@ -343,11 +357,11 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     key("mac", MAC, Means("random, repeatable under seed"), "Its MAC address.", |c, v| {
         put(&mut c.mac, station(v).map(Some))
     }),
-    key("addresses", List("A/LEN, or auto"), Means("none"), ADDRESSES, |c, v| {
+    key("addresses", List("A/LEN, auto or dhcp"), Means("none"), ADDRESSES, |c, v| {
         let mut iface = IfaceConfig::default();
         v.items().iter().try_for_each(|item| add_address(&mut iface, item))?;
-        let IfaceConfig { addresses, addresses6, accept_rtadv, .. } = iface;
-        (c.addresses, c.addresses6, c.accept_rtadv) = (addresses, addresses6, accept_rtadv);
+        let IfaceConfig { addresses, addresses6, accept_rtadv, dhcp, .. } = iface;
+        (c.addresses, c.addresses6, c.accept_rtadv, c.dhcp) = (addresses, addresses6, accept_rtadv, dhcp);
         Ok(())
     }),
     key("mtu", within(&check::MTU), Means("the device's, or 1500 where there is none"), "Its MTU in bytes.", |c, v| {
@@ -431,12 +445,13 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
 
 const ADVERTISE: &str = "Sends router advertisements while the host forwards IPv6.";
 const ADDRESSES: &str =
-    "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 autoconfiguration by router advertisements.";
+    "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 autoconfiguration; dhcp: an IPv4 lease.";
 
-/// Adds an address to an iface; `auto` turns autoconfiguration on.
+/// Adds an address to an iface; `auto` turns autoconfiguration on, `dhcp` DHCP.
 fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
     match item.text() {
         Some("auto") => iface.accept_rtadv = true,
+        Some("dhcp") => iface.dhcp = true,
         Some(text) if text.contains(':') => iface.addresses6.push(address6(item)?),
         _ => iface.addresses.push(address(item)?),
     }
@@ -453,8 +468,8 @@ fn station(value: Given<'_>) -> Result<wire::Mac, String> {
 /// One `A/LEN`.
 fn address(item: &Item) -> Result<IfaceAddr, String> {
     let word = item.text().filter(|word| word.contains('/'));
-    let word =
-        word.ok_or_else(|| "expected auto, or an address with its prefix length such as 10.0.0.1/24".to_string())?;
+    let word = word
+        .ok_or_else(|| "expected auto, dhcp, or an address with its prefix length such as 10.0.0.1/24".to_string())?;
     words::own_address(word).map_err(|why| why.to_string())
 }
 
@@ -568,6 +583,15 @@ impl HostConfig {
 }
 
 impl HostConfig {
+    /// Sets the search domains.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn set_search(&mut self, domains: &[String]) -> Result<(), String> {
+        let items = domains.iter().map(|domain| Item::Word(domain.clone())).collect();
+        set_key(HOST, self, "search", &Item::List(items))
+    }
+
     /// Adds a route from `TO,VIA`: `default,10.0.0.1`.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ const PENDING_MAX: usize = 1024;
 /// Parameters of `ping`.
 #[derive(Clone, Debug)]
 pub(crate) struct PingConfig {
+    /// The destination as it was given.
+    pub(crate) name: String,
     pub(crate) dst: IpAddr,
     pub(crate) src: Option<IpAddr>,
     pub(crate) iface: Option<IfaceId>,
@@ -96,9 +98,9 @@ impl Ping {
         let ident = around.stack.open_echo(around.cx)?;
         (self.ident, self.begun) = (Some(ident), Some(around.cx.now));
         if !self.config.json {
-            let PingConfig { dst, size, .. } = self.config;
+            let PingConfig { name, dst, size, .. } = &self.config;
             let header = if dst.is_ipv6() { 48 } else { 28 };
-            *out += &format!("PING {dst} ({dst}) {size}({}) bytes of data.\n", size + header);
+            *out += &format!("PING {name} ({dst}) {size}({}) bytes of data.\n", size + header);
         }
         Some(ident)
     }
@@ -193,7 +195,7 @@ impl Ping {
         let loss = loss.trim_end_matches('0').trim_end_matches('.');
         let mut out = format!(
             "\n--- {} ping statistics ---\n{sent} packets transmitted, {received} received,{errors} {loss}% packet loss, time {took}ms\n",
-            self.config.dst
+            self.config.name
         );
         if let Some([min, avg, max, mdev]) = times {
             out += &format!("rtt min/avg/max/mdev = {min:.3}/{avg:.3}/{max:.3}/{mdev:.3} ms\n");

@@ -12,7 +12,9 @@ use std::net::{Shutdown, SocketAddr};
 const CHUNK: usize = 16 * 1024;
 
 pub(crate) struct Stream {
+    /// The address in use, and those to try after it, the last first.
     to: SocketAddr,
+    others: Vec<SocketAddr>,
     from: Option<SocketAddr>,
     state: State,
     input: VecDeque<u8>,
@@ -29,9 +31,24 @@ enum State {
 }
 
 impl Stream {
-    /// A connection to `to`, from `from` or from an address of the host's choice.
+    /// Prepares a connection to `to`, from `from` or from an address of the host's choice.
     pub(crate) fn new(to: SocketAddr, from: Option<SocketAddr>) -> Stream {
-        Stream { to, from, state: State::New, input: VecDeque::new(), finished: false, shut: false }
+        let others = Vec::new();
+        Stream { to, others, from, state: State::New, input: VecDeque::new(), finished: false, shut: false }
+    }
+
+    /// Tries these addresses, the first one first, if the one before fails.
+    pub(crate) fn or_to(mut self, others: impl DoubleEndedIterator<Item = SocketAddr>) -> Stream {
+        self.others = others.rev().collect();
+        self
+    }
+
+    /// Moves to the next address after a failure. Returns the end of the job if there is none.
+    fn fail<L: Locks>(&mut self, around: &Around<'_, L>, why: Errno) -> Option<End> {
+        let Some(next) = self.others.pop() else { return Some(End::Failed(format!("{}: {why}", self.to))) };
+        self.close(around);
+        (self.to, self.state) = (next, State::New);
+        None
     }
 
     fn connect<L: Locks>(&mut self, around: &Around<'_, L>) -> Result<(), Errno> {
@@ -84,11 +101,10 @@ pub(super) fn append_hex(bytes: &[u8], out: &mut String) {
 
 impl<L: Locks> Work<L> for Stream {
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End> {
-        let failed = |to: SocketAddr, why: Errno| Some(End::Failed(format!("{to}: {why}")));
         if let State::New = self.state
             && let Err(why) = self.connect(around)
         {
-            return failed(self.to, why);
+            return self.fail(around, why);
         }
         if let State::Connecting(fd) = self.state {
             let asked = Events { writable: true, ..Events::default() };
@@ -98,14 +114,14 @@ impl<L: Locks> Work<L> for Stream {
             }
             match around.calls.take_error(fd) {
                 Ok(None) => self.state = State::Open(fd),
-                Ok(Some(why)) | Err(why) => return failed(self.to, why),
+                Ok(Some(why)) | Err(why) => return self.fail(around, why),
             }
         }
         let State::Open(fd) = self.state else { return None };
         match self.exchange(around, fd, out) {
             Ok(true) if self.input.is_empty() || self.shut => Some(End::Done),
             Ok(_) => None,
-            Err(why) => failed(self.to, why),
+            Err(why) => Some(End::Failed(format!("{}: {why}", self.to))),
         }
     }
 

@@ -4,6 +4,7 @@ use super::ping::refused;
 use super::{Around, End, Work, ms};
 use clock::{Duration, Instant};
 use inet::echo::{Answer, Kind, Request};
+use inet::iface::IfaceId;
 use lock::Locks;
 use std::net::IpAddr;
 
@@ -13,7 +14,11 @@ const SIZE: usize = 32;
 /// Parameters of `traceroute`.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceConfig {
+    /// The destination as it was given.
+    pub(crate) name: String,
     pub(crate) dst: IpAddr,
+    /// Interface of a link-local destination.
+    pub(crate) iface: Option<IfaceId>,
     pub(crate) src: Option<IpAddr>,
     pub(crate) first: u8,
     pub(crate) hops: u8,
@@ -67,7 +72,7 @@ impl Trace {
 
 impl<L: Locks> Work<L> for Trace {
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End> {
-        let TraceConfig { dst, src, hops, probes, timeout, .. } = self.config;
+        let TraceConfig { dst, iface, src, hops, probes, timeout, .. } = self.config;
         let ident = match self.ident {
             Some(ident) => ident,
             None => {
@@ -76,7 +81,11 @@ impl<L: Locks> Work<L> for Trace {
                 };
                 self.ident = Some(ident);
                 let header = if dst.is_ipv6() { 48 } else { 28 };
-                *out += &format!("traceroute to {dst} ({dst}), {hops} hops max, {} byte packets\n", SIZE + header);
+                *out += &format!(
+                    "traceroute to {} ({dst}), {hops} hops max, {} byte packets\n",
+                    self.config.name,
+                    SIZE + header
+                );
                 *out += &format!("{:>2}", self.hop);
                 ident
             }
@@ -108,7 +117,7 @@ impl<L: Locks> Work<L> for Trace {
         }
         (self.probe, self.seq) = (self.probe + 1, self.seq.wrapping_add(1));
         let (payload, ttl) = ([0; SIZE], Some(self.hop));
-        let request = Request { dst, src, iface: None, ident, seq: self.seq, ttl, whole: false, payload: &payload };
+        let request = Request { dst, src, iface, ident, seq: self.seq, ttl, whole: false, payload: &payload };
         match around.stack.send_echo(around.cx, &request) {
             Ok(()) => {
                 self.sent = Some(around.cx.now);

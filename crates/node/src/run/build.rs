@@ -7,10 +7,12 @@ use crate::isr::IsrError;
 use crate::split::{self, Seat};
 use crate::topology::Topology;
 use crate::words;
-use clock::Clock;
+use clock::{Clock, Instant};
 use inet::iface::IfaceId;
+use inet::resolvers::ResolverSource;
 use lock::{Locks, Up};
 use port::Pairs;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Why a host could not be made as it is configured.
@@ -125,6 +127,8 @@ fn build_with<L: Locks>(
         let id = added.map_err(failed)?;
         check_iface(config, iface, &host, id)?;
     }
+    let servers: Vec<_> = config.dns.iter().map(|addr| SocketAddr::new(*addr, 0)).collect();
+    host.stack.set_resolvers(host.cx(), ResolverSource::Configured, &servers, &config.search, Instant::NEVER);
     let set = |what: String, words: &[&str]| {
         words::run(&host, pairs, words, false).map(drop).map_err(|why| BuildError::Word {
             host: name(),

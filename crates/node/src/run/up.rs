@@ -538,30 +538,32 @@ fn run_with<L: Locks, P: Programs>(
 
 /// Timeout of [`await_addresses`].
 const ADDRESSES: Duration = Duration::from_secs(15);
-/// Time after which [`await_addresses`] reports that it waits for a router.
-const ROUTER_NOTICE: Duration = Duration::from_secs(2);
+/// Time after which [`await_addresses`] reports for what it waits.
+const WAIT_NOTICE: Duration = Duration::from_secs(2);
 
-/// Runs `round` until the IPv6 addresses of `host` are usable: duplicate detection takes a second,
-/// and autoconfiguration waits for the first router. Ends early on Ctrl-C. A client that connects
-/// before has no source address. `notice` gets a line when the wait for a router exceeds
-/// [`ROUTER_NOTICE`].
+/// Runs `round` until the addresses of `host` are usable: duplicate detection of IPv6 takes a second,
+/// and autoconfiguration and DHCP wait for the first router and lease. Ends early on Ctrl-C. A client
+/// that connects before has no source address. `notice` gets a line when the wait exceeds
+/// [`WAIT_NOTICE`].
 ///
 /// # Errors
-/// [`NoRouter`]: connections to on-link destinations and over IPv4 work all the same.
+/// [`Unconfigured`]: connections by the addresses that there are work all the same.
 pub fn await_addresses<L: Locks>(
     host: &Host<L>,
     notice: &mut dyn FnMut(String),
     mut round: impl FnMut(),
-) -> Result<(), NoRouter> {
+) -> Result<(), Unconfigured> {
     let began = host.clock.now();
-    let (until, mut notice_at) = (began.after(ADDRESSES), began.after(ROUTER_NOTICE));
+    let (until, mut notice_at) = (began.after(ADDRESSES), began.after(WAIT_NOTICE));
     let without_router = || {
         let is_waiting = |iface: &&inet::iface::Iface<L>| {
             iface.accepts_rtadv(host.cx()) && iface.default_routers(host.cx()).is_empty()
         };
         host.stack.ifaces().find(is_waiting)
     };
-    while host.stack.has_tentative(host.cx()) && host.clock.now() < until {
+    let without_lease = || host.dhcp().awaiting().and_then(|id| host.stack.iface(id));
+    let name = |iface: &inet::iface::Iface<L>| (host.stack.name.clone(), iface.name.clone());
+    while (host.stack.has_tentative(host.cx()) || without_lease().is_some()) && host.clock.now() < until {
         if dispatch::stop_requested() {
             return Ok(());
         }
@@ -573,19 +575,43 @@ pub fn await_addresses<L: Locks>(
         if let Some(iface) = without_router() {
             notice(format!("{}: {}: waiting for a router advertisement", host.stack.name, iface.name));
         }
+        if let Some(iface) = without_lease() {
+            notice(format!("{}: {}: waiting for a DHCP server", host.stack.name, iface.name));
+        }
     }
-    match without_router() {
-        Some(iface) => Err(NoRouter { host: host.stack.name.clone(), iface: iface.name.clone() }),
-        None => Ok(()),
+    match (without_lease(), without_router()) {
+        (Some(iface), _) => {
+            let (host, iface) = name(iface);
+            Err(Unconfigured::NoLease { host, iface })
+        }
+        (None, Some(iface)) => {
+            let (host, iface) = name(iface);
+            Err(Unconfigured::NoRouter { host, iface })
+        }
+        (None, None) => Ok(()),
     }
 }
 
-/// No router advertisement was received on an interface with autoconfiguration.
+/// An interface that is configured by others has not been.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{host}: {iface}: no router advertisement received, so IPv6 has no default route")]
-pub struct NoRouter {
-    host: String,
-    iface: String,
+#[non_exhaustive]
+pub enum Unconfigured {
+    /// No router advertisement was received on an interface with autoconfiguration.
+    #[error("{host}: {iface}: no router advertisement received, so IPv6 has no default route")]
+    NoRouter {
+        /// Name of the host.
+        host: String,
+        /// Name of the interface.
+        iface: String,
+    },
+    /// No DHCP server answered.
+    #[error("{host}: {iface}: no DHCP server answered, so it has no IPv4 address")]
+    NoLease {
+        /// Name of the host.
+        host: String,
+        /// Name of the interface.
+        iface: String,
+    },
 }
 
 /// Shuts a host down within 2 s: sends what was written and waits for its acknowledgment, and goes on forwarding for

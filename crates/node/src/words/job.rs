@@ -3,17 +3,19 @@
 
 use super::parse::{self, Words};
 use super::{Ctl, WordError};
-use crate::jobs::{Around, Datagrams, End, JOBS_MAX, Ping, PingConfig, Stream, Trace, TraceConfig, Work};
+use crate::jobs::{Around, Datagrams, End, JOBS_MAX, Make, Named, Ping, PingConfig, Stream, Trace, TraceConfig, Work};
 use clock::Duration;
 use inet::iface::IfaceId;
 use lock::Locks;
 use serde_json::{Value, json};
+use socket::Calls;
+use socket::resolve::{Families, Lookup};
 use std::net::{IpAddr, SocketAddr};
 
 const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "iperf3", "read", "write", "end", "stop", "list"];
 
 /// The grammar, for `help`.
-pub(super) const GRAMMAR: &str = "ping A [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute A [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp A PORT | udp A PORT | iperf3 A PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
+pub(super) const GRAMMAR: &str = "ping HOST [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute HOST [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp [-4|-6] HOST PORT | udp [-4|-6] HOST PORT | iperf3 A PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
 /// The sentence, for `help`.
 pub(super) const ABOUT: &str =
     "Work that takes time: what 'linerate ping', 'traceroute', 'nc', 'http' and 'iperf3' start.";
@@ -30,10 +32,19 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     let all = words.rest().to_vec();
     let verb = words.next(&VERBS.join(", "))?;
     let work: Box<dyn Work<L>> = match verb {
-        "ping" => Box::new(Ping::new(ping(ctl, &mut words)?)),
-        "traceroute" => Box::new(Trace::new(trace(&mut words)?)),
-        "tcp" => Box::new(Stream::new(end(&mut words)?, None)),
-        "udp" => Box::new(Datagrams::new(end(&mut words)?)),
+        "ping" => ping(ctl, &mut words)?.start(&calls, 0)?,
+        "traceroute" => trace(&mut words)?.start(&calls, 0)?,
+        "tcp" | "udp" => {
+            let families = families(&mut words);
+            let host = words.next("a host")?.to_string();
+            let port = parse::number("port", words.next("a port")?, 1, 65_535)? as u16;
+            words.end()?;
+            let make: Make<L> = match verb {
+                "tcp" => Box::new(|to, others| Box::new(Stream::new(to, None).or_to(others.iter().copied()))),
+                _ => Box::new(|to, _| Box::new(Datagrams::new(to))),
+            };
+            Target { host, families, make }.start(&calls, port)?
+        }
         "iperf3" => {
             let started = jobs.start_program(&all, now).map_err(WordError::failed)?;
             return started.map(|id| format!("{id}\n")).ok_or_else(full);
@@ -83,14 +94,48 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| Value::Array(jobs.iter().map(row).collect()), || jobs.iter().map(line).collect())
 }
 
-/// An address; of a link-local one with `%IF`.
-fn address<L: Locks>(ctl: &Ctl<'_, L>, word: &str) -> Result<(IpAddr, Option<IfaceId>), WordError> {
-    let (addr, iface) = match word.split_once('%') {
-        Some((addr, name)) => (addr, Some(ctl.iface(name)?.id)),
-        None => (word, None),
-    };
-    let addr = addr.parse().map_err(|_| WordError::bad("address", word, "an IPv4 or IPv6 address"))?;
-    Ok((addr, iface))
+/// A host as it was given, and the work to be done with its address.
+struct Target<L: Locks> {
+    host: String,
+    families: Families,
+    make: Make<L>,
+}
+
+impl<L: Locks> Target<L> {
+    /// Returns the work: at once for an address, after a lookup for a name.
+    fn start(self, calls: &Calls<'_, L>, port: u16) -> Result<Box<dyn Work<L>>, WordError> {
+        let mut lookup = Lookup::new(calls, &self.host, port, self.families);
+        match lookup.turn(calls) {
+            Some(Err(why)) => Err(WordError::failed(why)),
+            _ => Ok(Box::new(Named::new(lookup, self.make))),
+        }
+    }
+}
+
+/// Takes `-4` and `-6`.
+fn families(words: &mut Words<'_>) -> Families {
+    match words.peek() {
+        Some("-4") => words.take().map_or(Families::Any, |_| Families::V4),
+        Some("-6") => words.take().map_or(Families::Any, |_| Families::V6),
+        _ => Families::Any,
+    }
+}
+
+/// Returns the families that a source address leaves.
+fn families_of(src: Option<IpAddr>, wanted: Families) -> Families {
+    match src {
+        Some(IpAddr::V4(_)) => Families::V4,
+        Some(IpAddr::V6(_)) => Families::V6,
+        None => wanted,
+    }
+}
+
+/// Returns the interface of a link-local address.
+fn iface_of(addr: SocketAddr) -> Option<IfaceId> {
+    match addr {
+        SocketAddr::V6(v6) => inet::zone::iface_of(v6.scope_id()),
+        SocketAddr::V4(_) => None,
+    }
 }
 
 fn seconds(flag: &str, word: &str) -> Result<Duration, WordError> {
@@ -99,9 +144,10 @@ fn seconds(flag: &str, word: &str) -> Result<Duration, WordError> {
     if (0.001..=3600.0).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(bad()) }
 }
 
-fn ping<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<PingConfig, WordError> {
-    let (mut dst, mut iface, mut src) = (None, None, None);
+fn ping<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Target<L>, WordError> {
+    let (mut host, mut families) = (None, Families::Any);
     let mut config = PingConfig {
+        name: String::new(),
         dst: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
         src: None,
         iface: None,
@@ -129,35 +175,43 @@ fn ping<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<PingConfig,
             "-I" => {
                 let value = value()?;
                 match value.parse() {
-                    Ok(addr) => src = Some(addr),
-                    Err(_) => iface = Some(ctl.iface(value)?.id),
+                    Ok(addr) => config.src = Some(addr),
+                    Err(_) => config.iface = Some(ctl.iface(value)?.id),
                 }
             }
-            "-n" | "-4" | "-6" => {}
+            "-n" => {}
+            "-4" => families = Families::V4,
+            "-6" => families = Families::V6,
             word if word.starts_with('-') => {
                 let known = ["-c", "-i", "-s", "-t", "-W", "-I", "-M", "-n"];
                 return Err(WordError::unknown("option", word, known.into_iter()));
             }
-            word if dst.is_none() => {
-                let (addr, scope) = address(ctl, word)?;
-                (dst, iface) = (Some(addr), scope.or(iface));
-            }
+            word if host.is_none() => host = Some(word.to_string()),
             other => return Err(WordError::unknown("word", other, std::iter::empty())),
         }
     }
-    config.dst = dst.ok_or_else(|| WordError::missing("an address to ping"))?;
-    if src.is_some_and(|src: IpAddr| src.is_ipv6() != config.dst.is_ipv6()) {
-        return Err(WordError::failed("-I: the source and the destination are of different families"));
-    }
-    (config.src, config.iface) = (src, iface);
-    Ok(config)
+    let host = host.ok_or_else(|| WordError::missing("a host to ping"))?;
+    config.name = host.clone();
+    let families = families_of(config.src, families);
+    let make = move |to: SocketAddr, _: &[SocketAddr]| -> Box<dyn Work<L>> {
+        let iface = iface_of(to).or(config.iface);
+        Box::new(Ping::new(PingConfig { dst: to.ip(), iface, ..config }))
+    };
+    Ok(Target { host, families, make: Box::new(make) })
 }
 
-fn trace(words: &mut Words<'_>) -> Result<TraceConfig, WordError> {
-    let mut dst = None;
-    let unset = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
-    let mut config =
-        TraceConfig { dst: unset, src: None, first: 1, hops: 30, probes: 3, timeout: Duration::from_secs(1) };
+fn trace<L: Locks>(words: &mut Words<'_>) -> Result<Target<L>, WordError> {
+    let (mut host, mut families) = (None, Families::Any);
+    let mut config = TraceConfig {
+        name: String::new(),
+        dst: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        iface: None,
+        src: None,
+        first: 1,
+        hops: 30,
+        probes: 3,
+        timeout: Duration::from_secs(1),
+    };
     while let Some(word) = words.take() {
         let mut value = || words.next("a value");
         match word {
@@ -170,33 +224,27 @@ fn trace(words: &mut Words<'_>) -> Result<TraceConfig, WordError> {
                 let bad = |_| WordError::bad("-s", value, "an address of this host");
                 config.src = Some(value.parse().map_err(bad)?);
             }
-            "-n" | "-I" | "-4" | "-6" => {}
+            "-n" | "-I" => {}
+            "-4" => families = Families::V4,
+            "-6" => families = Families::V6,
             word if word.starts_with('-') => {
                 let known = ["-f", "-m", "-q", "-w", "-s", "-n", "-I"];
                 return Err(WordError::unknown("option", word, known.into_iter()));
             }
-            word if dst.is_none() => {
-                let bad = |_| WordError::bad("address", word, "an IPv4 or IPv6 address");
-                dst = Some(word.parse::<IpAddr>().map_err(bad)?);
-            }
+            word if host.is_none() => host = Some(word.to_string()),
             other => return Err(WordError::unknown("word", other, std::iter::empty())),
         }
     }
-    config.dst = dst.ok_or_else(|| WordError::missing("an address to trace the route to"))?;
-    if config.src.is_some_and(|src| src.is_ipv6() != config.dst.is_ipv6()) {
-        return Err(WordError::failed("-s: the source and the destination are of different families"));
-    }
+    let host = host.ok_or_else(|| WordError::missing("a host to trace the route to"))?;
     if config.first > config.hops {
         return Err(WordError::failed(format!("-f {}: more than -m {}", config.first, config.hops)));
     }
-    Ok(config)
-}
-
-/// `A PORT`.
-fn end(words: &mut Words<'_>) -> Result<SocketAddr, WordError> {
-    let addr = parse::ip4("address", words.next("an IPv4 address")?)?;
-    let port = parse::number("port", words.next("a port")?, 1, 65_535)? as u16;
-    Ok(SocketAddr::from((addr, port)))
+    config.name = host.clone();
+    let families = families_of(config.src, families);
+    let make = move |to: SocketAddr, _: &[SocketAddr]| -> Box<dyn Work<L>> {
+        Box::new(Trace::new(TraceConfig { dst: to.ip(), iface: iface_of(to), ..config }))
+    };
+    Ok(Target { host, families, make: Box::new(make) })
 }
 
 fn hex(word: &str) -> Result<Vec<u8>, WordError> {

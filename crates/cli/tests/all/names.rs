@@ -1,0 +1,236 @@
+//! Addresses and names from dnsmasq, over TAP devices: DHCP, name servers, and clients that take names.
+
+use crate::common;
+use crate::common::{Dir, Running, has, isolated, kernel, linerate, run, until};
+use std::process::{Child, Command, Stdio};
+
+/// dnsmasq on tap0, ended when dropped.
+struct Dnsmasq(Child);
+
+impl Dnsmasq {
+    fn start(dir: &Dir, options: &[&str]) -> Dnsmasq {
+        let mut command = Command::new("dnsmasq");
+        command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--user=root"]);
+        command.args(["--bind-interfaces", "--interface=tap0", "--except-interface=lo", "--log-facility=-"]);
+        command.arg(format!("--pid-file={}", dir.path("dnsmasq.pid")));
+        command.arg(format!("--dhcp-leasefile={}", dir.path("leases")));
+        command.args(options);
+        Dnsmasq(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Dnsmasq {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns whether this machine has the tools; if not, the test is skipped.
+fn ready(test: &str, tools: &[&str]) -> bool {
+    let missing = tools.iter().find(|tool| !has(tool));
+    if let Some(tool) = missing {
+        println!("skipped: {test}: no {tool}");
+    }
+    missing.is_none()
+}
+
+/// Ends a host: it must exit with 0, with every frame accounted for.
+#[track_caller]
+fn end(host: Running) {
+    let (code, out, err) = host.interrupt();
+    assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+}
+
+/// Runs a client of the host and returns exit code and output.
+fn client(host: &Running, words: &str) -> (Option<i32>, String) {
+    let url = host.url();
+    let mut words: Vec<&str> = words.split_whitespace().collect();
+    words.splice(1..1, ["--url", &url]);
+    let (code, out, err) = common::said(&run(&mut linerate(&words)));
+    (code, format!("{out}{err}"))
+}
+
+#[track_caller]
+fn succeeds(host: &Running, words: &str, wanted: &str) -> String {
+    let (code, out) = client(host, words);
+    assert!(code == Some(0) && out.contains(wanted), "{words}: {code:?}\n{out}");
+    out
+}
+
+fn tap0() {
+    kernel("link set lo up");
+    kernel("link set tap0 up");
+    kernel("addr add 10.9.0.1/24 dev tap0");
+    kernel("addr add 10.99.0.1/32 dev lo"); // beyond the router
+}
+
+#[test]
+fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
+    let name = "a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names";
+    isolated(name, || {
+        if !ready(name, &["ip", "dnsmasq", "ping"]) {
+            return;
+        }
+        let dir = Dir::new("dnsmasq");
+        let host =
+            Running::start("leased", &["--port", "tap:tap0", "--dhcp", "--name", "leased", "--service", "echo:7"]);
+        tap0();
+        let many: Vec<String> = (0..120).map(|n| format!("--host-record=many.lab.test,10.9.1.{n}")).collect();
+        let mut options = vec![
+            "--dhcp-range=10.9.0.50,10.9.0.60,255.255.255.0,2m",
+            "--dhcp-option=option:mtu,1400",
+            "--domain=lab.test",
+            "--local=/lab.test/",
+            "--host-record=far.lab.test,10.99.0.1",
+            "--cname=alias.lab.test,far.lab.test",
+        ];
+        options.extend(many.iter().map(String::as_str));
+        let dnsmasq = Dnsmasq::start(&dir, &options);
+        until("a lease", || host.ok("dhclient").contains("BOUND"));
+        let lease = &host.json("dhclient")[0];
+        assert!(
+            lease["server"] == "10.9.0.1" && lease["prefixlen"] == 24 && lease["expires_s"].as_u64() <= Some(120),
+            "{lease}"
+        );
+        let own = lease["address"].as_str().unwrap().to_string();
+        assert!(own.starts_with("10.9.0.5"), "{own}");
+        assert!(host.ok("ifconfig tap0").contains("mtu 1400"), "{}", host.ok("ifconfig tap0"));
+        assert!(host.ok("ip route").contains("default via 10.9.0.1 dev tap0"));
+        let resolvers = host.ok("resolvectl");
+        assert_eq!(resolvers, "nameserver 10.9.0.1 (DHCP, tap0)\nsearch lab.test (DHCP, tap0)\n");
+        // The kernel reaches the leased address.
+        let pinged = run(Command::new("ping").args(["-c", "1", "-W", "20", &own]));
+        assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
+        // Clients take names: whole, completed by the search list, aliases.
+        for host_name in ["far.lab.test", "far", "alias"] {
+            let out = succeeds(&host, &format!("ping -c 1 {host_name}"), "1 packets transmitted, 1 received");
+            assert!(out.starts_with(&format!("PING {host_name} (10.99.0.1) 56(84) bytes of data.")), "{out}");
+        }
+        succeeds(&host, "traceroute far", "traceroute to far (10.99.0.1), 30 hops max");
+        succeeds(&host, "nslookup alias.lab.test", "canonical name = far.lab.test.");
+        // 120 records fit no datagram of 512 bytes: the answer comes over TCP.
+        let out = succeeds(&host, "nslookup many.lab.test", "Address: 10.9.1.119");
+        assert_eq!(out.matches("Address: 10.9.1.").count(), 120, "{out}");
+        // dnsmasq has learned the host's own name from its request.
+        succeeds(&host, "nslookup leased.lab.test", &format!("Address: {own}"));
+        for (words, expected) in [
+            ("ping -c 1 nobody", "'nobody': no such name"),
+            ("nc nobody 9", "'nobody': no such name"),
+            ("http get http://nobody/", "'nobody': no such name"),
+            ("ping -6 -c 1 far", "'far': the name has no address"),
+            ("nslookup nobody.lab.test", "server can't find nobody.lab.test: NXDOMAIN"),
+        ] {
+            let (code, out) = client(&host, words);
+            assert!(code != Some(0) && out.contains(expected), "{words}: {out}");
+        }
+        // The server goes away: the error names it.
+        drop(dnsmasq);
+        let (_, out) = client(&host, "ping -c 1 far");
+        assert!(out.contains("'far.lab.test': name server 10.9.0.1:53: ECONNREFUSED"), "{out}");
+        // The lease is given back.
+        host.ok("dhclient -r tap0");
+        assert_eq!((host.ok("dhclient"), host.ok("resolvectl")), (String::new(), String::new()));
+        assert!(!host.ok("ifconfig tap0").contains(&own) && host.ok("ifconfig tap0").contains("mtu 1500"));
+        assert!(!host.ok("ip route").contains("10.9.0."), "{}", host.ok("ip route"));
+        let (_, out) = client(&host, "ping -c 1 far");
+        assert!(out.contains("'far': no name server is configured"), "{out}");
+        end(host);
+    });
+}
+
+/// Two hosts with default settings on one link, and one that asks for its lease later.
+#[test]
+fn two_hosts_get_two_leases() {
+    let name = "two_hosts_get_two_leases";
+    isolated(name, || {
+        if !ready(name, &["ip", "dnsmasq"]) {
+            return;
+        }
+        let dir = Dir::new("dnsmasq-two");
+        let one = Running::start("tap1", &["--port", "tap:tap1", "--dhcp"]);
+        let other = Running::start("tap2", &["--port", "tap:tap2", "--addr", "10.9.0.9/24"]);
+        kernel("link add tap0 type bridge");
+        for port in ["tap1", "tap2"] {
+            kernel(&format!("link set {port} master tap0"));
+            kernel(&format!("link set {port} up"));
+        }
+        tap0();
+        let _dnsmasq = Dnsmasq::start(&dir, &["--dhcp-range=10.9.0.50,10.9.0.60,255.255.255.0,2m", "--port=0"]);
+        other.ok("dhclient tap2");
+        let leased = |host: &Running| {
+            until("a lease", || host.ok("dhclient").contains("BOUND"));
+            host.json("dhclient")[0]["address"].as_str().unwrap().to_string()
+        };
+        let (first, second) = (leased(&one), leased(&other));
+        assert_ne!(first, second);
+        assert!(other.ok("ifconfig tap2").contains("10.9.0.9"), "the configured address stays");
+        let (code, out) = client(&one, &format!("ping -c 1 {second}"));
+        assert_eq!(code, Some(0), "{out}");
+        // An extension leaves the address as it is.
+        one.ok("dhclient tap1");
+        until("an extension", || host_state(&one) == "BOUND");
+        assert_eq!(leased(&one), first);
+        end(one);
+        end(other);
+    });
+}
+
+fn host_state(host: &Running) -> String {
+    host.json("dhclient")[0]["state"].as_str().unwrap_or_default().to_string()
+}
+
+/// Router advertisements with the O flag: name servers by DHCPv6; and RDNSS in the advertisement.
+#[test]
+fn name_servers_come_by_dhcpv6_and_by_router_advertisements() {
+    let name = "name_servers_come_by_dhcpv6_and_by_router_advertisements";
+    isolated(name, || {
+        if !ready(name, &["ip", "dnsmasq"]) {
+            return;
+        }
+        if std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_err() {
+            println!("skipped: {name}: a kernel without IPv6");
+            return;
+        }
+        let dir = Dir::new("dnsmasq-six");
+        let host = Running::start("six", &["--port", "tap:tap0", "--addr", "auto"]);
+        kernel("link set lo up");
+        kernel("link set tap0 up");
+        kernel("-6 addr add 2001:db8:9::1/64 dev tap0 nodad");
+        kernel("-6 addr add 2001:db8:99::1/128 dev lo nodad");
+        let _dnsmasq = Dnsmasq::start(
+            &dir,
+            &[
+                "--enable-ra",
+                "--dhcp-range=2001:db8:9::,ra-stateless,2m",
+                "--dhcp-option=option6:dns-server,[2001:db8:9::1]",
+                "--dhcp-option=option6:domain-search,lab.test",
+                "--local=/lab.test/",
+                "--host-record=far.lab.test,2001:db8:99::1",
+            ],
+        );
+        until("DHCPv6", || host.ok("resolvectl").contains("nameserver 2001:db8:9::1 (DHCPv6, tap0)"));
+        let all = host.ok("resolvectl");
+        assert!(all.contains("nameserver 2001:db8:9::1 (router advertisement, tap0)"), "{all}");
+        assert!(all.contains("search lab.test (DHCPv6, tap0)"), "{all}");
+        until("an address", || !host.ok("ifconfig tap0").contains("tentative"));
+        let out = succeeds(&host, "ping -c 1 far", "1 packets transmitted, 1 received");
+        assert!(out.starts_with("PING far (2001:db8:99::1) 56(104) bytes of data."), "{out}");
+        succeeds(&host, "nslookup far.lab.test", "Address: 2001:db8:99::1");
+        end(host);
+    });
+}
+
+/// A client that starts with `--dhcp` waits for its lease, and reports when there is none.
+#[test]
+fn a_client_waits_for_its_lease() {
+    let name = "a_client_waits_for_its_lease";
+    isolated(name, || {
+        let words = ["iperf3", "-c", "10.9.0.1", "-t", "1", "--port", "null:n0", "--dhcp"];
+        let (code, out, err) = common::said(&run(&mut linerate(&words)));
+        assert_ne!(code, Some(0), "{out}");
+        for line in ["n0: waiting for a DHCP server", "n0: no DHCP server answered, so it has no IPv4 address"] {
+            assert!(err.contains(line), "{err}");
+        }
+    });
+}

@@ -1,0 +1,357 @@
+//! DHCP clients of a host's interfaces: IPv4 leases (RFC 2131) and, where router advertisements say so,
+//! name servers by stateless DHCPv6 (RFC 8415).
+//!
+//! The clients ([`v4`], [`v6`]) are state machines without sockets. [`Dhcp`] owns a socket for each
+//! family, takes turns in the host's rounds as jobs do, and configures the stack: address, routes, MTU,
+//! name servers. So it runs live and on virtual time alike.
+
+mod lease;
+#[cfg(test)]
+mod tests;
+pub(crate) mod v4;
+pub(crate) mod v6;
+
+use clock::Instant;
+use dhcproto::v4::{CLIENT_PORT, SERVER_PORT};
+use inet::Stack;
+use inet::iface::IfaceId;
+use inet::resolvers::ResolverSource;
+use inet::route::Via;
+use lease::Lease;
+use lock::{Cx, Locks};
+use socket::{Calls, Domain, Errno, Fd, Opt};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use v4::{Action, To};
+
+/// Maximum number of datagrams read in a turn.
+const DATAGRAMS_MAX: usize = 64;
+
+/// The DHCP clients of a host.
+#[derive(Default)]
+pub(crate) struct Dhcp {
+    /// Set while there is a client: a round of a host without one reads nothing else.
+    any: AtomicBool,
+    state: Mutex<Clients>,
+}
+
+#[derive(Default)]
+struct Clients {
+    /// Sockets at the client ports.
+    fds: [Option<Fd>; 2],
+    v4: Vec<Client4>,
+    v6: Vec<(IfaceId, v6::Client)>,
+}
+
+struct Client4 {
+    iface: IfaceId,
+    client: v4::Client,
+    configured: Option<Configured>,
+}
+
+/// What a lease configured, to be undone.
+struct Configured {
+    lease: Lease,
+    /// Set if the address was not there before.
+    has_added_addr: bool,
+    routes: Vec<(inet::fib::Prefix, Via)>,
+    /// The MTU before.
+    mtu: Option<u16>,
+}
+
+/// State of a client, for users.
+#[derive(Clone, Debug)]
+pub(crate) struct Status {
+    pub(crate) iface: IfaceId,
+    pub(crate) state: &'static str,
+    pub(crate) lease: Option<Lease>,
+}
+
+impl Dhcp {
+    fn lock(&self) -> MutexGuard<'_, Clients> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether there are clients.
+    #[inline(always)]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Starts a client on `iface`, or asks for an extension of its lease.
+    ///
+    /// # Errors
+    /// The interface is no Ethernet interface, or port 68 is in use.
+    pub(crate) fn start<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> Result<(), String> {
+        let (stack, cx) = (calls.stack(), calls.cx());
+        let mut clients = self.lock();
+        if let Some(entry) = clients.v4.iter_mut().find(|entry| entry.iface == iface) {
+            entry.client.renew(cx.now, stack.draw(cx, u64::from(iface.0)));
+            return Ok(());
+        }
+        let found = stack.iface(iface).filter(|iface| iface.kind == inet::iface::IfaceKind::Ethernet);
+        let mac = found.ok_or("DHCP needs an Ethernet interface")?.mac;
+        let opened = clients.open(calls, Domain::Inet, CLIENT_PORT);
+        opened.map_err(|why| format!("DHCP: UDP port {}: {why}", CLIENT_PORT))?;
+        let client = v4::Client::new(mac, &stack.name);
+        clients.v4.push(Client4 { iface, client, configured: None });
+        self.any.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives the lease of `iface` back and ends its client. Returns `false` if it has none.
+    pub(crate) fn release<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> bool {
+        let (stack, cx) = (calls.stack(), calls.cx());
+        let mut clients = self.lock();
+        let Some(at) = clients.v4.iter().position(|entry| entry.iface == iface) else { return false };
+        let mut entry = clients.v4.remove(at);
+        let actions = entry.client.release(cx.now, stack.draw(cx, u64::from(iface.0)));
+        clients.act(calls, &mut entry, actions);
+        true
+    }
+
+    /// Gives all leases back, before the host ends.
+    pub(crate) fn release_all<L: Locks>(&self, calls: &Calls<'_, L>) {
+        if self.any() {
+            let ifaces: Vec<_> = self.lock().v4.iter().map(|entry| entry.iface).collect();
+            ifaces.into_iter().for_each(|iface| _ = self.release(calls, iface));
+        }
+    }
+
+    /// Does what is due and reads what has come. Returns the time of the next turn.
+    #[cold]
+    pub(crate) fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
+        let (stack, cx) = (calls.stack(), calls.cx());
+        let clients = &mut *self.lock();
+        clients.v4.retain(|entry| {
+            let is_there = stack.iface(entry.iface).is_some();
+            if !is_there {
+                stack.remove_resolvers(cx, ResolverSource::Dhcp(entry.iface));
+            }
+            is_there
+        });
+        if stack.may_want_dhcp6() {
+            clients.start_v6(calls);
+        }
+        clients.read_v4(calls);
+        clients.read_v6(calls);
+        let mut entries = std::mem::take(&mut clients.v4);
+        for entry in &mut entries {
+            let is_up = stack.iface(entry.iface).is_some_and(|iface| iface.is_up());
+            if is_up && entry.client.next() <= cx.now {
+                let random = stack.draw(cx, u64::from(entry.iface.0) << 8 | 4);
+                let actions = entry.client.poll(cx.now, random);
+                clients.act(calls, entry, actions);
+            }
+        }
+        clients.v4 = entries;
+        clients.poll_v6(calls);
+        let next = clients.v4.iter().map(|entry| entry.client.next());
+        next.chain(clients.v6.iter().map(|(_, client)| client.next())).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Returns the first interface that still waits for its first lease.
+    pub(crate) fn awaiting(&self) -> Option<IfaceId> {
+        if !self.any() {
+            return None;
+        }
+        let clients = self.lock();
+        let waits = |entry: &&Client4| matches!(entry.client.state(), v4::State::Selecting | v4::State::Requesting);
+        clients.v4.iter().find(waits).map(|entry| entry.iface)
+    }
+
+    /// Returns the state of each IPv4 client.
+    pub(crate) fn list(&self) -> Vec<Status> {
+        let of = |entry: &Client4| Status {
+            iface: entry.iface,
+            state: entry.client.state().name(),
+            lease: entry.client.lease().cloned(),
+        };
+        self.lock().v4.iter().map(of).collect()
+    }
+}
+
+impl Clients {
+    /// Opens the socket of a family.
+    fn open<L: Locks>(&mut self, calls: &Calls<'_, L>, domain: Domain, port: u16) -> Result<(), Errno> {
+        let [four, six] = &mut self.fds;
+        let (fd, any) = match domain {
+            Domain::Inet => (four, SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
+            Domain::Inet6 => (six, SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
+        };
+        if fd.is_some() {
+            return Ok(());
+        }
+        let opened = calls.socket_of(domain)?;
+        let options = [Opt::NonBlocking(true), Opt::Broadcast(true), Opt::V6Only(true)];
+        let wanted = if domain == Domain::Inet { 2 } else { 3 };
+        let set = options.into_iter().take(wanted).try_for_each(|opt| calls.set_option(opened, opt));
+        match set.and_then(|()| calls.bind(opened, any)) {
+            Ok(_) => *fd = Some(opened),
+            Err(why) => {
+                let _ = calls.close(opened); // it is open
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a DHCPv6 client on each interface whose routers advertise that there are servers.
+    fn start_v6<L: Locks>(&mut self, calls: &Calls<'_, L>) {
+        let (stack, cx) = (calls.stack(), calls.cx());
+        for iface in stack.ifaces().filter(|iface| iface.has_other_config(cx)) {
+            let is_new = !self.v6.iter().any(|(id, _)| *id == iface.id);
+            if is_new && self.open(calls, Domain::Inet6, v6::CLIENT_PORT).is_ok() {
+                self.v6.push((iface.id, v6::Client::new(iface.mac)));
+            }
+        }
+        self.v6.retain(|(id, _)| {
+            let is_wanted = stack.iface(*id).is_some_and(|iface| iface.has_other_config(cx));
+            if !is_wanted {
+                stack.remove_resolvers(cx, ResolverSource::Dhcp6(*id));
+            }
+            is_wanted
+        });
+    }
+
+    fn read_v4<L: Locks>(&mut self, calls: &Calls<'_, L>) {
+        let [Some(fd), _] = self.fds else { return };
+        let mut datagram = [0; v4::MESSAGE_MAX as usize];
+        for _ in 0..DATAGRAMS_MAX {
+            let Ok((len, from)) = calls.recv_from(fd, &mut datagram) else { break };
+            if from.port() != SERVER_PORT {
+                continue;
+            }
+            let mut entries = std::mem::take(&mut self.v4);
+            for entry in &mut entries {
+                let actions = entry.client.input(datagram.get(..len).unwrap_or_default(), calls.cx().now);
+                self.act(calls, entry, actions);
+            }
+            self.v4 = entries;
+        }
+    }
+
+    fn read_v6<L: Locks>(&mut self, calls: &Calls<'_, L>) {
+        let [_, Some(fd)] = self.fds else { return };
+        let mut datagram = [0; v4::MESSAGE_MAX as usize];
+        for _ in 0..DATAGRAMS_MAX {
+            let Ok((len, _)) = calls.recv_from(fd, &mut datagram) else { break };
+            for (iface, client) in &mut self.v6 {
+                let reply = client.input(datagram.get(..len).unwrap_or_default(), calls.cx().now);
+                let Some(reply) = reply else { continue };
+                let source = ResolverSource::Dhcp6(*iface);
+                let v6::Reply { name_servers, domains } = &reply;
+                calls.stack().set_resolvers(calls.cx(), source, name_servers, domains, Instant::NEVER);
+            }
+        }
+    }
+
+    fn poll_v6<L: Locks>(&mut self, calls: &Calls<'_, L>) {
+        let [_, Some(fd)] = self.fds else { return };
+        let (stack, cx) = (calls.stack(), calls.cx());
+        for (iface, client) in &mut self.v6 {
+            let random = stack.draw(cx, u64::from(iface.0) << 8 | 6);
+            if let Some(message) = client.poll(cx.now, random) {
+                let scope = inet::zone::scope_id(*iface);
+                let to = SocketAddr::V6(SocketAddrV6::new(v6::SERVERS, v6::SERVER_PORT, 0, scope));
+                let _ = calls.send_to(fd, &message, &to); // sent again when due
+            }
+        }
+    }
+
+    /// Carries out the actions of a client.
+    fn act<L: Locks>(&self, calls: &Calls<'_, L>, entry: &mut Client4, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                // What is not sent is sent again when it is due.
+                Action::Send(message, to) => drop(self.send(calls, entry.iface, &message, to)),
+                Action::Configure(lease) => configure(calls, entry, lease.map(|lease| *lease)),
+            }
+        }
+    }
+
+    fn send<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId, message: &[u8], to: To) -> Result<(), Errno> {
+        let [Some(fd), _] = self.fds else { return Ok(()) };
+        let to = match to {
+            To::Broadcast => Ipv4Addr::BROADCAST,
+            To::Server(server) => server,
+        };
+        calls.set_option(fd, Opt::MulticastIface(Some(iface)))?;
+        calls.send_to(fd, message, &SocketAddr::from((to, SERVER_PORT))).map(drop)
+    }
+}
+
+/// Replaces what the lease before configured by what `lease` does.
+fn configure<L: Locks>(calls: &Calls<'_, L>, entry: &mut Client4, lease: Option<Lease>) {
+    let (stack, cx, id) = (calls.stack(), calls.cx(), entry.iface);
+    // An extended lease leaves the address, and so connections, as they are.
+    if let (Some(configured), Some(lease)) = (&mut entry.configured, &lease)
+        && (configured.lease.addr, &configured.lease.routes) == (lease.addr, &lease.routes)
+    {
+        configured.lease = lease.clone();
+        return set_resolvers(stack, cx, id, lease);
+    }
+    if let Some(before) = entry.configured.take() {
+        deconfigure(stack, cx, id, &before);
+    }
+    if let Some(lease) = lease {
+        entry.configured = apply(stack, cx, id, lease);
+    }
+}
+
+fn set_resolvers<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: &Lease) {
+    let servers: Vec<_> = lease.name_servers.iter().map(|addr| SocketAddr::from((*addr, 0))).collect();
+    stack.set_resolvers(cx, ResolverSource::Dhcp(id), &servers, &lease.domains, lease.until);
+}
+
+/// Configures address, routes, MTU and name servers. Configured routes are not replaced. Returns `None`
+/// if there is no room for the address.
+fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Option<Configured> {
+    let iface = stack.iface(id)?;
+    let has_added_addr = !iface.addrs(cx).iter().any(|own| own.addr == lease.addr.addr);
+    if has_added_addr {
+        stack.add_addr(cx, id, lease.addr).ok()?;
+    }
+    let mut routes = Vec::new();
+    let mut add = |to, via| {
+        if stack.route_at(cx, to).is_none() && stack.add_route(cx, to, via).is_ok() {
+            routes.push((to, via));
+        }
+    };
+    for (to, gateway) in &lease.routes {
+        if gateway.is_unspecified() {
+            add(*to, Via::Link(id));
+            continue;
+        }
+        // A gateway outside the prefix is on the link all the same, as with prefixes of 32 bits.
+        if !lease.addr.contains(*gateway)
+            && let Ok(host) = inet::fib::Prefix::new(*gateway, 32)
+        {
+            add(host, Via::Link(id));
+        }
+        add(*to, Via::Gateway(id, *gateway));
+    }
+    let before = iface.mtu() as u16;
+    let mtu = lease.mtu.filter(|mtu| *mtu < before && !(iface.speaks6() && *mtu < 1280));
+    if let Some(mtu) = mtu {
+        stack.set_mtu(id, mtu);
+    }
+    set_resolvers(stack, cx, id, &lease);
+    Some(Configured { lease, has_added_addr, routes, mtu: mtu.map(|_| before) })
+}
+
+fn deconfigure<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, before: &Configured) {
+    stack.remove_resolvers(cx, ResolverSource::Dhcp(id));
+    for (to, via) in before.routes.iter().rev() {
+        if stack.route_at(cx, *to) == Some(*via) {
+            stack.remove_route(cx, *to);
+        }
+    }
+    if let Some(mtu) = before.mtu {
+        stack.set_mtu(id, mtu);
+    }
+    if before.has_added_addr {
+        stack.remove_addr(cx, id, before.lease.addr.addr);
+    }
+}

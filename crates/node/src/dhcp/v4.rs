@@ -1,0 +1,325 @@
+//! A DHCPv4 client of one interface (RFC 2131 4.4), without sockets.
+//!
+//! ```text
+//!            offer            ACK           T1              T2
+//!  Selecting -----> Requesting ----> Bound ----> Renewing ----> Rebinding
+//!      ^   no ACK, NAK  |               ^   ACK     |    ACK        |
+//!      +----------------+               +-----------+---------------+
+//!      +------------------------------ NAK, end of the lease -------+
+//! ```
+//!
+//! Any station on the link can answer (there is no authentication), so an answer has to repeat the
+//! transaction identifier and the MAC address, and [`Lease::of`] checks what it leases.
+
+use super::lease::Lease;
+use clock::{Duration, Instant};
+use dhcproto::v4::{DhcpOption, Flags, HType, Message, MessageType, Opcode, OptionCode};
+use dhcproto::{Decodable, Decoder, Encodable};
+use std::net::Ipv4Addr;
+use wire::Mac;
+
+/// Time before the first retransmission; it doubles with each (RFC 2131 4.1).
+const RETRY: Duration = Duration::from_secs(4);
+/// Maximum time between retransmissions.
+const RETRY_MAX: Duration = Duration::from_secs(64);
+/// Number of requests for an offer without an answer before the client starts again.
+const REQUESTS_MAX: u32 = 4;
+/// Minimum time between requests of a renewal (RFC 2131 4.4.5).
+const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);
+/// Pause after a NAK: a server that refuses everything is asked once in this time.
+const NAK_PAUSE: Duration = Duration::from_secs(10);
+/// Length of the longest message that is accepted (RFC 2132 9.10).
+pub(crate) const MESSAGE_MAX: u16 = 1472;
+/// Length of a BOOTP message (RFC 1542 2.1): shorter ones are dropped by relays.
+const MESSAGE_MIN: usize = 300;
+
+/// State of a client (RFC 2131 4.4, figure 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Waits for offers.
+    Selecting,
+    /// Waits for the acknowledgment of an offer.
+    Requesting,
+    /// Has a lease.
+    Bound,
+    /// Asks the server of the lease to extend it.
+    Renewing,
+    /// Asks any server to extend the lease.
+    Rebinding,
+    /// Released; asks for nothing.
+    Stopped,
+}
+
+impl State {
+    /// Its name (RFC 2131, figure 5).
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Selecting => "SELECTING",
+            State::Requesting => "REQUESTING",
+            State::Bound => "BOUND",
+            State::Renewing => "RENEWING",
+            State::Rebinding => "REBINDING",
+            State::Stopped => "STOPPED",
+        }
+    }
+}
+
+/// Destination of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum To {
+    Broadcast,
+    Server(Ipv4Addr),
+}
+
+/// Work for the owner of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    /// Send a message.
+    Send(Vec<u8>, To),
+    /// Use this lease from now on; `None`: none.
+    Configure(Option<Box<Lease>>),
+}
+
+/// A client of one interface.
+#[derive(Debug)]
+pub(crate) struct Client {
+    mac: Mac,
+    host_name: String,
+    xid: u32,
+    state: State,
+    /// Start of the current transaction.
+    began: Instant,
+    /// Time of the next message, or of the next state.
+    due: Instant,
+    /// Number of messages sent in this state.
+    sent: u32,
+    /// The offer that is requested.
+    offer: Option<Lease>,
+    lease: Option<Lease>,
+}
+
+impl Client {
+    /// Creates a client that starts with the next [`Client::poll`].
+    pub(crate) fn new(mac: Mac, host_name: &str) -> Client {
+        Client {
+            mac,
+            host_name: host_name.to_string(),
+            xid: 0,
+            state: State::Selecting,
+            began: Instant::ZERO,
+            due: Instant::ZERO,
+            sent: 0,
+            offer: None,
+            lease: None,
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// Returns the time of the next [`Client::poll`].
+    pub(crate) fn next(&self) -> Instant {
+        self.due
+    }
+
+    /// Does what is due. `random` is a fresh unpredictable number.
+    pub(crate) fn poll(&mut self, now: Instant, random: u64) -> Vec<Action> {
+        if now < self.due {
+            return Vec::new();
+        }
+        match self.state {
+            State::Selecting => vec![self.discover(now, random)],
+            State::Requesting if self.sent >= REQUESTS_MAX => {
+                self.start(now);
+                self.poll(now, random)
+            }
+            State::Requesting => vec![self.request(now, random)],
+            State::Bound => {
+                self.enter(State::Renewing, now, random);
+                self.poll(now, random)
+            }
+            State::Renewing | State::Rebinding => self.extend(now, random),
+            State::Stopped => {
+                self.due = Instant::NEVER;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Begins to look for a server.
+    fn start(&mut self, at: Instant) {
+        (self.state, self.due, self.sent, self.offer) = (State::Selecting, at, 0, None);
+    }
+
+    /// Starts the transaction of a state.
+    fn enter(&mut self, state: State, now: Instant, random: u64) {
+        (self.state, self.due, self.sent) = (state, now, 0);
+        (self.xid, self.began) = (random as u32, now);
+    }
+
+    /// Returns the time of a retransmission: 4, 8, ... 64 s, a second more or less.
+    fn retry_at(&self, now: Instant, random: u64) -> Instant {
+        let pause = RETRY.saturating_mul(1 << self.sent.min(8)).min(RETRY_MAX);
+        now.after(pause - Duration::from_secs(1) + Duration::from_millis(random % 2000))
+    }
+
+    fn discover(&mut self, now: Instant, random: u64) -> Action {
+        if self.sent == 0 {
+            self.enter(State::Selecting, now, random);
+        }
+        self.due = self.retry_at(now, random >> 32);
+        self.sent += 1;
+        let message = self.message(MessageType::Discover, now);
+        Action::Send(encoded(&message), To::Broadcast)
+    }
+
+    fn request(&mut self, now: Instant, random: u64) -> Action {
+        self.due = self.retry_at(now, random >> 32);
+        self.sent += 1;
+        let mut message = self.message(MessageType::Request, now);
+        if let Some(offer) = &self.offer {
+            message.opts_mut().insert(DhcpOption::RequestedIpAddress(offer.addr.addr));
+            message.opts_mut().insert(DhcpOption::ServerIdentifier(offer.server));
+        }
+        Action::Send(encoded(&message), To::Broadcast)
+    }
+
+    /// Asks for an extension of the lease; ends it when its time is over.
+    fn extend(&mut self, now: Instant, random: u64) -> Vec<Action> {
+        let Some(lease) = self.lease.clone() else {
+            self.start(now);
+            return Vec::new();
+        };
+        if now >= lease.until {
+            self.lease = None;
+            self.start(now);
+            return vec![Action::Configure(None)];
+        }
+        if self.state == State::Renewing && now >= lease.rebind_at {
+            self.enter(State::Rebinding, now, random);
+        }
+        let (end, to) = match self.state {
+            State::Renewing => (lease.rebind_at, To::Server(lease.server)),
+            _ => (lease.until, To::Broadcast),
+        };
+        // Half of the time that is left, a minute at least (RFC 2131 4.4.5).
+        let pause = (end.since(now) / 2).max(RENEWAL_PAUSE_MIN);
+        self.due = now.after(pause).min(end);
+        self.sent += 1;
+        let mut message = self.message(MessageType::Request, now);
+        message.set_ciaddr(lease.addr.addr);
+        vec![Action::Send(encoded(&message), to)]
+    }
+
+    /// Asks for an extension of the lease now; without a lease for a new one.
+    pub(crate) fn renew(&mut self, now: Instant, random: u64) {
+        match (&self.lease, self.state) {
+            (Some(_), _) => self.enter(State::Renewing, now, random),
+            (None, _) => self.start(now),
+        }
+    }
+
+    /// Gives the lease back and stops (RFC 2131 4.4.6).
+    pub(crate) fn release(&mut self, now: Instant, random: u64) -> Vec<Action> {
+        let lease = self.lease.take();
+        (self.state, self.due, self.offer) = (State::Stopped, Instant::NEVER, None);
+        let Some(lease) = lease else { return Vec::new() };
+        (self.xid, self.began) = (random as u32, now);
+        let mut message = self.message(MessageType::Release, now);
+        message.set_ciaddr(lease.addr.addr).set_flags(Flags::default());
+        message.opts_mut().insert(DhcpOption::ServerIdentifier(lease.server));
+        message.opts_mut().remove(OptionCode::ParameterRequestList);
+        message.opts_mut().remove(OptionCode::MaxMessageSize);
+        vec![Action::Send(encoded(&message), To::Server(lease.server)), Action::Configure(None)]
+    }
+
+    /// Processes a datagram from a server. Messages for other clients are ignored.
+    pub(crate) fn input(&mut self, datagram: &[u8], now: Instant) -> Vec<Action> {
+        let Some(message) = parse(datagram).filter(|message| self.is_answer(message)) else { return Vec::new() };
+        let lease = Lease::of(&message, now);
+        match (self.state, message.opts().msg_type(), lease) {
+            (State::Selecting, Some(MessageType::Offer), Some(offer)) => {
+                (self.state, self.due, self.sent, self.offer) = (State::Requesting, now, 0, Some(offer));
+                Vec::new()
+            }
+            (State::Requesting, Some(MessageType::Ack), Some(lease))
+                if self.offer.as_ref().is_some_and(|offer| offer.server == lease.server) =>
+            {
+                self.bind(lease)
+            }
+            (State::Renewing, Some(MessageType::Ack), Some(lease))
+                if self.lease.as_ref().is_some_and(|held| held.server == lease.server) =>
+            {
+                self.bind(lease)
+            }
+            (State::Rebinding, Some(MessageType::Ack), Some(lease)) => self.bind(lease),
+            (State::Requesting | State::Renewing | State::Rebinding, Some(MessageType::Nak), _) => {
+                self.start(now.after(NAK_PAUSE));
+                self.lease.take().map(|_| Action::Configure(None)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns whether a message answers this client's.
+    fn is_answer(&self, message: &Message) -> bool {
+        let is_sent = self.sent > 0 && message.opcode() == Opcode::BootReply;
+        is_sent && message.xid() == self.xid && message.hlen() == 6 && message.chaddr().starts_with(&self.mac.0)
+    }
+
+    fn bind(&mut self, lease: Lease) -> Vec<Action> {
+        (self.state, self.due, self.sent, self.offer) = (State::Bound, lease.renew_at, 0, None);
+        self.lease = Some(lease.clone());
+        vec![Action::Configure(Some(Box::new(lease)))]
+    }
+
+    /// Returns a message with the fields that all have.
+    fn message(&self, ty: MessageType, now: Instant) -> Message {
+        let mut message = Message::default();
+        message
+            .set_opcode(Opcode::BootRequest)
+            .set_htype(HType::Eth)
+            .set_xid(self.xid)
+            .set_secs(now.since(self.began).as_secs().min(u64::from(u16::MAX)) as u16)
+            // An interface without an address receives broadcasts only (RFC 2131 4.1).
+            .set_flags(if self.lease.is_none() { Flags::default().set_broadcast() } else { Flags::default() })
+            .set_chaddr(&self.mac.0);
+        let options = message.opts_mut();
+        options.insert(DhcpOption::MessageType(ty));
+        options.insert(DhcpOption::MaxMessageSize(MESSAGE_MAX));
+        options.insert(DhcpOption::ParameterRequestList(vec![
+            OptionCode::SubnetMask,
+            OptionCode::ClasslessStaticRoute, // before Router (RFC 3442)
+            OptionCode::Router,
+            OptionCode::DomainNameServer,
+            OptionCode::DomainName,
+            OptionCode::DomainSearch,
+            OptionCode::InterfaceMtu,
+            OptionCode::Renewal,
+            OptionCode::Rebinding,
+        ]));
+        if wire::dns::is_name(&self.host_name) {
+            options.insert(DhcpOption::Hostname(self.host_name.clone()));
+        }
+        message
+    }
+}
+
+/// Returns the bytes of a message.
+fn encoded(message: &Message) -> Vec<u8> {
+    let mut bytes = message.to_vec().unwrap_or_default(); // of options that all fit
+    if bytes.len() < MESSAGE_MIN {
+        bytes.resize(MESSAGE_MIN, 0);
+    }
+    bytes
+}
+
+/// Reads a message.
+pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
+    Message::decode(&mut Decoder::new(datagram)).ok()
+}
