@@ -192,8 +192,16 @@ counters! {
         router_adverts_received,
         /// Accepted router advertisements with an entry that did not fit its table.
         table_full,
-        /// Redirects; router advertisements without accept_rtadv; router solicitations to a host that sends no advertisements.
+        /// Redirects not accepted; router advertisements without accept_rtadv; router solicitations to a host that sends no advertisements.
         ignored,
+        /// Redirects sent.
+        redirects_sent,
+        /// Redirects accepted: each is a route for ten minutes.
+        redirects_accepted,
+        /// Routes made by redirects that have had their ten minutes.
+        redirects_aged,
+        /// Routes made by redirects that were evicted by newer ones.
+        redirects_evicted,
     }
 }
 

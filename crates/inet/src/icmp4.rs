@@ -4,7 +4,7 @@
 //! never faster than a limit that an attacker can neither observe from outside (a budget per destination, with jitter;
 //! SAD DNS) nor use up for others. Errors received go to the socket they quote.
 
-pub(crate) mod redirect;
+mod redirect;
 
 use crate::Stack;
 use crate::echo::{Answer, Kind};

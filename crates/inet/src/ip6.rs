@@ -31,6 +31,7 @@ use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::ip4::reass::Outcome;
 use crate::mld::Memberships6;
 use crate::neigh;
+use crate::redirect::Redirects;
 use crate::zone;
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
@@ -54,6 +55,7 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) groups: Guarded<L, Memberships6>,
     /// Some iface has had an address: until then nobody asks for the rest.
     pub(crate) on: AtomicBool,
+    pub(crate) redirects: Redirects<L, u128>,
     /// Default route set by autoconfiguration. A default route that differs was configured.
     pub(crate) default_router: Guarded<L, Option<Via6>>,
     /// Set once a router advertised that DHCPv6 servers have other configuration.
@@ -73,6 +75,7 @@ impl<L: Locks> Ip6<L> {
             idents: Guarded::new(Idents6::new(key(65))),
             groups: Guarded::default(),
             on: AtomicBool::new(false),
+            redirects: Redirects::default(),
             default_router: Guarded::default(),
             other_config: AtomicBool::new(false),
             due: AtomicU64::new(Instant::NEVER.nanos()),
@@ -334,7 +337,8 @@ impl<L: Locks> Stack<L> {
         self.poll_neighbors6(cx);
         self.poll_ifaces6(cx);
         let neighbors = self.six.neighbors.lock(cx).next_deadline();
-        neighbors.min(Instant::from_nanos(self.six.due.load(Ordering::Relaxed)))
+        let redirects = self.poll_redirects::<u128>(cx);
+        neighbors.min(redirects).min(Instant::from_nanos(self.six.due.load(Ordering::Relaxed)))
     }
 
     /// The iface by which a packet came, if it is one of ours.

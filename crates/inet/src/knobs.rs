@@ -144,6 +144,10 @@ stats::knobs! {
         v6only = "net.inet6.ip6.v6only", 0..=1, 0;
         /// Label the flows of packets made here (RFC 6437).
         auto_flowlabel = "net.inet6.ip6.auto_flowlabel", 0..=1, 1;
+        /// Send ICMPv6 redirects when a packet leaves through the interface it came from (RFC 4861 8.2).
+        send_redirects6 = "net.inet6.ip6.redirect", 0..=1, 1;
+        /// Accept ICMPv6 redirects, each for ten minutes; no effect while the host forwards IPv6.
+        accept_redirects6 = "net.inet6.icmp6.rediraccept", 0..=1, 0;
         /// Accept router advertisements on ports attached from now on (others: `ifconfig IF inet6 accept_rtadv`). No effect while
         /// forwarding.
         accept_rtadv = "net.inet6.ip6.accept_rtadv", 0..=1, 0;

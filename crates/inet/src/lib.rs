@@ -44,6 +44,7 @@ mod link;
 mod mld;
 mod nd;
 pub mod neigh;
+mod redirect;
 pub mod resolvers;
 pub mod route;
 mod slots;

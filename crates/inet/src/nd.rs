@@ -2,8 +2,10 @@
 //!
 //! A message is read, used for the neighbor table, perhaps answered with a frame of its own, and ends here. Its hop limit is 255, or it came from
 //! beyond the link and is dropped (7.1). A stranger makes no entry by telling us something: only who asks us for an address of ours, from an
-//! address on the link, is remembered, as Stale. Redirects are ignored. Router advertisements are ignored on interfaces without
+//! address on the link, is remembered, as Stale. Router advertisements are ignored on interfaces without
 //! `accept_rtadv` ([`crate::ip6::autoconf`]): a flood of them fills no table there (CVE-2010-4669, CVE-2011-2393).
+
+mod redirect;
 
 use crate::Stack;
 use crate::fib6::Via6;
@@ -44,9 +46,8 @@ impl<L: Locks> Stack<L> {
                 self.router_advertised(cx, iface, router, options)
             }
             Message::RouterSolicit { options } => self.router_solicited(cx, iface, header, options),
-            Message::Redirect { .. } => {
-                self.count(cx).nd.ignored.bump();
-                DropReason::NdIgnored
+            Message::Redirect { target, dst, options } => {
+                self.redirected6(cx, iface, header.src, (target, dst), options)
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::echo::Exchanges;
 use crate::fib::Prefix;
-use crate::icmp4::{Limiter, redirect::Redirects};
+use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload, Output};
 use crate::igmp::Memberships;
 use crate::ip4::ident::Idents;
@@ -24,6 +24,7 @@ use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
 use crate::knobs::Knobs;
 use crate::neigh::{self, Neighbor};
+use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
 use crate::route::{Path, Route, RouteError, Routes, Via, Ways};
 use crate::slots::Slots;
@@ -102,9 +103,7 @@ pub struct Stack<L: Locks> {
     pub(crate) idents: Guarded<L, Idents>,
     pub(crate) groups: Guarded<L, Memberships>,
     pub(crate) path_mtus: Guarded<L, PathMtus>,
-    pub(crate) redirects: Guarded<L, Redirects>,
-    /// When the first of them ends, in nanoseconds: nearly always never, and then no lock is taken for it.
-    pub(crate) redirects_due: AtomicU64,
+    pub(crate) redirects: Redirects<L, u32>,
     /// Which answers come back here, where that is not all of them.
     leads_here: OnceLock<LeadsHere>,
     drop_watch: OnceLock<DropWatch>,
@@ -172,8 +171,7 @@ impl<L: Locks> Stack<L> {
             idents: Guarded::new(Idents::new(key(6))),
             groups: Guarded::default(),
             path_mtus: Guarded::new(PathMtus::new(key(4), FLOOR)),
-            redirects: Guarded::default(),
-            redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
+            redirects: Redirects::default(),
             leads_here: OnceLock::new(),
             drop_watch: OnceLock::new(),
             held_until: AtomicU64::new(Instant::NEVER.nanos()),
@@ -325,7 +323,7 @@ impl<L: Locks> Stack<L> {
         self.poll_reassembly(cx);
         self.poll_groups(cx);
         let connections = self.tcp_poll(cx);
-        let redirects = self.poll_redirects(cx);
+        let redirects = self.poll_redirects::<u32>(cx);
         let tunnels = self.poll_tunnels(cx);
         let six = self.poll_ip6(cx);
         lap.mark(Stage::Timers, 1);

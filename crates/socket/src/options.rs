@@ -37,7 +37,8 @@ pub enum Opt {
     /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`.
     MulticastLoop(bool),
     /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`: the interface of datagrams to groups and to
-    /// 255.255.255.255; `None`: by the routes.
+    /// 255.255.255.255; `None`: by the routes. Broadcasts by an interface without an address have the
+    /// source 0.0.0.0, as DHCP needs it.
     MulticastIface(Option<IfaceId>),
     /// `SO_SNDBUF` of a stream: bytes of send buffer, fixed.
     SendBuffer(usize),

@@ -115,9 +115,9 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         // dnsmasq has learned the host's own name from its request.
         succeeds(&host, "nslookup leased.lab.test", &format!("Address: {own}"));
         for (words, expected) in [
-            ("ping -c 1 nobody", "'nobody': no such name"),
-            ("nc nobody 9", "'nobody': no such name"),
-            ("http get http://nobody/", "'nobody': no such name"),
+            ("ping -c 1 no.lab.test", "'no.lab.test': no such name"),
+            ("nc no.lab.test 9", "'no.lab.test': no such name"),
+            ("http get http://no.lab.test/", "'no.lab.test': no such name"),
             ("ping -6 -c 1 far", "'far': the name has no address"),
             ("nslookup nobody.lab.test", "server can't find nobody.lab.test: NXDOMAIN"),
         ] {

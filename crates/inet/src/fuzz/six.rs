@@ -190,6 +190,7 @@ pub fn six(data: &[u8]) {
     stack.knobs.forwarding6.set(i64::from(how & 1));
     let believes = how & 2 != 0;
     stack.set_accept_rtadv(cx(now), EM0, believes).unwrap();
+    stack.knobs.accept_redirects6.set(i64::from(believes));
     stack.add_addr6(cx(now), EM0, IfaceAddr6::new(US, 64)).unwrap();
     let ids = tunnels(&side, cx(now));
     let mut routes = stack.routes6(cx(now)).len();

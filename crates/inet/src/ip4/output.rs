@@ -131,12 +131,7 @@ impl<L: Locks> Stack<L> {
             return Ok(dst);
         }
         let iface = self.ifaces.get(exit.iface).ok_or(OutputError::NoRoute)?;
-        match self.source_for(cx, iface, dst) {
-            Some(src) => Ok(src),
-            // A host that asks for its first address has none (RFC 1122 3.2.1.3 a).
-            None if dst.is_broadcast() => Ok(Ipv4Addr::UNSPECIFIED),
-            None => Err(OutputError::NoRoute),
-        }
+        self.source_for(cx, iface, dst).ok_or(OutputError::NoRoute)
     }
 
     /// Sends `payload` (its transport header included) as one packet, or as fragments.

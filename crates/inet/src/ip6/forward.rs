@@ -1,5 +1,5 @@
 //! IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3): scope, next hop, hop limit, length; never a fragment made, never a checksum to mend.
-//! No redirects are sent, and a route has one next hop.
+//! A route has one next hop.
 
 use crate::Stack;
 use crate::fib6::Via6;
@@ -21,6 +21,9 @@ impl<L: Locks> Stack<L> {
     pub(super) fn ip6_forward(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header) {
         match self.onward6(cx, from, &packet, header) {
             Ok((out, next)) => {
+                if let Some(from) = from.filter(|from| from.id == out) {
+                    self.maybe_redirect6(cx, from, &packet, header, next);
+                }
                 if ip6::decrement_hop_limit(packet.bytes_mut()).is_none() {
                     return self.drop_as_bug(cx, packet, "a packet that is forwarded has a hop limit above 1");
                 }

@@ -397,7 +397,11 @@ impl<L: Locks> Stack<L> {
         let bound = if chosen == A::default() { own.local } else { chosen };
         let src = match bound == A::default() || bound.is_for_many() {
             false => bound,
-            true => A::source(self, cx, dst, &exit).map_err(SendError::Output)?,
+            true => match A::source(self, cx, dst, &exit) {
+                // A host that asks for its first address has none (RFC 1122 3.2.1.3 a).
+                Err(_) if iface.is_some() && !dst.is_multicast() => A::default(),
+                src => src.map_err(SendError::Output)?,
+            },
         };
         if !matches!(exit.to, Target::Here) && !A::is_for_links(src, dst) {
             return Err(SendError::Output(OutputError::NoRoute));

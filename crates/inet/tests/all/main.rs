@@ -21,6 +21,7 @@ mod ledger;
 mod loopback;
 mod nd;
 mod random;
+mod redirect6;
 mod relay6;
 mod rfc6;
 mod router;

@@ -42,7 +42,7 @@ conversations! {
     identifications_of_consecutive_datagrams_differ
     a_datagram_that_may_not_be_fragmented_needs_no_identification
     no_loopback_address_leaves_the_host
-    an_iface_without_an_address_sends_nothing
+    an_iface_without_an_address_sends_broadcasts_by_choice_only
     checksums_left_to_the_port_are_left_in_the_right_state
     a_datagram_checked_by_the_port_is_believed_only_if_that_is_switched_on
     a_broadcast_copy_that_finds_no_buffer_is_counted_and_the_audit_holds
@@ -615,7 +615,7 @@ fn no_loopback_address_leaves_the_host<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-fn an_iface_without_an_address_sends_nothing<L: Locks>() {
+fn an_iface_without_an_address_sends_broadcasts_by_choice_only<L: Locks>() {
     let h = host::<L>();
     assert!(h.stack.remove_addr(h.cx(), EM0, ME.ip));
     let s = h.bound(1000);
@@ -625,6 +625,16 @@ fn an_iface_without_an_address_sends_nothing<L: Locks>() {
     h.sent_nothing(EM0);
     h.inject(EM0, udp_frame(PEER, 1, ME, 1000, b"x"));
     assert!(h.recv(s).is_none());
+    // A socket that names the interface, as a DHCP client does; the answer to it is a broadcast.
+    h.options(s, |o| o.multicast_iface = Some(EM0));
+    h.send(s, b"x", SocketAddr::from(([255; 4], 9))).unwrap();
+    let frame = h.sent_one(EM0);
+    let (link, ip, _) = ip_of(&frame);
+    assert_eq!((link.dst, ip.src, ip.dst), (Mac::BROADCAST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST));
+    assert!(h.send(s, b"x", at(PEER, 9)).is_err());
+    let everybody = Station { ip: Ipv4Addr::BROADCAST, mac: Mac::BROADCAST };
+    h.inject(EM0, udp_frame(PEER, 1, everybody, 1000, b"y"));
+    assert!(h.recv(s).is_some());
 }
 
 /// virtio's and BSD's convention: the field holds the pseudo header's sum, not complemented, and the port adds the rest.

@@ -12,6 +12,8 @@ use std::net::Ipv6Addr;
 pub const NEIGHBOR_LEN: usize = 32;
 /// Bytes of a router's advertisement with its link-layer address and an MTU, and no prefix.
 pub const ROUTER_ADVERT_LEN: usize = 32;
+/// Maximum length of a redirect: with its IPv6 header 1280 bytes (RFC 4861 4.5).
+pub const REDIRECT_MAX: usize = 1240;
 /// Bytes of a prefix in it.
 pub const PREFIX_LEN: usize = 32;
 
@@ -324,6 +326,25 @@ impl RouterAdvert<'_> {
         let word = u32::from(self.hop_limit) << 24 | u32::from(self.lifetime);
         emit::emit((ty::ROUTER_ADVERT, 0, word), addresses, &body, out)
     }
+}
+
+/// Writes a redirect to the first hop `hop.0` of packets to `hop.1`, with the link-layer address of the
+/// first hop and the beginning of the packet `quoted` (RFC 4861 4.5). Returns the length. `None`: `out`
+/// is too short.
+pub fn emit_redirect(
+    hop: (Ipv6Addr, Ipv6Addr),
+    link: Option<Mac>,
+    quoted: &[u8],
+    addresses: (Ipv6Addr, Ipv6Addr),
+    out: &mut [u8],
+) -> Option<usize> {
+    let mut body = [hop.0.octets(), hop.1.octets()].concat();
+    body.extend(link.iter().flat_map(|mac| link_option(2, *mac)));
+    let room = REDIRECT_MAX.min(out.len()).saturating_sub(super::HEADER_LEN + body.len() + 8);
+    let len = quoted.len().min(room) / 8 * 8;
+    body.extend([4, 1 + (len / 8) as u8, 0, 0, 0, 0, 0, 0]);
+    body.extend(quoted.get(..len)?);
+    emit::emit((ty::REDIRECT, 0, 0), addresses, &body, out)
 }
 
 /// Writes a solicitation for `target`; `link`: our own link-layer address, which a probe for duplicates (RFC 4862 5.4.2) does not have.

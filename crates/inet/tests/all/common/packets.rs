@@ -236,7 +236,8 @@ pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8]
     assert!(ip4::header_checksum_ok(packet, ip.ihl_len), "header checksum: {}", line(frame));
     assert_ne!(ip.ttl, 0, "TTL 0: {}", line(frame));
     let first = ip.src.octets()[0];
-    assert!(first != 0 && first != 127 && first < 224, "martian source: {}", line(frame));
+    let is_dhcp = ip.src.is_unspecified() && ip.dst.is_broadcast(); // RFC 1122 3.2.1.3 a
+    assert!(is_dhcp || first != 0 && first != 127 && first < 224, "martian source: {}", line(frame));
     assert!(!ip.dst.is_loopback() && !ip.dst.is_unspecified(), "martian destination: {}", line(frame));
     Some((ip, ip.payload(packet)))
 }
