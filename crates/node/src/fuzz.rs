@@ -12,14 +12,16 @@
 use crate::config::HostConfig;
 use crate::control::client::read_answer;
 use crate::control::line;
+use crate::dhcp::{v4, v6};
 use crate::switch::{self, Switch, SwitchConfig};
 use crate::{Host, config, words};
 use bridge::FdbConfig;
-use clock::{Clock, SimClock};
+use clock::{Clock, Instant, SimClock};
 use lock::Up;
 use port::Pairs;
 use port::pair::pair;
 use std::io::{self, BufReader, Read};
+use wire::Mac;
 
 /// A configuration file.
 ///
@@ -40,6 +42,51 @@ pub fn config(data: &[u8]) {
             assert!(error.line <= text.split('\n').count());
             assert!(!error.what.contains('\n'), "{error}");
         }
+    }
+}
+
+/// Answers of DHCP servers: to a client that looks for an address, to its request, and to a stateless
+/// DHCPv6 client, each with the identifiers of the query.
+///
+/// Holds: no panic; a lease is of a host's address, within its bounds, and its times are in order.
+pub fn dhcp(data: &[u8]) {
+    const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+    let now = Instant::from_millis(1000);
+    let mut client = v4::Client::new(MAC, "fuzz");
+    for _ in 0..2 {
+        let xid = match client.poll(now, 7).as_slice() {
+            [v4::Action::Send(bytes, _)] => bytes[4..8].to_vec(),
+            _ => return,
+        };
+        let mut answer = data.to_vec();
+        answer.resize(answer.len().max(240), 0);
+        (answer[0], answer[2]) = (2, 6);
+        answer[4..8].copy_from_slice(&xid);
+        answer[28..34].copy_from_slice(&MAC.0);
+        answer[236..240].copy_from_slice(&dhcproto::v4::MAGIC);
+        client.input(&answer, now);
+        // The same as an acknowledgment, where it was an offer.
+        if let Some(at) = answer.windows(3).position(|option| option == [53, 1, 2]) {
+            answer[at + 2] = 5;
+            client.poll(now, 7);
+            client.input(&answer, now);
+        }
+        if let Some(lease) = client.lease() {
+            let addr = lease.addr.addr;
+            assert!(!(addr.is_unspecified() || addr.is_loopback() || addr.is_multicast() || addr.is_broadcast()));
+            assert!(lease.addr.len <= 32 && lease.routes.len() <= 32 && lease.mtu.is_none_or(|mtu| mtu >= 576));
+            let times = [now, lease.renew_at, lease.rebind_at, lease.until];
+            assert!(times.is_sorted() && lease.until > now, "{times:?}");
+        }
+    }
+    let mut client = v6::Client::new(MAC);
+    let Some(request) = client.poll(now, 7) else { return };
+    let mut reply = data.to_vec();
+    if reply.len() >= 4 {
+        reply[0] = 7;
+        reply[1..4].copy_from_slice(&request[1..4]);
+        client.input(&reply, now);
+        assert!(client.next() > now);
     }
 }
 

@@ -148,7 +148,7 @@ impl Lookup {
             exchange: None,
             failure: LookupError::NotFound(host.to_string()),
         };
-        if lookup.known.is_none() && !dns::is_name(host) {
+        if lookup.known.is_none() && !is_host_name(host) {
             lookup.known = Some(Err(LookupError::BadName(host.to_string())));
         } else if lookup.known.is_none() && lookup.servers.is_empty() {
             lookup.known = Some(Err(LookupError::NoServers(host.to_string())));
@@ -269,6 +269,15 @@ impl Lookup {
     }
 }
 
+/// Returns whether `host` can be the name of a host (RFC 952, with underscores). No top-level domain is
+/// a number (RFC 1123 2.1), so `10.0.2` is a mistyped address.
+fn is_host_name(host: &str) -> bool {
+    let bare = host.strip_suffix('.').unwrap_or(host);
+    let last = bare.rsplit('.').next().unwrap_or(bare);
+    let is_plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    dns::is_name(host) && is_plain && !last.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns whether an address can be that of a host.
 fn is_host(addr: &IpAddr) -> bool {
     !(addr.is_unspecified() || addr.is_multicast() || matches!(addr, IpAddr::V4(v4) if v4.is_broadcast()))
@@ -358,7 +367,7 @@ mod tests {
         }
         let long = format!("{}.{}", "a".repeat(63), "b".repeat(63));
         let long = format!("{long}.{long}");
-        let all = candidates(&long[..240], &domains);
+        let all = candidates(&long[..246], &domains);
         assert_eq!(all.len(), 2, "names that the search list makes too long are left out");
     }
 }

@@ -116,7 +116,11 @@ fn pings_that_fail_say_why() {
     row.ok(2, "ifconfig em0 down");
     let (state, out) = row.job("ping -c 2 -i 0.1 -W 0.5 10.0.2.1", false);
     assert!(state.starts_with("failed") && out.contains("2 packets transmitted, 0 received,"), "{out}");
-    assert!(row.say(0, "job ping 10.0.2", false).unwrap_err().contains("an IPv4 or IPv6 address"));
+    assert!(
+        row.say(0, "job ping 10.0.2", false)
+            .unwrap_err()
+            .contains("'10.0.2' is neither an IP address nor a domain name")
+    );
     assert!(row.say(0, "job ping -i 0 10.0.2.1", false).unwrap_err().contains("seconds, from 0.001"));
 }
 

@@ -107,7 +107,11 @@ impl<L: Locks> Target<L> {
         let mut lookup = Lookup::new(calls, &self.host, port, self.families);
         match lookup.turn(calls) {
             Some(Err(why)) => Err(WordError::failed(why)),
-            _ => Ok(Box::new(Named::new(lookup, self.make))),
+            Some(Ok(addrs)) => match addrs.split_first() {
+                Some((first, others)) => Ok((self.make)(*first, others)),
+                None => Err(WordError::failed(format!("{}: no address", self.host))),
+            },
+            None => Ok(Box::new(Named::new(lookup, self.make))),
         }
     }
 }

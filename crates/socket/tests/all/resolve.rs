@@ -331,7 +331,7 @@ fn literals_and_bad_names_need_no_server() {
     assert_eq!(of("fe80::1%em7", Families::Any), Err(LookupError::BadZone("fe80::1%em7".into())));
     assert_eq!(of("10.0.0.2", Families::V6), Err(LookupError::OtherFamily("10.0.0.2".into(), "IPv6")));
     assert_eq!(of("::1", Families::V4), Err(LookupError::OtherFamily("::1".into(), "IPv4")));
-    for bad in ["", ".", "a..b", &"a".repeat(300)] {
+    for bad in ["", ".", "a..b", "10.0.2", "300.1.1.1", "7", "fe80::x", &"a".repeat(300)] {
         assert_eq!(of(bad, Families::Any), Err(LookupError::BadName(bad.into())), "{bad}");
     }
     assert_eq!(of("www", Families::Any), Err(LookupError::NoServers("www".into())));
