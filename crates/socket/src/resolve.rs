@@ -185,14 +185,22 @@ impl Lookup {
                     }
                 }
                 failed => {
-                    self.failure = match failed {
+                    self.close(calls);
+                    self.fail(match failed {
                         Progress::Rcode(rcode) => LookupError::Failed { name, server, rcode },
                         Progress::Socket(why) => LookupError::Unreachable { name, server, why },
                         _ => LookupError::TimedOut { name, server },
-                    };
-                    self.close(calls);
+                    });
                 }
             }
+        }
+    }
+
+    /// Notes why a candidate has no address. A name that exists without an address is the result
+    /// whatever becomes of other candidates.
+    fn fail(&mut self, why: LookupError) {
+        if !matches!(self.failure, LookupError::NoAddress(_)) {
+            self.failure = why;
         }
     }
 
@@ -207,7 +215,7 @@ impl Lookup {
         self.tries += 1;
         match Exchange::start(calls, server, name, &self.answers) {
             Ok(exchange) => self.exchange = Some(exchange),
-            Err(why) => self.failure = LookupError::Unreachable { name: name.to_string(), server, why },
+            Err(why) => self.fail(LookupError::Unreachable { name: name.to_string(), server, why }),
         }
         None
     }
@@ -234,10 +242,8 @@ impl Lookup {
             return Some(Ok(found));
         }
         let exists = self.answers.iter().flat_map(|(_, answer)| answer).any(|answer| answer.rcode == 0);
-        self.failure = match (exists, &self.failure) {
-            (true, _) | (false, LookupError::NoAddress(_)) => LookupError::NoAddress(self.name.clone()),
-            (false, _) => LookupError::NotFound(self.name.clone()),
-        };
+        let why = if exists { LookupError::NoAddress } else { LookupError::NotFound };
+        self.fail(why(self.name.clone()));
         self.candidates.pop();
         if owner != name && exists && self.aliases < ALIASES_MAX {
             self.aliases += 1;

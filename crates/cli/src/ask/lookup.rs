@@ -25,7 +25,10 @@ struct Server {
 
 impl std::fmt::Display for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}#{}", self.name, self.port)
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
     }
 }
 
@@ -40,7 +43,7 @@ pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit>
     if !dns::is_name(&name) {
         return Err(Fault::usage(format!("{name}: not a domain name")));
     }
-    let head = format!("Server:\t\t{}\nAddress:\t{server}\n\n", server.name);
+    let head = format!("Server:\t\t{0}\nAddress:\t{0}#{1}\n\n", server.name, server.port);
     let (mut out, mut found, mut rcode) = (head, 0, 0);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     for kind in types {

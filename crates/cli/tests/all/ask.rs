@@ -154,7 +154,8 @@ fn names(ask: Ask<'_>) {
     assert!(code == Some(0) && out.ends_with("Name:\tfour.example.org\nAddress: 10.1.2.3\n"), "{out}");
     assert!(err.contains("the IPv6 addresses are not known: SERVFAIL"), "{err}");
     let (code, out, err) = ask(&["nslookup", "large.example.org", &server]);
-    assert!(code == Some(1) && out.is_empty() && err.contains("does not fit a datagram"), "{err}");
+    // It is truncated, and nobody listens at the server's TCP port.
+    assert!(code == Some(1) && out.is_empty() && err.contains(&format!("{server}: ECONNREFUSED")), "{err}");
     answers.join().unwrap();
     assert_eq!(ask(&["nslookup", "a..b", &server]).0, Some(2));
 }

@@ -226,6 +226,10 @@ fn the_search_list_is_tried_and_names_without_addresses_are_told_from_none() {
     assert_eq!(server.log(), ["www.lab.test A udp", "www.test A udp"]);
     let none = look_up(&w, &server, "mail", Families::V4, zone);
     assert_eq!(none, Err(LookupError::NoAddress("mail".into())));
+    // Also if the server refuses the other candidates.
+    let refusing = |name: &str, _: u16, _: &str| if name == "mail.lab.test" { Reply::default() } else { rcode(5) };
+    let none = look_up(&w, &server, "mail", Families::V4, refusing);
+    assert_eq!(none, Err(LookupError::NoAddress("mail".into())));
     assert_eq!(look_up(&w, &server, "gone", Families::V4, zone), Err(LookupError::NotFound("gone".into())));
     server.close();
     w.end();
