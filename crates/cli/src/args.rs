@@ -574,6 +574,9 @@ pub struct PktArgs {
     /// Ignore PSH: scripts written for other stacks expect it elsewhere
     #[arg(long)]
     pub any_psh: bool,
+    /// IP version: ipv4, ipv4-mapped-ipv6 or ipv6; or each, every version that the script is for [default: the script's, or ipv4]
+    #[arg(long, value_name = "VERSION", value_parser = ip_versions)]
+    pub ip_version: Option<IpVersions>,
     /// Rewrite the 'counters' lines of the scripts; review the difference
     #[arg(long)]
     pub restate_counters: bool,
@@ -583,6 +586,22 @@ pub struct PktArgs {
     /// Play these scripts
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
+}
+
+/// `pkt --ip-version`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IpVersions {
+    /// This one.
+    One(sim::pkt::IpVersion),
+    /// Each that the script is for.
+    Each,
+}
+
+fn ip_versions(text: &str) -> Result<IpVersions, String> {
+    match text {
+        "each" => Ok(IpVersions::Each),
+        _ => text.parse().map(IpVersions::One).map_err(|why: String| format!("{why}, or each")),
+    }
 }
 
 /// `ports`.

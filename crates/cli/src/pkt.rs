@@ -1,33 +1,59 @@
 //! `pkt`: scripts against our TCP, each on a host and a clock of its own.
 
-use crate::args::PktArgs;
+use crate::args::{IpVersions, PktArgs};
 use crate::exit::{Exit, print};
-use sim::pkt::{Rules, run_file};
+use sim::pkt::{IpVersion, PktError, Played, Rules, run_file, versions_of};
 use std::path::Path;
 
 /// Plays each script; says of each whether it held.
 pub fn play(args: &PktArgs) -> anyhow::Result<Exit> {
-    let rules = Rules { any_psh: args.any_psh, any_counters: args.restate_counters };
-    let mut failed = 0;
+    if args.restate_counters && args.ip_version == Some(IpVersions::Each) {
+        anyhow::bail!("--restate-counters cannot be used with --ip-version each: name one version");
+    }
+    let (mut plays, mut failed) = (0, 0);
     for file in &args.files {
-        let played = run_file(file, rules);
-        if let Ok(played) = &played {
-            restate(file, &played.counters)?;
-        }
-        match played {
-            Ok(_) if args.quiet => {}
-            Ok(played) => {
-                print(&format!("ok    {}: {} events, {:?}\n", file.display(), played.events, played.time))?;
+        let versions: Vec<Option<IpVersion>> = match args.ip_version {
+            None => vec![None],
+            Some(IpVersions::One(version)) => vec![Some(version)],
+            Some(IpVersions::Each) => match versions_of(file) {
+                Ok(versions) => versions.iter().copied().map(Some).collect(),
+                Err(_) => vec![None], // playing it reports the error
+            },
+        };
+        for version in versions {
+            let rules = Rules { any_psh: args.any_psh, any_counters: args.restate_counters, ip_version: version };
+            let played = run_file(file, rules);
+            if let Ok(played) = &played {
+                restate(file, &played.counters)?;
             }
-            Err(error) => {
-                failed += 1;
-                let word = if error.ran { "FAIL" } else { "wrong" };
-                print(&format!("{word:5} {error}\n"))?;
-            }
+            plays += 1;
+            failed += usize::from(played.is_err());
+            report(args, file, version, &played)?;
         }
     }
-    print(&format!("{} of {} scripts hold\n", args.files.len() - failed, args.files.len()))?;
+    print(&format!("{} of {plays} scripts hold\n", plays - failed))?;
     Ok(if failed == 0 { Exit::Fine } else { Exit::Failed })
+}
+
+/// Prints one script's line.
+fn report(
+    args: &PktArgs,
+    file: &Path,
+    version: Option<IpVersion>,
+    played: &Result<Played, PktError>,
+) -> anyhow::Result<()> {
+    let version = version.map_or(String::new(), |version| format!(" ({})", version.name()));
+    match played {
+        Ok(_) if args.quiet => {}
+        Ok(played) => {
+            print(&format!("ok    {}{version}: {} events, {:?}\n", file.display(), played.events, played.time))?;
+        }
+        Err(error) => {
+            let word = if error.ran { "FAIL" } else { "wrong" };
+            print(&format!("{word:5} {error}{version}\n"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Replaces what stands behind `counters` in these lines.

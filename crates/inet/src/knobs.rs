@@ -78,6 +78,8 @@ stats::knobs! {
         tcp_idle_restart = "net.inet.tcp.idle_restart", 0..=1, 1;
         /// Segment size assumed for a peer that names none.
         tcp_mssdflt = "net.inet.tcp.mssdflt", 216..=65495, 536;
+        /// Segment size assumed for a peer of IPv6 that names none (RFC 9293 3.7.1).
+        tcp_v6mssdflt = "net.inet.tcp.v6mssdflt", 216..=65495, 1220;
         /// Least segment size sent, however little a peer asks for (CVE-2019-11479).
         tcp_minmss = "net.inet.tcp.minmss", 48..=65495, 48;
         /// Milliseconds that a segment may live; a connection stays in TIME-WAIT for twice that.

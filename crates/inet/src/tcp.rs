@@ -203,13 +203,18 @@ pub(crate) enum Kind {
     Stream(Box<Stream>),
 }
 
+/// Configurations of the connections that a listener makes, by their family.
+#[derive(Debug)]
+pub(crate) struct ListenConfigs {
+    four: Arc<Config>,
+    six: Arc<Config>,
+}
+
 /// A listening socket's own.
 #[derive(Debug)]
 pub(crate) struct Listening {
     listener: Listener,
-    config: Arc<Config>,
-    /// What the ifaces take: `TCP_MAXSEG` goes below it.
-    mss: u16,
+    configs: ListenConfigs,
     ready: VecDeque<usize>,
     /// What an accepted connection has of its options.
     inherited: Option<Arc<Options>>,
@@ -591,11 +596,11 @@ impl<L: Locks> Tcp<L> {
     }
 }
 
-/// The core's configuration by MSS, until a knob changes.
+/// The core's configuration by family and MSS, until a knob changes.
 #[derive(Debug, Default)]
 struct Configs {
     generation: u64,
-    by_mss: Vec<Arc<Config>>,
+    kept: Vec<Arc<Config>>,
 }
 
 /// MSSs whose configuration is kept: as many as there are kinds of links.

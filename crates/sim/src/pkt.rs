@@ -5,6 +5,7 @@
 //!  play         the events on virtual time against one host; calls block by running the rest of the script
 //!  call, sockopt  socket::Calls by their names; symbolic constants; errno
 //!  segment, conn  packets between the script's numbers and the host's; comparing
+//!  settings, icmp what is other over IPv6
 //!  counted, code, shell  counters; TCP_INFO's assertions; knobs
 //! ```
 //!
@@ -15,16 +16,18 @@ mod call;
 mod code;
 mod conn;
 mod counted;
+mod icmp;
 mod lex;
 mod parse;
 mod play;
 mod script;
 mod segment;
+mod settings;
 mod shell;
 mod sockopt;
 
 pub use parse::parse;
-pub use script::Script;
+pub use script::{IpVersion, Script};
 use std::fmt;
 use std::path::Path;
 
@@ -70,12 +73,14 @@ pub struct Played {
     pub counters: Vec<(usize, String)>,
 }
 
-/// What is not held against a host.
+/// How scripts are played.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
-    /// Where PSH stands: RFC 9293 3.9.1.2 leaves most of it to the sender, and scripts from elsewhere know another one.
+    /// In this version of IP, whatever the script names; `None`: in the script's own, or IPv4.
+    pub ip_version: Option<IpVersion>,
+    /// PSH may stand anywhere: RFC 9293 3.9.1.2 leaves most of it to the sender, and scripts from elsewhere know another one.
     pub any_psh: bool,
-    /// What `counters` lines state: [`Played::counters`] has what came instead.
+    /// `counters` lines may state anything: [`Played::counters`] has what came instead.
     pub any_counters: bool,
 }
 
@@ -87,9 +92,23 @@ const SCRIPT_MAX: u64 = 16 << 20;
 /// # Errors
 /// [`PktError`]: it cannot be read, or did not hold.
 pub fn run_file(path: &Path, rules: Rules) -> Result<Played, PktError> {
-    let text = port::os::read_text(path, SCRIPT_MAX).map_err(|why| PktError::at(0, why.to_string()));
-    let played = text.and_then(|text| run_text(&text, path.parent(), rules));
+    let played = read(path).and_then(|text| run_text(&text, path.parent(), rules));
     played.map_err(|error| PktError { file: path.display().to_string(), ..error })
+}
+
+/// Returns the versions of IP in which the script in `path` holds.
+///
+/// # Errors
+/// [`PktError`]: it cannot be read.
+pub fn versions_of(path: &Path) -> Result<&'static [IpVersion], PktError> {
+    let script = read(path).and_then(|text| parse(&text));
+    script
+        .and_then(|script| script.ip_versions())
+        .map_err(|error| PktError { file: path.display().to_string(), ..error })
+}
+
+fn read(path: &Path) -> Result<String, PktError> {
+    port::os::read_text(path, SCRIPT_MAX).map_err(|why| PktError::at(0, why.to_string()))
 }
 
 /// Plays the script `text`; files it names are looked for beside `dir`, if at all.

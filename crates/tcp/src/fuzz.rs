@@ -245,7 +245,7 @@ pub fn strangers(data: &[u8]) {
                 let next = listener.next_timer().min(late.next_timer());
                 now = if next == Instant::NEVER { now } else { now.max(next) };
                 let context = listen::Context { config: &config, counts: &counts.listen, now, above: None };
-                listener.on_timer(context, 100, |_, _| ());
+                listener.on_timer(context, 100, |_| &config, |_, _| ());
                 late.on_timer(time_wait::Context { config: &config, counts: &counts.time_wait, now }, 100, |_| ());
             }
             _ => {

@@ -325,9 +325,15 @@ impl Listener {
         fronts.map(|(_, entry)| entry.deadline).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Sends SYN-ACKs again and gives up on peers that do not answer; looks at no more than `limit` entries. True:
-    /// there is more to do.
-    pub fn on_timer(&mut self, cx: Context<'_>, limit: usize, mut send: impl FnMut(&Ends, Out)) -> bool {
+    /// Sends SYN-ACKs again and gives up on peers that do not answer; looks at no more than `limit` entries. `config`
+    /// returns a peer's configuration. True: there is more to do.
+    pub fn on_timer<'a>(
+        &mut self,
+        cx: Context<'a>,
+        limit: usize,
+        config: impl Fn(&Ends) -> &'a Config,
+        mut send: impl FnMut(&Ends, Out),
+    ) -> bool {
         let mut left = limit;
         for queue in 0..QUEUES as u8 {
             while let Some((at, entry)) = self.table.front(queue).filter(|(_, entry)| entry.deadline <= cx.now) {
@@ -336,6 +342,7 @@ impl Listener {
                 }
                 left -= 1;
                 let mut entry = *entry;
+                let cx = Context { config: config(&entry.ends()), ..cx };
                 if entry.sent_again >= cx.config.synack_retries {
                     self.table.remove(at);
                     cx.counts.stale.bump();

@@ -322,14 +322,6 @@ impl OutOptions {
         self.len = 0;
     }
 
-    /// Lowers the MSS that a SYN says by `by`: its packet's headers are longer than those for which it was made.
-    pub fn lower_mss(&mut self, by: u16) {
-        // It stands first in what `of_syn` writes.
-        if let Some([2, 4, high, low]) = self.bytes.first_chunk_mut() {
-            [*high, *low] = u16::from_be_bytes([*high, *low]).saturating_sub(by).to_be_bytes();
-        }
-    }
-
     /// The bytes where there are twelve, as of timestamps: a copy of known length.
     #[inline(always)]
     pub fn as_twelve(&self) -> Option<&[u8; 12]> {

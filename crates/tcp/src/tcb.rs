@@ -29,6 +29,8 @@ use wire::tcp::Flags;
 const TIMESTAMPS_LEN: u16 = 12;
 /// RFC 5961 5.2 and silly-window avoidance look at the greatest window ever offered.
 const LINUX_SMALL_WINDOW: u32 = 536;
+/// Length of the peer's segments until a longer one has come, of either family, as in Linux (`TCP_MSS_DEFAULT`).
+const FIRST_MSS_SEEN: u16 = 536;
 
 /// The send sequence space (RFC 9293 Figure 3).
 #[derive(Clone, Debug)]
@@ -310,7 +312,7 @@ impl Rcv {
             ato_us: 0,
             sizing: Sizing::default(),
             dsack: None,
-            mss_seen: config.default_mss.min(config.mss),
+            mss_seen: FIRST_MSS_SEEN.min(config.mss),
             wscale: rcv_wscale,
             quick: 0,
             pingpong: false,

@@ -1,10 +1,11 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
 use super::memory::{MemoryWait, Shortage};
+use super::net::Net;
 use super::options::configured;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
-use super::{CONFIGS_MAX, Configs, Kind, Listening, Options, Sock, Stream};
+use super::{CONFIGS_MAX, Configs, Kind, ListenConfigs, Listening, Options, Sock, Stream, mss_of};
 use crate::Stack;
 use crate::ends::{Domain, SockEnds};
 use crate::iface::IfaceKind;
@@ -186,9 +187,8 @@ impl<L: Locks> Stack<L> {
             }
             if let Kind::Listening(listening) = &mut sock.kind {
                 // Connections to come take after their listener as it is then.
-                let base = self.tcp_config(cx, super::BASE_MSS);
-                let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
-                listening.config = configured(base, sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
+                let options = sock.options.as_deref().unwrap_or(&super::NO_OPTIONS);
+                listening.configs = self.tcp_listen_configs(cx, options);
                 listening.inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
             }
             if let Some(algorithm) = sock.options().congestion
@@ -222,10 +222,6 @@ impl<L: Locks> Stack<L> {
             let ends = self.with_sock(cx, id, |sock| sock.ends()).ok_or(TcpError::NoSocket)?;
             self.tcp_may_listen(cx, id, ends)?;
         }
-        // A tunnel's MTU follows its path and is no measure for who comes another way; see `fitting`.
-        let on_wires = self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
-        let mtu = on_wires.map(|iface| iface.mtu()).min().unwrap_or(1500);
-        let base = self.tcp_config(cx, super::input::mss_of::<u32>(mtu));
         let knobs = &self.knobs;
         let cookies = match knobs.tcp_syncookies.get() {
             0 => CookieMode::Never,
@@ -242,10 +238,10 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(_) => Err(TcpError::Already),
             Kind::Fresh => {
                 let listener = Listener::new(limits, self.tcp.secret);
-                let config = configured(Arc::clone(&base), sock.options());
+                let configs = self.tcp_listen_configs(cx, sock.options());
                 let ready = VecDeque::new();
                 let inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
-                let listening = Listening { listener, config, mss: base.mss, ready, inherited, armed: Instant::NEVER };
+                let listening = Listening { listener, configs, ready, inherited, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
                 Ok(Some(sock.ends()))
             }
@@ -506,10 +502,9 @@ impl<L: Locks> Stack<L> {
             Kind::Fresh => Over::gone(bound),
             Kind::Listening(listening) => {
                 children = std::mem::take(&mut listening.ready);
-                let config = Arc::clone(&listening.config);
+                let Listening { listener, configs, .. } = &mut **listening;
                 let counts = &self.count(cx).tcp.listen;
-                let context = tcp::listen::Context { config: &config, counts, now: cx.now, above: None };
-                listening.listener.close(context);
+                listener.close(tcp::listen::Context { config: &configs.four, counts, now: cx.now, above: None });
                 Over::gone(bound)
             }
             Kind::Stream(stream) => {
@@ -565,44 +560,58 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// What connections over a link of that MSS begin with, as the knobs are now.
-    pub(super) fn tcp_config(&self, cx: Cx, mss: u16) -> Arc<Config> {
-        self.tcp_config_in(&mut self.tcp.configs.lock(cx), mss)
+    /// What connections over a link of that MTU begin with, as the knobs are now.
+    pub(super) fn tcp_config<A: Net>(&self, cx: Cx, mtu: usize) -> Arc<Config> {
+        self.tcp_config_in::<A>(&mut self.tcp.configs.lock(cx), mss_of::<A>(mtu))
+    }
+
+    /// What connections that a listener with these options makes begin with.
+    fn tcp_listen_configs(&self, cx: Cx, options: &Options) -> ListenConfigs {
+        // A tunnel's MTU follows its path and is no measure for who comes another way; see `fitting`.
+        let on_wires = || self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
+        let four = on_wires().map(|iface| iface.mtu()).min().unwrap_or(1500);
+        let six = on_wires().map(|iface| iface.mtu6()).min().unwrap_or(1500);
+        ListenConfigs {
+            four: configured(self.tcp_config::<u32>(cx, four), options),
+            six: configured(self.tcp_config::<u128>(cx, six), options),
+        }
     }
 
     /// Runs `f` with the configuration where the MSS makes no difference. No other lock may be taken in it: this one is the last.
     pub(super) fn with_tcp_config<R>(&self, cx: Cx, f: impl FnOnce(&Config) -> R) -> R {
         let mut configs = self.tcp.configs.lock(cx);
         if configs.generation == self.knobs.generation()
-            && let Some(config) = configs.by_mss.first()
+            && let Some(config) = configs.kept.first()
         {
             return f(config);
         }
-        let config = self.tcp_config_in(&mut configs, super::BASE_MSS);
+        let config = self.tcp_config_in::<u32>(&mut configs, super::BASE_MSS);
         f(&config)
     }
 
-    fn tcp_config_in(&self, configs: &mut Configs, mss: u16) -> Arc<Config> {
+    fn tcp_config_in<A: Net>(&self, configs: &mut Configs, mss: u16) -> Arc<Config> {
         let generation = self.knobs.generation();
         if configs.generation != generation {
-            (configs.generation, configs.by_mss) = (generation, Vec::new());
+            (configs.generation, configs.kept) = (generation, Vec::new());
         }
-        if let Some(config) = configs.by_mss.iter().find(|config| config.mss == mss) {
+        let default_mss = A::default_mss(self);
+        let is_it = |config: &&Arc<Config>| (config.mss, config.default_mss) == (mss, default_mss);
+        if let Some(config) = configs.kept.iter().find(is_it) {
             return Arc::clone(config);
         }
-        let config = Arc::new(self.config_of_knobs(mss));
-        if configs.by_mss.len() < CONFIGS_MAX {
-            configs.by_mss.push(Arc::clone(&config));
+        let config = Arc::new(self.config_of_knobs(mss, default_mss));
+        if configs.kept.len() < CONFIGS_MAX {
+            configs.kept.push(Arc::clone(&config));
         }
         config
     }
 
-    fn config_of_knobs(&self, mss: u16) -> Config {
+    fn config_of_knobs(&self, mss: u16, default_mss: u16) -> Config {
         let knobs = &self.knobs;
         let ms = |knob: &crate::knobs::Knob| Duration::from_millis(knob.get() as u64);
         Config {
             mss,
-            default_mss: knobs.tcp_mssdflt.get() as u16,
+            default_mss,
             min_mss: knobs.tcp_minmss.get() as u16,
             recv_space: knobs.tcp_recvspace.get() as u32,
             recv_space_max: knobs.tcp_recvspace_max.get().max(knobs.tcp_recvspace.get()) as u32,

@@ -63,7 +63,7 @@ impl<L: Locks> Stack<L> {
             return Err(TcpError::InUse);
         }
         let mtu = self.ifaces.get(exit.iface).map_or(1500, |iface| A::mtu(iface));
-        let base = self.tcp_config(cx, mss_of::<A>(mtu));
+        let base = self.tcp_config::<A>(cx, mtu);
         let path = mss_of::<A>(A::path_mtu(self, cx, dst));
         let core = core_ends(ends);
         let (iss, offset) = isn::numbers(self.tcp.secret, &core, cx.now);

@@ -8,7 +8,7 @@ use super::counts;
 use super::net::Net;
 use super::predict::Owes;
 use super::queue::OutOfOrder;
-use super::{Failure, Kind, Sock, Stream, core_ends};
+use super::{Failure, Kind, Listening, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends;
 use crate::family::{Family, cut_extensions};
@@ -22,7 +22,6 @@ use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Text};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::sync::Arc;
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4};
 
@@ -453,10 +452,10 @@ impl<L: Locks> Stack<L> {
                 sock.note(cx, id, events);
             }
             Kind::Listening(listening) => {
-                let config = Arc::clone(&listening.config);
+                let Listening { listener, configs, .. } = &mut **listening;
                 let counts = &self.count(cx).tcp.listen;
-                let context = listen::Context { config: &config, counts, now: cx.now, above: None };
-                if !listening.listener.on_unreachable(context, &core_ends(ends), seq) {
+                let context = listen::Context { config: A::listen_config(configs), counts, now: cx.now, above: None };
+                if !listener.on_unreachable(context, &core_ends(ends), seq) {
                     self.count(cx).tcp.pmtu.icmp_refused.bump();
                 }
             }

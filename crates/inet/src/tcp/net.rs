@@ -3,12 +3,15 @@
 //! IPv4's ends are in the socket's cache line; IPv6's are beside it, with who waits, and their ports in the line, too.
 
 use super::output::LINK;
-use super::{Rest, Sock};
+use super::{ListenConfigs, Rest, Sock};
+use crate::Stack;
 use crate::demux::{Ends, Ends4, Ends6, Tuple};
 use crate::ends::{Domain, Families, SockEnds};
 use crate::family::Family;
+use ::tcp::Config;
 use lock::Locks;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use wire::ip6;
 
 /// A socket's domain, the families that it takes, and whether it is in the table of L4 ports: in a byte.
@@ -49,6 +52,10 @@ pub(crate) trait Net: Family {
 
     /// Returns the socket's ends if it takes segments of this family.
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends<Self>>;
+    /// Returns the text of a segment to a peer that states none (RFC 9293 3.7.1).
+    fn default_mss<L: Locks>(stack: &Stack<L>) -> u16;
+    /// Returns the configuration of connections of this family.
+    fn listen_config(configs: &ListenConfigs) -> &Arc<Config>;
     /// Returns whether headers that were made for segments between `ends` are these.
     fn leads(headers: &[u8], ends: Ends<Self>, tos: u8, ttl: u8) -> bool;
 }
@@ -59,6 +66,15 @@ impl Net for u32 {
     #[inline(always)]
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends4> {
         (sock.place.families() != Families::V6).then_some(sock.ends)
+    }
+
+    fn default_mss<L: Locks>(stack: &Stack<L>) -> u16 {
+        stack.knobs.tcp_mssdflt.get() as u16
+    }
+
+    #[inline(always)]
+    fn listen_config(configs: &ListenConfigs) -> &Arc<Config> {
+        &configs.four
     }
 
     #[inline(always)]
@@ -80,6 +96,15 @@ impl Net for u128 {
             Families::Both => Some(Ends { local_port: sock.ends.local_port, ..Ends::default() }),
             Families::V4 | Families::Mapped => None,
         }
+    }
+
+    fn default_mss<L: Locks>(stack: &Stack<L>) -> u16 {
+        stack.knobs.tcp_v6mssdflt.get() as u16
+    }
+
+    #[inline(always)]
+    fn listen_config(configs: &ListenConfigs) -> &Arc<Config> {
+        &configs.six
     }
 
     fn leads(_: &[u8], _: Ends6, _: u8, _: u8) -> bool {

@@ -1,11 +1,11 @@
 //! Time for connections: one wheel, a key for each socket.
 
 use super::output::{IpOptions, sock_ends};
-use super::unowned::less_text;
-use super::{Kind, Sock, Stream, counts};
+use super::{Kind, Listening, Sock, Stream, counts};
 use crate::Stack;
 use crate::ends::SockEnds;
 use crate::stack::AtOnce;
+use ::tcp::Ends;
 use clock::Instant;
 use lock::{Cx, Locks};
 
@@ -113,17 +113,21 @@ impl<L: Locks> Stack<L> {
         listening.armed = Instant::NEVER;
         let mut again = Vec::new();
         let counts = self.count(cx);
+        let Listening { listener, configs, .. } = &mut **listening;
         let context =
-            tcp::listen::Context { config: &listening.config, counts: &counts.tcp.listen, now: cx.now, above: None };
-        listening.listener.on_timer(context, AT_ONCE, |ends, out| again.push((*ends, out)));
+            tcp::listen::Context { config: &configs.four, counts: &counts.tcp.listen, now: cx.now, above: None };
+        let config = |ends: &Ends| match sock_ends(ends) {
+            SockEnds::V6(_) => &*configs.six,
+            _ => &*configs.four,
+        };
+        listener.on_timer(context, AT_ONCE, config, |ends, out| again.push((*ends, out)));
         self.tcp_arm_listener(cx, id, listening);
-        for (ends, mut out) in again {
+        for (ends, out) in again {
             match sock_ends(&ends) {
                 SockEnds::V4(ends) => {
                     self.tcp_send_bare(cx, ends, &out, &IpOptions::of::<u32, L>(sock.options(), self))
                 }
                 SockEnds::V6(ends) => {
-                    out.options.lower_mss(less_text::<u128>());
                     self.tcp_send_bare(cx, ends, &out, &IpOptions::of::<u128, L>(sock.options(), self));
                 }
                 SockEnds::Both(_) => {} // nobody is at both
@@ -131,7 +135,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    pub(super) fn tcp_arm_listener(&self, cx: Cx, id: usize, listening: &mut super::Listening) {
+    pub(super) fn tcp_arm_listener(&self, cx: Cx, id: usize, listening: &mut Listening) {
         let next = listening.listener.next_timer();
         if next != listening.armed {
             listening.armed = next;

@@ -8,7 +8,6 @@ use super::{Kind, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends;
 use crate::ends::{Domain, SockEnds};
-use crate::family::Family;
 use crate::stack::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
@@ -17,7 +16,6 @@ use buf::Frame;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::sync::Arc;
-use wire::ip4;
 
 impl<L: Locks> Stack<L> {
     /// Processes a segment without a living connection: of one in TIME-WAIT, to a listener, or to no socket.
@@ -87,12 +85,12 @@ impl<L: Locks> Stack<L> {
             return self.tcp_nobody(cx, seen, packet);
         };
         let counts = &self.count(cx).tcp.listen;
-        let context = listen::Context { config: &listening.config, counts, now: cx.now, above };
+        let config = A::listen_config(&listening.configs);
+        let context = listen::Context { config, counts, now: cx.now, above };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
-            Answer::SynAck(mut out) => {
-                out.options.lower_mss(less_text::<A>());
+            Answer::SynAck(out) => {
                 // The timer that is set comes first, and sees to this one then.
-                let Config { rto_initial, rto_max, .. } = &*listening.config;
+                let Config { rto_initial, rto_max, .. } = &**config;
                 if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
                     self.tcp_arm_listener(cx, id, listening);
                 }
@@ -112,9 +110,9 @@ impl<L: Locks> Stack<L> {
             }
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
-                let mut place = self.tcp_place(cx, &listening.config);
+                let mut place = self.tcp_place(cx, config);
                 let tcb = &mut place.tcb;
-                tcb.from_handshake_again(&listening.config, &done, cx.now);
+                tcb.from_handshake_again(config, &done, cx.now);
                 tcb.know_path(mss_of::<A>(self.fitting(cx, seen.ends.remote)), cx.now);
                 counts::noted(&self.count(cx).tcp, tcb);
                 let settings = listening.inherited.clone();
@@ -192,9 +190,4 @@ fn refusal(why: Refused) -> DropReason {
         Refused::OutOfWindow => DropReason::TcpOutOfWindow,
         Refused::BadAck | Refused::NoHandshake => DropReason::TcpBadHandshake,
     }
-}
-
-/// By how much less text fits a packet of this family than one of IPv4, for which a listener's MSS is.
-pub(super) fn less_text<A: Family>() -> u16 {
-    (A::IP_LEN - ip4::HEADER_LEN) as u16
 }

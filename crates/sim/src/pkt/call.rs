@@ -1,12 +1,13 @@
 //! The calls of a script, made on [`socket::Calls`].
 
 use super::play::{BYTES_MAX, Player};
-use super::script::{Call, Expr};
-use super::segment::text_byte;
+use super::script::{Call, Expr, IpVersion};
+use super::segment::{six, text_byte};
 use clock::{Duration, Instant};
 use inet::tcp::SOCK_BIT;
+use inet::udp::Domain;
 use socket::{Drive, Errno, Events, Fd, Opt, OptKind, PollFd, RecvFlags, SendFlags};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 
 /// What a call gave.
 type Done = Result<i64, Errno>;
@@ -46,11 +47,18 @@ impl Player<'_> {
             "socket" => {
                 let kind = arg(1)?;
                 let calls = self.calls();
+                let domain = match arg(0)? {
+                    Expr::Ellipsis if self.settings.version == IpVersion::V4 => Domain::Inet,
+                    Expr::Ellipsis => Domain::Inet6,
+                    Expr::Word(word) if word == "AF_INET" => Domain::Inet,
+                    Expr::Word(word) if word == "AF_INET6" => Domain::Inet6,
+                    other => return Err(format!("socket(): {other:?} is not made here")),
+                };
                 let stream = names(kind).any(|name| name == "SOCK_STREAM");
                 if !stream && !names(kind).any(|name| name == "SOCK_DGRAM") {
                     return Err(format!("socket(): {kind:?} is not made here"));
                 }
-                let opened = if stream { calls.stream_socket() } else { calls.socket() };
+                let opened = if stream { calls.stream_socket_of(domain) } else { calls.socket_of(domain) };
                 if let Ok(fd) = opened
                     && names(kind).any(|name| name == "SOCK_NONBLOCK")
                 {
@@ -59,8 +67,9 @@ impl Player<'_> {
                 Ok(self.opened(opened, &call.returns))
             }
             "bind" => {
-                let addr = self.address(arg(1)?, self.settings.local, self.settings.bind_port)?;
-                let bound = self.calls().bind(self.fd(arg(0)?)?, addr);
+                let fd = self.fd(arg(0)?)?;
+                let addr = self.address(fd, arg(1)?, self.settings.local, self.settings.bind_port)?;
+                let bound = self.calls().bind(fd, addr);
                 if let Ok(addr) = bound {
                     self.state.borrow_mut().bound = addr.port();
                 }
@@ -82,8 +91,9 @@ impl Player<'_> {
                 Ok(self.opened(accepted, &call.returns))
             }
             "connect" => {
-                let addr = self.address(arg(1)?, self.settings.remote, self.settings.connect_port)?;
-                Ok(self.calls().connect(self.fd(arg(0)?)?, addr).map(|()| 0))
+                let fd = self.fd(arg(0)?)?;
+                let addr = self.address(fd, arg(1)?, self.settings.remote, self.settings.connect_port)?;
+                Ok(self.calls().connect(fd, addr).map(|()| 0))
             }
             "close" => {
                 let closed = self.calls().close(self.fd(arg(0)?)?);
@@ -139,25 +149,32 @@ impl Player<'_> {
         Ok(self.state.borrow().fds.get(&number).copied().unwrap_or(Fd(SOCK_BIT - 1)))
     }
 
-    fn address(&self, expr: &Expr, addr: Ipv4Addr, port: u16) -> Result<SocketAddr, String> {
-        if *expr == Expr::Ellipsis {
-            return Ok(SocketAddr::from((addr, port)));
-        }
-        let inside = |name: &str| match expr.field(name) {
-            Some(Expr::Apply(_, args)) => args.first().cloned(),
+    /// The address that a script names to `fd`: `...`, or a structure. A socket of IPv6 gets an IPv4 address as the mapped
+    /// one, and any address as any of either family.
+    fn address(&self, fd: Fd, expr: &Expr, addr: IpAddr, port: u16) -> Result<SocketAddr, String> {
+        let of_six = self.calls().local_addr(fd).is_ok_and(|own| own.is_ipv6());
+        let inside = |names: [&str; 2]| match names.into_iter().find_map(|name| expr.field(name)) {
+            Some(Expr::Apply(_, args)) => args.last().cloned(),
             other => other.cloned(),
         };
-        let port = match inside("sin_port") {
+        let port = match inside(["sin_port", "sin6_port"]) {
             Some(Expr::Int(port)) => u16::try_from(port).map_err(|_| "a port beyond 65535")?,
             _ => port,
         };
-        let addr = match inside("sin_addr") {
+        let addr = match inside(["sin_addr", "sin6_addr"]) {
             Some(Expr::Str(text)) => text.parse().map_err(|_| format!("{text}: not an address"))?,
-            Some(Expr::Addr(addr)) => addr,
-            Some(Expr::Word(word)) if word == "INADDR_ANY" => Ipv4Addr::UNSPECIFIED,
+            Some(Expr::Addr(addr)) => addr.into(),
+            Some(Expr::Word(word)) if word == "INADDR_ANY" || word == "in6addr_any" => {
+                return Ok(if of_six {
+                    (Ipv6Addr::UNSPECIFIED, port).into()
+                } else {
+                    (Ipv4Addr::UNSPECIFIED, port).into()
+                });
+            }
             _ => addr,
         };
-        Ok(SocketAddr::from((addr, port)))
+        let addr = if of_six { six(addr).into() } else { addr };
+        Ok(SocketAddr::new(addr, port))
     }
 
     /// How many bytes a call is about, and its flags.
@@ -195,7 +212,7 @@ impl Player<'_> {
         let calls = self.calls();
         let sent = match call.args.get(4) {
             Some(to) if call.name == "sendto" && !fd.is_stream() => {
-                let addr = self.address(to, self.settings.remote, self.settings.connect_port)?;
+                let addr = self.address(fd, to, self.settings.remote, self.settings.connect_port)?;
                 let connected = calls.peer_addr(fd).is_ok() && *to == Expr::Ellipsis;
                 if connected { calls.send(fd, &bytes) } else { calls.send_to(fd, &bytes, &addr) }
             }

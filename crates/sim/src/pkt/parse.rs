@@ -1,6 +1,7 @@
 //! Tokens to events: packetdrill's grammar where it fits, and `counters`.
 
 use super::PktError;
+use super::icmp::Words;
 use super::lex::{Tok, Token, tokens};
 use super::script::{Action, Body, Call, Event, Expr, Icmp, Ip, Opt, Packet, Script, Tcp, When};
 use wire::tcp::Flags;
@@ -213,7 +214,7 @@ impl Parser {
             let len = self.int("a length")?;
             self.want(')')?;
             Body::Udp(len)
-        } else if self.eat_word("icmp") {
+        } else if self.eat_word("icmp") || self.eat_word("icmpv6") {
             Body::Icmp(self.icmp()?)
         } else {
             ports = self.ports()?;
@@ -241,14 +242,22 @@ impl Parser {
         };
         self.at += 1;
         loop {
-            match self.word("noecn, ect0, ect1, ect01, ce, tos or ttl")?.as_str() {
+            match self.word("noecn, ect0, ect1, ect01, ce, tos, ttl, hlim or flowlabel")?.as_str() {
                 "noecn" => ip.ecn = Some(0),
                 "ect1" => ip.ecn = Some(1),
                 "ect0" => ip.ecn = Some(2),
                 "ce" => ip.ecn = Some(3),
                 "ect01" => ip.ect01 = true,
                 "tos" => ip.tos = Some(self.int("a TOS")?),
-                "ttl" => ip.ttl = Some(self.int("a TTL")?),
+                "ttl" | "hlim" => ip.ttl = Some(self.int("a TTL")?),
+                "flowlabel" => {
+                    let line = self.line();
+                    let label = self.int("a flow label")?;
+                    if label >= 1 << 20 {
+                        return Err(PktError::at(line, format!("flow label {label:#x}: it has 20 bits")));
+                    }
+                    ip.flow_label = Some(label);
+                }
                 other => return Err(PktError::at(self.line(), format!("'{other}' says nothing about an IP header"))),
             }
             if !self.eat(',') {
@@ -410,43 +419,20 @@ impl Parser {
     }
 
     fn icmp(&mut self) -> Parsed<Icmp> {
-        let (mut icmp, line) = (Icmp { ty: 0, code: 0, mtu: 0, seq: None, udp: None }, self.line());
-        icmp.ty = match self.word("an ICMP type")?.as_str() {
-            "unreachable" => 3,
-            "source_quench" => 4,
-            "redirect" => 5,
-            "time_exceeded" => 11,
-            "parameter_problem" => 12,
-            "echo_request" => 8,
-            "echo_reply" => 0,
-            other => return Err(PktError::at(line, format!("'{other}' is no ICMP type that is known here"))),
-        };
+        let line = self.line();
+        let ty = self.word("an ICMP type")?;
+        let mut words = Words { ty, code: None, mtu: None };
         if let Some(Tok::Word(word)) = self.peek().filter(|tok| !matches!(tok, Tok::Word(w) if w == "mtu")) {
-            let codes = [
-                ("net_unreachable", 0),
-                ("host_unreachable", 1),
-                ("protocol_unreachable", 2),
-                ("port_unreachable", 3),
-                ("frag_needed", 4),
-                ("source_route_failed", 5),
-                ("net_unreachable_unknown", 6),
-                ("host_unreachable_unknown", 7),
-                ("net_unreachable_prohibited", 9),
-                ("net_prohibited", 9),
-                ("host_prohibited", 10),
-                ("packet_filtered", 13),
-                ("ttl_exceeded", 0),
-                ("reassembly", 1),
-            ];
-            icmp.code = match codes.iter().find(|(name, _)| name == word) {
-                Some((_, code)) => *code,
-                None => return self.error("an ICMP code"),
-            };
+            words.code = Some(word.clone());
             self.at += 1;
         }
         if self.eat_word("mtu") {
-            icmp.mtu = self.int("an MTU")?;
+            words.mtu = Some(self.int("an MTU")?);
         }
+        if let (Err(why), Err(_)) = (words.message(false), words.message(true)) {
+            return Err(PktError::at(line, why));
+        }
+        let mut icmp = Icmp { words, seq: None, udp: None };
         if self.eat('[') {
             if self.eat_word("udp") {
                 self.want('(')?;

@@ -10,30 +10,36 @@ mod claims;
 mod expect;
 
 use super::conn::Conn;
-use super::counted::counters;
-use super::script::{Action, Body, Event, Icmp, Packet, Script, When};
+use super::counted::{Counts, counters};
+use super::script::{Action, Body, Event, Icmp, IpVersion, Packet, Script, When};
 use super::segment::{self, Ends, Seg};
+use super::settings::Settings;
 use super::{PktError, Played, Rules, shell};
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use inet::Stack;
 use inet::fib::Prefix;
+use inet::fib6::{Prefix6, Via6};
 use inet::iface::{IfaceAddr, IfaceId, Offload, Output};
+use inet::ip6::IfaceAddr6;
 use inet::route::Via;
 use lock::{Cx, How, Up};
 use socket::{Calls, Drive, Fd};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
+use wire::eth::EtherType;
+use wire::icmp6::ty;
 
 /// The script's time 0 on the host's clock.
 const START: Instant = Instant::from_millis(1_000_000);
 /// How long a packet that may come whenever is waited for.
 const PATIENCE: Duration = Duration::from_secs(7200);
 const IFACE: IfaceId = IfaceId(1);
+const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 /// L4 ports of peers whose script names none begin here.
 const PEER_PORTS: u16 = 40_000;
@@ -54,8 +60,10 @@ impl Output for Out {
         let mut wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let n = burst.len();
         for frame in burst.drain() {
-            let ip = frame.bytes().get(12..14) == Some(&[8, 0]);
-            if ip && let Some(packet) = frame.bytes().get(wire::eth::HEADER_LEN..) {
+            let Some((header, packet)) = frame.bytes().split_at_checked(wire::eth::HEADER_LEN) else { continue };
+            let is_four = header.ends_with(&EtherType::IPV4.0.to_be_bytes());
+            let is_six = header.ends_with(&EtherType::IPV6.0.to_be_bytes());
+            if is_four || is_six && !is_upkeep(packet) {
                 wire.push_back((now, packet.to_vec()));
             }
         }
@@ -63,57 +71,13 @@ impl Output for Out {
     }
 }
 
-/// `--name=value`s.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    pub local: Ipv4Addr,
-    pub remote: Ipv4Addr,
-    pub bind_port: u16,
-    pub connect_port: u16,
-    mtu: u16,
-    tolerance: Duration,
-    tick_ns: u64,
-    strict: bool,
-}
-
-impl Settings {
-    fn of(script: &Script) -> Result<Settings, PktError> {
-        let mut out = Settings {
-            local: Ipv4Addr::new(192, 168, 0, 1),
-            remote: Ipv4Addr::new(192, 0, 2, 1),
-            bind_port: 8080,
-            connect_port: 8080,
-            mtu: 1500,
-            tolerance: Duration::from_micros(4000),
-            tick_ns: 0,
-            strict: false,
-        };
-        for (line, name, value) in &script.flags {
-            let bad = || PktError::at(*line, format!("--{name}={value}: not a value for it"));
-            match name.as_str() {
-                "local_ip" => out.local = value.parse().map_err(|_| bad())?,
-                "remote_ip" => out.remote = value.parse().map_err(|_| bad())?,
-                "bind_port" => out.bind_port = value.parse().map_err(|_| bad())?,
-                "connect_port" => out.connect_port = value.parse().map_err(|_| bad())?,
-                "mtu" => out.mtu = value.parse().ok().filter(|mtu| *mtu >= 68).ok_or_else(bad)?,
-                "tolerance_usecs" => {
-                    let us: u32 = value.parse().map_err(|_| bad())?;
-                    out.tolerance = Duration::from_micros(us.into());
-                }
-                "tcp_ts_tick_usecs" => {
-                    let us: u32 = value.parse().map_err(|_| bad())?;
-                    out.tick_ns = u64::from(us) * 1000;
-                }
-                "ip_version" if value == "ipv4" => {}
-                "ip_version" => return Err(PktError::at(*line, format!("--ip_version={value}: IPv4 is spoken here"))),
-                "strict_segments" => out.strict = true,
-                // What stands for a wire that is not here, or is so anyway.
-                "tcp_ts_ecr_scaled" | "gateway_ip" | "netmask_ip" | "speed" | "verbose" | "non_fatal" | "mss" => {}
-                _ => return Err(PktError::at(*line, format!("--{name} is not known here"))),
-            }
-        }
-        Ok(out)
-    }
+/// Returns whether an IPv6 packet is neighbor discovery's, or a report of groups: no script states these.
+fn is_upkeep(packet: &[u8]) -> bool {
+    let Ok(header) = wire::ip6::Header::parse(packet) else { return false };
+    let Ok(chain) = wire::ip6::Chain::walk(&header, packet) else { return false };
+    let message = chain.payload(&header, packet).first();
+    let is_discovery = |kind: &u8| (ty::ROUTER_SOLICIT..=ty::REDIRECT).contains(kind) || wire::mld::is_mld(*kind);
+    chain.upper == wire::Proto::IPV6_ICMP && message.is_some_and(is_discovery)
 }
 
 /// The script's progress and what it knows of its connections.
@@ -128,7 +92,7 @@ pub(super) struct State {
     gathered: Option<Seg>,
     peer_port: u16,
     failed: Option<PktError>,
-    counters: BTreeMap<String, u64>,
+    counters: Counts,
     /// The script's descriptors.
     pub fds: BTreeMap<i64, Fd>,
     /// The L4 port bound last: where peers go whose script names none.
@@ -162,9 +126,36 @@ pub(super) struct Player<'s> {
     pub state: RefCell<State>,
 }
 
+/// Gives the host its address, and the way to all others by a router that answers for the peer, too.
+fn settle(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> {
+    match (settings.local, settings.remote) {
+        (IpAddr::V4(local), IpAddr::V4(remote)) => {
+            let [a, b, ..] = local.octets();
+            let router = Ipv4Addr::new(a, b, 255, 254);
+            stack.add_addr(cx, IFACE, IfaceAddr { addr: local, len: 16 }).map_err(|why| format!("{why:?}"))?;
+            for neighbor in [router, remote] {
+                stack.set_neighbor(cx, IFACE, neighbor, ROUTER_MAC);
+            }
+            stack.add_route(cx, Prefix::DEFAULT, Via::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
+        }
+        (local, remote) => {
+            let (local, remote) = (segment::six(local), segment::six(remote));
+            let [a, b, c, ..] = local.segments();
+            let router = Ipv6Addr::new(a, b, c, 0x8888, 0, 0, 0, 1);
+            stack.knobs.dad_count.set(0); // an address is there from the start
+            stack.add_addr6(cx, IFACE, IfaceAddr6::new(local, 48)).map_err(|why| format!("{local}: {why:?}"))?;
+            for neighbor in [router, remote] {
+                stack.set_neighbor6(cx, IFACE, neighbor, ROUTER_MAC);
+            }
+            stack.add_route6(cx, Prefix6::DEFAULT, Via6::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
+        }
+    }
+    Ok(())
+}
+
 /// Plays `script`.
 pub(super) fn play(script: &Script, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
-    let settings = Settings::of(script)?;
+    let settings = Settings::of(script, rules.ip_version)?;
     let player = Player::new(script, dir, settings, rules).map_err(|why| PktError::at(1, why))?;
     player.run()?;
     let time = player.now.get().since(START);
@@ -180,16 +171,8 @@ impl<'s> Player<'s> {
         let cx = Cx::enter(How::Register, START);
         let stack: Stack<Up> = Stack::new(cx, inet::Config { seed: Some(1), ..inet::Config::new("pkt", pool) });
         let wire = Wire::default();
-        stack
-            .add_iface("em0", Mac([2, 0, 0, 0, 0, 1]), settings.mtu, Offload::default())
-            .ok_or("no room for an iface")?;
-        let [a, b, ..] = settings.local.octets();
-        let router = Ipv4Addr::new(a, b, 255, 254);
-        stack.add_addr(cx, IFACE, IfaceAddr { addr: settings.local, len: 16 }).map_err(|why| format!("{why:?}"))?;
-        for neighbor in [router, settings.remote] {
-            stack.set_neighbor(cx, IFACE, neighbor, ROUTER_MAC);
-        }
-        stack.add_route(cx, Prefix::DEFAULT, Via::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
+        stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("no room for an iface")?;
+        settle(&stack, cx, &settings)?;
         stack.set_output(cx, IFACE, Some(Box::new(Out(wire.clone()))));
         let state = State {
             at: 0,
@@ -199,7 +182,7 @@ impl<'s> Player<'s> {
             gathered: None,
             peer_port: PEER_PORTS,
             failed: None,
-            counters: counters(&stack),
+            counters: counters(&stack, settings.version),
             fds: BTreeMap::new(),
             bound: settings.bind_port,
             deadline: START,
@@ -360,7 +343,7 @@ impl<'s> Player<'s> {
                     let conn = self.conn(&mut state, packet.ports)?;
                     let seg = conn.arriving(tcp);
                     let (us, peer) = sides(conn.ends);
-                    seg.emit(peer, us, segment::tos_of(packet.ip), packet.ip.ttl.unwrap_or(64))
+                    seg.emit(peer, us, packet.ip)
                 }
                 Body::Udp(len) => {
                     let conn = self.conn(&mut state, packet.ports)?;
@@ -372,7 +355,9 @@ impl<'s> Player<'s> {
         };
         let pool = if bytes.len() > SMALL { &self.large } else { &self.stack.pool };
         let mut frame: Frame = pool.get().ok_or("no buffer free")?;
-        let header = [&[2, 0, 0, 0, 0, 1][..], &ROUTER_MAC.0, &[8, 0]].concat();
+        let is_six = self.settings.version == IpVersion::V6;
+        let kind = if is_six { EtherType::IPV6 } else { EtherType::IPV4 };
+        let header = [&MAC.0[..], &ROUTER_MAC.0, &kind.0.to_be_bytes()].concat();
         frame.extend(&header).and_then(|()| frame.extend(&bytes)).ok_or("the packet is larger than a buffer")?;
         self.stack.input(self.cx(), IFACE, &mut Burst::of(frame));
         Ok(())
@@ -409,11 +394,11 @@ impl<'s> Player<'s> {
             None => {
                 let mut seg = conn.last.clone().ok_or("an ICMP error before anything was sent")?;
                 seg.seq = icmp.seq.map_or(seg.seq, |seq| conn.live_seq(seq));
-                seg.emit(us, peer, 0, 64)
+                seg.emit(us, peer, Default::default())
             }
         };
-        let quoted = quoted.get(..28).unwrap_or(&quoted);
-        Ok(segment::icmp_error(peer.0, icmp, quoted, us.0))
+        let message = icmp.words.message(self.settings.version == IpVersion::V6)?;
+        Ok(segment::icmp_error(peer.0, message, &quoted, us.0))
     }
 }
 
@@ -445,6 +430,6 @@ impl Player<'_> {
     }
 }
 
-fn sides(ends: Ends) -> ((Ipv4Addr, u16), (Ipv4Addr, u16)) {
+fn sides(ends: Ends) -> ((IpAddr, u16), (IpAddr, u16)) {
     ((ends.local, ends.local_port), (ends.remote, ends.remote_port))
 }

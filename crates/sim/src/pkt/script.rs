@@ -1,7 +1,44 @@
 //! What a script is when it has been read: events in order, each with its time.
 
+use super::PktError;
+use super::icmp;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 use wire::tcp::Flags;
+
+/// Address families of a script's sockets and of its packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IpVersion {
+    /// `ipv4`: sockets of `AF_INET`, packets of IPv4.
+    V4,
+    /// `ipv4-mapped-ipv6`: sockets of `AF_INET6` with mapped addresses, packets of IPv4.
+    Mapped,
+    /// `ipv6`: sockets of `AF_INET6`, packets of IPv6.
+    V6,
+}
+
+impl IpVersion {
+    /// All of them.
+    pub const ALL: [IpVersion; 3] = [IpVersion::V4, IpVersion::Mapped, IpVersion::V6];
+
+    /// Returns the value of packetdrill's `--ip_version`.
+    pub fn name(self) -> &'static str {
+        match self {
+            IpVersion::V4 => "ipv4",
+            IpVersion::Mapped => "ipv4-mapped-ipv6",
+            IpVersion::V6 => "ipv6",
+        }
+    }
+}
+
+impl FromStr for IpVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<IpVersion, String> {
+        let found = IpVersion::ALL.into_iter().find(|version| version.name() == text);
+        found.ok_or_else(|| format!("'{text}' is no IP version: expected ipv4, ipv4-mapped-ipv6 or ipv6"))
+    }
+}
 
 /// A whole script.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -20,6 +57,32 @@ impl Script {
     /// None?
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
+    }
+
+    /// Returns the script's own `--ip_version`.
+    ///
+    /// # Errors
+    /// [`PktError`]: its value is no version.
+    pub fn ip_version(&self) -> Result<Option<IpVersion>, PktError> {
+        let last = self.flags.iter().rev().find(|(_, name, _)| name == "ip_version");
+        last.map(|(line, _, value)| {
+            value.parse().map_err(|_| PktError::at(*line, format!("--ip_version={value}: not a value for it")))
+        })
+        .transpose()
+    }
+
+    /// Returns the versions in which the script holds: all, unless it names one. One that names `ipv4` is about packets of
+    /// IPv4, whichever sockets they are for.
+    ///
+    /// # Errors
+    /// As [`Script::ip_version`].
+    pub fn ip_versions(&self) -> Result<&'static [IpVersion], PktError> {
+        Ok(match self.ip_version()? {
+            None => &IpVersion::ALL,
+            Some(IpVersion::V4) => &[IpVersion::V4, IpVersion::Mapped],
+            Some(IpVersion::Mapped) => &[IpVersion::Mapped],
+            Some(IpVersion::V6) => &[IpVersion::V6],
+        })
     }
 }
 
@@ -78,9 +141,12 @@ pub(super) struct Ip {
     pub ecn: Option<u8>,
     /// ECT(0) or ECT(1).
     pub ect01: bool,
-    /// The whole TOS.
+    /// The whole TOS, or traffic class.
     pub tos: Option<u8>,
+    /// TTL, or hop limit.
     pub ttl: Option<u8>,
+    /// IPv6's flow label.
+    pub flow_label: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -121,9 +187,8 @@ pub(super) enum Opt {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Icmp {
-    pub ty: u8,
-    pub code: u8,
-    pub mtu: u16,
+    /// Type and code.
+    pub words: icmp::Words,
     /// The sequence number quoted, where it is stated.
     pub seq: Option<u32>,
     /// A UDP datagram is quoted, of so many bytes of payload.

@@ -3,18 +3,19 @@
 //! What our host sends is read, brought into the script's numbers, and compared field by field; both sides are printed by
 //! the dissector. What a script sends is brought into the host's numbers and written with sound checksums.
 
-use super::script::{Icmp, Ip, Opt, Tcp};
-use std::net::Ipv4Addr;
+use super::icmp::Message;
+use super::script::{Ip, Opt, Tcp};
+use std::net::{IpAddr, Ipv6Addr};
 use wire::checksum::Partial;
 use wire::tcp::{Flags, HEADER_LEN, Header};
-use wire::{L4Port, Proto, ip4};
+use wire::{L4Port, Proto, ip4, ip6};
 
 /// Addresses and ports as our host sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
-    pub local: Ipv4Addr,
+    pub local: IpAddr,
     pub local_port: u16,
-    pub remote: Ipv4Addr,
+    pub remote: IpAddr,
     pub remote_port: u16,
 }
 
@@ -77,8 +78,8 @@ pub(super) struct Seg {
 }
 
 impl Seg {
-    /// The whole IPv4 packet from `from` to `to`; `text` says what byte stands where in the stream.
-    pub fn emit(&self, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), tos: u8, ttl: u8) -> Vec<u8> {
+    /// The whole packet from `from` to `to`.
+    pub fn emit(&self, from: (IpAddr, u16), to: (IpAddr, u16), ip: Ip) -> Vec<u8> {
         let options = encode(&self.options);
         let header_len = HEADER_LEN + options.len();
         let header = Header {
@@ -97,14 +98,13 @@ impl Seg {
         let mut segment = [&fixed[..], &options].concat();
         let first = self.seq.wrapping_add(u32::from(self.flags.contains(Flags::SYN)));
         segment.extend((0..self.len).map(|i| text_byte(first.wrapping_add(i))));
-        let pseudo = Partial::pseudo4(from.0, to.0, Proto::TCP, segment.len() as u16);
-        wire::tcp::fill_checksum(pseudo, &mut segment);
-        packet(from.0, to.0, Proto::TCP, tos, ttl, &segment)
+        wire::tcp::fill_checksum(pseudo(from.0, to.0, Proto::TCP, segment.len()), &mut segment);
+        packet(from.0, to.0, Proto::TCP, ip, &segment)
     }
 
     /// What the dissector says of it.
-    pub fn line(&self, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16)) -> String {
-        wire::dissect::packet_line(&self.emit(from, to, 0, 64)).to_string()
+    pub fn line(&self, from: (IpAddr, u16), to: (IpAddr, u16)) -> String {
+        wire::dissect::packet_line(&self.emit(from, to, Ip::default())).to_string()
     }
 }
 
@@ -113,33 +113,70 @@ pub(super) fn text_byte(seq: u32) -> u8 {
     (seq ^ (seq >> 8) ^ (seq >> 16)) as u8
 }
 
-/// An IPv4 packet.
-pub(super) fn packet(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, tos: u8, ttl: u8, payload: &[u8]) -> Vec<u8> {
-    let mut fixed = [0; ip4::HEADER_LEN];
-    if let Some(header) = ip4::Header::new(src, dst, proto, payload.len()) {
-        ip4::Header { tos, ttl, ..header }.emit(&mut fixed);
+/// Sum of the pseudo header of a packet between two addresses of one family.
+fn pseudo(src: IpAddr, dst: IpAddr, proto: Proto, len: usize) -> Partial {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, proto, len as u16),
+        _ => Partial::pseudo6(six(src), six(dst), proto, len as u32),
     }
-    ip4::fill_checksum(&mut fixed);
+}
+
+/// The IPv6 address; of IPv4 the mapped one.
+pub(super) fn six(addr: IpAddr) -> Ipv6Addr {
+    match addr {
+        IpAddr::V4(addr) => addr.to_ipv6_mapped(),
+        IpAddr::V6(addr) => addr,
+    }
+}
+
+/// A packet of the family of its addresses.
+fn packet(src: IpAddr, dst: IpAddr, proto: Proto, ip: Ip, payload: &[u8]) -> Vec<u8> {
+    let (tos, ttl) = (tos_of(ip), ip.ttl.unwrap_or(64));
+    if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst) {
+        let mut fixed = [0; ip4::HEADER_LEN];
+        if let Some(header) = ip4::Header::new(src, dst, proto, payload.len()) {
+            ip4::Header { tos, ttl, ..header }.emit(&mut fixed);
+        }
+        ip4::fill_checksum(&mut fixed);
+        return [&fixed[..], payload].concat();
+    }
+    let mut fixed = [0; ip6::HEADER_LEN];
+    let header = ip6::Header {
+        traffic_class: tos,
+        flow_label: ip.flow_label.unwrap_or(0),
+        payload_len: payload.len() as u16,
+        next: proto,
+        hop_limit: ttl,
+        src: six(src),
+        dst: six(dst),
+    };
+    header.emit(&mut fixed);
     [&fixed[..], payload].concat()
 }
 
 /// A UDP datagram of `len` bytes of payload as a packet.
-pub(super) fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), len: u16, ip: Ip) -> Vec<u8> {
+pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), len: u16, ip: Ip) -> Vec<u8> {
     let payload: Vec<u8> = (0..u32::from(len)).map(text_byte).collect();
     let header = wire::udp::Header { src: L4Port(from.1), dst: L4Port(to.1), len: len.saturating_add(8), checksum: 0 };
-    let pseudo = Partial::pseudo4(from.0, to.0, Proto::UDP, header.len);
+    let pseudo = pseudo(from.0, to.0, Proto::UDP, header.len.into());
     let mut fixed = [0; wire::udp::HEADER_LEN];
     header.with_checksum(pseudo, &payload).emit(&mut fixed);
-    packet(from.0, to.0, Proto::UDP, tos_of(ip), ip.ttl.unwrap_or(64), &[&fixed[..], &payload].concat())
+    packet(from.0, to.0, Proto::UDP, ip, &[&fixed[..], &payload].concat())
 }
 
-/// An ICMP error about a packet of ours.
-pub(super) fn icmp_error(router: Ipv4Addr, icmp: &Icmp, quoted: &[u8], to: Ipv4Addr) -> Vec<u8> {
-    let [m0, m1] = icmp.mtu.to_be_bytes();
-    let mut message = [&[icmp.ty, icmp.code, 0, 0, 0, 0, m0, m1][..], quoted].concat();
-    let sum = wire::checksum::sum(&message).finish().to_be_bytes();
+/// An ICMP error about a packet of ours, of which it quotes the IP header and 8 bytes.
+pub(super) fn icmp_error(router: IpAddr, icmp: Message, quoted: &[u8], to: IpAddr) -> Vec<u8> {
+    let (proto, header_len) = match router {
+        IpAddr::V4(_) => (Proto::ICMP, ip4::HEADER_LEN),
+        IpAddr::V6(_) => (Proto::IPV6_ICMP, ip6::HEADER_LEN),
+    };
+    let quoted = quoted.get(..header_len + 8).unwrap_or(quoted);
+    let mut message = [&[icmp.ty, icmp.code, 0, 0][..], &icmp.mtu.to_be_bytes(), quoted].concat();
+    // The checksum of ICMP for IPv4 has no pseudo header.
+    let before = if router.is_ipv4() { Partial::ZERO } else { pseudo(router, to, proto, message.len()) };
+    let sum = before.add(wire::checksum::sum(&message)).finish().to_be_bytes();
     message.splice(2..4, sum);
-    packet(router, to, Proto::ICMP, 0, 64, &message)
+    packet(router, to, proto, Ip::default(), &message)
 }
 
 /// The TOS that a script states.
@@ -147,33 +184,53 @@ pub(super) fn tos_of(ip: Ip) -> u8 {
     ip.tos.unwrap_or(0) | ip.ecn.unwrap_or(if ip.ect01 { 2 } else { 0 })
 }
 
+/// Fields of the IP header of a packet that our host sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct IpHead {
+    src: IpAddr,
+    dst: IpAddr,
+    tos: u8,
+    ttl: u8,
+    flow_label: u32,
+}
+
 /// A packet that our host sent.
 pub(super) enum Sent {
     /// With where the text begins in the packet.
-    Tcp(Ends, ip4::Header, Seg, usize),
-    Udp(Ends, ip4::Header, u16),
+    Tcp(Ends, IpHead, Seg, usize),
+    Udp(Ends, IpHead, u16),
     /// Type and code.
     Icmp(u8, u8),
 }
 
-/// Reads a packet that our host sent; says what is wrong with one that should not leave any host.
-pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
+/// Reads the IP header: its fields, the protocol above, and where that begins.
+fn read_ip(packet: &[u8]) -> Result<(IpHead, Proto, usize, &[u8]), String> {
+    if ip6::is_version(packet) {
+        let header = ip6::Header::parse(packet).map_err(|why| why.to_string())?;
+        let (src, dst) = (header.src.into(), header.dst.into());
+        let ip6::Header { traffic_class: tos, hop_limit: ttl, flow_label, .. } = header;
+        let head = IpHead { src, dst, tos, ttl, flow_label };
+        return Ok((head, header.next, ip6::HEADER_LEN, header.payload(packet)));
+    }
     let header = ip4::Header::parse(packet).map_err(|why| why.to_string())?;
     if !ip4::header_checksum_ok(packet, header.ihl_len) {
         return Err("its IPv4 checksum does not verify".to_owned());
     }
-    let payload = header.payload(packet);
-    let pseudo = |proto| Partial::pseudo4(header.src, header.dst, proto, payload.len() as u16);
-    let ends = |src: L4Port, dst: L4Port| Ends {
-        local: header.src,
-        local_port: src.0,
-        remote: header.dst,
-        remote_port: dst.0,
-    };
-    match header.proto {
+    let (src, dst) = (header.src.into(), header.dst.into());
+    let head = IpHead { src, dst, tos: header.tos, ttl: header.ttl, flow_label: 0 };
+    Ok((head, header.proto, header.ihl_len, header.payload(packet)))
+}
+
+/// Reads a packet that our host sent; says what is wrong with one that should not leave any host.
+pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
+    let (head, proto, begins, payload) = read_ip(packet)?;
+    let IpHead { src: local, dst: remote, .. } = head;
+    let sum = pseudo(local, remote, proto, payload.len());
+    let ends = |src: L4Port, dst: L4Port| Ends { local, local_port: src.0, remote, remote_port: dst.0 };
+    match proto {
         Proto::TCP => {
             let tcp = Header::parse(payload).map_err(|why| why.to_string())?;
-            if !wire::tcp::checksum_ok(pseudo(Proto::TCP), payload) {
+            if !wire::tcp::checksum_ok(sum, payload) {
                 return Err("its TCP checksum does not verify".to_owned());
             }
             let options = decode(payload.get(HEADER_LEN..tcp.header_len).unwrap_or_default());
@@ -181,19 +238,21 @@ pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
             let (seq, ack, win, urgent) = (tcp.seq, tcp.ack, tcp.window, tcp.urgent);
             Ok(Sent::Tcp(
                 ends(tcp.src, tcp.dst),
-                header,
+                head,
                 Seg { flags: tcp.flags, seq, ack, win, urgent, len, options },
-                header.ihl_len + tcp.header_len,
+                begins + tcp.header_len,
             ))
         }
         Proto::UDP => {
             let udp = wire::udp::Header::parse(payload).map_err(|why| why.to_string())?;
-            if udp.checksum != 0 && !wire::udp::checksum_ok(pseudo(Proto::UDP), payload) {
+            // RFC 8200 8.1: over IPv6 there is always one.
+            let is_bare = udp.checksum == 0 && local.is_ipv4();
+            if !is_bare && !wire::udp::checksum_ok(sum, payload) {
                 return Err("its UDP checksum does not verify".to_owned());
             }
-            Ok(Sent::Udp(ends(udp.src, udp.dst), header, udp.len.saturating_sub(8)))
+            Ok(Sent::Udp(ends(udp.src, udp.dst), head, udp.len.saturating_sub(8)))
         }
-        Proto::ICMP => match payload {
+        Proto::ICMP | Proto::IPV6_ICMP => match payload {
             [ty, code, ..] => Ok(Sent::Icmp(*ty, *code)),
             _ => Err("its ICMP message is cut off".to_owned()),
         },
@@ -216,14 +275,17 @@ pub(super) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
     checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
 }
 
-/// What of the IP header is not as stated.
-pub(super) fn ip_difference(stated: Ip, header: &ip4::Header) -> Option<&'static str> {
+/// What of the IP header is not as stated, and how it came.
+pub(super) fn ip_difference(stated: Ip, header: &IpHead) -> Option<String> {
     let ecn = header.tos & 3;
     if stated.ecn.is_some_and(|stated| stated != ecn) || stated.ect01 && !matches!(ecn, 1 | 2) {
-        return Some("ECN");
+        return Some(format!("ECN {ecn}"));
     }
     if stated.tos.is_some_and(|tos| tos != header.tos) {
-        return Some("TOS");
+        return Some(format!("TOS {:#x}", header.tos));
     }
-    stated.ttl.is_some_and(|ttl| ttl != header.ttl).then_some("TTL")
+    if stated.flow_label.is_some_and(|label| label != header.flow_label) {
+        return Some(format!("flow label {:#x}", header.flow_label));
+    }
+    stated.ttl.filter(|ttl| *ttl != header.ttl).map(|_| format!("TTL {}", header.ttl))
 }

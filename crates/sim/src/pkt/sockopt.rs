@@ -60,11 +60,13 @@ fn option(name: &str, given: &Expr) -> Result<Result<Opt, Errno>, String> {
             other => return Err(format!("TCP_CONGESTION: {other:?}: here there are cubic and reno")),
         },
         "TCP_NOTSENT_LOWAT" => Opt::NotSentLowat(number()? as u32),
-        "IP_TTL" => match byte(number()?) {
+        "IPV6_V6ONLY" => Opt::V6Only(on()?),
+        "IP_TTL" | "IPV6_UNICAST_HOPS" => match byte(number()?) {
             Ok(ttl) => Opt::Ttl(ttl),
             Err(errno) => return Ok(Err(errno)),
         },
-        "IP_TOS" => Opt::Tos(number()? as u8),
+        "IP_TOS" | "IPV6_TCLASS" => Opt::Tos(number()? as u8),
+        "IP_DONTFRAG" | "IPV6_DONTFRAG" => Opt::DontFragment(on()?),
         "IP_TRANSPARENT" | "IP_BINDANY" | "IP_FREEBIND" => Opt::BindAny(on()?),
         other => return Err(format!("{other} is no socket option that is known here")),
     }))
@@ -144,8 +146,10 @@ pub(super) fn get(
         "TCP_MAXSEG" => OptKind::MaxSegment,
         "TCP_CONGESTION" => OptKind::Congestion,
         "TCP_NOTSENT_LOWAT" => OptKind::NotSentLowat,
-        "IP_TTL" => OptKind::Ttl,
-        "IP_TOS" => OptKind::Tos,
+        "IPV6_V6ONLY" => OptKind::V6Only,
+        "IP_TTL" | "IPV6_UNICAST_HOPS" => OptKind::Ttl,
+        "IP_TOS" | "IPV6_TCLASS" => OptKind::Tos,
+        "IP_DONTFRAG" | "IPV6_DONTFRAG" => OptKind::DontFragment,
         other => return Err(format!("{other} is no socket option that is read here")),
     };
     let came = match calls.option(fd, kind) {
@@ -154,6 +158,7 @@ pub(super) fn get(
     };
     let number = match came {
         Opt::ReuseAddr(on) | Opt::ReusePort(on) | Opt::KeepAlive(on) | Opt::NoDelay(on) | Opt::Cork(on) => on.into(),
+        Opt::V6Only(on) | Opt::DontFragment(on) => on.into(),
         Opt::RecvBuffer(n) | Opt::SendBuffer(n) => n as i64,
         Opt::KeepIdle(time) | Opt::KeepInterval(time) => time.as_secs() as i64,
         Opt::UserTimeout(time) => time.map_or(0, |time| time.as_millis() as i64),

@@ -1,6 +1,6 @@
 //! Every script of tests/pkt, filed by the state it begins in and what happens there.
 
-use linerate_sim::pkt::{PktError, Rules, parse, run_file, run_text};
+use linerate_sim::pkt::{PktError, Rules, parse, run_file, run_text, versions_of};
 use std::path::{Path, PathBuf};
 
 fn scripts() -> Vec<PathBuf> {
@@ -12,13 +12,23 @@ fn scripts() -> Vec<PathBuf> {
     files
 }
 
+/// Each script, in each version of IP that it is for.
 #[test]
-fn every_script_holds() {
+fn every_script_holds_in_each_version() {
     let files = scripts();
-    assert!(files.len() >= 450, "{} scripts", files.len());
-    let failed: Vec<String> =
-        files.iter().filter_map(|file| run_file(file, Rules::default()).err()).map(|error| error.to_string()).collect();
-    assert!(failed.is_empty(), "{} of {} fail\n{}", failed.len(), files.len(), failed.join("\n"));
+    let (mut played, mut failed) = ([0; 3], Vec::new());
+    for file in &files {
+        for version in versions_of(file).unwrap() {
+            played[*version as usize] += 1;
+            let rules = Rules { ip_version: Some(*version), ..Rules::default() };
+            if let Err(error) = run_file(file, rules) {
+                failed.push(format!("{}: {error}", version.name()));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} of {played:?} fail\n{}", failed.len(), failed.join("\n"));
+    let [four, mapped, six] = played;
+    assert!(four >= 500 && mapped >= 500 && six >= 500, "{four} {mapped} {six} scripts");
 }
 
 /// A script that states no counters could not notice that one is missing.
@@ -87,6 +97,7 @@ fn what_cannot_be_read_says_where() {
     assert_eq!(refused("0 `rm -rf /`"), "'rm -rf /' is not run here: knobs can be set, as by sysctl");
     assert_eq!(refused("0 `sysctl net.ipv4.no_such=1`"), "net.ipv4.no_such: no knob for this");
     assert_eq!(refused("0 `./x.sh`"), "./x.sh: no files are read here");
-    assert_eq!(refused("--ip_version=ipv6\n0 close(3) = 0"), "--ip_version=ipv6: IPv4 is spoken here");
+    assert_eq!(refused("--ip_version=ipv5\n0 close(3) = 0"), "--ip_version=ipv5: not a value for it");
+    assert_eq!(refused("--ip_version=ipv6\n--local_ip=192.0.2.1"), "--local_ip=192.0.2.1: not a value for it");
     assert_eq!(refused("0 fork() = 0"), "fork() is no call that is made here");
 }

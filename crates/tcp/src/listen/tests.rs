@@ -55,7 +55,7 @@ impl Host {
     fn timer(&mut self) -> Vec<Out> {
         let cx = Context { config: &self.config, counts: &self.counts, now: self.now, above: None };
         let mut sent = Vec::new();
-        assert!(!self.listener.on_timer(cx, usize::MAX, |_, out| sent.push(out)));
+        assert!(!self.listener.on_timer(cx, usize::MAX, |_| cx.config, |_, out| sent.push(out)));
         sent
     }
 
@@ -578,7 +578,7 @@ fn a_timer_round_is_bounded_and_says_that_there_is_more() {
     host.pass(1_000);
     let cx = Context { config: &host.config, counts: &host.counts, now: host.now, above: None };
     let mut sent = 0;
-    assert!(host.listener.on_timer(cx, 30, |_, _| sent += 1));
+    assert!(host.listener.on_timer(cx, 30, |_| cx.config, |_, _| sent += 1));
     assert_eq!(sent, 30);
     assert!(host.listener.next_timer() <= host.now);
     host.timer();

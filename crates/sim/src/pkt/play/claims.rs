@@ -2,7 +2,7 @@
 
 use super::{Player, START};
 use crate::pkt::code;
-use crate::pkt::counted::counters;
+use crate::pkt::counted::{counters, meant};
 use socket::Fd;
 use std::collections::BTreeMap;
 
@@ -25,7 +25,8 @@ impl Player<'_> {
     /// All changes since the last time, no more and no less; and nothing waits that was not expected.
     pub(super) fn check_counters(&self, at: usize, stated: &[(String, i64)]) -> Result<(), String> {
         let mut state = self.state.borrow_mut();
-        let now = counters(&self.stack);
+        let version = self.settings.version;
+        let now = counters(&self.stack, version);
         let mut changes = BTreeMap::new();
         for (name, value) in &now {
             let change = value.wrapping_sub(state.counters.get(name).copied().unwrap_or(0)) as i64;
@@ -33,11 +34,12 @@ impl Player<'_> {
                 changes.insert(name.clone(), change);
             }
         }
-        if let Some((name, _)) = stated.iter().find(|(name, _)| !now.contains_key(name)) {
+        if let Some((name, _)) = stated.iter().find(|(name, _)| !now.contains_key(&meant(name, version))) {
             return Err(format!("{name} is no counter that is stated here"));
         }
         state.counters = now;
-        let expected: BTreeMap<String, i64> = stated.iter().cloned().collect();
+        let expected: BTreeMap<String, i64> =
+            stated.iter().map(|(name, change)| (meant(name, version), *change)).collect();
         if let Some((at, packet)) = self.queue().front() {
             let line = wire::dissect::packet_line(packet);
             return Err(format!("a packet that nobody expected, at {:?}\n  came:     {line}", at.since(START)));

@@ -1,10 +1,11 @@
 //! What our host sends, against what the script states: brought into its numbers, compared, and timed.
 
-use super::{Player, START, Settings, State, sides};
+use super::{Player, START, State, sides};
 use crate::pkt::PktError;
 use crate::pkt::conn::Conn;
-use crate::pkt::script::{Body, Event, Packet, Tcp, When};
+use crate::pkt::script::{Body, Event, IpVersion, Packet, Tcp, When};
 use crate::pkt::segment::{self, Ends, Seg, Sent};
+use crate::pkt::settings::Settings;
 use clock::Instant;
 use wire::tcp::Flags;
 
@@ -42,17 +43,20 @@ impl Player<'_> {
                     return Err(fail(format!("sent bytes that nobody wrote\n  came:     {came}")));
                 }
                 let Some(seen) = seen else { return Ok(false) }; // a part of it
-                let different = segment::difference(tcp, &seen).or_else(|| segment::ip_difference(packet.ip, &ip));
+                let different = segment::difference(tcp, &seen).map(str::to_owned);
+                let different = different.or_else(|| segment::ip_difference(packet.ip, &ip));
                 different.map(|what| (what, stated_line(tcp, &seen, ends), line_of(&seen, ends)))
             }
             (Body::Udp(len), Sent::Udp(ends, ip, seen)) => {
                 self.meet(&mut state, ends, packet.ports, true).map_err(&fail)?;
-                let different = if *len != seen { Some("length") } else { segment::ip_difference(packet.ip, &ip) };
+                let different =
+                    if *len != seen { Some("length".to_owned()) } else { segment::ip_difference(packet.ip, &ip) };
                 different.map(|what| (what, format!("udp ({len})"), came.clone()))
             }
             (Body::Icmp(icmp), Sent::Icmp(ty, code)) => {
-                let same = (icmp.ty, icmp.code) == (ty, code);
-                (!same).then(|| ("type or code", format!("icmp type {} code {}", icmp.ty, icmp.code), came.clone()))
+                let message = icmp.words.message(self.settings.version == IpVersion::V6).map_err(&fail)?;
+                let same = (message.ty, message.code) == (ty, code);
+                (!same).then(|| ("type or code".to_owned(), format!("icmp {}", icmp.words.shown()), came.clone()))
             }
             (body, _) => {
                 let name = match body {
@@ -60,7 +64,7 @@ impl Player<'_> {
                     Body::Udp(_) => "a UDP datagram",
                     Body::Icmp(_) => "an ICMP message",
                 };
-                Some(("protocol", name.to_owned(), came.clone()))
+                Some(("protocol".to_owned(), name.to_owned(), came.clone()))
             }
         };
         if let Some((what, stated, seen)) = difference {
@@ -183,7 +187,7 @@ impl Player<'_> {
                 stated_line(tcp, &open, ends)
             }
             Body::Udp(len) => format!("udp ({len})"),
-            Body::Icmp(icmp) => format!("icmp type {} code {}", icmp.ty, icmp.code),
+            Body::Icmp(icmp) => format!("icmp {}", icmp.words.shown()),
         };
         let came = match &state.gathered {
             Some(part) => format!("only its first {} bytes", part.len),
