@@ -30,7 +30,7 @@ usage: cargo xtask <command>
   features                   lint and test each package that has features: with each alone, and with all
   sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 20000); or one, traced
   sim --speed                bytes that such a simulation moves a second, on one core
-  packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
+  packetdrill --tree DIR [--bin packetdrill] [--flags F] [--ip-version V] [--only TEXT] [--seconds N] [-- args]
                              run the scripts below DIR against linerate-packetdrill, none longer than N seconds (60)
   ladder                     build linerate-rung in each variant that a rung of the ladder needs
   bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`, `tcp`";

@@ -18,6 +18,65 @@ const SHOWN: usize = 300;
 /// In the namespace: what scripts' shell commands are about.
 const PREPARE: &str = "ip link set lo up; ip tuntap add dev tun0 mode tun; ip link set tun0 up; exec \"$@\"";
 
+/// Versions of IP in which scripts run, by the values of packetdrill's `--ip_version`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    V4,
+    Mapped,
+    V6,
+}
+
+impl Version {
+    const ALL: [Version; 3] = [Version::V4, Version::Mapped, Version::V6];
+
+    fn name(self) -> &'static str {
+        match self {
+            Version::V4 => "ipv4",
+            Version::Mapped => "ipv4-mapped-ipv6",
+            Version::V6 => "ipv6",
+        }
+    }
+
+    /// Returns packetdrill's arguments: those that its own `run_all.py` passes, and a code of ICMP for IPv6 that `run_all.py`
+    /// leaves undefined.
+    fn args(self) -> Vec<&'static str> {
+        let (mtu, addresses, defined) = match self {
+            Version::V4 | Version::Mapped => (
+                "--mtu=1500",
+                ["--local_ip=192.168.0.1", "--gateway_ip=192.168.0.1", "--remote_ip=192.0.2.1"],
+                ["CODE=host_unreachable", "TFO_COOKIE=3021b9d889017eeb"],
+            ),
+            Version::V6 => (
+                "--mtu=1520",
+                [
+                    "--local_ip=fd3d:0a0b:17d6::1",
+                    "--gateway_ip=fd3d:0a0b:17d6:8888::1",
+                    "--remote_ip=fd3d:fa7b:d17d::1",
+                ],
+                ["CODE=address_unreachable", "TFO_COOKIE=c1d1e9742a47a9bc"],
+            ),
+        };
+        let control = match self {
+            Version::V4 => ["CMSG_LEVEL_IP=SOL_IP", "CMSG_TYPE_RECVERR=IP_RECVERR"],
+            Version::Mapped | Version::V6 => ["CMSG_LEVEL_IP=SOL_IPV6", "CMSG_TYPE_RECVERR=IPV6_RECVERR"],
+        };
+        let defined = defined.into_iter().chain(control).flat_map(|symbol| ["-D", symbol]);
+        [mtu, "--netmask_ip=255.255.0.0"].into_iter().chain(addresses).chain(defined).collect()
+    }
+
+    /// Returns the library's flags: the MTU with which segments are as long as over IPv4.
+    fn flags(self) -> &'static str {
+        if self == Version::V6 { ",mtu=1520" } else { "" }
+    }
+
+    /// Returns whether a script is for this version: the end of its name says if it is for one alone.
+    fn is_for(self, script: &Path) -> bool {
+        let name = script.to_string_lossy();
+        let other = if self == Version::V6 { "v4.pkt" } else { "v6.pkt" };
+        !name.ends_with(other)
+    }
+}
+
 /// What a command line asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
@@ -25,6 +84,8 @@ pub struct Wanted {
     bin: PathBuf,
     flags: String,
     seconds: u64,
+    /// Versions of IP; none: packetdrill chooses.
+    versions: Vec<Version>,
     /// Only scripts whose path has this in it.
     only: String,
     /// For packetdrill itself.
@@ -34,6 +95,7 @@ pub struct Wanted {
 impl Wanted {
     pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
         let (mut tree, mut bin) = (None, PathBuf::from("packetdrill"));
+        let mut versions = Vec::new();
         let (mut flags, mut seconds, mut only) = ("profile=linux".to_owned(), SECONDS, String::new());
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -46,12 +108,21 @@ impl Wanted {
                 "--bin" => bin = PathBuf::from(value),
                 "--flags" => flags = value.clone(),
                 "--only" => only = value.clone(),
+                "--ip-version" if value == "each" => versions = Version::ALL.to_vec(),
+                "--ip-version" => {
+                    let found = Version::ALL.into_iter().find(|version| version.name() == value);
+                    versions = vec![found.with_context(|| {
+                        format!("'{value}' is no IP version: ipv4, ipv4-mapped-ipv6, ipv6 or each")
+                    })?];
+                }
                 "--seconds" => seconds = value.parse().with_context(|| format!("'{value}' is not a number"))?,
-                other => bail!("packetdrill takes --tree, --bin, --flags, --only, --seconds, not '{other}'"),
+                other => {
+                    bail!("packetdrill takes --tree, --bin, --flags, --ip-version, --only, --seconds, not '{other}'")
+                }
             }
         }
         let tree = tree.context("packetdrill wants --tree DIR, where the scripts are")?;
-        Ok(Wanted { tree, bin, flags, seconds, only, more: words.cloned().collect() })
+        Ok(Wanted { tree, bin, flags, seconds, versions, only, more: words.cloned().collect() })
     }
 }
 
@@ -76,20 +147,29 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     if !apart {
         println!("without network namespaces: what scripts set by shell commands is set here, or not at all");
     }
-    let mut ends = Vec::new();
-    for script in &scripts {
-        let (end, said) = run(script, &bin, &library, apart, wanted)?;
-        let name = script.strip_prefix(&wanted.tree).unwrap_or(script).display();
-        match end {
-            End::Passed => println!("ok    {name}"),
-            End::Failed => println!("FAIL  {name}: {said}"),
-            End::Hung => println!("HUNG  {name}: nothing after {} s: {said}", wanted.seconds),
+    let versions: Vec<_> = match wanted.versions.as_slice() {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let mut all_pass = true;
+    for version in versions {
+        let mut ends = Vec::new();
+        for script in scripts.iter().filter(|script| version.is_none_or(|version| version.is_for(script))) {
+            let (end, said) = run(script, &bin, &library, apart, wanted, version)?;
+            let name = script.strip_prefix(&wanted.tree).unwrap_or(script).display();
+            match end {
+                End::Passed => println!("ok    {name}"),
+                End::Failed => println!("FAIL  {name}: {said}"),
+                End::Hung => println!("HUNG  {name}: nothing after {} s: {said}", wanted.seconds),
+            }
+            ends.push(end);
         }
-        ends.push(end);
+        let count = |which| ends.iter().filter(|end| **end == which).count();
+        let of = version.map_or("scripts", Version::name);
+        println!("{of}: {} of {} pass, {} hang", count(End::Passed), ends.len(), count(End::Hung));
+        all_pass &= count(End::Passed) == ends.len();
     }
-    let count = |which| ends.iter().filter(|end| **end == which).count();
-    println!("{} of {} scripts pass, {} hang", count(End::Passed), ends.len(), count(End::Hung));
-    Ok(if count(End::Passed) == ends.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if all_pass { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The scripts below `place`.
@@ -110,7 +190,14 @@ fn find(place: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 /// Runs one script: how it ended, and the first of what it said.
-fn run(script: &Path, bin: &Path, library: &Path, apart: bool, wanted: &Wanted) -> anyhow::Result<(End, String)> {
+fn run(
+    script: &Path,
+    bin: &Path,
+    library: &Path,
+    apart: bool,
+    wanted: &Wanted,
+    version: Option<Version>,
+) -> anyhow::Result<(End, String)> {
     let script = script.canonicalize()?;
     let (Some(place), Some(name)) = (script.parent(), script.file_name()) else { bail!("{}?", script.display()) };
     let said = std::env::temp_dir().join(format!("linerate-packetdrill-{}", std::process::id()));
@@ -122,7 +209,11 @@ fn run(script: &Path, bin: &Path, library: &Path, apart: bool, wanted: &Wanted) 
     } else {
         Command::new(bin)
     };
-    child.arg(format!("--so_filename={}", library.display())).arg(format!("--so_flags={}", wanted.flags));
+    let flags = version.map_or("", Version::flags);
+    child.arg(format!("--so_filename={}", library.display())).arg(format!("--so_flags={}{flags}", wanted.flags));
+    if let Some(version) = version {
+        child.arg(format!("--ip_version={}", version.name())).args(version.args());
+    }
     child.args(&wanted.more).arg(name).current_dir(place);
     let child = child.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).spawn();
     let ended = wait(child.with_context(|| format!("cannot run {}", bin.display()))?, wanted.seconds)?;
@@ -166,6 +257,10 @@ mod tests {
         let wanted = parse(&["--tree", "a", "--flags", "cc=reno", "--seconds", "5", "--", "-D", "A=b"]).unwrap();
         assert_eq!((wanted.tree, wanted.flags, wanted.seconds), ("a".into(), "cc=reno".to_owned(), 5));
         assert_eq!(wanted.more, ["-D", "A=b"]);
+        let versions = |value| parse(&["--tree", "a", "--ip-version", value]).map(|wanted| wanted.versions).ok();
+        assert_eq!((versions("ipv6"), versions("ipv5")), (Some(vec![Version::V6]), None));
+        assert_eq!(versions("each"), Some(Version::ALL.to_vec()));
+        assert!(Version::V6.is_for(Path::new("a/b-v6.pkt")) && !Version::Mapped.is_for(Path::new("a/b-v6.pkt")));
         assert!(parse(&[]).is_err() && parse(&["--tree"]).is_err() && parse(&["--tree", "a", "--x", "b"]).is_err());
     }
 

@@ -1,29 +1,26 @@
-//! `struct sockaddr_in` and `sockaddr_in6` as bytes. An IPv6 socket speaks IPv4 through mapped addresses.
+//! `struct sockaddr_in` and `sockaddr_in6` as bytes. A socket of IPv6 has IPv4 addresses as mapped ones.
 
 use crate::Errno;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use inet::udp::Domain;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// A socket's family, by its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Family {
-    V4,
-    V6,
+/// Bytes of a `struct sockaddr_in6` without its scope id, which RFC 2133 did not have.
+const SIN6_LEN: usize = 24;
+
+/// A domain's number.
+pub(crate) fn number(domain: Domain) -> i32 {
+    match domain {
+        Domain::Inet => libc::AF_INET,
+        Domain::Inet6 => libc::AF_INET6,
+    }
 }
 
-impl Family {
-    pub fn number(self) -> i32 {
-        match self {
-            Family::V4 => libc::AF_INET,
-            Family::V6 => libc::AF_INET6,
-        }
-    }
-
-    pub fn of(number: i32) -> Option<Family> {
-        match number {
-            libc::AF_INET => Some(Family::V4),
-            libc::AF_INET6 => Some(Family::V6),
-            _ => None,
-        }
+/// The domain of a number.
+pub(crate) fn domain(number: i32) -> Option<Domain> {
+    match number {
+        libc::AF_INET => Some(Domain::Inet),
+        libc::AF_INET6 => Some(Domain::Inet6),
+        _ => None,
     }
 }
 
@@ -39,40 +36,38 @@ pub(crate) enum Name {
 pub(crate) fn parse(bytes: &[u8]) -> Result<Name, Errno> {
     let family = bytes.first_chunk().map(|two| u16::from_ne_bytes(*two)).ok_or(libc::EINVAL)?;
     let port = || bytes.get(2..4).and_then(|two| two.first_chunk()).map(|two| u16::from_be_bytes(*two));
-    match Family::of(family.into()) {
+    match domain(family.into()) {
         None if i32::from(family) == libc::AF_UNSPEC => Ok(Name::Nobody),
         None => Err(libc::EAFNOSUPPORT),
-        Some(Family::V4) => {
+        Some(Domain::Inet) => {
             let octets: [u8; 4] = *bytes.get(4..8).and_then(|four| four.first_chunk()).ok_or(libc::EINVAL)?;
             Ok(Name::Addr(SocketAddr::from((Ipv4Addr::from(octets), port().ok_or(libc::EINVAL)?))))
         }
-        Some(Family::V6) => {
-            let octets: [u8; 16] = *bytes.get(8..24).and_then(|all| all.first_chunk()).ok_or(libc::EINVAL)?;
-            let addr = Ipv6Addr::from(octets);
-            let addr = match addr.to_ipv4_mapped() {
-                Some(addr) => addr,
-                None if addr.is_unspecified() => Ipv4Addr::UNSPECIFIED,
-                None => return Err(libc::EADDRNOTAVAIL), // IPv6 is not spoken here
-            };
-            Ok(Name::Addr(SocketAddr::from((addr, port().ok_or(libc::EINVAL)?))))
+        Some(Domain::Inet6) => {
+            let octets: [u8; 16] = *bytes.get(8..SIN6_LEN).and_then(|all| all.first_chunk()).ok_or(libc::EINVAL)?;
+            let four = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
+            let flow_info = four(4).map_or(0, u32::from_be_bytes);
+            let scope = four(SIN6_LEN).map_or(0, u32::from_ne_bytes);
+            let port = port().ok_or(libc::EINVAL)?;
+            Ok(Name::Addr(SocketAddrV6::new(Ipv6Addr::from(octets), port, flow_info, scope).into()))
         }
     }
 }
 
-/// The `struct sockaddr` of a socket of `family`.
-pub(crate) fn emit(addr: SocketAddr, family: Family) -> Vec<u8> {
-    let IpAddr::V4(ip) = addr.ip() else { return Vec::new() };
-    let port = addr.port().to_be_bytes();
-    match family {
-        Family::V4 => {
-            let family = (libc::AF_INET as u16).to_ne_bytes();
-            [&family[..], &port, &ip.octets(), &[0; 8]].concat()
-        }
-        Family::V6 => {
-            let family = (libc::AF_INET6 as u16).to_ne_bytes();
-            [&family[..], &port, &[0; 4], &ip.to_ipv6_mapped().octets(), &[0; 4]].concat()
-        }
-    }
+/// The `struct sockaddr` that a socket of `domain` gives.
+pub(crate) fn emit(addr: SocketAddr, domain: Domain) -> Vec<u8> {
+    let (port, family) = (addr.port().to_be_bytes(), (number(domain) as u16).to_ne_bytes());
+    let (ip, scope) = match (addr, domain) {
+        (SocketAddr::V4(addr), Domain::Inet) => return [&family[..], &port, &addr.ip().octets(), &[0; 8]].concat(),
+        (SocketAddr::V4(addr), Domain::Inet6) => (addr.ip().to_ipv6_mapped(), 0),
+        (SocketAddr::V6(addr), _) => (*addr.ip(), addr.scope_id()),
+    };
+    [&family[..], &port, &[0; 4], &ip.octets(), &scope.to_ne_bytes()].concat()
+}
+
+/// The address on the wire: a mapped one's is of IPv4.
+pub(crate) fn on_wire(addr: SocketAddr) -> IpAddr {
+    addr.ip().to_canonical()
 }
 
 #[cfg(test)]
@@ -81,12 +76,20 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let addr: SocketAddr = "192.0.2.1:8080".parse().unwrap();
-        for (family, len) in [(Family::V4, 16), (Family::V6, 28)] {
-            let bytes = emit(addr, family);
+        let four: SocketAddr = "192.0.2.1:8080".parse().unwrap();
+        let mapped: SocketAddr = "[::ffff:192.0.2.1]:8080".parse().unwrap();
+        let six: SocketAddr = "[fe80::1%3]:8080".parse().unwrap();
+        for (addr, domain, len, back) in [
+            (four, Domain::Inet, 16, four),
+            (four, Domain::Inet6, 28, mapped),
+            (mapped, Domain::Inet6, 28, mapped),
+            (six, Domain::Inet6, 28, six),
+        ] {
+            let bytes = emit(addr, domain);
             assert_eq!(bytes.len(), len);
-            assert_eq!(parse(&bytes), Ok(Name::Addr(addr)));
+            assert_eq!(parse(&bytes), Ok(Name::Addr(back)));
         }
+        assert_eq!((on_wire(mapped), on_wire(six)), (four.ip(), six.ip()));
     }
 
     #[test]
@@ -95,8 +98,8 @@ mod tests {
         assert_eq!(parse(&[0, 0]), Ok(Name::Nobody));
         assert_eq!(parse(&[1, 0, 0, 0]), Err(libc::EAFNOSUPPORT));
         assert_eq!(parse(&[2, 0, 0, 80]), Err(libc::EINVAL));
-        let mut six = vec![10, 0, 0, 80, 0, 0, 0, 0];
-        six.extend(Ipv6Addr::LOCALHOST.octets());
-        assert_eq!(parse(&six), Err(libc::EADDRNOTAVAIL));
+        let six = [&[10, 0, 0, 80, 0, 0, 0, 0][..], &Ipv6Addr::LOCALHOST.octets()].concat();
+        assert_eq!(parse(&six), Ok(Name::Addr("[::1]:80".parse().unwrap())), "without a scope id");
+        assert_eq!(parse(&six[..23]), Err(libc::EINVAL));
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod ready;
 mod splice;
 
 use crate::Errno;
-use crate::addr::{self, Family, Name};
+use crate::addr::{self, Name};
 use crate::door::{Chance, Door, State};
 use crate::files::{File, Socket};
 use clock::{Duration, Instant};
@@ -91,14 +91,14 @@ fn unless_would_block<T>(done: Done<T>) -> Option<Done<T>> {
 impl Door {
     /// `socket`.
     pub fn socket(&self, domain: c_int, kind: c_int, protocol: c_int) -> Done<c_int> {
-        let family = Family::of(domain).ok_or(libc::EAFNOSUPPORT)?;
+        let domain = addr::domain(domain).ok_or(libc::EAFNOSUPPORT)?;
         let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
         let kind = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
         self.enter(|state| {
             let calls = state.host.calls();
             let fd = match (kind, protocol) {
-                (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => calls.stream_socket().map_err(raw)?,
-                (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => calls.socket().map_err(raw)?,
+                (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => calls.stream_socket_of(domain).map_err(raw)?,
+                (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => calls.socket_of(domain).map_err(raw)?,
                 (libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => return Err(libc::EPROTONOSUPPORT),
                 _ => return Err(libc::ESOCKTNOSUPPORT),
             };
@@ -106,7 +106,7 @@ impl Door {
             if fd.is_stream() {
                 calls.set_option(fd, chunks::UNLIMITED).map_err(raw)?;
             }
-            let socket = Socket::new(fd, family, nonblocking);
+            let socket = Socket::new(fd, domain, nonblocking);
             state.files.open(File::Socket(socket))
         })
     }
@@ -116,9 +116,7 @@ impl Door {
         self.enter(|state| {
             let socket = state.files.get(token)?;
             let Name::Addr(addr) = addr::parse(name)? else { return Err(libc::EAFNOSUPPORT) };
-            if let std::net::IpAddr::V4(ip) = addr.ip() {
-                state.host.own(ip);
-            }
+            state.host.own(addr::on_wire(addr));
             state.host.calls().bind(socket.fd, addr).map(drop).map_err(raw)
         })
     }
@@ -320,8 +318,8 @@ impl State {
         let (fd, peer) = calls.accept(socket.fd).map_err(raw)?;
         calls.set_option(fd, Opt::NonBlocking(true)).map_err(raw)?;
         let (lowat, send_buffer, recv_buffer) = (socket.lowat, socket.send_buffer, socket.recv_buffer);
-        let child = Socket { lowat, send_buffer, recv_buffer, ..Socket::new(fd, socket.family, false) };
-        Ok((self.files.open(File::Socket(child))?, addr::emit(peer, socket.family)))
+        let child = Socket { lowat, send_buffer, recv_buffer, ..Socket::new(fd, socket.domain, false) };
+        Ok((self.files.open(File::Socket(child))?, addr::emit(peer, socket.domain)))
     }
 
     fn connect(&mut self, token: c_int, name: &[u8]) -> Done<()> {
@@ -330,9 +328,7 @@ impl State {
             Name::Addr(addr) => addr,
             Name::Nobody => return self.host.calls().disconnect(socket.fd).map_err(raw),
         };
-        if let std::net::IpAddr::V4(ip) = addr.ip() {
-            self.host.meet(ip);
-        }
+        self.host.meet(addr::on_wire(addr));
         let done = self.host.calls().connect(socket.fd, addr).map_err(raw);
         let socket = self.files.socket(token)?;
         let connecting = std::mem::replace(&mut socket.connecting, done == Err(libc::EINPROGRESS));
@@ -388,7 +384,7 @@ impl State {
         Ok(Received {
             bytes,
             len: n,
-            from: (!stream).then(|| addr::emit(from, socket.family)),
+            from: (!stream).then(|| addr::emit(from, socket.domain)),
             control: inq.into_iter().collect(),
             flags: 0,
             fills: stream && flags & libc::MSG_WAITALL != 0,

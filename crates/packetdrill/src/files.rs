@@ -1,7 +1,7 @@
 //! Descriptors: each of our sockets has a real one of the kernel's, which packetdrill may close and compare.
 
 use crate::Errno;
-use crate::addr::Family;
+use inet::udp::Domain;
 use libc::c_int;
 use socket::Fd;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(crate) enum File {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Socket {
     pub fd: Fd,
-    pub family: Family,
+    pub domain: Domain,
     pub nonblocking: bool,
     /// A connect is under way that no call has reported the end of.
     pub connecting: bool,
@@ -39,10 +39,10 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub fn new(fd: Fd, family: Family, nonblocking: bool) -> Socket {
+    pub fn new(fd: Fd, domain: Domain, nonblocking: bool) -> Socket {
         Socket {
             fd,
-            family,
+            domain,
             nonblocking,
             connecting: false,
             shut_read: false,

@@ -3,7 +3,7 @@
 //! A name that is not the door's own is a knob's, ours or Linux's: `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux
 //! separates by blanks may have colons: `tcp_rmem=4096:540000:15728640`.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where the door's time comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,7 @@ pub(crate) enum Time {
 pub(crate) struct Settings {
     pub time: Time,
     pub local: Ipv4Addr,
+    pub local6: Ipv6Addr,
     pub mtu: u16,
     pub seed: Option<u64>,
     /// Calls that packetdrill makes past its interface reach us too.
@@ -26,6 +27,9 @@ pub(crate) struct Settings {
     pub follow: bool,
     pub knobs: Vec<(String, String)>,
 }
+
+/// Our address of IPv6 unless a flag says otherwise: that of packetdrill's own tests.
+const LOCAL6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1);
 
 /// What scripts for Linux take for granted: its production settings as their authors keep them, and its habits where
 /// the RFCs leave the choice (`profile=linux`).
@@ -52,6 +56,7 @@ impl Settings {
         let mut out = Settings {
             time: Time::Virtual,
             local: Ipv4Addr::new(192, 168, 0, 1),
+            local6: LOCAL6,
             mtu: 1500,
             seed: Some(1),
             interpose: true,
@@ -75,7 +80,10 @@ impl Settings {
                         _ => return Err(bad("virtual or live")),
                     };
                 }
-                "local_ip" => out.local = value.parse().map_err(|_| bad("an IPv4 address"))?,
+                "local_ip" => match value.parse().map_err(|_| bad("an IP address"))? {
+                    IpAddr::V4(local) => out.local = local,
+                    IpAddr::V6(local) => out.local6 = local,
+                },
                 "mtu" => {
                     let mtu = value.parse().ok().filter(|mtu| *mtu >= 68);
                     out.mtu = mtu.ok_or_else(|| bad("68 to 65535"))?;

@@ -8,17 +8,22 @@ use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::Instant;
 use inet::Stack;
 use inet::fib::Prefix;
+use inet::fib6::{Prefix6, Via6};
 use inet::iface::{IfaceAddr, IfaceId, Offload, Output};
+use inet::ip6::IfaceAddr6;
 use inet::route::Via;
 use lock::{Cx, How, Light};
 use socket::Calls;
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
-use wire::{Mac, eth, ip4};
+use wire::eth::EtherType;
+use wire::{Mac, eth, icmp6, ip4, ip6};
 
 /// When the host begins. Not 0: what happened long ago must fit before it.
 pub(crate) const START: Instant = Instant::from_millis(1_000_000);
+/// Every link of IPv6 carries 1280 bytes (RFC 8200 5): a narrower iface has no IPv6.
+const MTU6_MIN: u16 = 1280;
 const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
@@ -39,11 +44,10 @@ impl Output for Out {
         let mut wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let n = burst.len();
         for frame in burst.drain() {
-            let ip = frame.bytes().get(12..14) == Some(&[8, 0]);
-            if ip
-                && wire.len() < WIRE_MAX
-                && let Some(packet) = frame.bytes().get(eth::HEADER_LEN..)
-            {
+            let Some((header, packet)) = frame.bytes().split_at_checked(eth::HEADER_LEN) else { continue };
+            let is_four = header.ends_with(&EtherType::IPV4.0.to_be_bytes());
+            let is_six = header.ends_with(&EtherType::IPV6.0.to_be_bytes());
+            if (is_four || is_six && !icmp6::is_link_upkeep(packet)) && wire.len() < WIRE_MAX {
                 wire.push_back((now, packet.to_vec()));
             }
         }
@@ -82,6 +86,15 @@ impl Host {
         host.add_address(settings.local, 16)?;
         host.stack.set_neighbor(cx, IFACE, router, ROUTER_MAC);
         host.stack.add_route(cx, Prefix::DEFAULT, Via::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
+        if settings.mtu >= MTU6_MIN {
+            let [a, b, c, ..] = settings.local6.segments();
+            let router = Ipv6Addr::new(a, b, c, 0x8888, 0, 0, 0, 1);
+            host.stack.knobs.dad_count.set(0); // nobody on the link would object
+            host.add_address6(settings.local6, 48)?;
+            host.stack.set_neighbor6(cx, IFACE, router, ROUTER_MAC);
+            let via = Via6::Gateway(IFACE, router);
+            host.stack.add_route6(cx, Prefix6::DEFAULT, via).map_err(|why| format!("{why:?}"))?;
+        }
         for (name, value) in &settings.knobs {
             host.set(name, value)?;
         }
@@ -114,32 +127,61 @@ impl Host {
         self.stack.add_addr(self.cx(), IFACE, IfaceAddr { addr, len }).map_err(|why| format!("{addr}: {why:?}"))
     }
 
+    fn add_address6(&self, addr: Ipv6Addr, len: u8) -> Result<(), String> {
+        let added = self.stack.add_addr6(self.cx(), IFACE, IfaceAddr6::new(addr, len));
+        added.map_err(|why| format!("{addr}: {why:?}"))
+    }
+
     /// Scripts choose the host's address and do not tell: what they bind, or send to, becomes ours.
-    pub fn own(&self, addr: Ipv4Addr) {
-        let ours = |iface: &inet::iface::Iface<Light>| iface.addrs(self.cx()).iter().any(|one| one.addr == addr);
-        let unicast = !addr.is_unspecified() && !addr.is_broadcast() && !addr.is_multicast() && !addr.is_loopback();
-        if unicast && !self.stack.ifaces().any(ours) {
-            // The only error is a full table; then the packet meets a host that is not its addressee.
-            let _ = self.add_address(addr, 32);
+    pub fn own(&self, addr: IpAddr) {
+        let cx = self.cx();
+        if addr.is_unspecified() || addr.is_multicast() || addr.is_loopback() {
+            return;
+        }
+        // The only error is a full table; then the packet meets a host that is not its addressee.
+        let _ = match addr {
+            IpAddr::V4(Ipv4Addr::BROADCAST) => Ok(()),
+            IpAddr::V4(addr)
+                if !self.stack.ifaces().any(|iface| iface.addrs(cx).iter().any(|own| own.addr == addr)) =>
+            {
+                self.add_address(addr, 32)
+            }
+            IpAddr::V6(addr)
+                if !self.stack.ifaces().any(|iface| iface.addrs6(cx).iter().any(|own| own.addr == addr)) =>
+            {
+                self.add_address6(addr, 128)
+            }
+            _ => Ok(()),
+        };
+    }
+
+    /// Addresses on the link are the script's too: nobody there answers ARP or neighbor solicitations.
+    pub fn meet(&self, addr: IpAddr) {
+        match addr {
+            IpAddr::V4(addr) => self.stack.set_neighbor(self.cx(), IFACE, addr, ROUTER_MAC),
+            IpAddr::V6(addr) => self.stack.set_neighbor6(self.cx(), IFACE, addr, ROUTER_MAC),
         }
     }
 
-    /// Addresses on the link are the script's too: nobody there answers ARP.
-    pub fn meet(&self, addr: Ipv4Addr) {
-        self.stack.set_neighbor(self.cx(), IFACE, addr, ROUTER_MAC);
-    }
-
-    /// Takes an IPv4 packet in.
+    /// Takes an IP packet in.
     ///
     /// # Errors
     /// It is none, or there is no buffer for it.
     pub fn input(&self, packet: &[u8]) -> Result<(), ()> {
-        let ends = ip4::Header::parse(packet).map_err(drop)?;
-        self.own(ends.dst);
-        self.meet(ends.src);
+        let is_six = ip6::is_version(packet);
+        let (src, dst): (IpAddr, IpAddr) = if is_six {
+            let header = ip6::Header::parse(packet).map_err(drop)?;
+            (header.src.into(), header.dst.into())
+        } else {
+            let header = ip4::Header::parse(packet).map_err(drop)?;
+            (header.src.into(), header.dst.into())
+        };
+        self.own(dst);
+        self.meet(src);
         let pool = if packet.len() > SMALL { &self.large } else { &self.stack.pool };
         let mut frame: Frame = pool.get().ok_or(())?;
-        let header = [&MAC.0[..], &ROUTER_MAC.0, &[8, 0]].concat();
+        let kind = if is_six { EtherType::IPV6 } else { EtherType::IPV4 };
+        let header = [&MAC.0[..], &ROUTER_MAC.0, &kind.0.to_be_bytes()].concat();
         frame.extend(&header).and_then(|()| frame.extend(packet)).ok_or(())?;
         self.stack.input(self.cx(), IFACE, &mut Burst::of(frame));
         Ok(())

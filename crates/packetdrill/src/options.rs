@@ -5,12 +5,15 @@
 //! them. The receive window is made for half of that; [`crate::calls`] says what a send buffer takes.
 
 use crate::Errno;
+use crate::addr;
 use crate::calls::Done;
 use crate::door::{Door, State};
 use crate::info;
 use clock::Duration;
+use inet::iface::IfaceId;
 use libc::c_int;
 use socket::{Opt, OptKind};
+use std::net::{IpAddr, Ipv6Addr};
 use tcp::cc::Algorithm;
 
 /// Numbers that libc does not name.
@@ -101,20 +104,46 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
             int(bytes)?;
             return Ok(None);
         }
-        (libc::IPPROTO_IP, libc::IP_TTL) => match int(bytes)? {
+        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => match int(bytes)? {
             -1 => return Ok(None),
             ttl => Opt::Ttl(u8::try_from(ttl).map_err(|_| libc::EINVAL)?),
         },
-        (libc::IPPROTO_IP, libc::IP_TOS) => Opt::Tos(byte(bytes)?),
+        (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => Opt::Tos(byte(bytes)?),
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => Opt::V6Only(on()?),
+        (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG) => Opt::DontFragment(on()?),
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS) => {
+            Opt::MulticastTtl(byte(bytes)?)
+        }
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP) | (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => {
+            Opt::MulticastLoop(byte(bytes)? != 0)
+        }
+        (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP) => {
+            let (group, iface) = membership(bytes)?;
+            Opt::Join(group, iface)
+        }
+        (libc::IPPROTO_IPV6, libc::IPV6_DROP_MEMBERSHIP) => {
+            let (group, iface) = membership(bytes)?;
+            Opt::Leave(group, iface)
+        }
         (libc::IPPROTO_IP, libc::IP_TRANSPARENT | libc::IP_FREEBIND) => Opt::BindAny(on()?),
         // Paths are probed by what is sent, never by fragments: RFC 1191 as in IP_PMTUDISC_WANT and _DO.
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER | libc::IP_RECVERR)
-        | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER | libc::IPV6_RECVERR | libc::IPV6_V6ONLY | libc::IPV6_TCLASS) => {
+        | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER | libc::IPV6_RECVERR) => {
             byte(bytes)?;
             return Ok(None);
         }
         _ => return Err(libc::ENOPROTOOPT),
     }))
+}
+
+/// `struct ipv6_mreq`: a group, and the number of an iface or 0.
+fn membership(bytes: &[u8]) -> Done<(IpAddr, Option<IfaceId>)> {
+    let (group, rest) = bytes.split_first_chunk::<16>().ok_or(libc::EINVAL)?;
+    let iface = match int(rest)? {
+        0 => None,
+        index => Some(inet::zone::iface_of(index as u32).ok_or(libc::ENODEV)?),
+    };
+    Ok((Ipv6Addr::from(*group).into(), iface))
 }
 
 /// A byte, which may be spelled as an int.
@@ -144,8 +173,16 @@ fn kind(level: c_int, name: c_int) -> Done<OptKind> {
         (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => OptKind::UserTimeout,
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => OptKind::MaxSegment,
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => OptKind::Congestion,
-        (libc::IPPROTO_IP, libc::IP_TTL) => OptKind::Ttl,
-        (libc::IPPROTO_IP, libc::IP_TOS) => OptKind::Tos,
+        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => OptKind::Ttl,
+        (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => OptKind::Tos,
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => OptKind::V6Only,
+        (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG) => OptKind::DontFragment,
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS) => {
+            OptKind::MulticastTtl
+        }
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP) | (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => {
+            OptKind::MulticastLoop
+        }
         (libc::IPPROTO_IP, libc::IP_TRANSPARENT) => OptKind::BindAny,
         _ => return Err(libc::ENOPROTOOPT),
     })
@@ -160,10 +197,11 @@ fn value(opt: Opt) -> Value {
     Value::Number(match opt {
         Opt::ReuseAddr(on) | Opt::ReusePort(on) | Opt::KeepAlive(on) | Opt::Broadcast(on) => on.into(),
         Opt::NoDelay(on) | Opt::Cork(on) | Opt::BindAny(on) => on.into(),
+        Opt::V6Only(on) | Opt::DontFragment(on) | Opt::MulticastLoop(on) => on.into(),
         Opt::RecvBuffer(bytes) => bytes as i64,
         Opt::KeepIdle(time) | Opt::KeepInterval(time) => time.as_secs() as i64,
         Opt::UserTimeout(time) => time.map_or(0, |time| time.as_millis() as i64),
-        Opt::KeepCount(n) | Opt::Ttl(n) | Opt::Tos(n) => n.into(),
+        Opt::KeepCount(n) | Opt::Ttl(n) | Opt::Tos(n) | Opt::MulticastTtl(n) => n.into(),
         Opt::MaxSegment(mss) => mss.into(),
         Opt::RecvTimeout(timeout) | Opt::SendTimeout(timeout) => return Value::Bytes(time(timeout)),
         Opt::Linger(linger) => {
@@ -246,7 +284,7 @@ impl State {
             (libc::SOL_SOCKET, libc::SO_PROTOCOL) => {
                 Value::Number(if fd.is_stream() { libc::IPPROTO_TCP } else { libc::IPPROTO_UDP }.into())
             }
-            (libc::SOL_SOCKET, libc::SO_DOMAIN) => Value::Number(socket.family.number().into()),
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => Value::Number(addr::number(socket.domain).into()),
             (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
                 let id = self.stream(token)?;
                 let listens = self.host.stack.with_sock(self.host.cx(), id, |sock| sock.is_listening());
@@ -306,6 +344,7 @@ mod tests {
         assert_eq!(option(libc::SOL_SOCKET, libc::SO_REUSEADDR, &[1]), Err(libc::EINVAL));
         assert_eq!(option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &[0; 8]), Err(libc::EINVAL));
         assert_eq!(option(libc::IPPROTO_TCP, 9999, &[0; 4]), Err(libc::ENOPROTOOPT));
+        assert_eq!(option(libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &[0; 19]), Err(libc::EINVAL));
         assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"vegas"), Err(libc::ENOENT));
     }
 }

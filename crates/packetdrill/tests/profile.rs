@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Loaded, PEER, PORT, address, call, errno, name, packet};
+use common::{Loaded, PORT, Version, address, call, errno};
 use libc::c_int;
 use std::ptr;
 use wire::tcp::Flags;
@@ -46,9 +46,11 @@ fn each_habit_shows_with_the_profile_alone() {
     let mut wrong = Vec::new();
     for (knob, seen, linux, rfc) in HABITS {
         for (profile, expected) in [("linux", linux), ("rfc", rfc)] {
-            let found = seen(&Loaded::new(&format!("profile={profile}")));
-            if found != *expected {
-                wrong.push(format!("{knob}, profile={profile}: {found}, expected {expected}"));
+            for version in Version::ALL {
+                let found = seen(&Loaded::of(version, &format!("profile={profile}")));
+                if found != *expected {
+                    wrong.push(format!("{knob}, profile={profile}, {version:?}: {found}, expected {expected}"));
+                }
             }
         }
     }
@@ -85,13 +87,13 @@ fn sent(linux: &Loaded, segments: u32) -> (c_int, u32, u32) {
 /// The peer acknowledges ten segments, one at a time: the congestion window grows from 10 to 20 by
 /// either count.
 fn ten_acks(linux: &Loaded, ours: u32, theirs: u32) {
-    (1..=10).for_each(|n| linux.input(&packet(ACK, theirs, ours + n * MSS, &[])));
+    (1..=10).for_each(|n| linux.input(&linux.packet(ACK, theirs, ours + n * MSS, &[])));
 }
 
 fn receive_buffer(linux: &Loaded) -> String {
     let fd = linux.listener();
     let bytes = linux.option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap();
-    linux.input(&packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180, 1, 3, 3, 7]));
+    linux.input(&linux.packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180, 1, 3, 3, 7]));
     let options = linux.output().unwrap().0.options;
     let at = options.windows(2).position(|two| two == [3, 3]).unwrap();
     format!("{bytes} bytes, scale {}", options[at + 2])
@@ -104,7 +106,7 @@ fn send_buffer(linux: &Loaded) -> String {
 /// A SYN that asks for ECN (RFC 3168 6.1.1).
 fn ecn_of_a_syn_ack(linux: &Loaded) -> String {
     linux.listener();
-    linux.input(&packet(Flags::SYN | Flags::ECE | Flags::CWR, 1000, 0, &[2, 4, 5, 180]));
+    linux.input(&linux.packet(Flags::SYN | Flags::ECE | Flags::CWR, 1000, 0, &[2, 4, 5, 180]));
     let flags = linux.output().unwrap().0.flags;
     if flags.contains(Flags::ECE) { "ECN".to_owned() } else { "no ECN".to_owned() }
 }
@@ -134,7 +136,7 @@ fn congestion_control(linux: &Loaded) -> String {
 fn window_after_a_stretch_ack(linux: &Loaded) -> String {
     let (fd, ours, theirs) = sent(linux, 40);
     assert_eq!(info(linux, fd, UNACKED), 10);
-    linux.input(&packet(ACK, theirs, ours + 10 * MSS, &[]));
+    linux.input(&linux.packet(ACK, theirs, ours + 10 * MSS, &[]));
     format!("{} segments", info(linux, fd, CWND))
 }
 
@@ -145,7 +147,7 @@ fn ssthresh_of_a_short_flight(linux: &Loaded) -> String {
     ten_acks(linux, ours, theirs);
     let bytes = vec![b'x'; 6 * MSS as usize];
     assert_eq!(linux.write(fd, &bytes), bytes.len() as isize);
-    (0..4).for_each(|_| linux.input(&packet(ACK, theirs, ours + 10 * MSS, &[])));
+    (0..4).for_each(|_| linux.input(&linux.packet(ACK, theirs, ours + 10 * MSS, &[])));
     format!("{} segments", info(linux, fd, SSTHRESH))
 }
 
@@ -163,11 +165,11 @@ fn pushed_segments(linux: &Loaded) -> String {
 fn delay_of_a_fins_ack(linux: &Loaded) -> String {
     let listener = linux.listener();
     let (fd, ours, theirs) = linux.accepted(listener);
-    linux.input(&packet(PSH, theirs, ours, b"hello"));
+    linux.input(&linux.packet(PSH, theirs, ours, b"hello"));
     assert_eq!(linux.output().unwrap().0.ack, theirs + 5);
     assert_eq!(linux.read(fd, 100).unwrap(), b"hello");
     let before = linux.now();
-    linux.input(&packet(FIN, theirs + 5, ours, &[]));
+    linux.input(&linux.packet(FIN, theirs + 5, ours, &[]));
     let (seen, at) = linux.output().unwrap();
     assert_eq!(seen.ack, theirs + 6);
     format!("{} ms", (at - before) / 1000)
@@ -177,7 +179,8 @@ fn delay_of_a_fins_ack(linux: &Loaded) -> String {
 fn syns_sent(linux: &Loaded) -> String {
     let fd = linux.stream();
     assert_eq!(call!(linux.fcntl(fd, libc::F_SETFL, i64::from(libc::O_NONBLOCK))), 0);
-    assert_eq!((call!(linux.connect(fd, address(&name(PEER, PORT)), 16)), errno()), (-1, libc::EINPROGRESS));
+    let to = linux.name(linux.version.peer(), PORT);
+    assert_eq!((call!(linux.connect(fd, address(&to), to.len() as u32)), errno()), (-1, libc::EINPROGRESS));
     let sent = std::iter::from_fn(|| linux.output()).filter(|(seen, _)| seen.flags == Flags::SYN).count();
     assert_eq!(linux.option(fd, libc::SOL_SOCKET, libc::SO_ERROR), Ok(libc::ETIMEDOUT));
     format!("{sent} SYNs")
@@ -186,7 +189,7 @@ fn syns_sent(linux: &Loaded) -> String {
 /// SYN-ACKs of a handshake that the peer does not complete.
 fn syn_acks_sent(linux: &Loaded) -> String {
     let listener = linux.listener();
-    linux.input(&packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));
+    linux.input(&linux.packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));
     let sent = std::iter::from_fn(|| linux.output()).filter(|(seen, _)| seen.flags == (Flags::SYN | ACK)).count();
     assert_eq!(call!(linux.fcntl(listener, libc::F_SETFL, i64::from(libc::O_NONBLOCK))), 0);
     assert_eq!((call!(linux.accept(listener, ptr::null_mut(), ptr::null_mut())), errno()), (-1, libc::EAGAIN));

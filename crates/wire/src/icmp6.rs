@@ -88,6 +88,15 @@ pub const fn is_error(ty: u8) -> bool {
     ty < 128
 }
 
+/// Returns whether an IPv6 packet is neighbor discovery's or MLD's: links and hosts send these by themselves.
+pub fn is_link_upkeep(packet: &[u8]) -> bool {
+    let Ok(header) = ip6::Header::parse(packet) else { return false };
+    let Ok(chain) = ip6::Chain::walk(&header, packet) else { return false };
+    let kind = chain.payload(&header, packet).first();
+    let is_it = |kind: &u8| (ty::ROUTER_SOLICIT..=ty::REDIRECT).contains(kind) || crate::mld::is_mld(*kind);
+    chain.upper == Proto::IPV6_ICMP && kind.is_some_and(is_it)
+}
+
 /// The packet quoted in an ICMPv6 error: ours, or said to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inner<'a> {

@@ -1,4 +1,5 @@
-//! The library as packetdrill has it: loaded, and called through its table of functions; and a peer that speaks TCP in bytes.
+//! The library as packetdrill has it: loaded, and called through its table of functions; and a peer that speaks TCP in bytes, over
+//! either family.
 #![allow(unsafe_code, dead_code)]
 
 use libc::{c_int, c_void, sockaddr};
@@ -6,20 +7,53 @@ use libloading::Library;
 use linerate_packetdrill::face::Interface;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr;
-use wire::L4Port;
 use wire::checksum::Partial;
-use wire::ip4::{self, Proto};
 use wire::tcp::{Flags, HEADER_LEN, Header};
+use wire::{L4Port, Proto, ip4, ip6};
 
-pub const US: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
-pub const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// Families of the sockets and of the packets, as packetdrill's `--ip_version`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    V4,
+    Mapped,
+    V6,
+}
+
+impl Version {
+    pub const ALL: [Version; 3] = [Version::V4, Version::Mapped, Version::V6];
+
+    pub fn us(self) -> IpAddr {
+        match self {
+            Version::V6 => Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1).into(),
+            _ => Ipv4Addr::new(192, 168, 0, 1).into(),
+        }
+    }
+
+    pub fn peer(self) -> IpAddr {
+        match self {
+            Version::V6 => Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1).into(),
+            _ => Ipv4Addr::new(192, 0, 2, 1).into(),
+        }
+    }
+
+    pub fn domain(self) -> c_int {
+        if self == Version::V4 { libc::AF_INET } else { libc::AF_INET6 }
+    }
+
+    /// The level of options of IP.
+    pub fn level(self) -> c_int {
+        if self == Version::V4 { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 }
+    }
+}
+
 pub const PORT: u16 = 8080;
 pub const PEER_PORT: u16 = 40_000;
 
 /// An instance of the interface.
 pub struct Loaded {
+    pub version: Version,
     pub table: Interface,
     _library: Library,
 }
@@ -45,13 +79,19 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Loaded {
+    /// Plays a conversation in each version; segments are as long in all of them.
+    pub fn each(flags: &str, play: impl Fn(&Loaded)) {
+        Version::ALL.into_iter().for_each(|version| play(&Loaded::of(version, flags)));
+    }
+
     /// Loads the library that this package's build has made.
-    pub fn new(flags: &str) -> Loaded {
+    pub fn of(version: Version, flags: &str) -> Loaded {
+        let mtu = if version == Version::V6 { "mtu=1520," } else { "" };
         let here = std::env::current_exe().unwrap();
         let path = here.parent().unwrap().join("liblinerate_packetdrill.so");
         // SAFETY: ours; it has no initialisers but the standard library's.
         let library = unsafe { Library::new(&path) }.unwrap_or_else(|why| panic!("{}: {why}", path.display()));
-        let flags = CString::new(flags).unwrap();
+        let flags = CString::new(format!("{mtu}{flags}")).unwrap();
         let mut table = MaybeUninit::<Interface>::uninit();
         // SAFETY: the symbol has this type; the table is filled in.
         let table = unsafe {
@@ -60,12 +100,12 @@ impl Loaded {
             init(flags.as_ptr(), table.as_mut_ptr());
             table.assume_init()
         };
-        Loaded { table, _library: library }
+        Loaded { version, table, _library: library }
     }
 
     /// A TCP socket.
     pub fn stream(&self) -> c_int {
-        let fd = call!(self.socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_TCP));
+        let fd = call!(self.socket(self.version.domain(), libc::SOCK_STREAM, libc::IPPROTO_TCP));
         assert!(fd >= 0, "{}", errno());
         fd
     }
@@ -73,8 +113,8 @@ impl Loaded {
     /// A socket that listens on [`PORT`].
     pub fn listener(&self) -> c_int {
         let fd = self.stream();
-        let name = name(US, PORT);
-        assert_eq!(call!(self.bind(fd, address(&name), 16)), 0);
+        let name = self.name(self.version.us(), PORT);
+        assert_eq!(call!(self.bind(fd, address(&name), name.len() as u32)), 0);
         assert_eq!(call!(self.listen(fd, 5)), 0);
         fd
     }
@@ -127,10 +167,10 @@ impl Loaded {
 
     /// A connection that the peer opened, accepted; and the numbers of both sides' next bytes.
     pub fn accepted(&self, listener: c_int) -> (c_int, u32, u32) {
-        self.input(&packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));
+        self.input(&self.packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));
         let (synack, _) = self.output().unwrap();
         assert_eq!((synack.flags, synack.ack), (Flags::SYN | Flags::ACK, 1001));
-        self.input(&packet(Flags::ACK, 1001, synack.seq.wrapping_add(1), &[]));
+        self.input(&self.packet(Flags::ACK, 1001, synack.seq.wrapping_add(1), &[]));
         let fd = call!(self.accept(listener, ptr::null_mut(), ptr::null_mut()));
         assert!(fd >= 0, "{}", errno());
         (fd, synack.seq.wrapping_add(1), 1001)
@@ -141,15 +181,6 @@ pub fn errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap()
 }
 
-/// A `struct sockaddr_in`.
-pub fn name(addr: Ipv4Addr, port: u16) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
-    bytes[2..4].copy_from_slice(&port.to_be_bytes());
-    bytes[4..8].copy_from_slice(&addr.octets());
-    bytes
-}
-
 pub fn address(bytes: &[u8]) -> *const sockaddr {
     bytes.as_ptr().cast()
 }
@@ -157,7 +188,10 @@ pub fn address(bytes: &[u8]) -> *const sockaddr {
 /// A segment of the host's.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    pub src: Ipv4Addr,
+    pub src: IpAddr,
+    /// Type of service, traffic class; time to live, hop limit.
+    pub tos: u8,
+    pub ttl: u8,
     pub ports: (u16, u16),
     pub flags: Flags,
     pub seq: u32,
@@ -169,13 +203,24 @@ pub struct Seen {
 
 impl Seen {
     fn of(packet: &[u8]) -> Seen {
-        let ip = ip4::Header::parse(packet).unwrap();
-        let segment = ip.payload(packet);
+        let (src, tos, ttl, segment, pseudo) = if ip6::is_version(packet) {
+            let ip = ip6::Header::parse(packet).unwrap();
+            let segment = ip.payload(packet);
+            assert_eq!(ip.next, Proto::TCP);
+            let pseudo = pseudo(ip.src.into(), ip.dst.into(), segment);
+            (ip.src.into(), ip.traffic_class, ip.hop_limit, segment, pseudo)
+        } else {
+            let ip = ip4::Header::parse(packet).unwrap();
+            let segment = ip.payload(packet);
+            let pseudo = pseudo(ip.src.into(), ip.dst.into(), segment);
+            (ip.src.into(), ip.tos, ip.ttl, segment, pseudo)
+        };
         let tcp = Header::parse(segment).unwrap();
-        let pseudo = Partial::pseudo4(ip.src, ip.dst, Proto::TCP, segment.len() as u16);
         assert!(wire::tcp::checksum_ok(pseudo, segment));
         Seen {
-            src: ip.src,
+            src,
+            tos,
+            ttl,
             ports: (tcp.src.0, tcp.dst.0),
             flags: tcp.flags,
             seq: tcp.seq,
@@ -187,30 +232,69 @@ impl Seen {
     }
 }
 
-/// A segment from the peer to [`PORT`]; `more` is options for a SYN, text for others.
-pub fn packet(flags: Flags, seq: u32, ack: u32, more: &[u8]) -> Vec<u8> {
-    packet_to(PORT, flags, seq, ack, more)
+fn pseudo(src: IpAddr, dst: IpAddr, segment: &[u8]) -> Partial {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, Proto::TCP, segment.len() as u16),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Partial::pseudo6(src, dst, Proto::TCP, segment.len() as u32),
+        _ => panic!("{src} and {dst} are of two families"),
+    }
 }
 
-pub fn packet_to(port: u16, flags: Flags, seq: u32, ack: u32, more: &[u8]) -> Vec<u8> {
-    let options = if flags.contains(Flags::SYN) { more.len() } else { 0 };
-    let header = Header {
-        src: L4Port(PEER_PORT),
-        dst: L4Port(port),
-        seq,
-        ack,
-        header_len: HEADER_LEN + options,
-        flags,
-        window: 60_000,
-        checksum: 0,
-        urgent: 0,
-    };
-    let mut fixed = [0; HEADER_LEN];
-    header.emit(&mut fixed);
-    let mut segment = [&fixed[..], more].concat();
-    let pseudo = Partial::pseudo4(PEER, US, Proto::TCP, segment.len() as u16);
-    wire::tcp::fill_checksum(pseudo, &mut segment);
-    let mut ip = [0; ip4::HEADER_LEN];
-    ip4::Header::new(PEER, US, Proto::TCP, segment.len()).unwrap().emit(&mut ip);
-    [&ip[..], &segment].concat()
+/// A packet of the protocol from `src` to `dst`.
+pub fn ip_packet(src: IpAddr, dst: IpAddr, proto: Proto, payload: &[u8]) -> Vec<u8> {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let mut ip = [0; ip4::HEADER_LEN];
+            ip4::Header::new(src, dst, proto, payload.len()).unwrap().emit(&mut ip);
+            [&ip[..], payload].concat()
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let mut ip = [0; ip6::HEADER_LEN];
+            let payload_len = payload.len() as u16;
+            let (traffic_class, flow_label, hop_limit) = (0, 0, 64);
+            let header = ip6::Header { traffic_class, flow_label, payload_len, next: proto, hop_limit, src, dst };
+            header.emit(&mut ip);
+            [&ip[..], payload].concat()
+        }
+        _ => panic!("{src} and {dst} are of two families"),
+    }
+}
+
+impl Loaded {
+    /// A `struct sockaddr` of the sockets' family.
+    pub fn name(&self, addr: IpAddr, port: u16) -> Vec<u8> {
+        let (family, port) = ((self.version.domain() as u16).to_ne_bytes(), port.to_be_bytes());
+        match (addr, self.version) {
+            (IpAddr::V4(addr), Version::V4) => [&family[..], &port, &addr.octets(), &[0; 8]].concat(),
+            (IpAddr::V4(addr), _) => [&family[..], &port, &[0; 4], &addr.to_ipv6_mapped().octets(), &[0; 4]].concat(),
+            (IpAddr::V6(addr), _) => [&family[..], &port, &[0; 4], &addr.octets(), &[0; 4]].concat(),
+        }
+    }
+
+    /// A segment from the peer to [`PORT`]; `more` is options for a SYN, text for others.
+    pub fn packet(&self, flags: Flags, seq: u32, ack: u32, more: &[u8]) -> Vec<u8> {
+        self.packet_between((PEER_PORT, PORT), flags, seq, ack, more)
+    }
+
+    pub fn packet_between(&self, ports: (u16, u16), flags: Flags, seq: u32, ack: u32, more: &[u8]) -> Vec<u8> {
+        let (us, peer) = (self.version.us(), self.version.peer());
+        let options = if flags.contains(Flags::SYN) { more.len() } else { 0 };
+        let header = Header {
+            src: L4Port(ports.0),
+            dst: L4Port(ports.1),
+            seq,
+            ack,
+            header_len: HEADER_LEN + options,
+            flags,
+            window: 60_000,
+            checksum: 0,
+            urgent: 0,
+        };
+        let mut fixed = [0; HEADER_LEN];
+        header.emit(&mut fixed);
+        let mut segment = [&fixed[..], more].concat();
+        let sum = pseudo(peer, us, &segment);
+        wire::tcp::fill_checksum(sum, &mut segment);
+        ip_packet(peer, us, Proto::TCP, &segment)
+    }
 }

@@ -32,7 +32,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::eth::EtherType;
-use wire::icmp6::ty;
 
 /// The script's time 0 on the host's clock.
 const START: Instant = Instant::from_millis(1_000_000);
@@ -63,21 +62,12 @@ impl Output for Out {
             let Some((header, packet)) = frame.bytes().split_at_checked(wire::eth::HEADER_LEN) else { continue };
             let is_four = header.ends_with(&EtherType::IPV4.0.to_be_bytes());
             let is_six = header.ends_with(&EtherType::IPV6.0.to_be_bytes());
-            if is_four || is_six && !is_upkeep(packet) {
+            if is_four || is_six && !wire::icmp6::is_link_upkeep(packet) {
                 wire.push_back((now, packet.to_vec()));
             }
         }
         n
     }
-}
-
-/// Returns whether an IPv6 packet is neighbor discovery's, or a report of groups: no script states these.
-fn is_upkeep(packet: &[u8]) -> bool {
-    let Ok(header) = wire::ip6::Header::parse(packet) else { return false };
-    let Ok(chain) = wire::ip6::Chain::walk(&header, packet) else { return false };
-    let message = chain.payload(&header, packet).first();
-    let is_discovery = |kind: &u8| (ty::ROUTER_SOLICIT..=ty::REDIRECT).contains(kind) || wire::mld::is_mld(*kind);
-    chain.upper == wire::Proto::IPV6_ICMP && message.is_some_and(is_discovery)
 }
 
 /// The script's progress and what it knows of its connections.
