@@ -1,14 +1,14 @@
 //! `pkt`: scripts against our TCP, each on a host and a clock of its own.
 
 use crate::args::{IpVersions, PktArgs};
-use crate::exit::{Exit, print};
+use crate::exit::{Exit, Fault, print};
 use sim::pkt::{IpVersion, PktError, Played, Rules, run_file, versions_of};
 use std::path::Path;
 
 /// Plays each script; says of each whether it held.
 pub fn play(args: &PktArgs) -> anyhow::Result<Exit> {
     if args.restate_counters && args.ip_version == Some(IpVersions::Each) {
-        anyhow::bail!("--restate-counters cannot be used with --ip-version each: name one version");
+        return Err(Fault::usage("--restate-counters cannot be used with --ip-version each: name one version"));
     }
     let (mut plays, mut failed) = (0, 0);
     for file in &args.files {
@@ -50,7 +50,7 @@ fn report(
         }
         Err(error) => {
             let word = if error.ran { "FAIL" } else { "wrong" };
-            print(&format!("{word:5} {error}{version}\n"))?;
+            print(&format!("{word:5} {}:{}{version}: {}\n", error.file, error.line, error.what))?;
         }
     }
     Ok(())

@@ -25,6 +25,7 @@ mod names;
 mod netperf;
 mod oneliners;
 mod pipes;
+mod pkt;
 mod profile;
 mod readme;
 mod recovery;

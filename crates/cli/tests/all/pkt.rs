@@ -1,0 +1,55 @@
+//! `linerate pkt`: scripts of packets in each version of IP, as the program plays them.
+
+use crate::common::{linerate, refused, run, said};
+use std::path::Path;
+
+const BOTH: &str = "../sim/tests/pkt/established/frag_needed.pkt";
+const FOUR: &str = "../sim/tests/pkt/established/source_quench_is_ignored.pkt";
+const SIX: &str = "../sim/tests/pkt/pmtu/floor_v6.pkt";
+
+/// The command's exit code and lines, without the times at their ends.
+fn played(words: &[&str]) -> (Option<i32>, Vec<String>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = linerate(&["pkt"]);
+    command.args(words).current_dir(root);
+    let (code, out, _) = said(&run(&mut command));
+    (code, out.lines().map(|line| line.split(": ").next().unwrap_or(line).to_owned()).collect())
+}
+
+#[test]
+fn each_version_that_a_script_is_for() {
+    let (code, lines) = played(&["--ip-version", "each", BOTH, FOUR, SIX]);
+    let expected = [
+        format!("ok    {BOTH} (ipv4)"),
+        format!("ok    {BOTH} (ipv4-mapped-ipv6)"),
+        format!("ok    {BOTH} (ipv6)"),
+        format!("ok    {FOUR} (ipv4)"),
+        format!("ok    {FOUR} (ipv4-mapped-ipv6)"),
+        format!("ok    {SIX} (ipv6)"),
+        "6 of 6 scripts hold".to_owned(),
+    ];
+    assert_eq!((code, lines), (Some(0), expected.to_vec()));
+}
+
+/// The command line has the last word, as packetdrill's.
+#[test]
+fn a_version_for_all_scripts() {
+    let (code, lines) = played(&[BOTH, SIX]);
+    assert_eq!(
+        (code, lines),
+        (Some(0), vec![format!("ok    {BOTH}"), format!("ok    {SIX}"), "2 of 2 scripts hold".into()])
+    );
+    let (code, lines) = played(&["--quiet", "--ip-version", "ipv6", BOTH, FOUR]);
+    assert_eq!(code, Some(1));
+    assert!(lines[0].starts_with(&format!("FAIL  {FOUR}:16 (ipv6)")) && lines[1] == "1 of 2 scripts hold", "{lines:?}");
+}
+
+#[test]
+fn what_is_no_version_is_refused() {
+    refused(
+        "pkt --ip-version ipv5 x.pkt",
+        2,
+        "'ipv5' is no IP version: expected ipv4, ipv4-mapped-ipv6 or ipv6, or each",
+    );
+    refused("pkt --ip-version each --restate-counters x.pkt", 2, "cannot be used with --ip-version each");
+}
