@@ -1,9 +1,13 @@
-//! `inet_six`: a router with IPv6 on one link, tunnels of both families, and a stranger who sends what he likes: headers, chains, fragments,
-//! neighbor discovery, MLD, errors about what was sent, whole packets with their checksums mended.
+//! `inet_six`: a router with IPv6 on one link, tunnels of both families, an echo service over UDP and TCP, and a stranger who sends
+//! anything: headers, chains, fragments, neighbor discovery, MLD, errors about what was sent, whole packets with their checksums mended,
+//! datagrams and segments that nearly fit.
 //!
-//! Holds: no panic; what leaves is whole, and what ICMPv6 says has its checksum; every frame is accounted for, at each moment and in the end;
+//! Holds: no panic; what leaves is whole, and has its checksums; every frame is accounted for, at each moment and in the end;
 //! tables are bounded, whatever was asked or told; no route and no address comes of a packet.
 
+mod echo;
+
+use self::echo::{Echo, Echoed};
 use super::{EM0, Side, Tape, framed, mac};
 use crate::fib6::{Prefix6, Via6};
 use crate::iface::IfaceId;
@@ -58,6 +62,9 @@ fn packet(src: Ipv6Addr, dst: Ipv6Addr, next: Proto, hop_limit: u8, payload: &[u
 /// A payload of this protocol, in which much is as it should be.
 fn payload(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> Vec<u8> {
     let len = usize::from(tape.byte()) * 2;
+    if matches!(proto, Proto::UDP | Proto::TCP) {
+        return echo::upper(proto, src, dst, tape);
+    }
     if proto != Proto::IPV6_ICMP {
         return tape.bytes(len).to_vec();
     }
@@ -137,7 +144,10 @@ fn extended(mut next: Proto, mut payload: Vec<u8>, tape: &mut Tape<'_>) -> (Prot
 /// A packet as somebody might send it.
 fn made(tape: &mut Tape<'_>) -> Vec<u8> {
     let (src, dst) = (addr(tape), addr(tape));
-    let proto = match tape.byte() % 8 {
+    let kind = tape.byte();
+    let proto = match kind % 8 {
+        _ if kind & 0xc0 == 0xc0 => Proto::TCP,
+        _ if kind & 0x40 != 0 => Proto::UDP,
         0..=3 => Proto::IPV6_ICMP,
         4 => Proto::IPV6,
         5 => Proto::IPIP,
@@ -180,6 +190,10 @@ fn tunnels(side: &Side, cx: Cx) -> [IfaceId; 3] {
 
 /// Plays a tape against a router.
 pub fn six(data: &[u8]) {
+    play(data);
+}
+
+fn play(data: &[u8]) -> Echoed {
     let mut tape = Tape(data);
     let mut now = Instant::from_millis(1000);
     let cx = |now| Cx::enter(How::Register, now);
@@ -193,6 +207,10 @@ pub fn six(data: &[u8]) {
     stack.knobs.accept_redirects6.set(i64::from(believes));
     stack.add_addr6(cx(now), EM0, IfaceAddr6::new(US, 64)).unwrap();
     let ids = tunnels(&side, cx(now));
+    if how & 4 != 0 {
+        stack.set_neighbor6(cx(now), EM0, FAR, mac(2));
+    }
+    let mut service = Echo::new(stack, cx(now));
     let mut routes = stack.routes6(cx(now)).len();
     for _ in 0..STEPS {
         if tape.0.is_empty() {
@@ -214,11 +232,13 @@ pub fn six(data: &[u8]) {
                 let garbage = tape.bytes(len).to_vec();
                 side.inject(cx(now), &frame_of(&garbage));
             }
+            5 if what & 0x40 != 0 => echo::answer(&side, cx(now), &mut tape),
             5 => about_sent(&side, cx(now), &mut tape),
             6 => now = now.after(Duration::from_millis(u64::from(tape.word()) * 4)),
             _ => routes = configure(&side, cx(now), ids, &mut tape).unwrap_or(routes),
         }
         stack.poll(cx(now));
+        service.serve(stack, cx(now));
         check(&side, cx(now));
         let now_there = stack.routes6(cx(now)).len();
         // Each prefix is a route and has an address, which is one too; and there is a default route.
@@ -229,8 +249,11 @@ pub fn six(data: &[u8]) {
         stack.poll(cx(now));
     }
     check(&side, cx(now));
+    let echoed = service.end(stack, cx(now));
+    check(&side, cx(now));
     stack.shutdown(cx(now));
     assert_eq!((stack.held(cx(now)), side.pool.stats().live()), (0, 0));
+    echoed
 }
 
 fn check(side: &Side, cx: Cx) {
@@ -249,6 +272,7 @@ fn check(side: &Side, cx: Cx) {
         let packet = &frame[14..];
         let header = ip6::Header::parse(packet).expect("a whole packet");
         assert_eq!(packet.len(), ip6::HEADER_LEN + usize::from(header.payload_len));
+        echo::check_sent(&header, header.payload(packet));
         assert!(header.hop_limit > 0 && !header.src.is_multicast() && !header.dst.is_unspecified());
     }
 }
@@ -329,6 +353,19 @@ mod tests {
             |n: u8, life: u8| [0, 8, 10, 0, 0, 6, 8, 1, 44, 2, 0, 2, 7, 9, 192, life, life / 2, 14, 0, n, 0, 0];
         let routers = [router(1, 200), router(2, 1), router(1, 0), router(3, 255)].concat();
         all.push(("routers".to_string(), [&[2][..], &later, &routers, &[6, 255, 255, 6, 255, 255], &routers].concat()));
+        // From FAR's port 1000 to port 7 here.
+        let sent = |kind: u8, rest: &[u8]| [&[0, 4, 0, kind, 0, 7, 0][..], rest].concat();
+        let datagram = sent(0x40, &[20, 0, 0]);
+        let answered = [&[0x45, 9][..], &[1; 9], &[6, 0, 1]].concat();
+        all.push(("datagrams".to_string(), [&[5][..], &later, &datagram, &answered, &datagram, &answered].concat()));
+        let syn = sent(0xc0, &[0, 1, 1, 0, 0, 4, 2, 4, 5, 180, 0, 0]);
+        let answer = |how: u8, text: &[u8]| [&[0x45, how, 0, 0][..], text].concat();
+        let talk = [answer(0, &[]), answer(2, &[100]), answer(2, &[255]), answer(0, &[])].concat();
+        let end = [&answer(4, &[])[..], &[6, 0, 50], &answer(0, &[]), &answer(0, &[])].concat();
+        all.push(("stream".to_string(), [&[5][..], &later, &syn, &talk, &end, &[6, 255, 255]].concat()));
+        let wrong: Vec<u8> = (200..=255).flat_map(|off| [0x45, 2, off, 255 - off, 9]).collect();
+        all.push(("stream_that_lies".to_string(), [&[5][..], &later, &syn, &talk, &wrong, &answer(5, &[])].concat()));
+        all.push(("stream_left".to_string(), [&[5][..], &later, &syn, &talk, &[6, 255, 255].repeat(9)].concat()));
         all.push(("scan".to_string(), [&[1][..], &later, &scan, &[6, 4, 0]].concat()));
         all
     }
@@ -336,6 +373,15 @@ mod tests {
     #[test]
     fn seeds_hold_and_are_on_disk() {
         kept::seeds_hold_and_are_on_disk("inet_six", &seeds(), six);
+    }
+
+    #[test]
+    fn the_service_echoes() {
+        let seeds = seeds();
+        let echoed = |name: &str| play(&seeds.iter().find(|(seed, _)| seed == name).unwrap().1);
+        assert_eq!(echoed("datagrams"), Echoed { datagrams: 4, ..Echoed::default() });
+        assert_eq!(echoed("stream"), Echoed { connections: 1, text: 4 * (100 + 255), ..Echoed::default() });
+        assert!(echoed("stream_that_lies").text > 4 * (100 + 255));
     }
 
     #[test]
