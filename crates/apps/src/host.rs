@@ -17,7 +17,7 @@ use lock::Locks;
 use node::Host;
 use node::run::{Runner, Running};
 use port::Pairs;
-use socket::{Calls, Domain, Errno, Fd, Opt, Poller};
+use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, Poller};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
@@ -116,6 +116,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         let fd = self.calls.socket_of(Domain::of(&at))?;
         let begin = || {
             self.calls.set_option(fd, Opt::NonBlocking(true))?;
+            self.calls.set_option(fd, Opt::RecvPacketInfo(true))?;
             self.calls.bind(fd, at)?;
             // A turn of the host brings more than its usual buffer holds.
             let _ = self.calls.set_option(fd, Opt::RecvBuffer(DATAGRAM_BUFFER)); // the host's limit stands then
@@ -218,15 +219,15 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     }
 
     fn send_to(&mut self, fd: Fd, bytes: &[u8], ends: Ends) -> Result<(), Failure> {
-        match self.calls.send_msg(fd, bytes, &ends.peer, ends.local.ip()) {
+        match self.calls.send_msg(fd, bytes, Some(&ends.peer), &Ancillary::source(ends.local.ip())) {
             Err(Errno::ENOBUFS) => Err(self.starve(fd)),
             done => done.map(drop).map_err(failure),
         }
     }
 
     fn recv_from(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, Ends), Failure> {
-        let (n, peer, asked) = self.calls.recv_msg(fd, into).map_err(failure)?;
-        Ok((n, Ends { local: SocketAddr::from((asked, 0)), peer: plain(peer) }))
+        let message = self.calls.recv_msg(fd, into).map_err(failure)?;
+        Ok((message.len, Ends { local: SocketAddr::from((message.to(), 0)), peer: plain(message.from) }))
     }
 
     fn connected(&mut self, fd: Fd) -> Result<Ends, Failure> {

@@ -4,6 +4,7 @@
 //! such: the one copy is the reader's, or none if it takes the [`Frame`]. A socket of IPv6 that is bound to no address
 //! takes datagrams of both families, unless it says otherwise (RFC 3493 3.7, 5.3).
 
+mod ancillary;
 mod bind;
 mod cache;
 mod ends;
@@ -24,6 +25,8 @@ use wire::L4Port;
 
 pub use crate::ends::Domain;
 pub(crate) use crate::ends::{Families, SockEnds};
+pub(crate) use ancillary::Reception;
+pub use ancillary::{Ancillary, AncillaryKind, PacketInfo};
 pub use bind::BindError;
 pub use output::SendError;
 pub use read::{Read, Received, Sender, sender};
@@ -185,7 +188,7 @@ pub struct Pcb<L: Locks> {
     ends: Ends4,
     queued_bytes: u32,
     recv_limit: u32,
-    pub(crate) shut_read: bool,
+    pub(crate) reception: Reception,
     pub(crate) error: Option<SoError>,
     signalled: bool, // there is a signal in `rest`
     families: Families,
@@ -220,7 +223,7 @@ impl<L: Locks> Pcb<L> {
             ends: Ends4::default(),
             queued_bytes: 0,
             recv_limit: saturated(recv_limit),
-            shut_read: false,
+            reception: Reception::default(),
             error: None,
             signalled: false,
             families: Families::of(domain),
@@ -307,7 +310,7 @@ impl<L: Locks> Pcb<L> {
 
     /// Was reading shut down?
     pub fn is_shut_for_reading(&self) -> bool {
-        self.shut_read
+        self.reception.has(Reception::SHUT)
     }
 
     /// Forgets the kept headers: an option that stands in them has changed.
@@ -319,7 +322,7 @@ impl<L: Locks> Pcb<L> {
 
     /// Is there something to read: a datagram, an error, the end?
     pub fn is_readable(&self) -> bool {
-        !self.is_queue_empty() || self.error.is_some() || self.shut_read
+        !self.is_queue_empty() || self.error.is_some() || self.is_shut_for_reading()
     }
 
     /// Raises `signal` whenever something comes.

@@ -2,7 +2,7 @@
 
 use crate::config::{ServiceConfig, ServiceKind};
 use lock::Locks;
-use socket::{Calls, Domain, Errno, Fd, Opt};
+use socket::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt};
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// Datagrams taken before others have their turn.
@@ -27,6 +27,7 @@ impl Service {
         debug_assert!(config.kind.is_datagrams());
         let fd = calls.socket_of(Domain::Inet6)?; // bound to no address: of both families
         calls.set_option(fd, Opt::NonBlocking(true))?;
+        calls.set_option(fd, Opt::RecvPacketInfo(true))?;
         calls.bind(fd, SocketAddr::from((Ipv6Addr::UNSPECIFIED, config.port.0)))?;
         Ok(Service { config, fd })
     }
@@ -44,12 +45,13 @@ impl Service {
     pub fn serve<L: Locks>(&self, calls: &Calls<'_, L>, buffer: &mut [u8]) -> usize {
         for served in 0..TURN {
             match calls.recv_msg(self.fd, buffer) {
-                Ok((len, from, asked)) => {
+                Ok(message) => {
+                    let Message { len, from, .. } = message;
                     let from_service = from.port() < 1024 || from.port() == self.config.port.0;
                     let answers = self.config.kind == ServiceKind::Echo && !from_service;
                     if let Some(payload) = buffer.get(..len).filter(|_| answers) {
                         // An answer that finds no buffer or no route is lost, as datagrams are; the stack has counted it.
-                        let _ = calls.send_msg(self.fd, payload, &from, asked);
+                        let _ = calls.send_msg(self.fd, payload, Some(&from), &Ancillary::source(message.to()));
                     }
                 }
                 Err(Errno::EAGAIN) => return served,

@@ -4,7 +4,7 @@ use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use inet::Stack;
-use inet::udp::{Domain, Pcb, Read, Received, SendError, sender};
+use inet::udp::{Ancillary, Domain, Pcb, Read, Received, SendError, sender};
 use lock::{Cx, Locks};
 use stats::{Stage, trace};
 use std::cell::Cell;
@@ -15,6 +15,24 @@ const NOBODY: Peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Who sent a datagram.
 pub type Peer = SocketAddr;
+
+/// A datagram that [`Calls::recv_msg`] has copied out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Bytes copied; the rest of a longer datagram is discarded.
+    pub len: usize,
+    /// Its sender.
+    pub from: Peer,
+    /// What the socket requests about it.
+    pub ancillary: Ancillary,
+}
+
+impl Message {
+    /// Returns the address to which it was sent; unspecified if the socket does not request it.
+    pub fn to(&self) -> IpAddr {
+        self.ancillary.info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| info.addr)
+    }
+}
 
 /// A host that the calling thread runs itself: what a call does while it waits.
 pub trait Drive {
@@ -153,13 +171,21 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// `sendmsg` with IP_PKTINFO (IP_SENDSRCADDR, IPV6_PKTINFO): sends from the address `from`, as [`Calls::recv_msg`]
-    /// gave it, so that an answer leaves from the address that was asked (RFC 1122 4.1.3.5).
+    /// `sendmsg`: sends to `to`, or to where the socket is connected, with `ancillary` in place of the socket's options. An
+    /// answer leaves from the address that was asked (RFC 1122 4.1.3.5) with [`Ancillary::source`].
     ///
     /// # Errors
-    /// As [`Calls::send_to`]; `EADDRNOTAVAIL` if `from` is not an address of this host.
-    pub fn send_msg(&self, fd: Fd, payload: &[u8], to: &SocketAddr, from: IpAddr) -> Result<usize, Errno> {
-        let result = match self.stack.udp_send_from(self.cx(), fd.0, payload, to, from) {
+    /// As [`Calls::send_to`]; `EADDRNOTAVAIL` for a source that is not an address of this host, `ENODEV` for an unknown iface,
+    /// `EINVAL` for a time to live of 0 and for an iface that is not that of the link-local destination, `ENETUNREACH` if
+    /// the route leaves by another iface.
+    pub fn send_msg(
+        &self,
+        fd: Fd,
+        payload: &[u8],
+        to: Option<&SocketAddr>,
+        ancillary: &Ancillary,
+    ) -> Result<usize, Errno> {
+        let result = match self.stack.udp_send_msg(self.cx(), fd.0, payload, to, ancillary) {
             Ok(n) => Ok(n),
             Err(SendError::NoSocket) => Err(self.not_sent_to(fd)),
             Err(error) => Err(error.into()),
@@ -283,26 +309,26 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// `recvmsg` with IP_PKTINFO (IP_RECVDSTADDR, IPV6_RECVPKTINFO): as [`Calls::recv_from`], with the address to
-    /// which the datagram was sent (unspecified: of a stream, or after `shutdown`).
+    /// `recvmsg`: as [`Calls::recv_from`], with the ancillary data that the socket requests ([`Opt::RecvPacketInfo`](crate::Opt),
+    /// `RecvTtl`, `RecvTos`); none of a stream, or after `shutdown`.
     ///
     /// # Errors
     /// As [`Calls::recv_from`].
-    pub fn recv_msg(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer, IpAddr), Errno> {
+    pub fn recv_msg(&self, fd: Fd, into: &mut [u8]) -> Result<Message, Errno> {
+        let bare = |(len, from)| Message { len, from, ancillary: Ancillary::default() };
         if fd.is_stream() {
-            return self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED.into()));
+            return self.recv_from(fd, into).map(bare);
         }
         self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
-        let got = self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0));
-        let got = match got {
+        let got = match self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0)) {
             Ok(got) => {
-                let (n, from) = copy_out(&got, into);
-                Ok((n, from, got.to))
+                let (len, from) = copy_out(&got, into);
+                Ok(Message { len, from, ancillary: got.ancillary() })
             }
-            Err(Errno::EPIPE) => Ok((0, NOBODY, Ipv4Addr::UNSPECIFIED.into())),
+            Err(Errno::EPIPE) => Ok(bare((0, NOBODY))),
             Err(error) => Err(error),
         };
-        let got = received(fd, got, |(n, ..)| *n);
+        let got = received(fd, got, |message| message.len);
         self.stack.resume(self.cx()).mark(Stage::Socket, 1);
         got
     }

@@ -33,6 +33,8 @@ errnos! {
     EAGAIN = 11,
     /// Broadcast without the SO_BROADCAST option.
     EACCES = 13,
+    /// No such iface.
+    ENODEV = 19,
     /// An argument makes no sense here.
     EINVAL = 22,
     /// Too many descriptors.
@@ -131,6 +133,8 @@ impl From<SendError> for Errno {
             SendError::TooLong => Errno::EMSGSIZE,
             SendError::NoBuffer => Errno::ENOBUFS,
             SendError::Broadcast => Errno::EACCES,
+            SendError::NoIface => Errno::ENODEV,
+            SendError::Invalid => Errno::EINVAL,
             SendError::Shut => Errno::EPIPE,
             SendError::NoPorts | SendError::BadSource => Errno::EADDRNOTAVAIL,
             SendError::Earlier(error) => error.into(),

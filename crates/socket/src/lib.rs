@@ -20,9 +20,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use calls::{Calls, Drive, Peer};
+pub use calls::{Calls, Drive, Message, Peer};
 pub use errno::Errno;
-pub use inet::udp::Domain;
+pub use inet::udp::{Ancillary, Domain, PacketInfo};
 pub use options::{Opt, OptKind};
 pub use poll::{Events, PollFd, Poller};
 

@@ -4,7 +4,7 @@ use crate::{Calls, Errno, Fd};
 use clock::Duration;
 use inet::iface::IfaceId;
 use inet::tcp::{Options, Sock};
-use inet::udp::{Domain, Pcb};
+use inet::udp::{AncillaryKind, Domain, Pcb};
 use lock::Locks;
 use std::net::IpAddr;
 use tcp::cc::Algorithm;
@@ -40,6 +40,12 @@ pub enum Opt {
     /// 255.255.255.255; `None`: by the routes. Broadcasts by an interface without an address have the
     /// source 0.0.0.0, as DHCP needs it.
     MulticastIface(Option<IfaceId>),
+    /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`: [`Calls::recv_msg`] returns destination address and iface.
+    RecvPacketInfo(bool),
+    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`.
+    RecvTtl(bool),
+    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
+    RecvTos(bool),
     /// `SO_SNDBUF` of a stream: bytes of send buffer, fixed.
     SendBuffer(usize),
     /// `SO_SNDTIMEO` of a stream.
@@ -103,6 +109,12 @@ pub enum OptKind {
     MulticastLoop,
     /// `IP_MULTICAST_IF`.
     MulticastIface,
+    /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`.
+    RecvPacketInfo,
+    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`.
+    RecvTtl,
+    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
+    RecvTos,
     /// `SO_SNDBUF`.
     SendBuffer,
     /// `SO_SNDTIMEO`.
@@ -175,6 +187,9 @@ impl<L: Locks> Calls<'_, L> {
                     Opt::MulticastTtl(ttl) => options.multicast_ttl = ttl,
                     Opt::MulticastLoop(on) => options.multicast_loop = on,
                     Opt::MulticastIface(iface) => options.multicast_iface = iface,
+                    Opt::RecvPacketInfo(on) => pcb.set_receives(AncillaryKind::PacketInfo, on),
+                    Opt::RecvTtl(on) => pcb.set_receives(AncillaryKind::Ttl, on),
+                    Opt::RecvTos(on) => pcb.set_receives(AncillaryKind::Tos, on),
                     Opt::Join(..) | Opt::Leave(..) => {}
                     _ => return Err(Errno::ENOPROTOOPT),
                 }
@@ -213,6 +228,9 @@ impl<L: Locks> Calls<'_, L> {
                     OptKind::MulticastTtl => Opt::MulticastTtl(pcb.options.multicast_ttl),
                     OptKind::MulticastLoop => Opt::MulticastLoop(pcb.options.multicast_loop),
                     OptKind::MulticastIface => Opt::MulticastIface(pcb.options.multicast_iface),
+                    OptKind::RecvPacketInfo => Opt::RecvPacketInfo(pcb.receives(AncillaryKind::PacketInfo)),
+                    OptKind::RecvTtl => Opt::RecvTtl(pcb.receives(AncillaryKind::Ttl)),
+                    OptKind::RecvTos => Opt::RecvTos(pcb.receives(AncillaryKind::Tos)),
                     _ => return Err(Errno::ENOPROTOOPT),
                 })
             })
@@ -275,6 +293,9 @@ impl<L: Locks> Calls<'_, L> {
             | Opt::MulticastTtl(_)
             | Opt::MulticastLoop(_)
             | Opt::MulticastIface(_)
+            | Opt::RecvPacketInfo(_)
+            | Opt::RecvTtl(_)
+            | Opt::RecvTos(_)
             | Opt::Join(..)
             | Opt::Leave(..) => known = false,
         };

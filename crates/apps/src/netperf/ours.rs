@@ -5,7 +5,7 @@ use crate::streams::Failure;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
-use socket::{Calls, Domain, Errno, Fd, Opt, OptKind};
+use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, OptKind};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
@@ -167,6 +167,7 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
         let fd = calls.socket_of(Domain::of(&at)).map_err(failure)?;
         let begin = || {
             self.set_up(fd, setup)?;
+            calls.set_option(fd, Opt::RecvPacketInfo(true))?;
             calls.bind(fd, at)?;
             to.map_or(Ok(()), |to| calls.connect(fd, to))
         };
@@ -195,12 +196,13 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
 
     #[inline]
     fn recv_msg(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, IpAddr), Failure> {
-        self.calls().recv_msg(fd, into).map_err(failure)
+        let message = self.calls().recv_msg(fd, into).map_err(failure)?;
+        Ok((message.len, message.from, message.to()))
     }
 
     #[inline]
     fn send_msg(&mut self, fd: Fd, bytes: &[u8], to: SocketAddr, from: IpAddr) -> Result<usize, Failure> {
-        self.calls().send_msg(fd, bytes, &to, from).map_err(failure)
+        self.calls().send_msg(fd, bytes, Some(&to), &Ancillary::source(from)).map_err(failure)
     }
 
     fn shutdown(&mut self, fd: Fd) {

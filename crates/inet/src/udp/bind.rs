@@ -1,6 +1,6 @@
 //! Opening, binding, connecting and closing UDP sockets: what keeps demux and Pcbs in step.
 
-use super::{Domain, Options, Pcb, ReadySet, SockEnds};
+use super::{Domain, Options, Pcb, ReadySet, Reception, SockEnds};
 use crate::Stack;
 use crate::demux::{Addr, Tuple};
 use crate::ends::Unfit;
@@ -272,7 +272,7 @@ impl<L: Locks> Stack<L> {
     /// Stops reading, writing, or both. What comes after is dropped, what is queued can still be read.
     pub fn udp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), BindError> {
         self.with_pcb(cx, id, |pcb| {
-            pcb.shut_read |= read;
+            pcb.reception.set(Reception::SHUT, read || pcb.is_shut_for_reading());
             pcb.shut_write |= write;
             pcb.wake(cx, id);
         })

@@ -6,6 +6,7 @@
 //! that turns a row of cache misses into one. Of 148 ticks a datagram with 100,000 sockets in random order (TSC 2.0 GHz, shared machine)
 //! 141 were there with 1000; the misses are the other 7.
 
+use super::ancillary::note_iface;
 use super::ends::OfPcb;
 use super::read::{self, PLAIN_HEADERS, Sender, strip6};
 use super::{Pcb, SoError};
@@ -31,6 +32,7 @@ type PcbPlace<'a, L> = &'a Guarded<L, Slot<Pcb<L>>>;
 struct Run<'a, L: Locks> {
     hash: u64,
     ends: WireEnds,
+    came_by: IfaceId,
     found: Option<(usize, PcbPlace<'a, L>)>,
 }
 
@@ -204,7 +206,8 @@ impl<L: Locks> Stack<L> {
                 delivered += packets.next().map_or(0, |packet| self.udp_odd(cx, iface, packet));
             } else if let (Some(&hash), Some(&ends)) = (hashes.get(at), ends.get(at)) {
                 let found = found.as_ref().and_then(|found| found.get(at).copied().flatten());
-                delivered += self.udp_run(cx, Run { hash, ends, found }, &probe, &mut packets, run);
+                delivered +=
+                    self.udp_run(cx, Run { hash, ends, came_by: came_by(iface), found }, &probe, &mut packets, run);
             }
             at += run;
         }
@@ -233,7 +236,7 @@ impl<L: Locks> Stack<L> {
     /// Queues the first `n` of `packets`, a run of datagrams for the same socket, whose lock is taken once; returns how many it took.
     #[inline(always)]
     fn udp_run(&self, cx: Cx, run: Run<'_, L>, probe: &EndsProbe, packets: &mut Drain<'_>, n: usize) -> u64 {
-        let Run { hash, ends, found } = run;
+        let Run { hash, ends, came_by, found } = run;
         let mut ends = ends.into();
         let Some((id, slot)) = found.or_else(|| self.find_pcb(cx, hash, ends)) else {
             packets.by_ref().take(n).for_each(|packet| self.udp_no_socket(cx, packet));
@@ -243,7 +246,7 @@ impl<L: Locks> Stack<L> {
         if n > 1
             && let Some(pcb) = slot.as_mut()
             && pcb.accepts(ends)
-            && !pcb.shut_read
+            && pcb.reception.is_usual()
             && u32::ends_of(pcb).is_some_and(|own| probe.covers(own))
             && pcb.enqueue_run(cx, id, packets, n, self.pool.size())
         {
@@ -255,7 +258,7 @@ impl<L: Locks> Stack<L> {
             if at > 0 {
                 ends = ends_in_run(ends, &packet);
             }
-            match deliver(cx, id, &mut slot, ends, packet, self.pool.size()) {
+            match deliver(cx, id, &mut slot, ends, packet, came_by, self.pool.size()) {
                 Ok(()) => delivered += 1,
                 Err((packet, why)) => self.drop_frame(cx, packet, why),
             }
@@ -277,7 +280,7 @@ impl<L: Locks> Stack<L> {
         let ends = seen.into();
         let hash = self.udp.ends_probe().hash(ends);
         let Some((id, slot)) = self.find_pcb(cx, hash, ends) else { return self.udp_no_socket(cx, packet) };
-        match deliver(cx, id, &mut slot.lock(cx), ends, packet, self.pool.size()) {
+        match deliver(cx, id, &mut slot.lock(cx), ends, packet, iface.id, self.pool.size()) {
             Ok(()) => counters.udp.delivered.bump(),
             Err((packet, why)) => self.drop_frame(cx, packet, why),
         }
@@ -330,7 +333,7 @@ impl<L: Locks> Stack<L> {
             Ok(seen) => seen,
             Err(why) => return self.drop_frame(cx, packet, why),
         };
-        let came_by = iface.map_or(LOOPBACK, |iface| iface.id);
+        let came_by = came_by(iface);
         let zone = if iface.is_some() { Some(came_by) } else { self.own_zone6(cx, header.src) };
         let ends = Ends6 {
             local: zone::embed(header.dst, zone),
@@ -350,7 +353,7 @@ impl<L: Locks> Stack<L> {
             let delivered = self.udp_deliver_to_all(cx, iface, packet, ends, header.dst.into());
             return counters.udp.delivered.add(delivered);
         };
-        match deliver(cx, id, &mut slot.lock(cx), ends, packet, self.pool.size()) {
+        match deliver(cx, id, &mut slot.lock(cx), ends, packet, came_by, self.pool.size()) {
             Ok(()) => counters.udp.delivered.bump(),
             Err((packet, why)) => self.drop_frame(cx, packet, why),
         }
@@ -386,12 +389,12 @@ impl<L: Locks> Stack<L> {
             match packet.try_clone() {
                 Some(copy) => {
                     self.count(cx).audit.made.bump();
-                    delivered += self.udp_enqueue_group(cx, id, copy, ends);
+                    delivered += self.udp_enqueue_group(cx, id, copy, ends, came_by(iface));
                 }
                 None => self.udp_no_copy(cx),
             }
         }
-        delivered + self.udp_enqueue_group(cx, *last, packet, ends)
+        delivered + self.udp_enqueue_group(cx, *last, packet, ends, came_by(iface))
     }
 
     /// A copy that could not be made: booked as made and dropped, so that the reason shows in the audit.
@@ -400,13 +403,13 @@ impl<L: Locks> Stack<L> {
         self.count(cx).drops.bump(DropReason::UdpNoCopy);
     }
 
-    fn udp_enqueue_group<A: OfPcb>(&self, cx: Cx, id: usize, packet: Frame, ends: Ends<A>) -> u64 {
+    fn udp_enqueue_group<A: OfPcb>(&self, cx: Cx, id: usize, packet: Frame, ends: Ends<A>, came_by: IfaceId) -> u64 {
         // `wants` has checked the ends; the local address of a group is not the socket's own.
         let own = self.with_pcb(cx, id, |pcb| A::ends_of(pcb)).flatten();
         let bound = own.map(|own| own.local).filter(|&local| local != A::default());
         let ends = Ends { local: bound.unwrap_or(ends.local), ..ends };
         let refused = match self.pcbs.get(id) {
-            Some(slot) => deliver(cx, id, &mut slot.lock(cx), ends, packet, self.pool.size()),
+            Some(slot) => deliver(cx, id, &mut slot.lock(cx), ends, packet, came_by, self.pool.size()),
             None => Err((packet, DropReason::UdpNoSocket)),
         };
         match refused {
@@ -470,6 +473,12 @@ impl<L: Locks> Stack<L> {
     }
 }
 
+/// Returns the number of the iface by which a packet came; loopback's where it came by none.
+#[inline(always)]
+pub(crate) fn came_by<L: Locks>(iface: Option<&Iface<L>>) -> IfaceId {
+    iface.map_or(LOOPBACK, |iface| iface.id)
+}
+
 /// Returns the ports of a quoted datagram of ours: local, remote.
 fn ports(quoted: &[u8]) -> Option<(L4Port, L4Port)> {
     let &[s0, s1, d0, d1] = quoted.first_chunk::<4>()?;
@@ -483,14 +492,24 @@ fn deliver<L: Locks, A: OfPcb>(
     id: usize,
     slot: &mut Slot<Pcb<L>>,
     ends: Ends<A>,
-    datagram: Frame,
+    mut datagram: Frame,
+    came_by: IfaceId,
     buffer_size: usize,
 ) -> Result<(), (Frame, DropReason)> {
     match slot.as_mut() {
         None => Err((datagram, DropReason::UdpNoSocket)),
         Some(pcb) if !pcb.accepts(ends) => Err((datagram, DropReason::UdpNotPeer)),
-        Some(pcb) if pcb.shut_read => Err((datagram, DropReason::UdpClosed)),
-        Some(pcb) => pcb.enqueue(cx, id, datagram, buffer_size).map_err(|back| (back, DropReason::UdpBufferFull)),
+        Some(pcb) => {
+            if !pcb.reception.is_usual() {
+                if pcb.is_shut_for_reading() {
+                    return Err((datagram, DropReason::UdpClosed));
+                }
+                if !note_iface(&mut datagram, came_by) {
+                    return Err((datagram, DropReason::UdpNoCopy));
+                }
+            }
+            pcb.enqueue(cx, id, datagram, buffer_size).map_err(|back| (back, DropReason::UdpBufferFull))
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::cache::{Checksum, FOUR, HeaderCache, SIX};
 use super::net::Net;
-use super::{Domain, Options, Pcb, SoError, SockEnds};
+use super::{Ancillary, Domain, Options, Pcb, SoError, SockEnds};
 use crate::counters::Counters;
 use crate::demux::Addr;
 use crate::family::{Family, Head};
@@ -44,6 +44,10 @@ pub enum SendError {
     Broadcast,
     /// A source address that is not this host's.
     BadSource,
+    /// No such iface.
+    NoIface,
+    /// Ancillary data that contradicts itself or the destination.
+    Invalid,
     /// Writing was shut down.
     Shut,
     /// No port free to bind to.
@@ -84,12 +88,21 @@ struct Between<A> {
     dst: A,
     port: L4Port,
     iface: Option<IfaceId>,
+    own: Own,
 }
 
-impl To {
-    fn between4(addr: u32, port: L4Port) -> Between<u32> {
-        Between { chosen: 0, dst: addr, port, iface: None }
+impl<A: Family> Between<A> {
+    fn to(dst: A, port: L4Port, iface: Option<IfaceId>) -> Between<A> {
+        Between { chosen: A::default(), dst, port, iface, own: Own::default() }
     }
+}
+
+/// What one datagram has different from its socket's others: it is sent with headers of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Own {
+    iface: Option<IfaceId>,
+    ttl: Option<u8>,
+    tos: Option<u8>,
 }
 
 impl<L: Locks> Stack<L> {
@@ -106,7 +119,7 @@ impl<L: Locks> Stack<L> {
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
         match destination(pcb, dst)? {
             To::V4(addr, port) => {
-                let to = To::between4(addr, port);
+                let to = Between::to(addr, port, None);
                 if let Some(cache) = pcb.cache::<u32, FOUR>()
                     && cache.fits(self.epoch(), to.chosen, to.dst, port, payload.len())
                 {
@@ -120,7 +133,7 @@ impl<L: Locks> Stack<L> {
             }
             To::V6(dst, port, iface) => {
                 drop(slot);
-                self.send_to::<u128, SIX>(cx, id, payload, Between { chosen: 0, dst, port, iface }, lap)
+                self.send_to::<u128, SIX>(cx, id, payload, Between::to(dst, port, iface), lap)
             }
         }
     }
@@ -139,7 +152,8 @@ impl<L: Locks> Stack<L> {
         let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
         lap.mark(Stage::Socket, 1);
-        if let Some(cache) = pcb.cache::<A, N>()
+        if to.own == Own::default()
+            && let Some(cache) = pcb.cache::<A, N>()
             && cache.fits(self.epoch(), to.chosen, to.dst, to.port, payload.len())
         {
             return self.send_cached(cx, self.count(cx), cache, payload, lap);
@@ -148,46 +162,63 @@ impl<L: Locks> Stack<L> {
         self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
     }
 
-    /// Sends `payload` from socket `id` to `dst` with the source address `src`, which must be one of this
-    /// host's, as IP_SENDSRCADDR and IP_PKTINFO choose it: an answer leaves from the address that was asked
-    /// (RFC 1122 4.1.3.5). An unspecified `src` leaves the choice to the stack; so does a broadcast or
-    /// multicast address, which is no source (RFC 1122 3.2.1.3).
+    /// Sends `payload` from socket `id` to `dst`, or to where it is connected, with `ancillary` in place of the socket's options.
+    ///
+    /// A source address must be one of this host's: an answer leaves from the address that was asked (RFC 1122 4.1.3.5). A
+    /// broadcast or multicast address is no source (RFC 1122 3.2.1.3) and leaves the choice to the stack, as an unspecified
+    /// one does. An iface must be the one of the route to `dst`.
     ///
     /// # Errors
-    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's, or of another family
-    /// than `dst`.
-    pub fn udp_send_from(
+    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's, or of another family than `dst`;
+    /// [`SendError::NoIface`], [`SendError::Invalid`].
+    pub fn udp_send_msg(
         &self,
         cx: Cx,
         id: usize,
         payload: &[u8],
-        dst: &SocketAddr,
-        src: IpAddr,
+        dst: Option<&SocketAddr>,
+        ancillary: &Ancillary,
     ) -> Result<usize, SendError> {
+        let Ancillary { info, ttl, tos } = *ancillary;
+        let out = info.and_then(|info| info.iface);
+        let src = info.map(|info| info.addr.to_canonical()).filter(|src| !src.is_unspecified());
+        if out.is_some_and(|out| self.iface(out).is_none()) {
+            return Err(SendError::NoIface);
+        }
         let lap = self.lap(cx);
-        let to = self.with_pcb(cx, id, |pcb| destination(pcb, Some(dst))).unwrap_or(Err(SendError::NoSocket))?;
-        match (to, src.to_canonical()) {
-            (To::V4(addr, port), IpAddr::V4(src)) => {
-                let chosen = if src.is_multicast() || self.is_broadcast(cx, src) { Ipv4Addr::UNSPECIFIED } else { src };
-                if !chosen.is_unspecified() && !self.is_local(cx, chosen) {
-                    return Err(SendError::BadSource);
+        let own = Own { iface: out, ttl, tos };
+        match self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket))? {
+            To::V4(dst, port) => {
+                let chosen = match src {
+                    None => Ipv4Addr::UNSPECIFIED,
+                    Some(IpAddr::V4(src)) if src.is_multicast() || self.is_broadcast(cx, src) => Ipv4Addr::UNSPECIFIED,
+                    Some(IpAddr::V4(src)) if self.is_local(cx, src) => src,
+                    Some(_) => return Err(SendError::BadSource),
+                };
+                if ttl == Some(0) {
+                    return Err(SendError::Invalid);
                 }
-                let to = Between { chosen: chosen.to_bits(), ..To::between4(addr, port) };
+                let to = Between { chosen: chosen.to_bits(), own, ..Between::to(dst, port, None) };
                 self.send_to::<u32, FOUR>(cx, id, payload, to, lap)
             }
-            (To::V6(dst, port, iface), IpAddr::V6(src)) => {
-                let zone = zone::split(dst).1.or(iface);
-                let chosen = if src.is_multicast() { Ipv6Addr::UNSPECIFIED } else { src };
-                let chosen = zone::embed(chosen, zone);
+            To::V6(dst, port, iface) => {
+                let zone = zone::split(dst).1;
+                if zone.is_some() && out.is_some() && zone != out {
+                    return Err(SendError::Invalid);
+                }
+                let chosen = match src {
+                    None => 0,
+                    Some(IpAddr::V6(src)) if src.is_multicast() => 0,
+                    Some(IpAddr::V6(src)) => zone::embed(src, zone.or(out).or(iface)),
+                    Some(IpAddr::V4(_)) => return Err(SendError::BadSource),
+                };
                 if chosen != 0 && self.owns(cx, Addr(chosen)) != Some(true) {
                     return Err(SendError::BadSource);
                 }
-                let to = Between { chosen, dst, port, iface };
+                let dst = if zone.is_none() { zone::embed(zone::split(dst).0, out) } else { dst };
+                let to = Between { chosen, own, ..Between::to(dst, port, iface) };
                 self.send_to::<u128, SIX>(cx, id, payload, to, lap)
             }
-            (To::V4(..), IpAddr::V6(src)) if src.is_unspecified() => self.udp_send(cx, id, payload, Some(dst)),
-            (To::V6(..), IpAddr::V4(src)) if src.is_unspecified() => self.udp_send(cx, id, payload, Some(dst)),
-            _ => Err(SendError::BadSource),
         }
     }
 
@@ -205,9 +236,9 @@ impl<L: Locks> Stack<L> {
         let lap = self.lap(cx);
         let found = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket))?;
         let sent = match found {
-            To::V4(addr, port) => self.burst_to::<u32, FOUR>(cx, id, payloads, To::between4(addr, port), lap),
+            To::V4(addr, port) => self.burst_to::<u32, FOUR>(cx, id, payloads, Between::to(addr, port, None), lap),
             To::V6(dst, port, iface) => {
-                self.burst_to::<u128, SIX>(cx, id, payloads, Between { chosen: 0, dst, port, iface }, lap)
+                self.burst_to::<u128, SIX>(cx, id, payloads, Between::to(dst, port, iface), lap)
             }
         };
         self.flush(cx);
@@ -299,10 +330,10 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::Socket, 1);
         match found {
             Ok(To::V4(addr, port)) => {
-                self.send_layered(cx, id, Payload::Frame(frame), To::between4(addr, port), AtOnce::Yes)
+                self.send_layered(cx, id, Payload::Frame(frame), Between::to(addr, port, None), AtOnce::Yes)
             }
             Ok(To::V6(dst, port, iface)) => {
-                let to = Between { chosen: 0, dst, port, iface };
+                let to = Between::to(dst, port, iface);
                 self.send_layered(cx, id, Payload::Frame(frame), to, AtOnce::Yes)
             }
             Err(error) => {
@@ -382,13 +413,19 @@ impl<L: Locks> Stack<L> {
             return Err(SendError::TooLong);
         }
         let seen = |pcb: &mut Pcb<L>| (pcb.is_bound(), pcb.domain(), pcb.options);
-        let (bound, domain, options) = self.with_pcb(cx, id, seen).ok_or(SendError::NoSocket)?;
+        let (bound, domain, mut options) = self.with_pcb(cx, id, seen).ok_or(SendError::NoSocket)?;
         if !bound {
             self.udp_bind(cx, id, domain.unspecified()).map_err(|_| SendError::NoPorts)?;
         }
-        let Between { chosen, dst, .. } = to;
-        let iface = to.iface.or(options.multicast_iface).filter(|_| dst.is_for_many());
-        let exit = A::exit(self, cx, dst, iface).map_err(SendError::Output)?;
+        let Between { chosen, dst, own: Own { iface: out, ttl, tos }, .. } = to;
+        options.ttl = ttl.or(options.ttl);
+        options.multicast_ttl = ttl.unwrap_or(options.multicast_ttl);
+        options.tos = tos.unwrap_or(options.tos);
+        let iface = to.iface.or(options.multicast_iface).filter(|_| dst.is_multicast());
+        let exit = A::exit(self, cx, dst, out.or(iface)).map_err(SendError::Output)?;
+        if out.is_some_and(|out| out != exit.iface) && !matches!(exit.to, Target::Here) {
+            return Err(SendError::Output(OutputError::NoRoute));
+        }
         if matches!(exit.to, Target::Station(_)) && !dst.is_multicast() && !options.broadcast {
             return Err(SendError::Broadcast);
         }
@@ -399,14 +436,15 @@ impl<L: Locks> Stack<L> {
             false => bound,
             true => match A::source(self, cx, dst, &exit) {
                 // A host that asks for its first address has none (RFC 1122 3.2.1.3 a).
-                Err(_) if iface.is_some() && !dst.is_multicast() => A::default(),
+                Err(_) if out.is_some() && dst.is_for_many() && !dst.is_multicast() => A::default(),
                 src => src.map_err(SendError::Output)?,
             },
         };
         if !matches!(exit.to, Target::Here) && !A::is_for_links(src, dst) {
             return Err(SendError::Output(OutputError::NoRoute));
         }
-        Ok(Prepared { dst, chosen, src, src_port: own.local_port, options, exit })
+        let keeps = to.own == Own::default();
+        Ok(Prepared { dst, chosen, src, src_port: own.local_port, options, exit, keeps })
     }
 
     fn send_prepared<A: Net<N>, const N: usize>(
@@ -466,7 +504,7 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::UdpOutput, 1);
         A::send(self, cx, frame, &head, &to.exit, by_port, at_once).map_err(SendError::Output)?;
         self.count(cx).udp.sent.bump();
-        if self.knobs.header_cache.on() && fits {
+        if self.knobs.header_cache.on() && fits && to.keeps {
             self.keep_headers(cx, id, &to, port);
             lap.mark(Stage::UdpOutput, 0);
         }
@@ -651,6 +689,8 @@ struct Prepared<A, B> {
     src_port: L4Port,
     options: Options,
     exit: Exit<B>,
+    /// Its headers are good for the next datagram, too.
+    keeps: bool,
 }
 
 /// A frame that was requested with room for headers has none: tests fail, a release build counts the frame.

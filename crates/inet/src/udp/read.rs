@@ -4,7 +4,8 @@
 //! headers, which are in front of the payload still: of IPv4 with its options, of IPv6 without extension headers and
 //! with the number of the iface it came by in place of the payload's length ([`strip6`]).
 
-use super::Domain;
+use super::ancillary::UNKNOWN;
+use super::{Ancillary, Domain, PacketInfo, Reception};
 use crate::Stack;
 use crate::family::cut_extensions;
 use crate::iface::IfaceId;
@@ -23,11 +24,28 @@ pub struct Received {
     pub from: SocketAddr,
     /// Destination address, as it stood on the wire.
     pub to: IpAddr,
-    /// The iface by which it came, of IPv6.
+    /// The iface by which it came; of IPv4 only if the socket requests it ([`PacketInfo`]).
     pub iface: Option<IfaceId>,
+    /// Time to live, or hop limit, with which it came.
+    pub ttl: u8,
+    /// Type of service, or traffic class, with which it came.
+    pub tos: u8,
+    pub(crate) reception: Reception,
     /// The queue holds another datagram. If not, the arrival of the next is reported to the pollers of
     /// the socket.
     pub more: bool,
+}
+
+impl Received {
+    /// Returns the ancillary data that the socket requests.
+    pub fn ancillary(&self) -> Ancillary {
+        let info = PacketInfo { addr: self.to, iface: self.iface };
+        Ancillary {
+            info: self.reception.has(Reception::INFO).then_some(info),
+            ttl: self.reception.has(Reception::TTL).then_some(self.ttl),
+            tos: self.reception.has(Reception::TOS).then_some(self.tos),
+        }
+    }
 }
 
 /// Result of [`Stack::udp_recv_into`](crate::Stack::udp_recv_into).
@@ -85,16 +103,21 @@ pub fn sender(frame: &Frame, domain: Domain) -> Option<Sender> {
 pub(super) struct Headers {
     pub(super) from: Sender,
     pub(super) to: IpAddr,
-    iface: Option<IfaceId>,
+    ttl: u8,
+    tos: u8,
+    /// What stands in place of the length: of IPv6 the number of the iface, of IPv4 only for some sockets.
+    noted: IfaceId,
 }
 
 #[inline(always)]
 pub(super) fn ends(frame: &Frame) -> Option<Headers> {
-    let Some(&[.., s0, s1, s2, s3, d0, d1, d2, d3, p0, p1, _, _, _, _, _, _]) = frame.headers::<PLAIN_HEADERS>() else {
+    let Some(headers) = frame.headers::<PLAIN_HEADERS>() else {
         return ends_otherwise(frame);
     };
+    let &[_, tos, n0, n1, _, _, _, _, ttl, .., s0, s1, s2, s3, d0, d1, d2, d3, p0, p1, _, _, _, _, _, _] = headers;
     let from = Sender::V4(Ipv4Addr::new(s0, s1, s2, s3), L4Port(u16::from_be_bytes([p0, p1])));
-    Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), iface: None })
+    let noted = IfaceId(u16::from_be_bytes([n0, n1]));
+    Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), ttl, tos, noted })
 }
 
 /// The same of IPv6, and behind the options of IPv4.
@@ -108,13 +131,16 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
         let iface = IfaceId(header.payload_len);
         let scope_id = if ip6::is_link_local(header.src) { zone::scope_id(iface) } else { 0 };
         let from = Sender::V6(header.src, port, scope_id);
-        return Some(Headers { from, to: header.dst.into(), iface: Some(iface) });
+        let (ttl, tos) = (header.hop_limit, header.traffic_class);
+        return Some(Headers { from, to: header.dst.into(), ttl, tos, noted: iface });
     }
     let header = packet.first_chunk::<20>()?;
     let ihl = usize::from(header[0] & 0xf) * 4;
     let port = L4Port(u16::from_be_bytes(*packet.get(ihl..)?.first_chunk::<2>()?));
     let from = Sender::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15]), port);
-    Some(Headers { from, to: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(), iface: None })
+    let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]).into();
+    let noted = IfaceId(u16::from_be_bytes([header[2], header[3]]));
+    Some(Headers { from, to, ttl: header[8], tos: header[1], noted })
 }
 
 /// IPv4 without options, and UDP.
@@ -155,11 +181,13 @@ impl<L: Locks> Stack<L> {
         let mut slot = self.pcbs.get(id)?.lock(cx);
         let pcb = slot.as_mut()?;
         let frame = pcb.dequeue()?;
-        let (more, domain) = (pcb.peek().is_some(), pcb.domain());
+        let (more, domain, reception) = (pcb.peek().is_some(), pcb.domain(), pcb.reception);
         drop(slot);
         self.count(cx).audit.consumed.bump();
-        let Headers { from, to, iface } = ends(&frame)?;
-        Some(Received { frame, from: from.shown(domain).into(), to, iface, more })
+        let Headers { from, to, ttl, tos, noted } = ends(&frame)?;
+        let is_noted = noted != UNKNOWN && (to.is_ipv6() || reception.has(Reception::INFO));
+        let iface = is_noted.then_some(noted);
+        Some(Received { frame, from: from.shown(domain).into(), to, iface, ttl, tos, more, reception })
     }
 
     /// Takes up to `most` datagrams of socket `id` under one lock, as many as fit into `into`; returns how many.

@@ -4,6 +4,7 @@
 mod common;
 
 mod advertise;
+mod ancillary;
 mod arp;
 mod autoconf;
 mod bind;

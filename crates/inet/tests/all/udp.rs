@@ -87,7 +87,7 @@ fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
             let got = h.stack.udp_recv(h.cx(), s).unwrap();
             assert_eq!((got.from, got.to), (at(PEER, 9), asked.into()));
             let before = h.counter("inet.udp.header_cached");
-            assert_eq!(h.stack.udp_send_from(h.cx(), s, b"!", &got.from, got.to), Ok(1));
+            assert_eq!(h.send_from(s, b"!", got.from, got.to), Ok(1));
             cached += h.counter("inet.udp.header_cached") - before;
             let frame = h.sent_one(EM0);
             assert_eq!((ip_of(&frame).1.src, udp_of(&frame).1), (asked, &b"!"[..]));
@@ -97,7 +97,7 @@ fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
     // Headers that were kept for one choice are not used for another.
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
     assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip);
-    let send_from = |src: Ipv4Addr| h.stack.udp_send_from(h.cx(), s, b"x", &at(PEER, 9), src.into());
+    let send_from = |src: Ipv4Addr| h.send_from(s, b"x", at(PEER, 9), src.into());
     assert_eq!(send_from(OTHER.ip), Err(SendError::BadSource));
     // An answer to what was sent to all leaves from an address of the iface.
     for src in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 9)] {

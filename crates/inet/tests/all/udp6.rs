@@ -191,10 +191,10 @@ fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
         h.inject(EM0, udp6((PEER6.ip, 5), (asked, 9), b"?").between(PEER6, ME6));
         let got = h.stack.udp_recv(h.cx(), s).unwrap();
         assert_eq!(got.to, IpAddr::from(asked));
-        assert_eq!(h.stack.udp_send_from(h.cx(), s, b"!", &got.from, got.to), Ok(1));
+        assert_eq!(h.send_from(s, b"!", got.from, got.to), Ok(1));
         assert_eq!(h.sent6_one(EM0).1.src, asked);
     }
-    let from = |src: IpAddr| h.stack.udp_send_from(h.cx(), s, b"!", &(PEER6.ip, 5).into(), src);
+    let from = |src: IpAddr| h.send_from(s, b"!", (PEER6.ip, 5).into(), src);
     assert_eq!(from(OTHER6.ip.into()), Err(SendError::BadSource));
     assert_eq!(from(ME.ip.into()), Err(SendError::BadSource), "of the other family");
     assert_eq!(from(Ipv6Addr::UNSPECIFIED.into()), Ok(1));
@@ -204,7 +204,7 @@ fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
     let got = h.stack.udp_recv(h.cx(), s).unwrap();
     assert_eq!(got.to, IpAddr::from(ME.ip));
     for src in [got.to, IpAddr::from(ME.ip.to_ipv6_mapped())] {
-        assert_eq!(h.stack.udp_send_from(h.cx(), s, b"!", &got.from, src), Ok(1));
+        assert_eq!(h.send_from(s, b"!", got.from, src), Ok(1));
         assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip);
     }
     h.audit();

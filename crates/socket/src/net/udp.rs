@@ -1,12 +1,12 @@
 //! A UDP socket, as `std::net::UdpSocket`.
 
 use super::{Net, Owned, ToAddr, error, odd, timeout};
-use crate::{Errno, Fd, Opt, OptKind, RecvFlags};
+use crate::{Ancillary, Errno, Fd, Message, Opt, OptKind, RecvFlags};
 use inet::iface::IfaceId;
 use inet::udp::Domain;
 use inet::zone;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,23 +62,31 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
 
-    /// Receives the next datagram, cut to `buf`: its length, its sender, and the address to which it was
-    /// sent (IP_PKTINFO's and IP_RECVDSTADDR's).
+    /// Receives the next datagram, cut to `buf`, with its ancillary data: none but what the option in [`UdpSocket::set_option`]
+    /// requests.
     ///
     /// # Errors
     /// As of [`UdpSocket::recv_from`].
-    pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr, IpAddr)> {
+    pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<Message> {
         self.0.call(|calls, fd| calls.recv_msg(fd, buf))
     }
 
-    /// Sends a datagram to `addr` from `from`, one of the host's addresses: an answer leaves from the
-    /// address that was asked, which [`UdpSocket::recv_msg`] returns (RFC 1122 4.1.3.5).
+    /// Sends a datagram to `addr` with `ancillary` in place of the socket's options: an answer leaves from the address that was
+    /// asked with [`Ancillary::source`] (RFC 1122 4.1.3.5).
     ///
     /// # Errors
-    /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` if `from` is not an address of the host.
-    pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, from: IpAddr) -> io::Result<usize> {
+    /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` for a source that is not an address of the host, `InvalidInput`.
+    pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
-        self.0.call(|calls, fd| calls.send_msg(fd, buf, &addr, from))
+        self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
+    }
+
+    /// Sets an option that the standard library's socket does not have.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a value out of range, and no kind (`ENOPROTOOPT`) for an option of other sockets.
+    pub fn set_option(&self, opt: Opt) -> io::Result<()> {
+        self.0.set(opt)
     }
 
     /// Sends a datagram to whom it is connected to.

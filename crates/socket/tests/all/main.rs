@@ -2,6 +2,7 @@
 
 mod common;
 
+mod ancillary;
 mod bind;
 mod limits;
 mod ready;

@@ -4,6 +4,7 @@
 //! [`Host::assert_counters`] states every counter that changed, and nothing else may have. When a host goes out of scope
 //! it is shut down: the audit must balance, nothing may be held, and every frame must be back in its pool.
 
+pub mod kin;
 pub mod packets;
 pub mod six;
 
@@ -14,12 +15,12 @@ use linerate_inet::iface::{IfaceAddr, IfaceId, Offload, Output};
 use linerate_inet::neigh::Neighbor;
 use linerate_inet::route::Via;
 use linerate_inet::udp::Domain;
-use linerate_inet::udp::{SendError, SoError};
+use linerate_inet::udp::{Ancillary, SendError, SoError};
 use linerate_inet::{Config, Stack};
 use lock::{Cx, How, Locks};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use wire::Mac;
 
@@ -323,6 +324,11 @@ impl<L: Locks> Host<L> {
 
     pub fn send(&self, id: usize, payload: &[u8], to: impl Into<Option<SocketAddr>>) -> Result<usize, SendError> {
         self.stack.udp_send(self.cx(), id, payload, to.into().as_ref())
+    }
+
+    /// As [`Host::send`], from one of this host's addresses.
+    pub fn send_from(&self, id: usize, payload: &[u8], to: SocketAddr, from: IpAddr) -> Result<usize, SendError> {
+        self.stack.udp_send_msg(self.cx(), id, payload, Some(&to), &Ancillary::source(from))
     }
 
     /// The next datagram's payload and sender.
