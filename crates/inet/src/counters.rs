@@ -234,6 +234,16 @@ counters! {
 }
 
 counters! {
+    /// Raw and ICMP sockets.
+    pub struct Raw at "inet.raw" {
+        /// Packets queued for a socket.
+        delivered,
+        /// Packets sent.
+        sent,
+    }
+}
+
+counters! {
     /// Tunnels.
     pub struct Tunnel at "inet.tunnel" {
         /// Packets and frames sent inside another packet.
@@ -312,6 +322,8 @@ pub struct Counters {
     pub mld: Mld,
     /// UDP.
     pub udp: Udp,
+    /// Raw and ICMP sockets.
+    pub raw: Raw,
     /// TCP.
     pub tcp: ::tcp::counters::Counters,
     /// TCP's memory.
@@ -330,7 +342,7 @@ pub struct Counters {
 
 impl Described for Counters {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-        let groups: [&dyn Described; 17] = [
+        let groups: [&dyn Described; 18] = [
             &self.ether,
             &self.loopback,
             &self.arp,
@@ -343,6 +355,7 @@ impl Described for Counters {
             &self.nd,
             &self.mld,
             &self.udp,
+            &self.raw,
             &self.tcp,
             &self.tcp_memory,
             &self.tunnel,

@@ -6,6 +6,7 @@
 use crate::Stack;
 use crate::counters::Counters;
 use crate::demux::Bits;
+use crate::ends::Domain;
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::Outgoing;
 use crate::ip4::output::{Exit, OutputError, Target};
@@ -19,7 +20,7 @@ use stats::DropReason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::checksum::{self, Partial};
 use wire::eth::EtherType;
-use wire::{L4Port, Mac, Proto, ip4, ip6};
+use wire::{L4Port, Mac, Proto, icmp4, icmp6, ip4, ip6};
 
 /// IP header of packets that this host sends.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Head<A> {
     pub(crate) ttl: u8,
     /// Not to be fragmented, also here.
     pub(crate) df: bool,
+    /// The payload begins with its header (`IP_HDRINCL`); of IPv4.
+    pub(crate) has_header: bool,
     /// Source and destination port, from which the flow label is made.
     pub(crate) ports: [L4Port; 2],
 }
@@ -52,6 +55,12 @@ pub(crate) struct Glimpse<A> {
 pub(crate) trait Family: Bits + std::fmt::Debug {
     /// An address.
     type Addr: Copy;
+    /// Domain of its sockets.
+    const DOMAIN: Domain;
+    /// Protocol of its control messages.
+    const ICMP: Proto;
+    /// Type of an echo request.
+    const ECHO_REQUEST: u8;
     /// Bytes of the IP header without options or extension headers.
     const IP_LEN: usize;
     /// EtherType of its packets.
@@ -76,6 +85,8 @@ pub(crate) trait Family: Bits + std::fmt::Debug {
     fn is_for_links(src: Self, dst: Self) -> bool;
     /// Returns the sum of a pseudo header.
     fn pseudo(src: Self, dst: Self, proto: Proto, len: u32) -> Partial;
+    /// Returns the sum with which the checksum of an ICMP message begins: a pseudo header has IPv6 alone.
+    fn icmp_seed(src: Self, dst: Self, len: u32) -> Partial;
     /// Reads the IP header of a packet for this host, which came by the link of `zone`; IPv6 without extension headers.
     fn glimpse(packet: &[u8], zone: Option<IfaceId>) -> Option<Glimpse<Self>>;
     /// Returns where packets to `dst` leave.
@@ -124,6 +135,9 @@ fn v4(bits: u32) -> Ipv4Addr {
 
 impl Family for u32 {
     type Addr = Ipv4Addr;
+    const DOMAIN: Domain = Domain::Inet;
+    const ICMP: Proto = Proto::ICMP;
+    const ECHO_REQUEST: u8 = icmp4::ty::ECHO_REQUEST;
     const IP_LEN: usize = ip4::HEADER_LEN;
     const ETHERTYPE: EtherType = EtherType::IPV4;
     const IS_SUMMED: bool = false;
@@ -149,6 +163,10 @@ impl Family for u32 {
     #[inline(always)]
     fn pseudo(src: u32, dst: u32, proto: Proto, len: u32) -> Partial {
         Partial::pseudo4(v4(src), v4(dst), proto, len as u16)
+    }
+
+    fn icmp_seed(_: u32, _: u32, _: u32) -> Partial {
+        Partial::ZERO
     }
 
     #[inline(always)]
@@ -224,8 +242,9 @@ impl Family for u32 {
         by_port: bool,
         at_once: AtOnce,
     ) -> Result<(), OutputError> {
-        let Head { tos, df, .. } = *head;
+        let Head { tos, df, has_header, .. } = *head;
         let out = Outgoing {
+            has_header,
             src: Some(v4(head.src)),
             tos,
             df,
@@ -244,6 +263,9 @@ fn v6(bits: u128) -> Ipv6Addr {
 
 impl Family for u128 {
     type Addr = Ipv6Addr;
+    const DOMAIN: Domain = Domain::Inet6;
+    const ICMP: Proto = Proto::IPV6_ICMP;
+    const ECHO_REQUEST: u8 = icmp6::ty::ECHO_REQUEST;
     const IP_LEN: usize = ip6::HEADER_LEN;
     const ETHERTYPE: EtherType = EtherType::IPV6;
     const IS_SUMMED: bool = true;
@@ -267,6 +289,10 @@ impl Family for u128 {
     #[inline(always)]
     fn pseudo(src: u128, dst: u128, proto: Proto, len: u32) -> Partial {
         Partial::pseudo6(v6(src), v6(dst), proto, len)
+    }
+
+    fn icmp_seed(src: u128, dst: u128, len: u32) -> Partial {
+        u128::pseudo(src, dst, Proto::IPV6_ICMP, len)
     }
 
     #[inline(always)]

@@ -8,11 +8,13 @@ mod redirect;
 
 use crate::Stack;
 use crate::echo::{Answer, Kind};
+use crate::ends::Domain;
 use crate::iface::Iface;
 use crate::ip4::pmtu::Noted;
 use crate::limit::TokenBucket;
+use crate::raw::cut_options;
 use crate::route::Via;
-use crate::udp::SoError;
+use crate::udp::{SoError, came_by};
 use buf::{Flags, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -183,6 +185,11 @@ impl<L: Locks> Stack<L> {
             }
             Ok(Message::Redirect { gateway, inner, .. }) => self.redirected(cx, iface, header.src, gateway, &inner),
             Ok(Message::EchoReply { ident, seq, .. }) => {
+                let ends = (header.dst.to_bits(), header.src.to_bits());
+                packet = match self.echo_input::<u32>(cx, came_by(iface), ident, ends, packet, cut_options) {
+                    Some(packet) => packet,
+                    None => return,
+                };
                 let (from, len) = (header.src.into(), packet.len());
                 let answer = Answer { at: cx.now, from, seq, ttl: header.ttl, len, kind: Kind::Reply };
                 match self.echo_answered(cx, ident, answer) {
@@ -321,6 +328,10 @@ impl<L: Locks> Stack<L> {
         let told = match header.proto {
             Proto::UDP if ours => self.udp_error(cx, header, inner.payload, error),
             Proto::TCP if ours => self.tcp_error(cx, header, inner.payload, what),
+            proto if ours => {
+                let ends = (header.src.to_bits(), header.dst.to_bits());
+                self.raw_error::<u32>(cx, proto, ends, inner.payload, error)
+            }
             _ => false,
         };
         self.count(cx).icmp4.errors_delivered.add(u64::from(told));
@@ -397,7 +408,11 @@ impl<L: Locks> Stack<L> {
         (!forbidden).then_some(header)
     }
 
-    pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame) {
+    /// Ends a packet of a protocol that the stack does not have; raw sockets have copies of it.
+    pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame, proto: Proto) {
+        if self.raw.has(Domain::Inet, proto) {
+            return self.drop_frame(cx, packet, DropReason::RawConsumed);
+        }
         self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PROTOCOL));
         self.drop_frame(cx, packet, DropReason::Ip4UnknownProtocol);
     }

@@ -4,12 +4,12 @@
 //! host; never longer than 1280 bytes; and never faster than a limit of the same making as ICMPv4's, with a budget of its own. Errors that come
 //! in are a tunnel's, or a socket's, or tell of a path that is narrow.
 
-use crate::Stack;
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::output::{OutputError, Target};
 use crate::ip4::pmtu::{FLOOR6, Noted};
-use crate::udp::SoError;
+use crate::udp::{SoError, came_by, strip6};
+use crate::{Stack, zone};
 use ::tcp::IcmpNotice;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
@@ -28,7 +28,7 @@ impl<L: Locks> Stack<L> {
         &self,
         cx: Cx,
         iface: Option<&Iface<L>>,
-        packet: Frame,
+        mut packet: Frame,
         header: &ip6::Header,
         chain: &Chain,
         fragmented: bool,
@@ -57,6 +57,15 @@ impl<L: Locks> Stack<L> {
             },
             Ok(Message::EchoReply { ident, seq, .. }) => {
                 let (from, ttl, len) = (header.src.into(), header.hop_limit, message.len());
+                let zone = iface.map(|iface| iface.id).or_else(|| self.own_zone6(cx, header.src));
+                let ends = (zone::embed(header.dst, zone), zone::embed(header.src, zone));
+                let came_by = zone.unwrap_or(came_by(iface));
+                let at = (chain.upper, chain.offset);
+                let strip = |packet: &mut Frame| strip6(packet, header, at, len, 0, came_by);
+                packet = match self.echo_input::<u128>(cx, came_by, ident, ends, packet, strip) {
+                    Some(packet) => packet,
+                    None => return,
+                };
                 let answer = Answer { at: cx.now, from, seq, ttl, len, kind: Kind::Reply };
                 match self.echo_answered(cx, ident, answer) {
                     true => DropReason::Icmp6Consumed,
@@ -126,7 +135,11 @@ impl<L: Locks> Stack<L> {
             _ if inner.is_later => false,
             Proto::UDP => self.udp_error6(cx, iface, header, inner.payload, so_error(problem)),
             Proto::TCP => self.tcp_error6(cx, iface, header, inner.payload, notice(problem)),
-            _ => false,
+            proto => {
+                let zone = iface.or_else(|| self.own_zone6(cx, header.src));
+                let ends = (zone::embed(header.src, zone), zone::embed(header.dst, zone));
+                self.raw_error::<u128>(cx, proto, ends, inner.payload, so_error(problem))
+            }
         };
         self.count(cx).icmp6.errors_delivered.add(u64::from(told));
         if let Problem::TooBig { mtu } = problem

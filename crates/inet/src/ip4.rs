@@ -16,6 +16,7 @@ pub(crate) use output::Outgoing;
 pub use output::OutputError;
 
 use crate::Stack;
+use crate::ends::Domain;
 use crate::fib::NextHopId;
 use crate::icmp4::Cause;
 use crate::iface::Iface;
@@ -122,13 +123,13 @@ impl<L: Locks> Stack<L> {
             common = self.choose_paths(cx, &pinned, packets, &mut ids);
         }
         match common.map(|hop| (hop.via, hop)) {
-            Some((Via::Local(_), _)) if proto.is(Proto::UDP) => {
+            Some((Via::Local(_), _)) if proto.is(Proto::UDP) && !self.raw.has(Domain::Inet, Proto::UDP) => {
                 counters.ip4.delivered.add(n as u64);
                 lap.mark(Stage::Ip4Forward, n as u64);
                 self.udp_input(cx, iface, packets);
                 lap.mark(Stage::Demux, n as u64);
             }
-            Some((Via::Local(_), _)) if proto.is(Proto::TCP) => {
+            Some((Via::Local(_), _)) if proto.is(Proto::TCP) && !self.raw.has(Domain::Inet, Proto::TCP) => {
                 counters.ip4.delivered.add(n as u64);
                 lap.mark(Stage::Ip4Forward, n as u64);
                 self.tcp_input(cx, iface, packets);
@@ -161,7 +162,9 @@ impl<L: Locks> Stack<L> {
         let pinned = self.ways.pin(cx);
         let hop = self.way_to(cx, &pinned, header.dst()).and_then(|hop| self.choose_path(cx, &pinned, hop, &packet));
         match hop {
-            Some(Hop { via: Via::Local(_), .. }) if matches!(header.proto(), Proto::TCP | Proto::UDP) => {
+            Some(Hop { via: Via::Local(_), .. })
+                if matches!(header.proto(), Proto::TCP | Proto::UDP) && !self.raw.has(Domain::Inet, header.proto()) =>
+            {
                 counters.ip4.delivered.bump();
                 lap.mark(Stage::Ip4Forward, 1);
                 match header.proto() {
@@ -356,6 +359,9 @@ impl<L: Locks> Stack<L> {
             }
         }
         self.count(cx).ip4.delivered.bump();
+        if self.raw.has(Domain::Inet, header.proto) {
+            self.raw_input(cx, iface, &packet, &header);
+        }
         match header.proto {
             Proto::UDP => {
                 if let Err(packet) = udp.push(packet) {
@@ -366,7 +372,7 @@ impl<L: Locks> Stack<L> {
             Proto::ICMP => self.icmp4_input(cx, iface, packet, &header),
             Proto::IGMP => self.igmp_input(cx, iface, packet, &header),
             Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => self.tunnel_input(cx, packet, &header),
-            _ => self.unknown_protocol(cx, packet),
+            proto => self.unknown_protocol(cx, packet, proto),
         }
     }
 

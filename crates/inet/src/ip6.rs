@@ -24,6 +24,7 @@ pub(crate) use ident::Idents6;
 pub(crate) use output::Outgoing6;
 
 use crate::Stack;
+use crate::ends::Domain;
 use crate::fib6::{self, Fib6, Via6};
 use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceId};
@@ -246,23 +247,29 @@ impl<L: Locks> Stack<L> {
         };
         self.count(cx).ip6.delivered.bump();
         let fragmented = put_together || chain.fragment.is_some();
+        if self.raw.has(Domain::Inet6, chain.upper) {
+            self.raw_input6(cx, iface, &packet, &header, &chain);
+        }
         match chain.upper {
             Proto::IPV6_ICMP => self.icmp6_input(cx, iface, packet, &header, &chain, fragmented),
             Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => {
                 if let Some(packet) = self.tunnel_input6(cx, packet, &header, &chain) {
-                    self.unknown_next(cx, iface, packet, chain.next_at);
+                    self.unknown_next(cx, iface, packet, &chain);
                 }
             }
             Proto::NO_NEXT => self.drop_frame(cx, packet, DropReason::Ip6NoNext),
             Proto::UDP => self.udp_input6(cx, iface, packet, &header, &chain),
             Proto::TCP => self.tcp_input6(cx, iface, packet, &header, &chain),
-            _ => self.unknown_next(cx, iface, packet, chain.next_at),
+            _ => self.unknown_next(cx, iface, packet, &chain),
         }
     }
 
-    /// RFC 8200 4: a header nobody here knows; `at`: the byte that named it.
-    fn unknown_next(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, at: usize) {
-        let problem = Problem::Parameter { code: parameter::NEXT_HEADER, pointer: at as u32 };
+    /// Ends a packet with a header that the stack does not have (RFC 8200 4); raw sockets have copies of it.
+    fn unknown_next(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain) {
+        if self.raw.has(Domain::Inet6, chain.upper) {
+            return self.drop_frame(cx, packet, DropReason::RawConsumed);
+        }
+        let problem = Problem::Parameter { code: parameter::NEXT_HEADER, pointer: chain.next_at as u32 };
         self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
         self.drop_frame(cx, packet, DropReason::Ip6UnknownNext);
     }

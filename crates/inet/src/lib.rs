@@ -44,6 +44,7 @@ mod link;
 mod mld;
 mod nd;
 pub mod neigh;
+pub mod raw;
 mod redirect;
 pub mod resolvers;
 pub mod route;

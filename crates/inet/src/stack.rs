@@ -24,6 +24,7 @@ use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
 use crate::knobs::Knobs;
 use crate::neigh::{self, Neighbor};
+use crate::raw::RawSockets;
 use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
 use crate::route::{Path, Route, RouteError, Routes, Via, Ways};
@@ -129,6 +130,8 @@ pub struct Stack<L: Locks> {
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
+    /// Which of them are raw and ICMP sockets.
+    pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,
     pub(crate) secret: Key,
     /// Buffers for datagrams longer than the pool's: made when the first is sent.
@@ -188,6 +191,7 @@ impl<L: Locks> Stack<L> {
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
             pcbs: Slots::new(),
+            raw: RawSockets::default(),
             tcp: crate::tcp::Tcp::new(
                 key(6),
                 ::tcp::siphash::Key(secret.hash2(7, 7), secret.hash2(8, 8)),

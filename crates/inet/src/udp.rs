@@ -13,9 +13,11 @@ mod input;
 mod net;
 mod output;
 mod read;
+mod to;
 
 use crate::demux::Ends4;
 use crate::iface::IfaceId;
+use crate::raw::RawState;
 use buf::{Drain, Frame};
 use lock::{Guarded, Locks, Signal};
 use std::collections::{HashMap, VecDeque};
@@ -25,10 +27,13 @@ use wire::L4Port;
 
 pub use crate::ends::Domain;
 pub(crate) use crate::ends::{Families, SockEnds};
-pub(crate) use ancillary::Reception;
 pub use ancillary::{Ancillary, AncillaryKind, PacketInfo};
+pub(crate) use ancillary::{NOTE, Reception, note_iface};
 pub use bind::BindError;
+pub(crate) use ends::OfPcb;
+pub(crate) use input::came_by;
 pub use output::SendError;
+pub(crate) use read::strip6;
 pub use read::{Read, Received, Sender, sender};
 
 /// An error that an earlier datagram met on its way, for the socket that sent it.
@@ -213,6 +218,8 @@ struct Rest {
     /// Ends of a socket whose addresses are of IPv6; its ports are in the first line, too.
     ends6: crate::demux::Ends6,
     kept: cache::Kept,
+    /// Of a raw or ICMP socket.
+    raw: Option<Box<RawState>>,
 }
 
 impl<L: Locks> Pcb<L> {
@@ -250,6 +257,21 @@ impl<L: Locks> Pcb<L> {
     #[inline(always)]
     fn rest(&mut self) -> &mut Rest {
         self.rest.get_or_insert_default()
+    }
+
+    /// Returns what a raw or ICMP socket has besides; `None` of UDP.
+    pub fn raw(&self) -> Option<&RawState> {
+        self.rest.as_ref()?.raw.as_deref()
+    }
+
+    /// Returns what a raw or ICMP socket has besides, to change.
+    pub fn raw_mut(&mut self) -> Option<&mut RawState> {
+        self.rest.as_mut()?.raw.as_deref_mut()
+    }
+
+    /// Makes it a raw or ICMP socket.
+    pub(crate) fn set_raw(&mut self, state: RawState) {
+        self.rest().raw = Some(Box::new(state));
     }
 
     /// Groups it has joined.
@@ -339,7 +361,7 @@ impl<L: Locks> Pcb<L> {
 
     /// Queues a datagram; gives it back if the buffer is full.
     #[inline(always)]
-    fn enqueue(&mut self, cx: lock::Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
+    pub(crate) fn enqueue(&mut self, cx: lock::Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
         let bytes = self.queued_bytes as usize + frame.len() + NAME_LEN;
         if bytes > self.recv_limit as usize {
             return Err(frame);

@@ -4,11 +4,13 @@ use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use inet::Stack;
+use inet::raw::RawKind;
 use inet::udp::{Ancillary, Domain, Pcb, Read, Received, SendError, sender};
 use lock::{Cx, Locks};
 use stats::{Stage, trace};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use wire::Proto;
 
 /// The sender of nothing.
 const NOBODY: Peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -102,6 +104,27 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.udp_open(self.cx(), domain).map(Fd).ok_or(Errno::EMFILE)
     }
 
+    /// `socket(domain, SOCK_DGRAM, IPPROTO_ICMP or IPPROTO_ICMPV6)`: sends echo requests, whose identifier is its port, and
+    /// receives the replies to them. A request is written with its header; identifier and checksum are filled in.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn icmp_socket(&self, domain: Domain) -> Result<Fd, Errno> {
+        self.stack.raw_open(self.cx(), domain, RawKind::Icmp).map(Fd).ok_or(Errno::EMFILE)
+    }
+
+    /// `socket(domain, SOCK_RAW, proto)`: receives a copy of each packet of `proto` for this host, of IPv4 with its header, and
+    /// sends packets of `proto`. One of [`SEND_ONLY`](inet::raw::SEND_ONLY) receives none. Addresses have port 0.
+    ///
+    /// # Errors
+    /// `EMFILE`, `EPROTONOSUPPORT` (protocol 0).
+    pub fn raw_socket(&self, domain: Domain, proto: Proto) -> Result<Fd, Errno> {
+        if proto == Proto(0) {
+            return Err(Errno::EPROTONOSUPPORT);
+        }
+        self.stack.raw_open(self.cx(), domain, RawKind::Raw(proto)).map(Fd).ok_or(Errno::EMFILE)
+    }
+
     /// `bind`; port 0 picks one. Says where it is bound.
     ///
     /// # Errors
@@ -160,7 +183,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     ///
     /// # Errors
     /// `EBADF`, `EISCONN`, `EMSGSIZE`, `ENOBUFS`, `EACCES`, `EPIPE`, `ENETUNREACH`, `EHOSTUNREACH`, and what an earlier
-    /// datagram met.
+    /// datagram met; of a raw or ICMP socket `EINVAL` for a message that it cannot send.
     #[inline(always)]
     pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
         let result = match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {

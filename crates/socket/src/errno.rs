@@ -47,6 +47,8 @@ errnos! {
     EMSGSIZE = 90,
     /// An option this protocol does not have, or a parameter problem reported by a router.
     ENOPROTOOPT = 92,
+    /// A protocol that a socket of this kind cannot have.
+    EPROTONOSUPPORT = 93,
     /// A call that this kind of socket does not have.
     EOPNOTSUPP = 95,
     /// An address of a family that is not spoken here.

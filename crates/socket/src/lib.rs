@@ -22,6 +22,7 @@ mod tests;
 
 pub use calls::{Calls, Drive, Message, Peer};
 pub use errno::Errno;
+pub use inet::raw::IcmpFilter;
 pub use inet::udp::{Ancillary, Domain, PacketInfo};
 pub use options::{Opt, OptKind};
 pub use poll::{Events, PollFd, Poller};

@@ -33,6 +33,7 @@ mod addr;
 mod alone;
 mod listener;
 mod lookup;
+mod raw;
 mod stream;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -42,6 +43,7 @@ pub use addr::ToAddr;
 pub use alone::Alone;
 pub use listener::{Incoming, TcpListener};
 pub use lookup::lookup;
+pub use raw::{IcmpSocket, RawSocket, Reply};
 pub use stream::TcpStream;
 pub use udp::UdpSocket;
 
@@ -138,7 +140,7 @@ macro_rules! shown {
     )+ };
 }
 
-shown!(TcpStream, TcpListener, UdpSocket);
+shown!(TcpStream, TcpListener, UdpSocket, RawSocket);
 
 impl<N: Net> Drop for Owned<N> {
     fn drop(&mut self) {

@@ -3,6 +3,7 @@
 use crate::{Calls, Errno, Fd};
 use clock::Duration;
 use inet::iface::IfaceId;
+use inet::raw::{IcmpFilter, RawKind, RawState};
 use inet::tcp::{Options, Sock};
 use inet::udp::{AncillaryKind, Domain, Pcb};
 use lock::Locks;
@@ -46,6 +47,13 @@ pub enum Opt {
     RecvTtl(bool),
     /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
     RecvTos(bool),
+    /// `IP_HDRINCL` of a raw socket of IPv4: what is sent begins with its IPv4 header. Total length and checksum are filled in,
+    /// and source address and identification that are 0.
+    HeaderIncluded(bool),
+    /// `IPV6_CHECKSUM` of a raw socket of IPv6: even offset of the checksum, which is filled in and verified.
+    Checksum(Option<u16>),
+    /// `ICMP6_FILTER` of a raw socket of ICMP or ICMPv6.
+    IcmpFilter(IcmpFilter),
     /// `SO_SNDBUF` of a stream: bytes of send buffer, fixed.
     SendBuffer(usize),
     /// `SO_SNDTIMEO` of a stream.
@@ -115,6 +123,12 @@ pub enum OptKind {
     RecvTtl,
     /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
     RecvTos,
+    /// `IP_HDRINCL`.
+    HeaderIncluded,
+    /// `IPV6_CHECKSUM`.
+    Checksum,
+    /// `ICMP6_FILTER`.
+    IcmpFilter,
     /// `SO_SNDBUF`.
     SendBuffer,
     /// `SO_SNDTIMEO`.
@@ -169,7 +183,7 @@ impl<L: Locks> Calls<'_, L> {
         }
         self.stack
             .with_pcb(self.cx(), fd.0, |pcb| {
-                let (domain, is_bound) = (pcb.domain(), pcb.is_bound());
+                let (domain, is_bound, is_raw) = (pcb.domain(), pcb.is_bound(), pcb.raw().is_some());
                 let options = &mut pcb.options;
                 match opt {
                     Opt::RecvBuffer(bytes) => pcb.set_recv_limit(bytes),
@@ -182,7 +196,7 @@ impl<L: Locks> Calls<'_, L> {
                     Opt::Tos(tos) => options.tos = tos,
                     Opt::DontFragment(on) => options.dont_fragment = on,
                     Opt::V6Only(_) if domain == Domain::Inet => return Err(Errno::ENOPROTOOPT),
-                    Opt::V6Only(_) if is_bound => return Err(Errno::EINVAL),
+                    Opt::V6Only(_) if is_bound || is_raw => return Err(Errno::EINVAL),
                     Opt::V6Only(on) => options.v6only = on,
                     Opt::MulticastTtl(ttl) => options.multicast_ttl = ttl,
                     Opt::MulticastLoop(on) => options.multicast_loop = on,
@@ -191,6 +205,9 @@ impl<L: Locks> Calls<'_, L> {
                     Opt::RecvTtl(on) => pcb.set_receives(AncillaryKind::Ttl, on),
                     Opt::RecvTos(on) => pcb.set_receives(AncillaryKind::Tos, on),
                     Opt::Join(..) | Opt::Leave(..) => {}
+                    Opt::HeaderIncluded(_) | Opt::Checksum(_) | Opt::IcmpFilter(_) => {
+                        return set_raw_option(domain, pcb.raw_mut(), opt);
+                    }
                     _ => return Err(Errno::ENOPROTOOPT),
                 }
                 pcb.forget_headers();
@@ -229,6 +246,12 @@ impl<L: Locks> Calls<'_, L> {
                     OptKind::MulticastLoop => Opt::MulticastLoop(pcb.options.multicast_loop),
                     OptKind::MulticastIface => Opt::MulticastIface(pcb.options.multicast_iface),
                     OptKind::RecvPacketInfo => Opt::RecvPacketInfo(pcb.receives(AncillaryKind::PacketInfo)),
+                    OptKind::HeaderIncluded => Opt::HeaderIncluded(raw(pcb, Domain::Inet)?.header_included),
+                    OptKind::Checksum => Opt::Checksum(raw(pcb, Domain::Inet6)?.checksum_at),
+                    OptKind::IcmpFilter => match pcb.raw().filter(|raw| raw.has_filter()) {
+                        Some(raw) => Opt::IcmpFilter(raw.filter),
+                        None => return Err(Errno::ENOPROTOOPT),
+                    },
                     OptKind::RecvTtl => Opt::RecvTtl(pcb.receives(AncillaryKind::Ttl)),
                     OptKind::RecvTos => Opt::RecvTos(pcb.receives(AncillaryKind::Tos)),
                     _ => return Err(Errno::ENOPROTOOPT),
@@ -236,6 +259,27 @@ impl<L: Locks> Calls<'_, L> {
             })
             .ok_or(Errno::EBADF)?
     }
+}
+
+/// Returns the state of a raw socket of `domain`.
+fn raw<L: Locks>(pcb: &Pcb<L>, domain: Domain) -> Result<&RawState, Errno> {
+    let is_raw = |raw: &&RawState| matches!(raw.kind(), RawKind::Raw(_)) && pcb.domain() == domain;
+    pcb.raw().filter(is_raw).ok_or(Errno::ENOPROTOOPT)
+}
+
+/// Sets an option that raw sockets alone have.
+fn set_raw_option(domain: Domain, raw: Option<&mut RawState>, opt: Opt) -> Result<(), Errno> {
+    let raw = raw.filter(|raw| matches!(raw.kind(), RawKind::Raw(_))).ok_or(Errno::ENOPROTOOPT)?;
+    match (opt, domain) {
+        (Opt::HeaderIncluded(on), Domain::Inet) => raw.header_included = on,
+        // That of ICMPv6 stands where it stands (RFC 3542 3.1).
+        (Opt::Checksum(_), Domain::Inet6) if raw.has_filter() => return Err(Errno::EINVAL),
+        (Opt::Checksum(Some(at)), Domain::Inet6) if at % 2 != 0 => return Err(Errno::EINVAL),
+        (Opt::Checksum(at), Domain::Inet6) => raw.checksum_at = at,
+        (Opt::IcmpFilter(filter), _) if raw.has_filter() => raw.filter = filter,
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    Ok(())
 }
 
 /// Bytes that a stream's buffers may be set to.
@@ -296,6 +340,9 @@ impl<L: Locks> Calls<'_, L> {
             | Opt::RecvPacketInfo(_)
             | Opt::RecvTtl(_)
             | Opt::RecvTos(_)
+            | Opt::HeaderIncluded(_)
+            | Opt::Checksum(_)
+            | Opt::IcmpFilter(_)
             | Opt::Join(..)
             | Opt::Leave(..) => known = false,
         };

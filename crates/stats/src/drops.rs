@@ -337,6 +337,16 @@ drop_reasons! {
     UdpNotPeer = "inet.udp.in" . not_peer,
     /// The extra copy of a datagram that several sockets receive could not be made: no buffer.
     UdpNoCopy = "inet.udp.in" . no_copy,
+    /// The receive buffer of a raw or ICMP socket is full.
+    RawBufferFull = "inet.raw.in" . buffer_full,
+    /// A raw or ICMP socket was closed with packets unread.
+    RawClosed = "inet.raw.in" . closed,
+    /// The copy of a packet for a raw socket could not be made: no buffer.
+    RawNoCopy = "inet.raw.in" . no_copy,
+    /// The checksum that a raw socket requests (RFC 3542 3.1) did not verify.
+    RawBadChecksum = "inet.raw.in" . bad_checksum,
+    /// Packet of a protocol that raw sockets alone take: they have copies.
+    RawConsumed = "inet.raw.in" . consumed => Consumed,
     /// TCP header shorter than 20 bytes or than it says, or longer than the packet (RFC 9293 3.1).
     TcpMalformed = "inet.tcp.in" . malformed,
     /// TCP checksum did not verify (RFC 9293 3.1, MUST-3).

@@ -29,6 +29,8 @@ pub(crate) struct Outgoing {
     pub(crate) partial_l4: bool,
     /// Bytes at the front of the payload that are IP options, a multiple of 4.
     pub(crate) options_len: usize,
+    /// The payload begins with its header (`IP_HDRINCL`), which is sent as it is.
+    pub(crate) has_header: bool,
     pub(crate) at_once: AtOnce,
 }
 
@@ -44,6 +46,7 @@ impl Outgoing {
             iface: None,
             partial_l4: false,
             options_len: 0,
+            has_header: false,
             at_once: AtOnce::Later,
         }
     }
@@ -164,6 +167,9 @@ impl<L: Locks> Stack<L> {
         if !iface.is_up() {
             return refuse(payload, DropReason::TxNoPort, OutputError::IfaceDown);
         }
+        if out.has_header {
+            return self.send_whole(cx, payload, iface, exit, out);
+        }
         let src = match (out.src, exit.to) {
             (Some(src), _) => src,
             (None, Target::Here) => out.dst,
@@ -180,6 +186,25 @@ impl<L: Locks> Stack<L> {
         let ihl_len = ip4::HEADER_LEN + out.options_len;
         let header = ip4::Header { tos: out.tos, ttl: out.ttl, df: out.df, id, ihl_len, ..header };
         self.emit_and_send(cx, payload, header, iface, exit, out)
+    }
+
+    /// Sends a packet whose program has written its header; it is not fragmented.
+    fn send_whole(
+        &self,
+        cx: Cx,
+        mut packet: Frame,
+        iface: &Iface<L>,
+        exit: Exit,
+        out: &Outgoing,
+    ) -> Result<(), OutputError> {
+        if packet.len() > iface.mtu() {
+            self.drop_frame(cx, packet, DropReason::Ip4TooBig);
+            return Err(OutputError::TooBig(iface.mtu()));
+        }
+        packet.mark_l3();
+        self.count(cx).ip4.sent.bump();
+        self.send_packet(cx, iface, exit.to, packet, out.at_once);
+        Ok(())
     }
 
     fn emit_and_send(

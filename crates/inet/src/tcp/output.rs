@@ -340,7 +340,8 @@ impl<L: Locks> Stack<L> {
             place.copy_from_slice(&field.to_be_bytes());
         }
         let (tos, ports) = (options.tos | out.ecn.bits(), [ends.local_port, ends.remote_port]);
-        let head = Head { src, dst, proto: Proto::TCP, tos, ttl: options.ttl, df: true, ports };
+        let ttl = options.ttl;
+        let head = Head { src, dst, proto: Proto::TCP, tos, ttl, df: true, has_header: false, ports };
         // What does not go out is dropped and counted there; its timer comes.
         let _ = A::send(self, cx, frame, &head, &exit, partial, AtOnce::Later);
     }
@@ -403,7 +404,8 @@ impl<L: Locks> Stack<L> {
             return;
         }
         let (src, dst, ports) = (ends.local, ends.remote, [ends.local_port, ends.remote_port]);
-        let head = Head { src, dst, proto: Proto::TCP, tos: options.tos, ttl: options.ttl, df: true, ports };
+        let (tos, ttl) = (options.tos, options.ttl);
+        let head = Head { src, dst, proto: Proto::TCP, tos, ttl, df: true, has_header: false, ports };
         let Some((link, network)) = headers.bytes.split_first_chunk_mut::<LINK>() else { return };
         eth::Header { dst: mac, src: iface.mac, ethertype: A::ETHERTYPE }.emit(link);
         let Some(ip_sum) = A::emit(self, &head, network) else { return };

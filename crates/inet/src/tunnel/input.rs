@@ -31,7 +31,7 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) {
         let ends = (header.src.into(), header.dst.into());
         if let Some(packet) = self.take_out(cx, packet, header.proto, ends, (header.ihl_len, header.tos)) {
-            self.unknown_protocol(cx, packet);
+            self.unknown_protocol(cx, packet, header.proto);
         }
     }
 

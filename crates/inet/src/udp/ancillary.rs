@@ -86,15 +86,18 @@ impl Reception {
     }
 }
 
+/// Bytes in front of an IPv4 packet that a raw socket has received: the number of the iface.
+pub(crate) const NOTE: usize = 2;
+
 /// Stands for no iface where a number is noted: datagrams that came before the option was set.
 pub(super) const UNKNOWN: IfaceId = IfaceId(u16::MAX);
 
 /// Notes the iface in the header of an IPv4 datagram whose payload alone is left, in place of the total length; an IPv6
-/// datagram has it already. `false` if the header cannot be written.
+/// datagram has it already, and so has a raw socket's packet. `false` if the header cannot be written.
 #[cold]
-pub(super) fn note_iface(datagram: &mut Frame, iface: IfaceId) -> bool {
+pub(crate) fn note_iface(datagram: &mut Frame, iface: IfaceId) -> bool {
     let pulled = datagram.l3_bytes().len() - datagram.len();
-    if wire::ip6::is_version(datagram.l3_bytes()) {
+    if pulled == NOTE || wire::ip6::is_version(datagram.l3_bytes()) {
         return true;
     }
     if !datagram.make_own() {

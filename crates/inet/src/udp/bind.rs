@@ -5,6 +5,7 @@ use crate::Stack;
 use crate::demux::{Addr, Tuple};
 use crate::ends::Unfit;
 use crate::ip4::output::OutputError;
+use crate::raw::CONNECTED;
 use crate::zone;
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -69,13 +70,17 @@ impl<L: Locks> Stack<L> {
 
     /// Closes a socket: its datagrams are dropped, its groups left; `false` if there is no such socket.
     pub fn udp_close(&self, cx: Cx, id: usize) -> bool {
-        let Some(ends) = self.with_pcb(cx, id, |pcb| pcb.ends()) else { return false };
-        self.unfind(cx, id, ends);
+        let Some((ends, is_raw)) = self.with_pcb(cx, id, |pcb| (pcb.ends(), pcb.raw().is_some())) else { return false };
+        let why = if is_raw { DropReason::RawClosed } else { DropReason::UdpClosed };
+        match is_raw {
+            true => self.raw_close(cx, id),
+            false => self.unfind(cx, id, ends),
+        }
         let Some(mut pcb) = self.pcbs.remove(cx, id) else { return false };
         for (iface, group) in std::mem::take(pcb.groups_mut()) {
             self.leave(cx, iface, group);
         }
-        pcb.drain().into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::UdpClosed));
+        pcb.drain().into_iter().for_each(|frame| self.drop_frame(cx, frame, why));
         self.flush(cx);
         true
     }
@@ -105,11 +110,14 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError`]; nothing has changed then.
     pub fn udp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, BindError> {
-        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), pcb.options);
-        let (domain, bound, options) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), pcb.options, pcb.raw().is_some());
+        let (domain, bound, options, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
         let local = domain.end(options.v6only, &addr)?;
         if !self.is_bindable(cx, local)? {
             return Err(BindError::NotOurs);
+        }
+        if is_raw {
+            return self.raw_bind(cx, id, local, L4Port(addr.port()));
         }
         if bound {
             return Err(BindError::AlreadyBound);
@@ -195,10 +203,10 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError`]; nothing has changed then.
     pub fn udp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), BindError> {
-        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options, pcb.chosen_local);
-        let (domain, before, options, was_chosen) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options, pcb.chosen_local, pcb.raw().is_some());
+        let (domain, before, options, was_chosen, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
         let remote = domain.end(options.v6only, &addr)?;
-        let remote_port = L4Port(addr.port());
+        let remote_port = if is_raw { CONNECTED } else { L4Port(addr.port()) };
         if remote_port.0 == 0 || remote.is_any() {
             return Err(BindError::Invalid);
         }
@@ -222,20 +230,25 @@ impl<L: Locks> Stack<L> {
             }
         };
         let local_port = match own.local_port.0 {
+            0 if is_raw => L4Port(self.udp_bind(cx, id, domain.unspecified())?.port()),
             0 => self.ephemeral(cx, local, remote, remote_port)?,
             port => L4Port(port),
         };
         let ends = SockEnds::between(local, remote, local_port, remote_port);
-        if self.udp.contains(cx, &ends.tuple(), |other| other as usize != id) {
-            return Err(BindError::InUse);
+        if !is_raw {
+            if self.udp.contains(cx, &ends.tuple(), |other| other as usize != id) {
+                return Err(BindError::InUse);
+            }
+            self.unfind(cx, id, before);
         }
-        self.unfind(cx, id, before);
         self.with_pcb(cx, id, |pcb| {
             pcb.set_ends(ends);
             pcb.chosen_local = chosen;
             pcb.options.multicast_iface = iface;
         });
-        self.make_findable(cx, id, ends);
+        if !is_raw {
+            self.make_findable(cx, id, ends);
+        }
         Ok(())
     }
 
@@ -256,16 +269,20 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError::NoSocket`], [`BindError::NotConnected`].
     pub fn udp_disconnect(&self, cx: Cx, id: usize) -> Result<(), BindError> {
-        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options.v6only);
-        let (domain, before, v6only) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options.v6only, pcb.raw().is_some());
+        let (domain, before, v6only, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
         let Tuple { local_port, remote_port, .. } = before.tuple();
         if remote_port.0 == 0 {
             return Err(BindError::NotConnected);
         }
         let ends = domain.any(v6only, local_port);
-        self.unfind(cx, id, before);
+        if !is_raw {
+            self.unfind(cx, id, before);
+        }
         self.with_pcb(cx, id, |pcb| pcb.set_ends(ends));
-        self.make_findable(cx, id, ends);
+        if !is_raw {
+            self.make_findable(cx, id, ends);
+        }
         Ok(())
     }
 

@@ -2,11 +2,12 @@
 
 use super::{Domain, Families, Pcb, SockEnds};
 use crate::demux::{Bits, Ends, Ends4, Ends6, Tuple};
+use crate::raw::{RawKind, RawState};
 use lock::Locks;
 use std::net::SocketAddr;
 
 /// A family's view of a Pcb.
-pub(super) trait OfPcb: Bits {
+pub(crate) trait OfPcb: Bits {
     /// Returns the socket's ends if it takes datagrams of this family.
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends<Self>>;
 }
@@ -43,12 +44,20 @@ impl<L: Locks> Pcb<L> {
 
     /// Returns where it is bound, as its program sees it.
     pub fn local_addr(&self) -> SocketAddr {
-        self.domain().shown(self.tuple().local_addr())
+        let mut local = self.domain().shown(self.tuple().local_addr());
+        if let Some(RawKind::Raw(_)) = self.raw().map(RawState::kind) {
+            local.set_port(0);
+        }
+        local
     }
 
     /// Returns to whom it is connected, as its program sees it; `None` if it is not.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.is_connected().then(|| self.domain().shown(self.tuple().remote_addr()))
+        let mut peer = self.domain().shown(self.tuple().remote_addr());
+        if self.raw().is_some() {
+            peer.set_port(0);
+        }
+        self.is_connected().then_some(peer)
     }
 
     /// Binds, connects or disconnects it; kept headers are for the ends before.
@@ -79,7 +88,7 @@ impl<L: Locks> Pcb<L> {
 
     /// Returns whether a datagram with these ends is for this socket, which may still have no room for it.
     #[inline(always)]
-    pub(super) fn accepts<A: OfPcb>(&self, ends: Ends<A>) -> bool {
+    pub(crate) fn accepts<A: OfPcb>(&self, ends: Ends<A>) -> bool {
         A::ends_of(self).is_some_and(|own| own.accepts(ends))
     }
 }

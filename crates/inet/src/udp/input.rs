@@ -346,7 +346,8 @@ impl<L: Locks> Stack<L> {
         if found.is_none() && !header.dst.is_multicast() {
             return self.udp_no_socket6(cx, iface, packet);
         }
-        if !strip6(&mut packet, header, chain.offset, usize::from(seen.len), zone.unwrap_or(came_by)) {
+        let at = (Proto::UDP, chain.offset);
+        if !strip6(&mut packet, header, at, seen.len.into(), udp::HEADER_LEN, zone.unwrap_or(came_by)) {
             return self.drop_frame(cx, packet, DropReason::UdpNoCopy);
         }
         let Some((id, slot)) = found else {

@@ -8,19 +8,21 @@
 
 use super::cache::{Checksum, FOUR, HeaderCache, SIX};
 use super::net::Net;
-use super::{Ancillary, Domain, Options, Pcb, SoError, SockEnds};
+use super::to::{To, destination, may_send};
+use super::{Ancillary, Options, Pcb, SoError};
 use crate::counters::Counters;
 use crate::demux::Addr;
 use crate::family::{Family, Head};
-use crate::iface::IfaceId;
+use crate::iface::{Iface, IfaceId};
 use crate::ip4::output::{Exit, OutputError, Target};
+use crate::raw::Upper;
 use crate::stack::AtOnce;
 use crate::{Stack, zone};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage, trace};
 use std::hint::cold_path;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::checksum;
 use wire::eth;
 use wire::{L4Port, Proto, udp};
@@ -65,20 +67,12 @@ pub(crate) enum Payload<'a> {
 }
 
 impl Payload<'_> {
-    fn len(&self) -> usize {
+    fn bytes(&self) -> &[u8] {
         match self {
-            Payload::Bytes(bytes) => bytes.len(),
-            Payload::Frame(frame) => frame.len(),
+            Payload::Bytes(bytes) => bytes,
+            Payload::Frame(frame) => frame.bytes(),
         }
     }
-}
-
-/// Destination of a datagram, as bits of its family.
-#[derive(Clone, Copy)]
-enum To {
-    V4(u32, L4Port),
-    /// With the iface that was named for a group.
-    V6(u128, L4Port, Option<IfaceId>),
 }
 
 /// A source that the sender has chosen and a destination; the chosen source 0 leaves the choice to the stack.
@@ -391,7 +385,7 @@ impl<L: Locks> Stack<L> {
         to: Between<A>,
         at_once: AtOnce,
     ) -> Result<usize, SendError> {
-        match (self.prepare(cx, id, payload.len(), to), payload) {
+        match (self.prepare(cx, id, payload.bytes(), to), payload) {
             (Ok(prepared), payload) => self.send_prepared(cx, id, payload, prepared, to.port, at_once),
             (Err(error), Payload::Bytes(_)) => Err(error),
             (Err(error), Payload::Frame(frame)) => {
@@ -406,14 +400,15 @@ impl<L: Locks> Stack<L> {
         &self,
         cx: Cx,
         id: usize,
-        len: usize,
+        payload: &[u8],
         to: Between<A>,
     ) -> Result<Prepared<A, A::Addr>, SendError> {
-        if len > self.longest_payload() {
+        let seen = |pcb: &mut Pcb<L>| (pcb.is_bound(), pcb.domain(), pcb.options, Upper::of(pcb.raw()));
+        let (bound, domain, mut options, upper) = self.with_pcb(cx, id, seen).ok_or(SendError::NoSocket)?;
+        if payload.len() > self.longest_payload() + if upper == Upper::Udp { 0 } else { udp::HEADER_LEN } {
             return Err(SendError::TooLong);
         }
-        let seen = |pcb: &mut Pcb<L>| (pcb.is_bound(), pcb.domain(), pcb.options);
-        let (bound, domain, mut options) = self.with_pcb(cx, id, seen).ok_or(SendError::NoSocket)?;
+        upper.check::<A>(payload)?;
         if !bound {
             self.udp_bind(cx, id, domain.unspecified()).map_err(|_| SendError::NoPorts)?;
         }
@@ -444,7 +439,7 @@ impl<L: Locks> Stack<L> {
             return Err(SendError::Output(OutputError::NoRoute));
         }
         let keeps = to.own == Own::default();
-        Ok(Prepared { dst, chosen, src, src_port: own.local_port, options, exit, keeps })
+        Ok(Prepared { dst, chosen, src, src_port: own.local_port, options, exit, keeps, upper })
     }
 
     fn send_prepared<A: Net<N>, const N: usize>(
@@ -463,6 +458,63 @@ impl<L: Locks> Stack<L> {
         let len = frame.len();
         let iface = self.ifaces.get(to.exit.iface);
         let fits = len + A::IP_LEN + udp::HEADER_LEN <= iface.map_or(0, |iface| iface.mtu());
+        let by_port = match to.upper {
+            Upper::Udp => self.put_udp_header(cx, &mut frame, iface, fits, &to, port),
+            upper => self.fill_in(cx, &mut frame, upper, to.src_port, (to.src, to.dst)).map(|()| false),
+        };
+        let by_port = match by_port {
+            Ok(by_port) => by_port,
+            Err(error) => {
+                self.drop_frame(cx, frame, DropReason::RawClosed);
+                return Err(error);
+            }
+        };
+        let multicast = to.dst.is_multicast();
+        let ttl = if multicast { to.options.multicast_ttl } else { to.options.ttl.unwrap_or(A::ttl(self)) };
+        let Options { tos, dont_fragment: df, .. } = to.options;
+        let ports = [to.src_port, port];
+        let (proto, has_header) = (to.upper.proto::<A>(), to.upper == Upper::Included);
+        let head = Head { src: to.src, dst: to.dst, proto, tos, ttl, df, has_header, ports };
+        let comes_back = match to.exit.to {
+            Target::Station(_) if multicast => {
+                to.options.multicast_loop && A::is_heard(self, cx, to.exit.iface, to.dst)
+            }
+            Target::Station(_) => true, // a broadcast is for everybody on the link, this host too (BSD's if_simloop)
+            Target::Neighbor(_) | Target::Here => false,
+        };
+        if comes_back {
+            self.loop_copy(cx, &frame, &head);
+        }
+        if ttl == 0 && !has_header {
+            self.drop_frame(cx, frame, A::TTL_ZERO); // RFC 1112 6.1: stays in the host
+            return Ok(len);
+        }
+        let lap = self.resume(cx);
+        lap.mark(Stage::UdpOutput, 1);
+        A::send(self, cx, frame, &head, &to.exit, by_port, at_once).map_err(SendError::Output)?;
+        if to.upper != Upper::Udp {
+            self.count(cx).raw.sent.bump();
+            return Ok(len);
+        }
+        self.count(cx).udp.sent.bump();
+        if self.knobs.header_cache.on() && fits && to.keeps {
+            self.keep_headers(cx, id, &to, port);
+            lap.mark(Stage::UdpOutput, 0);
+        }
+        Ok(len)
+    }
+
+    /// Puts a UDP header in front of a payload; returns whether its checksum is the port's to fill in.
+    fn put_udp_header<A: Family>(
+        &self,
+        cx: Cx,
+        frame: &mut Frame,
+        iface: Option<&Iface<L>>,
+        fits: bool,
+        to: &Prepared<A, A::Addr>,
+        port: L4Port,
+    ) -> Result<bool, SendError> {
+        let len = frame.len();
         let looped = matches!(to.exit.to, Target::Here);
         let summed = A::IS_SUMMED || self.knobs.udp_checksum.on();
         let by_port =
@@ -476,39 +528,9 @@ impl<L: Locks> Stack<L> {
         };
         match frame.push::<{ udp::HEADER_LEN }>() {
             Some(room) => header.emit(room),
-            None => {
-                self.drop_as_bug(cx, frame, "a frame that was made for a packet has no room for its headers");
-                return Err(SendError::NoBuffer);
-            }
+            None => return Err(headers_do_not_fit(self.count(cx))),
         }
-        let multicast = to.dst.is_multicast();
-        let ttl = if multicast { to.options.multicast_ttl } else { to.options.ttl.unwrap_or(A::ttl(self)) };
-        let Options { tos, dont_fragment: df, .. } = to.options;
-        let ports = [to.src_port, port];
-        let head = Head { src: to.src, dst: to.dst, proto: Proto::UDP, tos, ttl, df, ports };
-        let comes_back = match to.exit.to {
-            Target::Station(_) if multicast => {
-                to.options.multicast_loop && A::is_heard(self, cx, to.exit.iface, to.dst)
-            }
-            Target::Station(_) => true, // a broadcast is for everybody on the link, this host too (BSD's if_simloop)
-            Target::Neighbor(_) | Target::Here => false,
-        };
-        if comes_back {
-            self.loop_copy(cx, &frame, &head);
-        }
-        if ttl == 0 {
-            self.drop_frame(cx, frame, A::TTL_ZERO); // RFC 1112 6.1: stays in the host
-            return Ok(len);
-        }
-        let lap = self.resume(cx);
-        lap.mark(Stage::UdpOutput, 1);
-        A::send(self, cx, frame, &head, &to.exit, by_port, at_once).map_err(SendError::Output)?;
-        self.count(cx).udp.sent.bump();
-        if self.knobs.header_cache.on() && fits && to.keeps {
-            self.keep_headers(cx, id, &to, port);
-            lap.mark(Stage::UdpOutput, 0);
-        }
-        Ok(len)
+        Ok(by_port)
     }
 
     /// This host's own sockets get a copy of what it sends to its groups and to everybody.
@@ -518,11 +540,14 @@ impl<L: Locks> Stack<L> {
         };
         self.count(cx).audit.made.bump();
         let len = copy.len() as u16;
-        let written = copy.push_n(A::IP_LEN).and_then(|ip| {
-            let sum = A::emit(self, &Head { df: false, ..*head }, ip)?;
-            A::finish(ip, sum, len, 0);
-            Some(())
-        });
+        let written = match head.has_header {
+            true => Some(()),
+            false => copy.push_n(A::IP_LEN).and_then(|ip| {
+                let sum = A::emit(self, &Head { df: false, ..*head }, ip)?;
+                A::finish(ip, sum, len, 0);
+                Some(())
+            }),
+        };
         copy.mark_l3();
         match written {
             Some(()) => self.loop_back(cx, copy),
@@ -579,7 +604,9 @@ impl<L: Locks> Stack<L> {
         eth::Header { dst: mac, src: iface.mac, ethertype: A::ETHERTYPE }.emit(link);
         let Options { tos, dont_fragment: df, ttl, .. } = to.options;
         let (ttl, ports) = (ttl.unwrap_or(A::ttl(self)), [to.src_port, port]);
-        let ip_sum = A::emit(self, &Head { src: to.src, dst: to.dst, proto: Proto::UDP, tos, ttl, df, ports }, rest)?;
+        let (src, dst, proto, has_header) = (to.src, to.dst, Proto::UDP, false);
+        let head = Head { src, dst, proto, tos, ttl, df, has_header, ports };
+        let ip_sum = A::emit(self, &head, rest)?;
         let transport = rest.get_mut(A::IP_LEN..)?.first_chunk_mut::<{ udp::HEADER_LEN }>()?;
         udp::Header { src: to.src_port, dst: port, len: 0, checksum: 0 }.emit(transport);
         let pseudo = A::pseudo(to.src, to.dst, Proto::UDP, 0);
@@ -617,69 +644,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Takes the error of an earlier datagram, or that writing was shut down.
-#[inline(always)]
-fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
-    if pcb.error.is_some() || pcb.shut_write {
-        cold_path();
-        return Err(match pcb.error.take() {
-            Some(error) => SendError::Earlier(error),
-            None => SendError::Shut,
-        });
-    }
-    Ok(())
-}
-
-/// Returns where a socket's next datagram goes: to `dst`, or to where it is connected.
-#[inline(always)]
-fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<To, SendError> {
-    may_send(pcb)?;
-    match dst {
-        None if pcb.is_connected() => Ok(peer(pcb)),
-        None => Err(SendError::NoDestination),
-        Some(_) if pcb.is_connected() => Err(SendError::Connected),
-        Some(SocketAddr::V4(dst)) if dst.port() != 0 && pcb.domain() == Domain::Inet => {
-            Ok(To::V4(dst.ip().to_bits(), L4Port(dst.port())))
-        }
-        Some(dst) => named(pcb, dst),
-    }
-}
-
-/// Returns where a connected socket's datagrams go.
-#[inline(always)]
-fn peer<L: Locks>(pcb: &Pcb<L>) -> To {
-    match pcb.ends() {
-        SockEnds::V4(ends) => To::V4(ends.remote, ends.remote_port),
-        SockEnds::V6(ends) => To::V6(ends.remote, ends.remote_port, None),
-        SockEnds::Both(_) => To::V6(0, L4Port(0), None), // not connected
-    }
-}
-
-/// Returns the destination that a socket of IPv6 is given.
-#[inline(never)]
-fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
-    let port = L4Port(dst.port());
-    if pcb.domain() == Domain::Inet || port.0 == 0 {
-        return Err(SendError::BadDestination);
-    }
-    // An IPv4 address may be mapped or not, as in Linux.
-    let v4 = match dst {
-        SocketAddr::V4(v4) => Some(*v4.ip()),
-        SocketAddr::V6(v6) => v6.ip().to_ipv4_mapped(),
-    };
-    match (v4, dst) {
-        (Some(_), _) if pcb.options.v6only => Err(SendError::BadDestination),
-        (Some(v4), _) => Ok(To::V4(v4.to_bits(), port)),
-        (None, SocketAddr::V4(_)) => Err(SendError::BadDestination),
-        (None, SocketAddr::V6(v6)) => {
-            let iface = zone::iface_of(v6.scope_id());
-            // As BSD and Linux have it, the unspecified address is this host itself.
-            let addr = if v6.ip().is_unspecified() { Ipv6Addr::LOCALHOST } else { *v6.ip() };
-            Ok(To::V6(zone::embed(addr, iface), port, iface))
-        }
-    }
-}
-
 /// A destination with its way there and a source address.
 struct Prepared<A, B> {
     dst: A,
@@ -691,6 +655,7 @@ struct Prepared<A, B> {
     exit: Exit<B>,
     /// Its headers are good for the next datagram, too.
     keeps: bool,
+    upper: Upper,
 }
 
 /// A frame that was requested with room for headers has none: tests fail, a release build counts the frame.

@@ -4,7 +4,7 @@
 //! headers, which are in front of the payload still: of IPv4 with its options, of IPv6 without extension headers and
 //! with the number of the iface it came by in place of the payload's length ([`strip6`]).
 
-use super::ancillary::UNKNOWN;
+use super::ancillary::{NOTE, UNKNOWN};
 use super::{Ancillary, Domain, PacketInfo, Reception};
 use crate::Stack;
 use crate::family::cut_extensions;
@@ -13,7 +13,7 @@ use crate::zone;
 use buf::{Burst, Frame};
 use lock::{Cx, Locks};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use wire::{L4Port, Proto, ip6, udp};
+use wire::{L4Port, Proto, ip4, ip6};
 
 /// A datagram taken from a socket's queue.
 #[derive(Debug)]
@@ -120,14 +120,20 @@ pub(super) fn ends(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), ttl, tos, noted })
 }
 
-/// The same of IPv6, and behind the options of IPv4.
+/// Reads the headers of IPv6, of IPv4 with options, and of the packets of raw and ICMP sockets, which have no ports.
 #[inline(never)]
 fn ends_otherwise(frame: &Frame) -> Option<Headers> {
-    let packet = frame.l3_bytes();
+    let (packet, pulled) = (frame.l3_bytes(), frame.l3_bytes().len() - frame.len());
+    if pulled == NOTE {
+        let header = ip4::Glance::of(frame.bytes())?;
+        let from = Sender::V4(header.src(), L4Port(0));
+        let noted = IfaceId(u16::from_be_bytes(*packet.first_chunk()?));
+        return Some(Headers { from, to: header.dst().into(), ttl: header.ttl(), tos: header.tos(), noted });
+    }
     if ip6::is_version(packet) {
         let (ip, rest) = packet.split_first_chunk::<{ ip6::HEADER_LEN }>()?;
         let header = ip6::Header::parse_quoted(ip).ok()?;
-        let port = L4Port(u16::from_be_bytes(*rest.first_chunk()?));
+        let port = L4Port(if pulled > ip6::HEADER_LEN { u16::from_be_bytes(*rest.first_chunk()?) } else { 0 });
         let iface = IfaceId(header.payload_len);
         let scope_id = if ip6::is_link_local(header.src) { zone::scope_id(iface) } else { 0 };
         let from = Sender::V6(header.src, port, scope_id);
@@ -136,7 +142,10 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     }
     let header = packet.first_chunk::<20>()?;
     let ihl = usize::from(header[0] & 0xf) * 4;
-    let port = L4Port(u16::from_be_bytes(*packet.get(ihl..)?.first_chunk::<2>()?));
+    let port = match pulled > ihl {
+        true => L4Port(u16::from_be_bytes(*packet.get(ihl..)?.first_chunk::<2>()?)),
+        false => L4Port(0),
+    };
     let from = Sender::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15]), port);
     let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]).into();
     let noted = IfaceId(u16::from_be_bytes([header[2], header[3]]));
@@ -146,13 +155,20 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
 /// IPv4 without options, and UDP.
 pub(super) const PLAIN_HEADERS: usize = wire::ip4::HEADER_LEN + wire::udp::HEADER_LEN;
 
-/// Leaves the payload of an IPv6 datagram whose UDP header is at `at`, with that and an IPv6 header without extension
-/// headers in front, in whose field for the length is the number of the iface by which it came. `false`, and no such
-/// headers, if that cannot be written.
-pub(super) fn strip6(packet: &mut Frame, header: &ip6::Header, at: usize, len: usize, iface: IfaceId) -> bool {
-    let cut = cut_extensions(packet, header, Proto::UDP, at, len) && packet.make_own();
+/// Leaves what follows the first `pulled` bytes of the `len` bytes of an IPv6 packet behind its extension headers, where
+/// `at` says which protocol they are of, with those and an IPv6 header without extension headers in front, in whose
+/// field for the length is the number of the iface by which it came. `false`, and no such headers, if that cannot be written.
+pub(crate) fn strip6(
+    packet: &mut Frame,
+    header: &ip6::Header,
+    (proto, at): (Proto, usize),
+    len: usize,
+    pulled: usize,
+    iface: IfaceId,
+) -> bool {
+    let cut = cut_extensions(packet, header, proto, at, len) && packet.make_own();
     let place = packet.bytes_mut().get_mut(4..6).map(|place| place.copy_from_slice(&iface.0.to_be_bytes()));
-    cut && place.is_some() && packet.pull(ip6::HEADER_LEN + udp::HEADER_LEN)
+    cut && place.is_some() && packet.pull(ip6::HEADER_LEN + pulled)
 }
 
 impl<L: Locks> Stack<L> {

@@ -22,6 +22,7 @@ mod ledger;
 mod loopback;
 mod nd;
 mod random;
+mod raw;
 mod redirect6;
 mod relay6;
 mod rfc6;

@@ -159,6 +159,8 @@ fn proto(socket: &Socket) -> &'static str {
     match socket.netid {
         Netid::Tcp => "tcp4",
         Netid::Udp => "udp4",
+        Netid::Icmp => "icmp4",
+        Netid::Raw => "raw4",
     }
 }
 

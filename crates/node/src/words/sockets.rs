@@ -1,8 +1,9 @@
-//! A host's sockets as `ss` and `netstat` list them: UDP's, TCP's, and connections that are in TIME-WAIT only.
+//! A host's sockets as `ss` and `netstat` list them: UDP's, raw and ICMP's, TCP's, and connections that are in TIME-WAIT only.
 
 use super::Ctl;
 use clock::Duration;
 use inet::demux::Tuple;
+use inet::raw::{RawKind, RawState};
 use inet::tcp::{Memory, Options, SOCK_BIT, Sock, Timer};
 use lock::Locks;
 use std::net::SocketAddr;
@@ -11,6 +12,8 @@ use tcp::{Info, State};
 /// Whose socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Netid {
+    Raw,
+    Icmp,
     Udp,
     Tcp,
 }
@@ -103,9 +106,16 @@ pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
     let (stack, cx) = (&ctl.host.stack, ctl.cx);
     let mut sockets = Vec::new();
     stack.for_each_pcb(cx, |fd, pcb| {
-        let (local, peer) = ends(pcb.tuple());
+        let (local, mut peer) = ends(pcb.tuple());
+        if pcb.raw().is_some() {
+            peer.set_port(0);
+        }
         sockets.push(Socket {
-            netid: Netid::Udp,
+            netid: match pcb.raw().map(RawState::kind) {
+                None => Netid::Udp,
+                Some(RawKind::Icmp) => Netid::Icmp,
+                Some(RawKind::Raw(_)) => Netid::Raw,
+            },
             fd: Some(fd),
             state: SockState::Tcp(if pcb.is_connected() { State::Established } else { State::Closed }),
             recv_q: pcb.queued_bytes(),

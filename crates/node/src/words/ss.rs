@@ -85,6 +85,7 @@ impl Asked {
         let netid = match socket.netid {
             Netid::Tcp => self.tcp || !self.udp,
             Netid::Udp => self.udp || !self.tcp,
+            Netid::Icmp | Netid::Raw => !self.udp && !self.tcp,
         };
         netid
             && match () {
@@ -147,6 +148,8 @@ fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: Asked) -> String
 
 fn word(netid: Netid) -> &'static str {
     match netid {
+        Netid::Raw => "raw",
+        Netid::Icmp => "icmp",
         Netid::Udp => "udp",
         Netid::Tcp => "tcp",
     }
@@ -172,7 +175,7 @@ fn to_json(row: &Socket) -> Value {
     put("fd", row.fd.into());
     put("recv_limit", row.memory.recv_space.into());
     match row.netid {
-        Netid::Udp => put("recv_datagrams", row.datagrams.into()),
+        Netid::Udp | Netid::Icmp | Netid::Raw => put("recv_datagrams", row.datagrams.into()),
         Netid::Tcp => {
             put("timer", details::timer_json(row));
             put("skmem", details::memory_json(row));

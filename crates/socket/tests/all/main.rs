@@ -5,6 +5,7 @@ mod common;
 mod ancillary;
 mod bind;
 mod limits;
+mod raw;
 mod ready;
 mod resolve;
 mod shared;

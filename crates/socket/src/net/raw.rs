@@ -1,0 +1,221 @@
+//! Raw and ICMP sockets, in the style of `std::net`, which has none.
+
+use super::{Net, Owned, ToAddr, error, timeout};
+use crate::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt, OptKind};
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::time::Duration;
+use wire::{Proto, icmp4, icmp6};
+
+/// A raw socket: packets of one protocol, which it receives in copies. Ports of addresses mean nothing.
+pub struct RawSocket<N: Net>(pub(super) Owned<N>);
+
+impl<N: Net> RawSocket<N> {
+    /// A raw socket of `proto` on `net`: of IPv4 packets come with their header, of IPv6 without.
+    ///
+    /// # Errors
+    /// `EMFILE`, `EPROTONOSUPPORT` (protocol 0).
+    pub fn open(net: N, domain: Domain, proto: Proto) -> io::Result<RawSocket<N>> {
+        RawSocket::opened(net, |calls| calls.raw_socket(domain, proto))
+    }
+
+    fn opened(net: N, open: impl FnOnce(&Calls<'_, N::Locks>) -> Result<Fd, Errno>) -> io::Result<RawSocket<N>> {
+        let fd = net.with(open).map_err(error)?;
+        Ok(RawSocket(Owned { net, fd }))
+    }
+
+    /// Receives what is sent to `addr` only, and sends from there.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable`; of an ICMP socket, whose port is the identifier, `AddrInUse`.
+    pub fn bind(&self, addr: impl ToAddr) -> io::Result<()> {
+        let addr = addr.to_addr()?;
+        self.0.call(|calls, fd| calls.bind(fd, addr)).map(drop)
+    }
+
+    /// Sends to `addr` and receives from there only.
+    ///
+    /// # Errors
+    /// `NetworkUnreachable`, ...
+    pub fn connect(&self, addr: impl ToAddr) -> io::Result<()> {
+        let addr = addr.to_addr()?;
+        self.0.call(|calls, fd| calls.connect(fd, addr))
+    }
+
+    /// Sends a packet to `addr`.
+    ///
+    /// # Errors
+    /// `InvalidInput`: it cannot be sent by this socket; others as of [`UdpSocket::send_to`](super::UdpSocket::send_to).
+    pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
+        let addr = addr.to_addr()?;
+        self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
+    }
+
+    /// Sends a packet to where it is connected.
+    ///
+    /// # Errors
+    /// As of [`RawSocket::send_to`].
+    pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.0.call(|calls, fd| calls.send(fd, buf))
+    }
+
+    /// Sends a packet to `addr` with `ancillary` in place of the socket's options.
+    ///
+    /// # Errors
+    /// As of [`UdpSocket::send_msg`](super::UdpSocket::send_msg).
+    pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
+        let addr = addr.to_addr()?;
+        self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
+    }
+
+    /// Receives the next packet, cut to `buf`, and its sender.
+    ///
+    /// # Errors
+    /// `WouldBlock`, and what an earlier packet met.
+    pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.0.call(|calls, fd| calls.recv_from(fd, buf))
+    }
+
+    /// Receives the next packet, cut to `buf`, with the ancillary data that options request.
+    ///
+    /// # Errors
+    /// As of [`RawSocket::recv_from`].
+    pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<Message> {
+        self.0.call(|calls, fd| calls.recv_msg(fd, buf))
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a value out of range, and no kind (`ENOPROTOOPT`) for an option of other sockets.
+    pub fn set_option(&self, opt: Opt) -> io::Result<()> {
+        self.0.set(opt)
+    }
+
+    /// Returns an option.
+    ///
+    /// # Errors
+    /// No kind (`ENOPROTOOPT`) for an option of other sockets.
+    pub fn option(&self, kind: OptKind) -> io::Result<Opt> {
+        self.0.option(kind)
+    }
+
+    /// Time to live, or hop limit.
+    ///
+    /// # Errors
+    /// `InvalidInput` for 0 and more than 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
+    }
+
+    /// How long a receive waits; afterwards it fails with `WouldBlock`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero.
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set(Opt::RecvTimeout(timeout(time)?))
+    }
+
+    /// Calls do not wait.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.0.set(Opt::NonBlocking(on))
+    }
+
+    /// Where it is bound: of an ICMP socket with the identifier of its requests as port.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.call(|calls, fd| calls.local_addr(fd))
+    }
+
+    /// Takes the error that waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
+    }
+
+    /// The descriptor. It stays ours to close.
+    pub fn fd(&self) -> Fd {
+        self.0.fd
+    }
+}
+
+/// An ICMP socket: echo requests and the replies to them. [`RawSocket`]'s methods send and receive whole messages.
+///
+/// ```
+/// use linerate_socket::Domain;
+/// use linerate_socket::net::{Alone, IcmpSocket};
+///
+/// let host = Alone::<lock::Up>::new("example")?;
+/// let socket = IcmpSocket::open(&host, Domain::Inet)?;
+/// socket.send_echo(1, b"data", "127.0.0.1:0")?;
+/// let mut buf = [0; 64];
+/// let reply = socket.recv_reply(&mut buf)?;
+/// assert_eq!((reply.seq, &buf[..reply.len]), (1, &b"data"[..]));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct IcmpSocket<N: Net>(RawSocket<N>, Domain);
+
+/// Reply to an echo request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// Sequence number of the request.
+    pub seq: u16,
+    /// Bytes of data copied.
+    pub len: usize,
+    /// Its sender.
+    pub from: SocketAddr,
+}
+
+impl<N: Net> Deref for IcmpSocket<N> {
+    type Target = RawSocket<N>;
+    fn deref(&self) -> &RawSocket<N> {
+        &self.0
+    }
+}
+
+impl<N: Net> IcmpSocket<N> {
+    /// An ICMP socket on `net`, of ICMPv6 for [`Domain::Inet6`].
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn open(net: N, domain: Domain) -> io::Result<IcmpSocket<N>> {
+        Ok(IcmpSocket(RawSocket::opened(net, |calls| calls.icmp_socket(domain))?, domain))
+    }
+
+    /// Sends an echo request with `data` to `addr`.
+    ///
+    /// # Errors
+    /// As of [`RawSocket::send_to`].
+    pub fn send_echo(&self, seq: u16, data: &[u8], addr: impl ToAddr) -> io::Result<()> {
+        let request = match self.1 {
+            Domain::Inet => icmp4::ty::ECHO_REQUEST,
+            Domain::Inet6 => icmp6::ty::ECHO_REQUEST,
+        };
+        let [s0, s1] = seq.to_be_bytes();
+        let message = [&[request, 0, 0, 0, 0, 0, s0, s1], data].concat();
+        self.send_to(&message, addr).map(drop)
+    }
+
+    /// Receives the next reply, its data cut to `buf`.
+    ///
+    /// # Errors
+    /// As of [`RawSocket::recv_from`].
+    pub fn recv_reply(&self, buf: &mut [u8]) -> io::Result<Reply> {
+        let mut message = vec![0; icmp4::HEADER_LEN + buf.len()];
+        let (n, from) = self.recv_from(&mut message)?;
+        let (header, data) = message.split_at_checked(icmp4::HEADER_LEN).unwrap_or_default();
+        let len = n.saturating_sub(header.len());
+        buf.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
+        let &[.., s0, s1] = header else { return Err(error(Errno::EINVAL)) };
+        Ok(Reply { seq: u16::from_be_bytes([s0, s1]), len, from })
+    }
+}
