@@ -19,7 +19,7 @@ use inet::resolvers::ResolverSource;
 use inet::route::Via;
 use lease::Lease;
 use lock::{Cx, Locks};
-use socket::{Calls, Domain, Errno, Fd, Opt};
+use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, PacketInfo};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -277,8 +277,9 @@ impl Clients {
             To::Broadcast => Ipv4Addr::BROADCAST,
             To::Server(server) => server,
         };
-        calls.set_option(fd, Opt::MulticastIface(Some(iface)))?;
-        calls.send_to(fd, message, &SocketAddr::from((to, SERVER_PORT))).map(drop)
+        let info = PacketInfo { addr: Ipv4Addr::UNSPECIFIED.into(), iface: Some(iface) };
+        let ancillary = Ancillary { info: Some(info), ..Ancillary::default() };
+        calls.send_msg(fd, message, Some(&SocketAddr::from((to, SERVER_PORT))), &ancillary).map(drop)
     }
 }
 

@@ -37,9 +37,7 @@ pub enum Opt {
     MulticastTtl(u8),
     /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`.
     MulticastLoop(bool),
-    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`: the interface of datagrams to groups and to
-    /// 255.255.255.255; `None`: by the routes. Broadcasts by an interface without an address have the
-    /// source 0.0.0.0, as DHCP needs it.
+    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`; `None`: what the routes say.
     MulticastIface(Option<IfaceId>),
     /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`: [`Calls::recv_msg`] returns destination address and iface.
     RecvPacketInfo(bool),

@@ -5,7 +5,7 @@ use crate::common::*;
 use clock::Duration;
 use linerate_inet::iface::{IfaceAddr, Offload};
 use linerate_inet::route::Via;
-use linerate_inet::udp::{ReadySet, SendError};
+use linerate_inet::udp::{Ancillary, PacketInfo, ReadySet, SendError};
 use lock::Locks;
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -625,13 +625,15 @@ fn an_iface_without_an_address_sends_broadcasts_by_choice_only<L: Locks>() {
     h.sent_nothing(EM0);
     h.inject(EM0, udp_frame(PEER, 1, ME, 1000, b"x"));
     assert!(h.recv(s).is_none());
-    // A socket that names the interface, as a DHCP client does; the answer to it is a broadcast.
-    h.options(s, |o| o.multicast_iface = Some(EM0));
-    h.send(s, b"x", SocketAddr::from(([255; 4], 9))).unwrap();
+    // A datagram that names the interface, as a DHCP client's does; the answer to it is a broadcast.
+    let info = PacketInfo { addr: Ipv4Addr::UNSPECIFIED.into(), iface: Some(EM0) };
+    let by_em0 = Ancillary { info: Some(info), ..Ancillary::default() };
+    let send = |to: SocketAddr| h.stack.udp_send_msg(h.cx(), s, b"x", Some(&to), &by_em0);
+    send(SocketAddr::from(([255; 4], 9))).unwrap();
     let frame = h.sent_one(EM0);
     let (link, ip, _) = ip_of(&frame);
     assert_eq!((link.dst, ip.src, ip.dst), (Mac::BROADCAST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST));
-    assert!(h.send(s, b"x", at(PEER, 9)).is_err());
+    assert!(send(at(PEER, 9)).is_err());
     let everybody = Station { ip: Ipv4Addr::BROADCAST, mac: Mac::BROADCAST };
     h.inject(EM0, udp_frame(PEER, 1, everybody, 1000, b"y"));
     assert!(h.recv(s).is_some());

@@ -30,7 +30,7 @@ impl<N: Net> RawSocket<N> {
     /// # Errors
     /// `AddrNotAvailable`; of an ICMP socket, whose port is the identifier, `AddrInUse`.
     pub fn bind(&self, addr: impl ToAddr) -> io::Result<()> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.bind(fd, addr)).map(drop)
     }
 
@@ -39,7 +39,7 @@ impl<N: Net> RawSocket<N> {
     /// # Errors
     /// `NetworkUnreachable`, ...
     pub fn connect(&self, addr: impl ToAddr) -> io::Result<()> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.connect(fd, addr))
     }
 
@@ -48,7 +48,7 @@ impl<N: Net> RawSocket<N> {
     /// # Errors
     /// `InvalidInput`: it cannot be sent by this socket; others as of [`UdpSocket::send_to`](super::UdpSocket::send_to).
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
 
@@ -65,7 +65,7 @@ impl<N: Net> RawSocket<N> {
     /// # Errors
     /// As of [`UdpSocket::send_msg`](super::UdpSocket::send_msg).
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
-        let addr = addr.to_addr()?;
+        let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
     }
 
