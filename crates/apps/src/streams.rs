@@ -234,6 +234,13 @@ pub trait Streams {
     fn poll(&mut self, ready: &mut Vec<Self::Fd>, timeout: Duration);
 }
 
+/// Returns the address of `at` with another L4 port; a link-local one keeps its interface.
+pub fn at_port(at: SocketAddr, port: u16) -> SocketAddr {
+    let mut at = at;
+    at.set_port(port);
+    at
+}
+
 /// Returns the unspecified address and port 0 of the family of `to`.
 pub fn any_towards(to: SocketAddr) -> SocketAddr {
     match to {

@@ -25,6 +25,7 @@ use crate::rfc2544::Rfc2544Args;
 use crate::sandbox::SandboxArgs;
 use apps::slots::Limits;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use node::address::Families;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -363,6 +364,24 @@ pub struct AloneArgs {
     pub sandbox: SandboxArgs,
 }
 
+/// The flags of the address family.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct FamilyArgs {
+    /// Use IPv6; a server serves both families unless -4 is given
+    #[arg(short = '6', long, conflicts_with = "version4")]
+    pub version6: bool,
+    /// Use IPv4
+    #[arg(short = '4', long)]
+    pub version4: bool,
+}
+
+impl FamilyArgs {
+    /// Returns the families that the flags permit.
+    pub fn families(self) -> Families {
+        Families::of(self.version4, self.version6)
+    }
+}
+
 /// A host as `host` makes it, with one application.
 #[derive(Args, Clone, Debug)]
 pub struct ServedArgs {
@@ -371,7 +390,7 @@ pub struct ServedArgs {
     pub listen: Option<u16>,
     /// Set the gateway of the default route
     #[arg(long, value_name = "A")]
-    pub gateway: Option<std::net::Ipv4Addr>,
+    pub gateway: Option<std::net::IpAddr>,
     #[command(flatten)]
     pub host: HostArgs,
     #[command(flatten)]

@@ -2,14 +2,14 @@
 
 mod output;
 
-use crate::args::ServedArgs;
+use crate::args::{FamilyArgs, ServedArgs};
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::running::{Running, Works};
 use crate::serve;
 use crate::surroundings;
 use anyhow::Context;
-use apps::host::everywhere;
+use apps::host::everywhere_of;
 use apps::iperf3::{
     self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, DATAGRAM, Iperf3, Params, Protocol, RateUnit,
 };
@@ -18,11 +18,12 @@ use apps::streams::any_towards;
 use clap::Args;
 use lab::env::Environment;
 use lab::measuring::Measuring;
+use node::address::Address;
 use output::Output;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -47,7 +48,7 @@ pub struct Iperf3Args {
     pub server: bool,
     /// Be the client of the server at this address
     #[arg(short = 'c', long, value_name = "A")]
-    pub client: Option<IpAddr>,
+    pub client: Option<Address>,
     /// Have the running host at this control socket be the client
     #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "bind", "logfile", "file", "cport"])]
     pub url: Option<String>,
@@ -101,19 +102,13 @@ impl Iperf3Args {
 impl Iperf3Args {
     /// Refuses addresses that are not of the family that -4 or -6 names.
     fn check_family(&self) -> anyhow::Result<()> {
-        for (flag, addr) in [("-c", self.client), ("-B", self.bind)] {
-            let Some(addr) = addr else { continue };
-            let (wanted, wrong) = match self.stock.version6 {
-                true => ("-6", addr.is_ipv4()),
-                false => ("-4", self.stock.version4 && addr.is_ipv6()),
-            };
-            if wrong {
-                return Err(Fault::usage(format!(
-                    "iperf3: {flag} {addr} is not an address of the family that {wanted} names"
-                )));
+        let client = self.client.as_ref().map(Address::ip);
+        for (flag, addr) in [("-c", client), ("-B", self.bind)] {
+            if let Some(addr) = addr {
+                self.stock.family.families().check(flag, addr).map_err(Fault::usage)?;
             }
         }
-        match (self.client, self.bind) {
+        match (client, self.bind) {
             (Some(to), Some(from)) if to.is_ipv4() != from.is_ipv4() => {
                 Err(Fault::usage(format!("iperf3: -B {from} and -c {to} are of different families")))
             }
@@ -125,12 +120,8 @@ impl Iperf3Args {
 /// Flags of stock iperf3 that have little or no effect here.
 #[derive(Args, Debug)]
 pub struct StockArgs {
-    /// Use IPv6; a server serves both families unless -4 is given
-    #[arg(short = '6', long, conflicts_with = "version4")]
-    pub version6: bool,
-    /// Use IPv4
-    #[arg(short = '4', long)]
-    pub version4: bool,
+    #[command(flatten)]
+    pub family: FamilyArgs,
     /// Print more; changes nothing at a server
     #[arg(short = 'V', long)]
     pub verbose: bool,
@@ -345,7 +336,7 @@ pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     if !(args.interval == 0.0 || (0.1..=60.0).contains(&args.interval)) {
         return Err(Fault::usage("-i: expected 0, or 0.1 to 60 seconds"));
     }
-    match args.client {
+    match &args.client {
         Some(to) => client(args, words, to),
         None if args.stock.daemon && std::env::var_os(IN_BACKGROUND).is_none() => in_background(),
         None => server(args, words),
@@ -375,10 +366,7 @@ fn in_background() -> anyhow::Result<Exit> {
 
 fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(iperf3::PORT);
-    let any = match args.stock.version4 {
-        true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
-        false => everywhere(port),
-    };
+    let any = everywhere_of(args.stock.family.families(), port);
     let at = args.bind.map_or(any, |bind| SocketAddr::from((bind, port)));
     let mut output = Output::open(args.logfile.as_deref(), args.timestamps.as_deref())?;
     let app = |wall| {
@@ -415,7 +403,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     hosts::report(&[outcome], audits)
 }
 
-fn client(args: &Iperf3Args, words: &[OsString], to: IpAddr) -> anyhow::Result<Exit> {
+fn client(args: &Iperf3Args, words: &[OsString], to: &Address) -> anyhow::Result<Exit> {
     let params = params(&args.of_client)?;
     if args.of_client.file.is_some() && params.reverse && params.streams > 1 {
         return Err(Fault::usage("-F: with -R one stream only, since all of them would write to the same file"));
@@ -428,7 +416,9 @@ fn client(args: &Iperf3Args, words: &[OsString], to: IpAddr) -> anyhow::Result<E
         can_open(path, params.reverse).map_err(of_it)?;
     }
     let mut output = Output::open(args.logfile.as_deref(), args.timestamps.as_deref())?;
-    let to = SocketAddr::from((to, args.served.listen.unwrap_or(iperf3::PORT)));
+    let on = hosts::from_flags(&args.served.host, words).map_err(Fault::usage)?;
+    let to = on.socket_addr(to, args.served.listen.unwrap_or(iperf3::PORT));
+    let to = to.map_err(|why| Fault::usage(format!("iperf3: -c: {why}")))?;
     let cookie = cookie().context("no letters for a cookie")?;
     let mut config = ClientConfig {
         from: args.bind.unwrap_or(any_towards(to).ip()),
@@ -487,7 +477,8 @@ fn client(args: &Iperf3Args, words: &[OsString], to: IpAddr) -> anyhow::Result<E
 /// Flags that are for other hosts, no server, or a test that failed.
 pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
     args.check_family()?;
-    let to = args.client.ok_or_else(|| Fault::usage("iperf3: expected -c A: servers are services of the file"))?;
+    let to =
+        args.client.as_ref().ok_or_else(|| Fault::usage("iperf3: expected -c A: servers are services of the file"))?;
     let elsewhere = [
         ("-B", args.bind.is_some()),
         ("-F", args.of_client.file.is_some()),
@@ -512,7 +503,7 @@ fn can_open(path: &Path, is_written: bool) -> io::Result<()> {
 }
 
 /// Runs the client in a host that runs already.
-fn ask(args: &Iperf3Args, host: &dyn Works, to: IpAddr, mut params: Params) -> anyhow::Result<Exit> {
+fn ask(args: &Iperf3Args, host: &dyn Works, to: &Address, mut params: Params) -> anyhow::Result<Exit> {
     let ignored = [
         ("-f", args.format.is_some()),
         ("-A", args.affinity.is_some()),

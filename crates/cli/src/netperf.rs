@@ -1,6 +1,6 @@
 //! `netperf` and `netserver`: flags to a test, a place, a style.
 
-use crate::args::{LimitArgs, ServedArgs};
+use crate::args::{FamilyArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, seconds, serve_kernel, serve_ours};
 use crate::surroundings::{self, Form};
@@ -28,7 +28,9 @@ Examples:
   linerate netperf -t TCP_RR -l 5 -v 2
   linerate netperf -t TCP_RR --topo topo/dumbbell.toml --near a1 --far b1
   linerate netperf -t TCP_STREAM -i 10,3 -I 95,5 --over native -- -m 65536
-  linerate netperf -H 10.0.0.1 --port tap:tap0 --addr 10.0.0.2/24")]
+  linerate netperf -H 10.0.0.1 --port tap:tap0 --addr 10.0.0.2/24
+  linerate netperf -6 -t UDP_RR --over router
+  linerate netperf -H fe80::1%tap0 --port tap:tap0 --addr fd00::2/64")]
 pub struct NetperfArgs {
     /// The test
     #[arg(short = 't', value_name = "TEST", default_value = "TCP_STREAM", ignore_case = true)]
@@ -109,6 +111,8 @@ pub struct NetserverArgs {
     #[arg(long)]
     pub native: bool,
     #[command(flatten)]
+    pub family: FamilyArgs,
+    #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]
     pub served: ServedArgs,
@@ -133,8 +137,8 @@ pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 pub fn serve(args: &NetserverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(PORT);
     match args.native {
-        true => serve_kernel::<Netserver>("netserver", &args.served, port, args.limits),
-        false => serve_ours::<Netserver>(&args.served, words, port, args.limits),
+        true => serve_kernel::<Netserver>("netserver", &args.served, args.family, port, args.limits),
+        false => serve_ours::<Netserver>(&args.served, words, args.family, port, args.limits),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `netrate`: flags to a tool and its place.
 
-use crate::args::{LimitArgs, ServedArgs};
+use crate::args::{FamilyArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, Where, seconds, serve_kernel, serve_ours};
 use crate::surroundings::{self, Form};
@@ -13,7 +13,7 @@ use apps::netrate::{
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ pub enum Tool {
         addresses: Option<u8>,
         /// The first of them, which the near end has [default: where it is made here, it gets them]
         #[arg(short = 'l', value_name = "A", requires = "addresses")]
-        first: Option<Ipv4Addr>,
+        first: Option<IpAddr>,
         /// Say what the processors did meanwhile
         #[arg(short = 'T')]
         cpu: bool,
@@ -145,6 +145,8 @@ pub struct ReceiverArgs {
     /// Be it on the kernel's sockets
     #[arg(long)]
     pub native: bool,
+    #[command(flatten)]
+    pub family: FamilyArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]
@@ -241,8 +243,8 @@ fn play<P: Play>(place: &PlaceArgs, words: &[OsString], tool: &mut P) -> anyhow:
 fn receive<A: Asked>(name: &str, args: &ReceiverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(A::PORT);
     match args.native {
-        true => serve_kernel::<A>(name, &args.served, port, args.limits),
-        false => serve_ours::<A>(&args.served, words, port, args.limits),
+        true => serve_kernel::<A>(name, &args.served, args.family, port, args.limits),
+        false => serve_ours::<A>(&args.served, words, args.family, port, args.limits),
     }
 }
 

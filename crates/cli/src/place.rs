@@ -1,26 +1,27 @@
 //! Where two ends stand: flags to a place of ours, of the kernel's, or in another process; what 'netperf', 'netrate', 'kvload', 'fileload' and
 //! 'ab' share.
 
-use crate::args::{HostArgs, LimitArgs, ServedArgs};
+use crate::args::{FamilyArgs, HostArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::ready::Ready;
 use crate::sandbox::tell_refused;
 use anyhow::Context;
-use apps::host::RunError;
+use apps::host::{RunError, everywhere_of};
 use apps::netperf::serve as ends;
 use apps::netperf::session::{Asked, Play};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use dispatch::netisr::Mode;
-use lab::netperf::{Asker, Drivers, Isr, Over, Place, Shape};
+use lab::netperf::{Asker, Domain, Drivers, Isr, Over, Place, Shape};
+use node::address::{Address, Families};
 use node::config::HostConfig;
 use node::isr::WORKSTREAMS_MAX;
 use node::run::Event;
 use port::os::netns;
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -53,8 +54,8 @@ pub struct PlaceArgs {
     #[arg(long = "far", value_name = "HOST", requires = "topo")]
     pub asked: Option<String>,
     /// The far end's address, when it is in another process: with --over native, or --port
-    #[arg(short = 'H', value_name = "A")]
-    pub far: Option<IpAddr>,
+    #[arg(short = 'H', value_name = "A[%IF]")]
+    pub far: Option<Address>,
     /// Netisr of the router, or where there is none of the far end
     #[arg(long, value_name = "MODE", conflicts_with = "far")]
     pub dispatch: Option<DispatchArg>,
@@ -64,6 +65,8 @@ pub struct PlaceArgs {
     /// Its L4 port
     #[arg(short = 'p', value_name = "L4PORT", requires = "far", value_parser = clap::value_parser!(u16).range(1..))]
     pub far_port: Option<u16>,
+    #[command(flatten)]
+    pub family: FamilyArgs,
     #[command(flatten)]
     pub host: HostArgs,
 }
@@ -106,7 +109,13 @@ pub enum FromArg {
 }
 
 /// A far end on the kernel's sockets.
-pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16, limits: LimitArgs) -> anyhow::Result<Exit> {
+pub fn serve_kernel<A: Asked>(
+    name: &str,
+    args: &ServedArgs,
+    family: FamilyArgs,
+    port: u16,
+    limits: LimitArgs,
+) -> anyhow::Result<Exit> {
     let limits = limits.or(A::CONNECTIONS);
     if let Some(kind) = args.host.service.first() {
         let why = "--native has no host of ours to run it";
@@ -123,7 +132,7 @@ pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16, limits: 
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let sandbox = args.sandbox.with_kernel_sockets();
-    lab::netperf::serve_native::<A>(port, limits, || {
+    lab::netperf::serve_native::<A>(family.families(), port, limits, || {
         sandbox.enter()?.into_iter().for_each(notice);
         notice(&format!("{name}: on the kernel's sockets, L4 port {port}"));
         ready.note(&Event::Running { name: name.to_string(), control: None })
@@ -136,6 +145,7 @@ pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16, limits: 
 pub fn serve_ours<A: Asked>(
     args: &ServedArgs,
     words: &[OsString],
+    family: FamilyArgs,
     port: u16,
     limits: LimitArgs,
 ) -> anyhow::Result<Exit> {
@@ -150,7 +160,8 @@ pub fn serve_ours<A: Asked>(
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
     let sandbox = args.sandbox.with_control(config.control.is_some());
     let mut each = |event: &_| hosts::tell(event, &mut ready);
-    let ended = ends::serve::<A>(&config, port, limits, &sandbox, &mut each).map_err(|why| match why {
+    let at = everywhere_of(family.families(), port);
+    let ended = ends::serve::<A>(&config, at, limits, &sandbox, &mut each).map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         RunError::Build(named) => named.into(), // its host is in it
         other => anyhow::Error::from(other).context(config.name.clone()),
@@ -172,9 +183,9 @@ pub enum Where {
     /// Both in this process, with what a file has between them.
     Shape(Box<Shape>),
     /// Our host, against a far end elsewhere.
-    Ours(Box<HostConfig>, SocketAddr),
+    Ours(Box<HostConfig>, Address, u16),
     /// The kernel, against a far end elsewhere.
-    Kernel(SocketAddr),
+    Kernel(Address, u16),
 }
 
 impl PlaceArgs {
@@ -185,8 +196,9 @@ impl PlaceArgs {
 
     /// What the flags say; `words` are the command's, `port` where such a far end listens.
     pub fn place(&self, words: &[OsString], port: u16) -> anyhow::Result<Where> {
-        if let Some(far) = self.far {
-            return self.elsewhere(SocketAddr::new(far, self.far_port.unwrap_or(port)), words);
+        if let Some(far) = &self.far {
+            self.family.families().check("-H", far.ip()).map_err(Fault::usage)?;
+            return self.elsewhere(far.clone(), self.far_port.unwrap_or(port), words);
         }
         if let Some(file) = &self.topo {
             return self.shape(file);
@@ -203,7 +215,8 @@ impl PlaceArgs {
         let drivers = if self.threads { Drivers::Each } else { Drivers::One };
         let isr = self.dispatch.map(|dispatch| Isr { workstreams: self.workstreams.into(), dispatch: dispatch.mode() });
         let (link, set) = (self.link.clone(), self.host.set.clone());
-        let place = Place { asker, drivers, link, set, isr, ..Place::new(over) };
+        let family = if self.family.families() == Families::V6 { Domain::Inet6 } else { Domain::Inet };
+        let place = Place { family, asker, drivers, link, set, isr, ..Place::new(over) };
         place.check().map_err(Fault::usage)?;
         Ok(Where::Here(place))
     }
@@ -214,7 +227,7 @@ impl PlaceArgs {
         for host in &mut hosts {
             hosts::set_all(host, &self.host.set)?;
         }
-        let shape = Shape::new(hosts, self.near.as_deref(), self.asked.as_deref());
+        let shape = Shape::new(hosts, self.family.families(), self.near.as_deref(), self.asked.as_deref());
         let shape = shape.map_err(|why| Fault::usage(format!("{}: {why}", file.display())))?;
         shape.remarks().iter().for_each(|remark| notice(remark));
         Ok(Where::Shape(Box::new(shape)))
@@ -233,15 +246,16 @@ impl PlaceArgs {
         }
     }
 
-    fn elsewhere(&self, at: SocketAddr, words: &[OsString]) -> anyhow::Result<Where> {
+    fn elsewhere(&self, at: Address, port: u16, words: &[OsString]) -> anyhow::Result<Where> {
         self.serves_nothing()?;
         match (self.over, self.host.port.is_empty()) {
-            (Over::Native, true) => Ok(Where::Kernel(at)),
+            (Over::Native, true) => Ok(Where::Kernel(at, port)),
             (Over::Pair, false) => {
                 let own: Vec<OsString> = words.iter().take_while(|word| *word != "--").cloned().collect();
                 let mut config = hosts::from_flags(&self.host, &own).map_err(Fault::usage)?;
                 with_buffers(&mut config, &self.host);
-                Ok(Where::Ours(Box::new(config), at))
+                config.socket_addr(&at, port).map_err(|why| Fault::usage(format!("-H: {why}")))?;
+                Ok(Where::Ours(Box::new(config), at, port))
             }
             (Over::Native, false) => {
                 Err(Fault::usage("--over native is the kernel, --port a host of ours: one of them"))
@@ -255,25 +269,32 @@ impl Where {
     /// The far end's address.
     pub fn far(&self) -> IpAddr {
         match self {
-            Where::Here(place) => place.far_address().into(),
-            Where::Shape(shape) => shape.far_address().into(),
-            Where::Ours(_, at) | Where::Kernel(at) => at.ip(),
+            Where::Here(place) => place.far_address(),
+            Where::Shape(shape) => shape.far_address(),
+            Where::Ours(_, at, _) | Where::Kernel(at, _) => at.ip(),
         }
     }
 
     /// Gives the near end `n` addresses to connect from: those from `base` on, or of its own choice where it is made here. Says which.
-    pub fn addresses(&mut self, n: u8, base: Option<Ipv4Addr>) -> anyhow::Result<Vec<Ipv4Addr>> {
+    pub fn addresses(&mut self, n: u8, base: Option<IpAddr>) -> anyhow::Result<Vec<IpAddr>> {
         let first = match (&mut *self, base) {
             (_, Some(base)) => base,
             (Where::Here(place), None) => {
                 place.aliases = n;
                 place.check().map_err(|why| Fault::usage(format!("-M: {why}")))?;
-                place.alias()
+                place.alias(0)
             }
             _ => return Err(Fault::usage("-M: say by -l where the near end's addresses begin")),
         };
-        let all = (0..u32::from(n)).map(|at| u32::from(first).checked_add(at).map(Ipv4Addr::from));
-        all.collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: no address is that far behind it"))
+        if first.is_ipv4() != self.far().is_ipv4() {
+            let far = self.far();
+            return Err(Fault::usage(format!("-l {first}: the far end's address {far} is of the other family")));
+        }
+        let nth = |at: u8| match first {
+            IpAddr::V4(first) => first.to_bits().checked_add(at.into()).map(|bits| IpAddr::V4(bits.into())),
+            IpAddr::V6(first) => first.to_bits().checked_add(at.into()).map(|bits| IpAddr::V6(bits.into())),
+        };
+        (0..n).map(nth).collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: no address is that far behind it"))
     }
 
     /// Has `play` run there.
@@ -288,8 +309,8 @@ impl Where {
         match self {
             Where::Here(place) => place.run(play)?,
             Where::Shape(shape) => shape.run(play)?,
-            Where::Ours(config, at) => ends::ask(play, config, *at)?,
-            Where::Kernel(at) => lab::netperf::ask_native(play, *at)?,
+            Where::Ours(config, at, port) => ends::ask(play, config, at, *port)?,
+            Where::Kernel(at, port) => lab::netperf::ask_native(play, at, *port)?,
         }
         Ok(Exit::Fine)
     }

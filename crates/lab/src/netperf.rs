@@ -30,14 +30,14 @@ use apps::netperf::session::{Asked, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
 use dispatch::netisr::Mode;
-use inet::fib::Prefix;
-use inet::iface::IfaceAddr;
+use inet::fib6::Prefix6;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig, RouteConfig};
 use port::{Pairs, Spec};
 pub use rung::LockKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+pub use socket::Domain;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -127,6 +127,8 @@ pub enum Drivers {
 pub struct Place {
     /// Link between the two ends.
     pub over: Over,
+    /// Address family of the ends.
+    pub family: Domain,
     /// Near end of [`Over::Tap`].
     pub asker: Asker,
     /// The threads that drive the ends.
@@ -164,6 +166,7 @@ impl Place {
     pub fn new(over: Over) -> Place {
         Place {
             over,
+            family: Domain::Inet,
             asker: Asker::Ours,
             drivers: Drivers::One,
             locks: LockKind::Up,
@@ -178,19 +181,20 @@ impl Place {
     }
 
     /// Returns the address of the far end.
-    pub fn far_address(&self) -> Ipv4Addr {
+    pub fn far_address(&self) -> IpAddr {
         match (self.over, self.asker) {
-            (Over::Native, _) => Ipv4Addr::LOCALHOST,
-            (Over::Router, _) => Ipv4Addr::new(10, 0, 1, 2),
-            (Over::Veth, _) => veth::FAR,
-            (Over::Tap, Asker::Kernel) => OURS,
-            _ => Ipv4Addr::new(10, 0, 0, 2),
+            (Over::Native, _) if self.family == Domain::Inet => Ipv4Addr::LOCALHOST.into(),
+            (Over::Native, _) => Ipv6Addr::LOCALHOST.into(),
+            (Over::Router | Over::Veth, _) => address(self.family, 1, 2),
+            (Over::Tap, Asker::Kernel) => address(self.family, 0, OURS),
+            _ => address(self.family, 0, 2),
         }
     }
 
-    /// Returns the first additional address of the near end.
-    pub fn alias(&self) -> Ipv4Addr {
-        if self.over == Over::Native { Ipv4Addr::new(127, 0, 0, 101) } else { Ipv4Addr::new(10, 0, 0, 101) }
+    /// Returns the additional address number `n` of the near end.
+    pub fn alias(&self, n: u8) -> IpAddr {
+        let host = 101u8.saturating_add(n);
+        if self.over == Over::Native { Ipv4Addr::new(127, 0, 0, host).into() } else { address(self.family, 0, host) }
     }
 
     /// Checks that the port options and settings apply to the link.
@@ -203,6 +207,9 @@ impl Place {
         }
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
             return Err("several addresses: over pair, nic, router or native".to_owned());
+        }
+        if self.aliases > 0 && self.over == Over::Native && self.family == Domain::Inet6 {
+            return Err("several addresses: the loopback device has one IPv6 address".to_owned());
         }
         if self.locks != LockKind::Up
             && (self.drivers != Drivers::One || matches!(self.over, Over::Tap | Over::Native | Over::Veth))
@@ -275,6 +282,7 @@ impl Place {
             config.set(key, value).map_err(|why| anyhow!(why))?;
         }
         (config.name, config.locks) = (name.to_owned(), locks.to_owned());
+        config.sysctl.entry(DAD.to_owned()).or_insert(0); // no other host is on these links
         match self.isr.filter(|_| name == judged) {
             Some(of) => {
                 config.isr.workstreams = of.workstreams;
@@ -290,14 +298,12 @@ impl Place {
         let mut config = self.config(if end == 0 { "near" } else { "far" }, L::NAME)?;
         let routed = self.over == Over::Router;
         let net = if routed { end } else { 0 };
-        let addr = Ipv4Addr::new(10, 0, net, if routed && end == 0 { 1 } else { 1 + end });
-        let aliases =
-            (0..u32::from(self.aliases)).filter(|_| end == 0).map(|n| Ipv4Addr::from(u32::from(self.alias()) + n));
-        let addrs: Vec<Ipv4Addr> = std::iter::once(addr).chain(aliases).collect();
+        let addr = address(self.family, net, if routed && end == 0 { 1 } else { 1 + end });
+        let aliases = (0..self.aliases).filter(|_| end == 0).map(|n| self.alias(n));
+        let addrs: Vec<IpAddr> = std::iter::once(addr).chain(aliases).collect();
         config.ifaces.push(iface(&self.port(end), &addrs));
         if routed {
-            let via = Some(Ipv4Addr::new(10, 0, net, 254));
-            config.routes.push(RouteConfig { to: Prefix::DEFAULT, via, ..RouteConfig::default() });
+            config.routes.push(default_route(address(self.family, net, ROUTER)));
         }
         self.build(&config, pairs)
     }
@@ -307,11 +313,13 @@ impl Place {
             return Ok(None);
         }
         let mut config = self.config("router", L::NAME)?;
-        config.sysctl.insert("net.inet.ip.forwarding".to_owned(), 1);
+        for knob in ["net.inet.ip.forwarding", "net.inet6.ip6.forwarding"] {
+            config.sysctl.insert(knob.to_owned(), 1);
+        }
         for net in 0..2 {
             config.ifaces.push(IfaceConfig {
                 name: Some(format!("p{net}")),
-                ..iface(&self.port(net), &[Ipv4Addr::new(10, 0, net, 254)])
+                ..iface(&self.port(net), &[address(self.family, net, ROUTER)])
             });
         }
         self.build(&config, pairs).map(Some)
@@ -324,7 +332,12 @@ impl Place {
     }
 
     fn far_at(&self, port: u16) -> SocketAddr {
-        SocketAddr::new(IpAddr::V4(self.far_address()), port)
+        SocketAddr::new(self.far_address(), port)
+    }
+
+    /// Returns the default listening address of a far end.
+    fn usual<A: Asked>(&self) -> SocketAddr {
+        any(self.family, A::PORT)
     }
 
     /// Runs all hosts on this thread; `lend` runs the play, and may run threads for the judged
@@ -335,7 +348,7 @@ impl Place {
         let router = self.router::<L>(&pairs)?;
         let far = self.host::<L>(1, &pairs)?;
         let mut there = OurSockets::new(&far, Rest::Never);
-        let (mut end, port) = <P::Far>::open_for_one(&mut there, usual::<P::Far>()).context("the far end")?;
+        let (mut end, port) = <P::Far>::open_for_one(&mut there, self.usual::<P::Far>()).context("the far end")?;
         // The cards' own threads need the processor as well.
         let rest = if self.over == Over::Nic { Rest::Spins } else { Rest::Never };
         let mut here = OurSockets::new(&near, rest);
@@ -368,18 +381,24 @@ impl Place {
 
     /// Runs the far end on its thread.
     fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, told: &Told) -> anyhow::Result<Seen> {
-        fn go<A: Asked, L: Locks>(host: &Host<L>, over: &AtomicBool, told: &Told) -> anyhow::Result<()> {
-            far_end::<A, _>(&mut OurSockets::new(host, Rest::Spins), usual::<A>(), over, told)
+        fn go<A: Asked, L: Locks>(
+            host: &Host<L>,
+            at: SocketAddr,
+            over: &AtomicBool,
+            told: &Told,
+        ) -> anyhow::Result<()> {
+            far_end::<A, _>(&mut OurSockets::new(host, Rest::Spins), at, over, told)
         }
+        let at = self.usual::<P::Far>();
         let gone = |why: &anyhow::Error| drop(told.send(Err(format!("{why:#}"))));
         if self.has_threads() && self.over != Over::Router {
             let host = self.host::<Light>(1, pairs).inspect_err(gone)?;
-            with_threads(&host, || go::<P::Far, _>(&host, over, told))?;
+            with_threads(&host, || go::<P::Far, _>(&host, at, over, told))?;
             balanced(&host)?;
             return Ok(Seen::of(&host));
         }
         let host = self.host::<Up>(1, pairs).inspect_err(gone)?;
-        go::<P::Far, _>(&host, over, told)?;
+        go::<P::Far, _>(&host, at, over, told)?;
         balanced(&host)?;
         Ok(Seen::of(&host))
     }
@@ -468,10 +487,10 @@ impl Place {
     fn run_on<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
         let none = |()| Seen::default();
         match (self.over, self.drivers) {
-            (Over::Native, Drivers::One | Drivers::Workers) => kernel::native_together(play).map(none),
-            (Over::Native, Drivers::Each) => kernel::native_apart(play).map(none),
+            (Over::Native, Drivers::One | Drivers::Workers) => kernel::native_together(self, play).map(none),
+            (Over::Native, Drivers::Each) => kernel::native_apart(self, play).map(none),
             (Over::Veth, drivers) => {
-                Veth::new(self.segments().map_err(|why| anyhow!(why))?, drivers)?.run_counted(play)
+                Veth::new(self.family, self.segments().map_err(|why| anyhow!(why))?, drivers)?.run_counted(play)
             }
             (Over::Tap, _) => kernel::tap(self, play).map(none),
             (_, Drivers::One) => match self.locks {
@@ -497,8 +516,12 @@ pub const DISPATCH: &str = "net.isr.dispatch";
 /// Configuration keys set by [`Place`], which `--set` may not change.
 const OURS_TO_SET: [&str; 7] = ["name", "locks", "threads", "stay", "control", "isr.workstreams", DISPATCH];
 const TAP: &str = "np0";
-/// Address of this project's host over TAP; the kernel's is 10.0.0.2.
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// Number of this project's host over TAP; the kernel's is 2.
+const OURS: u8 = 1;
+/// Number of a router in each of its networks.
+const ROUTER: u8 = 254;
+/// Sysctl knob of duplicate address detection.
+const DAD: &str = "net.inet6.ip6.dad_count";
 
 /// Channel for the far end's L4 port, or for the error that prevented it.
 type Told = mpsc::Sender<Result<u16, String>>;
@@ -512,18 +535,38 @@ impl Drop for End<'_> {
     }
 }
 
-/// Returns the default listening address of a far end.
-fn usual<A: Asked>() -> SocketAddr {
-    any(A::PORT)
+/// Returns the listening address for all addresses of a host; of IPv6, those of IPv4 too.
+fn any(family: Domain, port: u16) -> SocketAddr {
+    match family {
+        Domain::Inet => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+        Domain::Inet6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+    }
 }
 
-fn any(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
+/// Returns the address of host `host` in network `net`: 10.0.NET.HOST or fd00:0:0:NET::HOST.
+fn address(family: Domain, net: u8, host: u8) -> IpAddr {
+    match family {
+        Domain::Inet => Ipv4Addr::new(10, 0, net, host).into(),
+        Domain::Inet6 => Ipv6Addr::new(0xfd00, 0, 0, net.into(), 0, 0, 0, host.into()).into(),
+    }
 }
 
-fn iface(port: &str, addrs: &[Ipv4Addr]) -> IfaceConfig {
-    let addresses = addrs.iter().map(|addr| IfaceAddr { addr: *addr, len: 24 }).collect();
-    IfaceConfig { addresses, ..IfaceConfig::on(port) }
+/// Returns the prefix length of the networks.
+fn prefix_len(addr: IpAddr) -> u8 {
+    if addr.is_ipv4() { 24 } else { 64 }
+}
+
+fn iface(port: &str, addrs: &[IpAddr]) -> IfaceConfig {
+    let mut iface = IfaceConfig::on(port);
+    addrs.iter().for_each(|addr| iface.add_address(*addr, prefix_len(*addr)));
+    iface
+}
+
+fn default_route(via: IpAddr) -> RouteConfig {
+    match via {
+        IpAddr::V4(via) => RouteConfig { via: Some(via), ..RouteConfig::default() },
+        IpAddr::V6(via) => RouteConfig { to6: Some(Prefix6::DEFAULT), via6: Some(via), ..RouteConfig::default() },
+    }
 }
 
 /// Ends netisr's threads when dropped.

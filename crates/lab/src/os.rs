@@ -4,7 +4,7 @@
 use anyhow::Context;
 pub use dispatch::{context_switches, thread_cpu_ns};
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -71,33 +71,69 @@ pub fn set_buffers(socket: BorrowedFd<'_>, send: Option<usize>, recv: Option<usi
 ///
 /// # Errors
 /// What either says, EINPROGRESS not counted.
-pub fn begin_connect(to: SocketAddrV4, from: Option<Ipv4Addr>) -> io::Result<TcpStream> {
+pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let at = RawAddr::of(to);
     // SAFETY: socket(2) takes no pointer.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+    let fd = unsafe { libc::socket(at.family(), libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor was opened just now and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let address = |at: SocketAddrV4| libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: at.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(at.ip().octets()) },
-        sin_zero: [0; 8],
-    };
-    let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
     if let Some(from) = from {
-        let at = address(SocketAddrV4::new(from, 0));
-        // SAFETY: the kernel reads `len` bytes of `at`.
-        if unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&at).cast(), len) } != 0 {
+        let from = RawAddr::of(SocketAddr::new(from, 0));
+        let (pointer, len) = from.parts();
+        // SAFETY: the kernel reads `len` bytes of `from`.
+        if unsafe { libc::bind(socket.as_raw_fd(), pointer, len) } != 0 {
             return Err(io::Error::last_os_error());
         }
     }
-    let at = address(to);
+    let (pointer, len) = at.parts();
     // SAFETY: the kernel reads `len` bytes of `at`.
-    let done = unsafe { libc::connect(socket.as_raw_fd(), std::ptr::from_ref(&at).cast(), len) };
+    let done = unsafe { libc::connect(socket.as_raw_fd(), pointer, len) };
     let why = io::Error::last_os_error();
     if done == 0 || why.raw_os_error() == Some(libc::EINPROGRESS) { Ok(TcpStream::from(socket)) } else { Err(why) }
+}
+
+/// A socket address as the kernel reads it.
+enum RawAddr {
+    V4(libc::sockaddr_in),
+    V6(libc::sockaddr_in6),
+}
+
+impl RawAddr {
+    fn of(at: SocketAddr) -> RawAddr {
+        match at {
+            SocketAddr::V4(at) => RawAddr::V4(libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: at.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(at.ip().octets()) },
+                sin_zero: [0; 8],
+            }),
+            SocketAddr::V6(at) => RawAddr::V6(libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: at.port().to_be(),
+                sin6_flowinfo: at.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: at.ip().octets() },
+                sin6_scope_id: at.scope_id(),
+            }),
+        }
+    }
+
+    fn family(&self) -> libc::c_int {
+        match self {
+            RawAddr::V4(_) => libc::AF_INET,
+            RawAddr::V6(_) => libc::AF_INET6,
+        }
+    }
+
+    /// Returns the pointer and length that system calls take.
+    fn parts(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        match self {
+            RawAddr::V4(at) => (std::ptr::from_ref(at).cast(), size_of_val(at) as libc::socklen_t),
+            RawAddr::V6(at) => (std::ptr::from_ref(at).cast(), size_of_val(at) as libc::socklen_t),
+        }
+    }
 }
 
 /// A socket's buffers for sending and for receiving, in bytes as the kernel counts them; 0 where it does not say.

@@ -25,7 +25,7 @@ use inet::iface::{IfaceAddr, Offload};
 use lock::{How, Locks};
 use port::Spec;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use wire::Mac;
 
 /// A host.
@@ -243,6 +243,22 @@ impl IfaceConfig {
     /// An iface on `port`.
     pub fn on(port: &str) -> IfaceConfig {
         IfaceConfig { port: port.to_string(), ..IfaceConfig::default() }
+    }
+
+    /// Returns whether its name is `name`: the one given, or the port's.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        match &self.name {
+            Some(own) => own == name,
+            None => Spec::parse(&self.port).is_ok_and(|spec| spec.name == name),
+        }
+    }
+
+    /// Adds an address of either family.
+    pub fn add_address(&mut self, addr: IpAddr, len: u8) {
+        match addr {
+            IpAddr::V4(addr) => self.addresses.push(IfaceAddr { addr, len }),
+            IpAddr::V6(addr) => self.addresses6.push(inet::ip6::IfaceAddr6::new(addr, len)),
+        }
     }
 
     pub(crate) fn offload(&self, capable: Offload) -> Offload {

@@ -35,13 +35,34 @@ pub enum Families {
     /// Those of which the host has addresses (AI_ADDRCONFIG).
     #[default]
     Any,
-    /// IPv4.
+    /// IPv4 (`-4`).
     V4,
-    /// IPv6.
+    /// IPv6 (`-6`).
     V6,
 }
 
 impl Families {
+    /// Returns the families that the flags `-4` and `-6` permit, of which at most one is given.
+    pub fn of(v4: bool, v6: bool) -> Families {
+        match (v4, v6) {
+            (true, false) => Families::V4,
+            (false, true) => Families::V6,
+            _ => Families::Any,
+        }
+    }
+
+    /// Checks that the flag `-4` or `-6` permits `ip`, the value of `what`.
+    ///
+    /// # Errors
+    /// The address and its family.
+    pub fn check(self, what: &str, ip: IpAddr) -> Result<(), String> {
+        match (self, ip) {
+            (Families::V6, IpAddr::V4(_)) => Err(format!("{what} {ip}: an IPv4 address, but -6 selects IPv6")),
+            (Families::V4, IpAddr::V6(_)) => Err(format!("{what} {ip}: an IPv6 address, but -4 selects IPv4")),
+            _ => Ok(()),
+        }
+    }
+
     fn has(self, addr: &SocketAddr) -> bool {
         match self {
             Families::Any => true,
@@ -358,6 +379,15 @@ fn types<L: Locks>(calls: &Calls<'_, L>, families: Families) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_select_a_family() {
+        let (four, six) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]));
+        assert!(Families::of(false, false).check("-H", four).is_ok());
+        assert!(Families::of(true, false).check("-H", four).is_ok() && Families::V6.check("-H", six).is_ok());
+        assert_eq!(Families::V6.check("-H", four).unwrap_err(), "-H 10.0.0.1: an IPv4 address, but -6 selects IPv6");
+        assert!(Families::V4.check("-H", six).unwrap_err().contains("-4 selects IPv4"));
+    }
 
     #[test]
     fn the_search_list_applies_as_in_resolv_conf() {

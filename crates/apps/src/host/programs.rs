@@ -10,10 +10,11 @@ use crate::slots::Limits;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
+use node::address::Address;
 use node::config::{ServiceConfig, ServiceKind};
 use node::run::{Program, Programs};
 use socket::Fd;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The programs that hosts of a file or of flags run.
@@ -67,8 +68,9 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
             return Err("iperf3: expected A PORT INTERVAL-MS COOKIE text|json PARAMS".into());
         };
         let bad = |what: &str, word: &str| format!("iperf3: bad {what}: '{word}'");
-        let addr: IpAddr = addr.parse().map_err(|_| bad("address", addr))?;
+        let addr: Address = addr.parse().map_err(|_| bad("address", addr))?;
         let port: u16 = port.parse().map_err(|_| bad("port", port))?;
+        let to = host.socket_addr(&addr, port).map_err(|why| format!("iperf3: {why}"))?;
         let interval: u64 = interval.parse().map_err(|_| bad("interval", interval))?;
         let params = Params::parse(params.as_bytes()).map_err(|why| format!("iperf3: {why}"))?;
         let mut letters = [0; COOKIE];
@@ -82,7 +84,7 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
             json: form == "json",
             interval: Duration::from_millis(interval),
             cpu,
-            ..ClientConfig::new(params, (addr, port).into(), letters)
+            ..ClientConfig::new(params, to, letters)
         };
         let mut streams = HostStreams::beside(host);
         let opened = Server::open(Client::new(config, now), &mut streams, &[], now);

@@ -9,12 +9,13 @@ use clock::{Clock, Instant};
 use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
+use node::address::Families;
 use node::config::{HostConfig, ServiceConfig};
 use node::control;
 use node::run::{Event, Outcome, Runner, Running};
 use port::Pairs;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest round of a host that nobody talks to: so late an application may notice that it is to end.
@@ -89,6 +90,15 @@ pub fn run<A: App>(
 /// Returns the address of an application that serves at all addresses of its host, of both families.
 pub fn everywhere(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))
+}
+
+/// Returns the address of an application that serves at all addresses of its host, of the families that
+/// the flags permit: with `-6` of both, as elsewhere with a socket at `::`.
+pub fn everywhere_of(families: Families, port: u16) -> SocketAddr {
+    match families {
+        Families::V4 => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+        Families::V6 | Families::Any => everywhere(port),
+    }
 }
 
 /// [`run`] for an application that serves at these addresses, or, as a client, at none. The process enters `sandbox` when

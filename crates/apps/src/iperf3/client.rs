@@ -17,7 +17,7 @@ use super::test::{Role, Test, Watch};
 use super::{CpuTimes, STREAMS_MAX};
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
-use crate::streams::{Ends, Failure, any_towards};
+use crate::streams::{Ends, Failure, any_towards, at_port};
 use clock::Instant;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -403,7 +403,7 @@ impl App for Client {
                 match event {
                     Event::Connected(ends) => self.on_stream_made(at, ends, now),
                     Event::Bound(bound) => {
-                        let local = SocketAddr::new(self.test.ends.local.ip(), bound.port());
+                        let local = at_port(self.test.ends.local, bound.port());
                         self.on_stream_made(at, Ends { local, peer: self.config.to }, now);
                     }
                     Event::Datagram(ends, bytes) => return self.on_datagram(at, ends.peer, bytes, now),

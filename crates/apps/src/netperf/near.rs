@@ -12,7 +12,7 @@ use super::hist::Histogram;
 use super::sockets::{PATIENCE, Pace, Setup, Sizes, Sockets, Waits, connect, wait};
 use super::{DATAGRAM_MAX, Length, MESSAGE_MAX, Options, Outcome, Test};
 use crate::span::{Span, Took};
-use crate::streams::{Failure, any_towards};
+use crate::streams::{Failure, any_towards, at_port};
 use anyhow::{Context, bail};
 use clock::{Duration, Instant};
 use std::net::SocketAddr;
@@ -96,7 +96,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
             Say::Refused(why) => bail!("the far end refuses: {why}"),
             Say::Results(_) => bail!("the far end answers another question"),
         };
-        let to = SocketAddr::new(at.ip(), ready.port);
+        let to = at_port(at, ready.port);
         let found = match options.test {
             Test::TcpStream => self.tcp_stream(to, options),
             Test::TcpMaerts => self.tcp_maerts(to, options),

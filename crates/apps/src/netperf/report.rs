@@ -34,8 +34,9 @@ pub fn banner(style: &Style, options: &super::Options, wish: Option<&Wish>) -> S
         Test::UdpStream => "UDP UNIDIRECTIONAL SEND TEST",
         Test::UdpRr => "UDP REQUEST/RESPONSE TEST",
     };
-    let mut out =
-        format!("{name} from 0.0.0.0 (0.0.0.0) port 0 AF_INET to {} ({}) port 0 AF_INET", style.host, style.address);
+    let (any, family) =
+        if style.address.contains(':') { ("::0 (::)", "AF_INET6") } else { ("0.0.0.0 (0.0.0.0)", "AF_INET") };
+    let mut out = format!("{name} from {any} port 0 {family} to {} ({}) port 0 {family}", style.host, style.address);
     if let Some(wish) = wish {
         let _ = write!(out, " : +/-{:.3}% @ {:2}% conf. ", wish.width / 0.02, wish.level);
     }

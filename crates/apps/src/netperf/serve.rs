@@ -3,41 +3,42 @@
 use super::ours::{OurSockets, Rest};
 use super::session::{Asked, Play, Turn};
 use super::sockets::{Pace, Sockets};
-use crate::host::{PATIENCE, RunError, enter, everywhere, runner, stay_on_core};
+use crate::host::{PATIENCE, RunError, enter, runner, stay_on_core};
 use crate::slots::Limits;
 use anyhow::Context;
 use clock::Clock;
 use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
+use node::address::Address;
 use node::config::HostConfig;
 use node::run::{Event, Outcome};
 use port::Pairs;
 use std::net::SocketAddr;
 
-/// Serves as a far end at L4 port `port` of a host made as `config` says, until [`dispatch::request_stop`] (Ctrl-C, the control
+/// Serves as a far end at `at` on a host made as `config` says, until [`dispatch::request_stop`] (Ctrl-C, the control
 /// word `stop`) or its ports are over. The process enters `sandbox` once it listens.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn serve<A: Asked>(
     config: &HostConfig,
-    port: u16,
+    at: SocketAddr,
     limits: Limits,
     sandbox: &Sandbox,
     each: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, RunError> {
     stay_on_core(config, each);
     match config.locks.as_str() {
-        "light" => live::<Light, A>(config, port, limits, sandbox, each),
-        "heavy" => live::<Heavy, A>(config, port, limits, sandbox, each),
-        _ => live::<Up, A>(config, port, limits, sandbox, each),
+        "light" => live::<Light, A>(config, at, limits, sandbox, each),
+        "heavy" => live::<Heavy, A>(config, at, limits, sandbox, each),
+        _ => live::<Up, A>(config, at, limits, sandbox, each),
     }
 }
 
 fn live<L: Locks, A: Asked>(
     config: &HostConfig,
-    port: u16,
+    at: SocketAddr,
     limits: Limits,
     sandbox: &Sandbox,
     each: &mut dyn FnMut(&Event),
@@ -46,7 +47,6 @@ fn live<L: Locks, A: Asked>(
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
     let (mut runner, mut programs) = runner(config, &host)?;
     let mut sockets = OurSockets::new(&host, Rest::Never);
-    let at = everywhere(port);
     let (mut far, _) = A::open(&mut sockets, at, limits).map_err(|why| RunError::Listen { at, why })?;
     enter(sandbox, each)?;
     each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
@@ -66,11 +66,12 @@ fn live<L: Locks, A: Asked>(
     Ok(Outcome { lost_ports, ..node::run::end(&host) })
 }
 
-/// Does the near end's part on a host made as `config` says, against the far end at `at`.
+/// Does the near end's part on a host made as `config` says, against the far end at L4 port `port` of `far`.
 ///
 /// # Errors
 /// The host could not be made; what the play met.
-pub fn ask<P: Play>(play: &mut P, config: &HostConfig, at: SocketAddr) -> anyhow::Result<()> {
+pub fn ask<P: Play>(play: &mut P, config: &HostConfig, far: &Address, port: u16) -> anyhow::Result<()> {
+    let at = config.socket_addr(far, port).map_err(anyhow::Error::msg)?;
     let pairs = Pairs::new();
     let host: Host<Up> = node::run::build(config, &pairs, Clock::live(config.clock))?;
     let mut sockets = OurSockets::new(&host, Rest::Sleeps);

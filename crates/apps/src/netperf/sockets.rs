@@ -19,7 +19,7 @@ pub struct Setup {
     /// TCP_NODELAY.
     pub nodelay: bool,
     /// The address that it connects from; `None`: the system's choice.
-    pub from: Option<Ipv4Addr>,
+    pub from: Option<IpAddr>,
     /// May its calls wait?
     pub waits: Waits,
 }

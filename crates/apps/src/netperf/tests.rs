@@ -205,7 +205,7 @@ fn near_ends_have_limits_and_the_idle_one_gives_way() {
     let at = SocketAddr::from(([10, 0, 0, 2], PORT));
     let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), LIMITS).unwrap();
     let mut open = |near: &mut OurSockets<'_, Up>, far: &mut Far<_>, from: u8, later: u64| {
-        let setup = Setup { from: Some(Ipv4Addr::new(10, 0, 0, from)), ..Setup::default() };
+        let setup = Setup { from: Some(Ipv4Addr::new(10, 0, 0, from).into()), ..Setup::default() };
         let fd = near.connect(at, &setup).unwrap();
         let (ends, refused, evicted) = (far.near_ends(), far.refused, far.evicted);
         for _ in 0..1000 {

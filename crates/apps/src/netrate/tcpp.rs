@@ -7,8 +7,8 @@ use super::{Kind, Out, Services, warm_up};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
-use crate::streams::Failure;
-use std::net::{Ipv4Addr, SocketAddr};
+use crate::streams::{Failure, at_port};
+use std::net::{IpAddr, SocketAddr};
 
 /// Where the far end listens: tcpp's base port, and those that follow.
 const AT: u16 = 10_000;
@@ -44,7 +44,7 @@ pub struct Tcpp<'o> {
     /// Connections of a set.
     pub conns: u64,
     /// Connected from in turn; none: the system's choice.
-    pub from: Vec<Ipv4Addr>,
+    pub from: Vec<IpAddr>,
     /// What the processors have done so far, where that is to be told.
     pub cpu: Option<fn() -> Option<Cpu>>,
     /// What is printed.
@@ -116,7 +116,7 @@ impl Play for Tcpp<'_> {
         while done < all && !dispatch::stop_requested() {
             for (set, (started, live)) in each.iter_mut().enumerate() {
                 while *started < self.conns && *live < self.at_a_time {
-                    let to = SocketAddr::new(at.ip(), at.port().saturating_add(set as u16));
+                    let to = at_port(at, at.port().saturating_add(set as u16));
                     let fd = sockets.connect(to, &Setup { from: from.next(), ..setup });
                     let fd =
                         fd.map_err(|why| anyhow::anyhow!("connect to L4 port {}: {why}, after {begun}", to.port()))?;

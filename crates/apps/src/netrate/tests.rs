@@ -9,7 +9,7 @@ use lock::Up;
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 fn host(n: u8, pairs: &Pairs) -> Host<Up> {
     let config = HostConfig { name: format!("nr{n}"), ..HostConfig::default() };
@@ -70,7 +70,7 @@ fn connections_have_limits_and_the_idle_one_gives_way() {
     let (mut far, port) =
         Services::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), Kind::TakeStreams, limits).unwrap();
     let mut connect = |from: u8, later: u64| {
-        let setup = Setup { from: Some(Ipv4Addr::new(10, 0, 0, from)), ..Setup::default() };
+        let setup = Setup { from: Some(Ipv4Addr::new(10, 0, 0, from).into()), ..Setup::default() };
         near.connect(SocketAddr::from(([10, 0, 0, 2], port)), &setup).unwrap();
         for _ in 0..100 {
             near.step(Pace::Go);
@@ -260,7 +260,15 @@ fn tcpp_has_sets_and_addresses_and_tells_of_processors() {
         let n = TIMES.fetch_add(1, Ordering::SeqCst);
         Some([10 + n * 30, 5, 20 + n * 10, 1, 100 + n * 60])
     };
-    let tcpp = Tcpp { bytes: 20_000, sets: 3, at_a_time: 2, conns: 4, from, cpu: Some(cpu), ..Tcpp::new(&mut out) };
+    let tcpp = Tcpp {
+        bytes: 20_000,
+        sets: 3,
+        at_a_time: 2,
+        conns: 4,
+        from: from.into_iter().map(IpAddr::from).collect(),
+        cpu: Some(cpu),
+        ..Tcpp::new(&mut out)
+    };
     let mut tcpp = tcpp;
     tcpp.near(&mut near, &mut round, SocketAddr::from(([10, 0, 0, 2], port))).unwrap();
     assert_eq!(far.served, 3 * 4 + 1);

@@ -110,6 +110,111 @@ fn json_of_each_test_at_each_place() {
     }
 }
 
+/// Each test over IPv6, and each tool of netrate.
+#[test]
+fn tests_and_tools_run_over_ipv6() {
+    for place in ["pair", "nic --threads", "router", "router --threads", "native"] {
+        for (test, length) in [("TCP_STREAM", "-200000"), ("UDP_STREAM", "0.3"), ("TCP_CRR", "-50"), ("UDP_RR", "-50")]
+        {
+            let json: Value =
+                serde_json::from_str(&said(&format!("netperf -6 -t {test} -l {length} -j --over {place}"))).unwrap();
+            assert!(json["figure"].as_f64() > Some(0.0), "{place}: {json}");
+            assert!(json["host"].as_str().is_some_and(|address| address.contains(':')), "{place}: {json}");
+        }
+        for tool in ["tcpconnect -l 0.3", "netblast -l 0.3", "netsend -l 1 -r 100", "tcpp -b 100000 -m 4 -t 9"] {
+            said(&format!("netrate {tool} -6 --over {place}"));
+        }
+        assert!(said(&format!("netrate http -6 -n 8 -s 0.3 --over {place}")).contains("\n0 errors/second"), "{place}");
+        assert!(
+            said(&format!("netrate juggle -6 --cycles 50 --over {place}")).contains("\nNUMCYCLES, 50\n"),
+            "{place}"
+        );
+    }
+    assert!(said("netrate tcpp -6 -b 10000 -m 2 -t 5 -M 4").starts_with("50000 bytes transferred in "));
+    let text = said("netperf -6 -l -100000 --over native");
+    assert!(text.starts_with("TCP STREAM TEST from ::0 (::) port 0 AF_INET6 to ::1 (::1) port 0 AF_INET6\n"), "{text}");
+    refused("netperf -6 -H 10.0.0.1 --over native", 2, "-H 10.0.0.1: an IPv4 address, but -6 selects IPv6");
+    refused("netperf -4 -H ::1 --over native", 2, "-H ::1: an IPv6 address, but -4 selects IPv4");
+    refused("netperf -4 -6", 2, "cannot be used with");
+    refused("netperf -H fe80::1 --port pair:x", 2, "on every link: give its interface");
+    refused("netperf -H fe80::1%em9 --port pair:x", 2, "no interface 'em9'");
+    refused("netrate tcpp -6 -M 2 -l 127.0.0.1", 2, "of the other family");
+}
+
+/// Both tests that cross between our host and the kernel, and the places that are the kernel's, over IPv6.
+#[test]
+fn the_kernel_and_a_host_of_ours_ask_each_other_over_ipv6() {
+    common::isolated("the_kernel_and_a_host_of_ours_ask_each_other_over_ipv6", || {
+        for place in ["tap", "tap --from kernel", "veth", "veth --threads"] {
+            for test in ["TCP_RR", "UDP_RR"] {
+                let json = said(&format!("netperf -6 -t {test} -l -50 -j --over {place}"));
+                let json: Value = serde_json::from_str(&json).unwrap();
+                assert!(json["figure"].as_f64() > Some(0.0), "{place}: {json}");
+            }
+        }
+        let ip = |line: &str| Command::new("ip").args(line.split_whitespace()).status().is_ok_and(|s| s.success());
+        let on = ["--port", "tap:lr3", "--mac", "02:00:00:00:00:02", "--addr", "fd09::2/64", "--addr", "10.9.3.2/24"];
+        let server = Running::start_as("netserver-six", &[&["netserver"], &on[..]].concat());
+        if !(ip("link set lr3 up") && ip("-6 addr add fd09::1/64 dev lr3 nodad") && ip("addr add 10.9.3.1/24 dev lr3"))
+        {
+            return println!("skipped: no ip(8)");
+        }
+        common::until("addresses", || {
+            let near = Command::new("ip").args(["-6", "addr", "show", "dev", "lr3"]).output().unwrap();
+            !server.ok("ip -6 addr").contains("tentative")
+                && !String::from_utf8_lossy(&near.stdout).contains("tentative")
+        });
+        // The link-local address by the kernel's name of the interface; and IPv4 at the same server.
+        for to in ["fd09::2", "fe80::ff:fe00:2%lr3", "10.9.3.2"] {
+            for test in ["TCP_STREAM", "UDP_RR"] {
+                let length = if test == "UDP_RR" { "-50" } else { "-500000" };
+                let json = said(&format!("netperf -H {to} --over native -t {test} -l {length} -j"));
+                let json: Value = serde_json::from_str(&json).unwrap();
+                assert!(json["figure"].as_f64() > Some(0.0), "{to}: {json}");
+            }
+        }
+        // A socket at a link-local address is listed with its interface by name.
+        let stream = std::net::TcpStream::connect("[fe80::ff:fe00:2%2]:12865").or_else(|_| {
+            let index = std::fs::read_to_string("/sys/class/net/lr3/ifindex").unwrap();
+            std::net::TcpStream::connect(format!("[fe80::ff:fe00:2%{}]:12865", index.trim()))
+        });
+        let stream = stream.unwrap();
+        common::until("the connection", || server.ok("ss -6tn").contains("ESTAB"));
+        let listed = server.ok("ss -6tn");
+        assert!(listed.contains("[fe80::ff:fe00:2]%lr3:12865"), "{listed}");
+        assert!(
+            !server.ok("ss -4ta").contains("fe80") && server.ok("netstat -n").contains("fe80::ff:fe00:2%lr3.12865")
+        );
+        drop(stream);
+        let (code, out, _) = server.interrupt();
+        assert_eq!(code, Some(0), "{out}");
+    });
+}
+
+/// Our host asks a netserver on the kernel's sockets, by its link-local address too.
+#[test]
+fn a_host_of_ours_asks_the_kernel_over_ipv6() {
+    common::isolated("a_host_of_ours_asks_the_kernel_over_ipv6", || {
+        let ip = |line: &str| Command::new("ip").args(line.split_whitespace()).status().is_ok_and(|s| s.success());
+        let made = ip("tuntap add lr4 mode tap")
+            && ip("link set lr4 address 02:00:00:00:00:01")
+            && ip("-6 addr add fd09::1/64 dev lr4 nodad")
+            && ip("link set lr4 up");
+        if !made {
+            return println!("skipped: no ip(8)");
+        }
+        let (mut server, port) = netserver(&["netserver"]);
+        for to in ["fd09::1", "fe80::ff:fe00:1%lr4"] {
+            let line =
+                format!("netperf --port tap:lr4 --addr fd09::2/64 -H {to} -p {port} -t TCP_RR -l 0.2 -j -- -r 10");
+            let json: Value = serde_json::from_str(&said(&line)).unwrap();
+            assert!(json["figure"].as_f64() > Some(0.0) && json["response"] == 10, "{to}: {json}");
+        }
+        interrupt(&server.0);
+        assert_eq!(common::wait(&mut server.0), Some(0));
+    });
+}
+
 #[test]
 fn wrong_words_end_with_two() {
     refused("netperf -t TCP_FAST", 2, "TCP_STREAM");

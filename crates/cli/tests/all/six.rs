@@ -30,7 +30,7 @@ fn ours(taps: &[&str]) -> Host<Up> {
         let iface = IfaceConfig { addresses, ..IfaceConfig::on(&format!("tap:{tap}")) };
         host.add_port(&iface, &Pairs::new()).unwrap();
         netlink.set_up(tap).unwrap();
-        netlink.add_addr(tap, [10, 0, n, 1].into(), 24).unwrap();
+        netlink.add_addr(tap, [10, 0, n, 1], 24).unwrap();
     }
     host
 }

@@ -29,7 +29,7 @@ fn start(name: &str, words: &[&str]) -> Running {
     let mut netlink = Netlink::open().unwrap();
     netlink.set_up("lo").unwrap();
     netlink.set_up("tap0").unwrap();
-    netlink.add_addr("tap0", [10, 0, 0, 1].into(), 24).unwrap();
+    netlink.add_addr("tap0", [10, 0, 0, 1], 24).unwrap();
     kernel("-6 addr add fd00::1/64 dev tap0 nodad");
     let since = Instant::now();
     while served.ok("ip -6 addr").contains("tentative") {
@@ -176,5 +176,81 @@ fn datagrams_are_echoed_over_ipv6() {
         let sockets = served.ok("ss -uan");
         assert!(sockets.contains("[::]:7007"), "{sockets}");
         end(served);
+    });
+}
+
+/// The kernel's link-local address on tap0, with the interface.
+fn theirs() -> String {
+    let text = said("ip", &["-6", "addr", "show", "dev", "tap0", "scope", "link"]);
+    let mut words = text.split_whitespace().skip_while(|word| *word != "inet6");
+    let addr = words.nth(1).and_then(|word| word.split_once('/')).unwrap_or_else(|| panic!("{text}"));
+    format!("{}%tap0", addr.0)
+}
+
+/// A running host as a client over IPv6, of addresses with and without an interface: nc, http get, nslookup, iperf3 -c.
+#[test]
+fn a_running_host_is_a_client_over_ipv6() {
+    use std::io::{Read, Write};
+    isolated("a_running_host_is_a_client_over_ipv6", || {
+        if !ready("a_running_host_is_a_client_over_ipv6", &["ip", "iperf3"]) {
+            return;
+        }
+        let host = start("six-ask", &["host"]);
+        let (url, near) = (host.url(), theirs());
+        common::until("the kernel's address", || {
+            !said("ip", &["-6", "addr", "show", "dev", "tap0"]).contains("tentative")
+        });
+        let ask = |words: &[&str]| {
+            common::said(&run(&mut common::linerate(&[&[words[0], "--url", &url], &words[1..]].concat())))
+        };
+        let listener = std::net::TcpListener::bind("[::]:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let server = std::thread::spawn(move || {
+            for _ in 0..3 {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 1024];
+                let n = stream.read(&mut request).unwrap();
+                let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsix\n";
+                let answer = if request[..n].starts_with(b"GET") { answer.as_bytes() } else { &request[..n] };
+                stream.write_all(answer).unwrap();
+            }
+        });
+        let mut nc = common::linerate(&["nc", "--url", &url, &near, &port]);
+        let mut child = nc.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert!(out.status.success() && out.stdout == b"hello\n", "{out:?}");
+        for authority in [format!("[fd00::1]:{port}"), format!("[{near}]:{port}")] {
+            assert_eq!(
+                ask(&["http", "get", &format!("http://{authority}/")]),
+                (Some(0), "six\n".into(), String::new())
+            );
+        }
+        server.join().unwrap();
+        let (code, _, err) = ask(&["nslookup", "x.example", "fd00::1"]);
+        assert!(code == Some(1) && err.contains("[fd00::1]:53: ECONNREFUSED"), "{err}");
+        let (code, _, err) = ask(&["nc", "fe80::1%em9", "7"]);
+        assert!(code == Some(1) && err.contains("no interface 'em9'"), "{err}");
+        let (code, _, err) = ask(&["nc", "fe80::1", "7"]);
+        assert!(code == Some(1) && err.contains("give its interface"), "{err}");
+        let mut iperf3 = Command::new("iperf3");
+        let mut iperf3 = iperf3.arg("-s").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        common::until("iperf3", || std::net::TcpStream::connect("[::1]:5201").is_ok());
+        std::thread::sleep(Duration::from_millis(300)); // it gives the connection that looked for it up
+        for words in [&["-n", "1M"][..], &["-R", "-n", "1M"], &["-u", "-b", "10M", "-t", "1"]] {
+            let (code, out, err) = ask(&[&["iperf3", "-6", "-c", &near], words].concat());
+            assert!(code == Some(0) && out.contains("receiver"), "{words:?}: {out}{err}");
+        }
+        end(host);
+        // A host of the client's own, which has the interface by the same name.
+        kernel("tuntap add tap1 mode tap");
+        kernel("link set tap1 address 02:00:00:00:00:01");
+        kernel("link set tap1 up");
+        let ours = ["--port", "tap:tap1", "--addr", "fd01::2/64"];
+        let words = [&["iperf3", "-c", "fe80::ff:fe00:1%tap1", "-u", "-b", "5M", "-t", "1"], &ours[..]].concat();
+        let (code, out, err) = common::said(&run(&mut common::linerate(&words)));
+        let _ = iperf3.kill(); // stock iperf3 serves until it is ended
+        let _ = iperf3.wait();
+        assert!(code == Some(0) && out.contains("receiver"), "{out}{err}");
     });
 }

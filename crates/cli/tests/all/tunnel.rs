@@ -26,7 +26,7 @@ fn ours(tap: &str, addr: [u8; 4], kernel: [u8; 4]) -> Host<Up> {
     let mut netlink = Netlink::open().unwrap();
     netlink.set_up("lo").unwrap();
     netlink.set_up(tap).unwrap();
-    netlink.add_addr(tap, kernel.into(), 24).unwrap();
+    netlink.add_addr(tap, kernel, 24).unwrap();
     host
 }
 

@@ -11,6 +11,7 @@ use crate::subject::{Reading, Subject};
 use anyhow::Context;
 use apps::netperf::{Length, Options, Test};
 use clock::Duration;
+use socket::Domain;
 
 /// Of a child. Its role: [`WHOLE`] or [`CUT`].
 pub(crate) const KIND: &str = "routed";
@@ -64,7 +65,7 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
         CUT => Ok(Segments::Cut),
         _ => Err(anyhow::anyhow!("{role}: nobody I know")),
     };
-    let begin = || Ok((Veth::new(segments?, Drivers::One)?, role.to_owned()));
+    let begin = || Ok((Veth::new(Domain::Inet, segments?, Drivers::One)?, role.to_owned()));
     let obey = |veth: &mut Veth, order: &str| {
         let Reading { ops, ticks, wall_ns, cpu_ns } = obey(veth, order)?;
         Ok(format!("{ops} {ticks} {wall_ns} {cpu_ns}"))

@@ -192,13 +192,11 @@ impl Sockets for KernelSockets {
 
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<usize, Failure> {
         let open = || {
-            let stream = match (self.calls, to) {
-                // Who waits here would keep the other end from its turn, and might wait for that.
-                (Calls::Return, SocketAddr::V4(to)) => self.at_home(|| os::begin_connect(to, setup.from))?,
-                (Calls::Wait, SocketAddr::V4(to)) if setup.from.is_some() => {
-                    connected(self.at_home(|| os::begin_connect(to, setup.from))?)?
-                }
-                _ => self.at_home(|| TcpStream::connect_timeout(&to, CONNECT))?,
+            let stream = match self.calls {
+                // A wait here would keep the other end from its turn, for which it might wait.
+                Calls::Return => self.at_home(|| os::begin_connect(to, setup.from))?,
+                Calls::Wait if setup.from.is_some() => connected(self.at_home(|| os::begin_connect(to, setup.from))?)?,
+                Calls::Wait => self.at_home(|| TcpStream::connect_timeout(&to, CONNECT))?,
             };
             os::set_buffers(stream.as_fd(), setup.send_buffer, setup.recv_buffer)?;
             self.set_up(&stream, setup)?;

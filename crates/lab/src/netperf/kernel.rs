@@ -1,6 +1,6 @@
 //! The kernel as one end or both: over a TAP device, over loopback, and between network namespaces.
 
-use super::{Asker, OURS, Place, TAP, any, balanced, beside, far_end, iface, usual};
+use super::{Asker, OURS, Place, TAP, address, any, balanced, beside, far_end, iface, prefix_len};
 use crate::native::sockets::{Calls, KernelSockets};
 use anyhow::Context;
 use apps::netperf::ours::{OurSockets, Rest};
@@ -8,23 +8,27 @@ use apps::netperf::session::{Asked, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use apps::slots::Limits;
 use lock::Up;
+use node::address::{Address, Families};
 use port::Pairs;
 use port::os::netlink::Netlink;
-use std::net::{Ipv4Addr, SocketAddr};
+use socket::Domain;
+use std::net::{SocketAddr, UdpSocket};
 
 /// Runs a play over a TAP device, in the network namespace that the caller has moved this process
 /// into.
 pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
     let pairs = Pairs::new();
     let mut config = place.config("ours", <Up as lock::Locks>::NAME)?;
-    config.ifaces.push(iface(&place.tap_port(), &[OURS]));
+    config.ifaces.push(iface(&place.tap_port(), &[address(place.family, 0, OURS)]));
     match place.asker {
         Asker::Ours => {
             let host = place.build::<Up>(&config, &pairs)?;
-            set_address()?;
+            set_address(place.family)?;
             beside(
                 play,
-                |over, told| far_end::<P::Far, _>(&mut KernelSockets::new(Calls::Wait), usual::<P::Far>(), over, told),
+                |over, told| {
+                    far_end::<P::Far, _>(&mut KernelSockets::new(Calls::Wait), place.usual::<P::Far>(), over, told)
+                },
                 |play, port| {
                     let at = place.far_at(port);
                     play.near(&mut OurSockets::new(&host, Rest::Sleeps), &mut |here, pace| here.step(pace), at)
@@ -37,8 +41,8 @@ pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
             |over, told| {
                 let host =
                     place.build::<Up>(&config, &pairs).inspect_err(|why| drop(told.send(Err(format!("{why:#}")))))?;
-                set_address().inspect_err(|why| drop(told.send(Err(format!("{why:#}")))))?;
-                far_end::<P::Far, _>(&mut OurSockets::new(&host, Rest::Sleeps), usual::<P::Far>(), over, told)?;
+                set_address(place.family).inspect_err(|why| drop(told.send(Err(format!("{why:#}")))))?;
+                far_end::<P::Far, _>(&mut OurSockets::new(&host, Rest::Sleeps), place.usual::<P::Far>(), over, told)?;
                 balanced(&host)
             },
             |play, port| {
@@ -50,10 +54,11 @@ pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
 }
 
 /// Sets the kernel's address on the TAP device.
-fn set_address() -> anyhow::Result<()> {
+fn set_address(family: Domain) -> anyhow::Result<()> {
     let mut netlink = Netlink::open()?;
     netlink.set_up(TAP)?;
-    Ok(netlink.add_addr(TAP, Ipv4Addr::new(10, 0, 0, 2), 24)?)
+    let addr = address(family, 0, 2);
+    Ok(netlink.add_addr(TAP, addr, prefix_len(addr))?)
 }
 
 /// Runs both ends on the kernel's sockets, on one thread. The far end listens at `listen`; `at`
@@ -73,35 +78,44 @@ pub(super) fn together<P: Play>(
     play.near(&mut KernelSockets::new(Calls::Return), &mut round, at(port))
 }
 
-pub(super) fn native_together<P: Play>(play: &mut P) -> anyhow::Result<()> {
-    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+pub(super) fn native_together<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
+    let at = |port| place.far_at(port);
     together(play, KernelSockets::new(Calls::Return), at(0), at)
 }
 
-pub(super) fn native_apart<P: Play>(play: &mut P) -> anyhow::Result<()> {
-    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+pub(super) fn native_apart<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
+    let loopback = place.far_at(0);
     beside(
         play,
         |over, told| far_end::<P::Far, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, told),
         |play, port| {
-            let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let at = place.far_at(port);
             play.near(&mut KernelSockets::new(Calls::Wait), &mut |here, pace| here.step(pace), at)
         },
     )
 }
 
-/// Serves a far end on the kernel's sockets at L4 port `port` of every address, until
+/// Serves a far end on the kernel's sockets at L4 port `port` of every address of `families`, until
 /// [`dispatch::request_stop`]. Calls `ready` once it listens, and ends if that fails.
 ///
 /// # Errors
 /// The port is taken; `ready`'s.
 pub fn serve_native<A: Asked>(
+    families: Families,
     port: u16,
     limits: Limits,
     ready: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut sockets = KernelSockets::new(Calls::Wait);
-    let (mut end, _) = A::open(&mut sockets, any(port), limits).with_context(|| format!("L4 port {port}"))?;
+    let has_six = || UdpSocket::bind(any(Domain::Inet6, 0)).is_ok();
+    let family = match families {
+        Families::V4 => Domain::Inet,
+        Families::V6 => Domain::Inet6,
+        Families::Any if has_six() => Domain::Inet6, // takes IPv4 as well
+        Families::Any => Domain::Inet,
+    };
+    let opened = A::open(&mut sockets, any(family, port), limits);
+    let (mut end, _) = opened.with_context(|| format!("L4 port {port}"))?;
     ready()?;
     let mut pace = Pace::Go;
     while !dispatch::stop_requested() {
@@ -111,10 +125,16 @@ pub fn serve_native<A: Asked>(
     Ok(())
 }
 
-/// Runs the near end on the kernel's sockets, against the far end at `at`.
+/// Runs the near end on the kernel's sockets, against the far end at L4 port `port` of `far`.
 ///
 /// # Errors
-/// An error of the play.
-pub fn ask_native<P: Play>(play: &mut P, at: SocketAddr) -> anyhow::Result<()> {
+/// No such interface; an error of the play.
+pub fn ask_native<P: Play>(play: &mut P, far: &Address, port: u16) -> anyhow::Result<()> {
+    let at = far.at(port, |name| Netlink::open().ok()?.ifindex(name).ok()).map_err(anyhow::Error::msg)?;
+    ask_at(play, at)
+}
+
+/// [`ask_native`] of a socket address.
+pub(super) fn ask_at<P: Play>(play: &mut P, at: SocketAddr) -> anyhow::Result<()> {
     play.near(&mut KernelSockets::new(Calls::Wait), &mut |here, pace| here.step(pace), at)
 }

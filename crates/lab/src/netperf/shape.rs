@@ -1,16 +1,18 @@
 //! Two hosts of a file as the ends of a play, and whatever the file has between them; all on one thread.
 
-use super::{balanced, usual};
+use super::{any, balanced};
 use anyhow::Context;
 use apps::netperf::ours::{OurSockets, Rest};
 use apps::netperf::session::{Asked, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
+use inet::udp::Domain;
 use lock::Up;
 use node::Host;
+use node::address::Families;
 use node::config::HostConfig;
 use port::Pairs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// Hosts, and which of them are the ends.
 #[derive(Clone, Debug)]
@@ -18,17 +20,22 @@ pub struct Shape {
     hosts: Vec<HostConfig>,
     near: usize,
     far: usize,
-    address: Ipv4Addr,
+    address: IpAddr,
     remarks: Vec<String>,
 }
 
 impl Shape {
-    /// `near` asks `far`; without names the file's first host asks its last. One thread steps all hosts
-    /// ([`HostConfig::on_one_thread`]).
+    /// `near` asks `far` at its first address of `families`; without names the file's first host asks its
+    /// last. One thread steps all hosts ([`HostConfig::on_one_thread`]).
     ///
     /// # Errors
-    /// There is no such host, or the far one has no address, or both are one.
-    pub fn new(hosts: Vec<HostConfig>, near: Option<&str>, far: Option<&str>) -> Result<Shape, String> {
+    /// There is no such host, or the far one has no such address, or both are one.
+    pub fn new(
+        hosts: Vec<HostConfig>,
+        families: Families,
+        near: Option<&str>,
+        far: Option<&str>,
+    ) -> Result<Shape, String> {
         let place = |name: Option<&str>, otherwise: usize| match name {
             Some(name) => hosts.iter().position(|host| host.name == name).ok_or_else(|| {
                 let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
@@ -38,8 +45,14 @@ impl Shape {
         };
         let (near, far) = (place(near, 0)?, place(far, hosts.len().saturating_sub(1))?);
         let ended = hosts.get(far).filter(|_| near != far).ok_or("a test is between two hosts; name them")?;
-        let address = ended.ifaces.iter().flat_map(|iface| &iface.addresses).map(|addr| addr.addr).next();
-        let address = address.ok_or_else(|| format!("host {} has no address to be asked at", ended.name))?;
+        let four = || ended.ifaces.iter().flat_map(|iface| &iface.addresses).map(|own| IpAddr::V4(own.addr)).next();
+        let six = || ended.ifaces.iter().flat_map(|iface| &iface.addresses6).map(|own| IpAddr::V6(own.addr)).next();
+        let (address, kind) = match families {
+            Families::V4 => (four(), " IPv4"),
+            Families::V6 => (six(), " IPv6"),
+            Families::Any => (four().or_else(six), ""),
+        };
+        let address = address.ok_or_else(|| format!("host {} has no{kind} address to be asked at", ended.name))?;
         let single = hosts.iter().map(HostConfig::on_one_thread).map(|single| (single.config, single.remark));
         let (hosts, remarks): (_, Vec<_>) = single.unzip();
         Ok(Shape { hosts, near, far, address, remarks: remarks.into_iter().flatten().collect() })
@@ -51,7 +64,7 @@ impl Shape {
     }
 
     /// Where the far end is.
-    pub fn far_address(&self) -> Ipv4Addr {
+    pub fn far_address(&self) -> IpAddr {
         self.address
     }
 
@@ -67,8 +80,13 @@ impl Shape {
         let numbered = hosts.iter().enumerate();
         let others = numbered.filter(|(at, _)| ![self.near, self.far].contains(at));
         let between: Vec<&Host<Up>> = others.map(|(_, host)| host).collect();
+        for host in [near, far] {
+            let step = || hosts.iter().for_each(|host| _ = host.step());
+            node::run::await_addresses(host, &mut |_| {}, step)?;
+        }
         let mut there = OurSockets::new(far, Rest::Never);
-        let (mut end, port) = <P::Far>::open_for_one(&mut there, usual::<P::Far>()).context("the far end")?;
+        let listen = any(Domain::of(&SocketAddr::new(self.address, 0)), <P::Far as Asked>::PORT);
+        let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("the far end")?;
         let mut here = OurSockets::new(near, Rest::Never);
         let mut round = |here: &mut OurSockets<'_, Up>, pace| {
             // In the file's order, and backwards: a packet passes a row of routers in one round.

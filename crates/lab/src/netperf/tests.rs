@@ -14,6 +14,10 @@ fn found(place: &Place, options: Options) -> Value {
     serde_json::from_slice(&out).unwrap()
 }
 
+fn both(mut test: impl FnMut(Domain)) {
+    [Domain::Inet, Domain::Inet6].into_iter().for_each(&mut test);
+}
+
 fn all_tests(place: &Place) {
     for test in Test::ALL {
         let length = match test {
@@ -34,20 +38,20 @@ fn all_tests(place: &Place) {
 #[test]
 fn all_tests_on_one_thread() {
     for over in [Over::Pair, Over::Nic, Over::Router, Over::Native] {
-        all_tests(&Place::new(over));
+        both(|family| all_tests(&Place { family, ..Place::new(over) }));
     }
 }
 
 #[test]
 fn all_tests_on_a_thread_for_each_host() {
     for over in [Over::Pair, Over::Nic, Over::Router, Over::Native] {
-        all_tests(&Place { drivers: Drivers::Each, ..Place::new(over) });
+        both(|family| all_tests(&Place { family, drivers: Drivers::Each, ..Place::new(over) }));
     }
 }
 
 #[test]
 fn large_segments_pass_whole() {
-    all_tests(&Place { link: "tso=on,csum=on".to_owned(), ..Place::new(Over::Pair) });
+    both(|family| all_tests(&Place { family, link: "tso=on,csum=on".to_owned(), ..Place::new(Over::Pair) }));
 }
 
 #[test]

@@ -12,7 +12,6 @@ use lock::Light;
 use port::Pairs;
 use socket::net::TcpStream;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,7 +28,7 @@ impl Place {
     /// A place that has no threads; a host, port or thread that cannot be had.
     pub fn http_threads(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
         match self.over {
-            Over::Native => native(fetch),
+            Over::Native => self.kernels(fetch),
             Over::Pair | Over::Nic => {
                 let most = THREADS_MAX;
                 ensure!(fetch.at_a_time <= most, "-t: {} threads on a host of ours: at most {most}", fetch.at_a_time);
@@ -57,23 +56,23 @@ impl Place {
             balanced(&near)
         })
     }
-}
 
-/// Both ends the kernel's.
-fn native(fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
-    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    beside(
-        fetch,
-        |over, told| far_end::<Httpd, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, told),
-        |fetch, port| {
-            let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            each(fetch, || {
-                let stream = std::net::TcpStream::connect_timeout(&at, PATIENCE)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                Ok(stream)
-            })
-        },
-    )
+    /// Both ends on the kernel's loopback.
+    fn kernels(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
+        let loopback = self.far_at(0);
+        beside(
+            fetch,
+            |over, told| far_end::<Httpd, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, told),
+            |fetch, port| {
+                let at = self.far_at(port);
+                each(fetch, || {
+                    let stream = std::net::TcpStream::connect_timeout(&at, PATIENCE)?;
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    Ok(stream)
+                })
+            },
+        )
+    }
 }
 
 /// A thread for each connection: one transfer after the other until time is over.

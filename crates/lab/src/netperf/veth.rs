@@ -5,22 +5,20 @@
 //!  near, 10.0.0.1  vn = vr  10.0.0.254, forwards, 10.0.1.254  vs = vf  10.0.1.2, far
 //! ```
 //!
+//! Over IPv6 the addresses are fd00::1, fd00::fe, fd00:0:0:1::fe and fd00:0:0:1::2.
+//!
 //! One thread drives both ends as in [`super::Place`]: when a send call returns, the packet has
 //! passed the router, in the kernel's softirq.
 
-use super::{Drivers, Ground, Seen, beside, far_end, kernel, usual};
+use super::{Drivers, Ground, Seen, address, any, beside, far_end, kernel, prefix_len};
 use crate::native::sockets::{Calls, KernelSockets};
 use anyhow::Context;
-use apps::netperf::session::Play;
+use apps::netperf::session::{Asked, Play};
 use port::os::netlink::Netlink;
 use port::os::netns::Namespace;
 use port::os::tun;
-use std::net::{Ipv4Addr, SocketAddr};
-
-/// Address of the far end.
-pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
-const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 1, 254)];
+use socket::Domain;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Maximum size of a TCP segment on the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +32,7 @@ pub enum Segments {
 /// The three namespaces and their links.
 #[derive(Debug)]
 pub struct Veth {
+    family: Domain,
     drivers: Drivers,
     far: Namespace,
     _router: Namespace,
@@ -45,7 +44,8 @@ impl Veth {
     ///
     /// # Errors
     /// The kernel has no veth or no forwarding.
-    pub fn new(segments: Segments, drivers: Drivers) -> anyhow::Result<Veth> {
+    pub fn new(family: Domain, segments: Segments, drivers: Drivers) -> anyhow::Result<Veth> {
+        let router_at = |net| address(family, net, super::ROUTER);
         let router = Namespace::new().context("cannot create a namespace for the router")?;
         let far = Namespace::new().context("cannot create a namespace for the far host")?;
         let join = |inner: &str, outer: &str| -> anyhow::Result<()> {
@@ -54,17 +54,21 @@ impl Veth {
             Ok(netlink.move_to(outer, &router)?)
         };
         join("vn", "vr")?;
-        host("vn", NEAR, ROUTER[0], segments)?;
+        host("vn", address(family, 0, 1), router_at(0), segments)?;
         far.within(|| {
             join("vf", "vs")?;
-            host("vf", FAR, ROUTER[1], segments)
+            host("vf", address(family, 1, 2), router_at(1), segments)
         })??;
         router.within(|| {
-            device("vr", ROUTER[0], segments)?;
-            device("vs", ROUTER[1], segments)?;
-            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot enable IPv4 forwarding")
+            device("vr", router_at(0), segments)?;
+            device("vs", router_at(1), segments)?;
+            let knob = match family {
+                Domain::Inet => "/proc/sys/net/ipv4/ip_forward",
+                Domain::Inet6 => "/proc/sys/net/ipv6/conf/all/forwarding",
+            };
+            std::fs::write(knob, "1").with_context(|| format!("cannot enable forwarding: {knob}"))
         })??;
-        Ok(Veth { drivers, far, _router: router })
+        Ok(Veth { family, drivers, far, _router: router })
     }
 
     fn far_sockets(&self, calls: Calls) -> anyhow::Result<KernelSockets> {
@@ -78,17 +82,16 @@ impl Ground for Veth {
     }
 
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
-        let at = |port| SocketAddr::from((FAR, port));
+        let at = |port| SocketAddr::new(address(self.family, 1, 2), port);
+        let usual = any(self.family, <P::Far as Asked>::PORT);
         match self.drivers {
-            Drivers::One | Drivers::Workers => {
-                kernel::together(play, self.far_sockets(Calls::Return)?, usual::<P::Far>(), at)?
-            }
+            Drivers::One | Drivers::Workers => kernel::together(play, self.far_sockets(Calls::Return)?, usual, at)?,
             Drivers::Each => {
                 let mut there = self.far_sockets(Calls::Wait)?;
                 beside(
                     play,
-                    |over, told| far_end::<P::Far, _>(&mut there, usual::<P::Far>(), over, told),
-                    |play, port| super::ask_native(play, at(port)),
+                    |over, told| far_end::<P::Far, _>(&mut there, usual, over, told),
+                    |play, port| kernel::ask_at(play, at(port)),
                 )?;
             }
         }
@@ -96,16 +99,20 @@ impl Ground for Veth {
     }
 }
 
-fn device(dev: &str, addr: Ipv4Addr, segments: Segments) -> anyhow::Result<()> {
+fn device(dev: &str, addr: IpAddr, segments: Segments) -> anyhow::Result<()> {
     let mut netlink = Netlink::open()?;
     if segments == Segments::Cut {
         tun::carry_no_large(dev).with_context(|| format!("{dev}: cannot turn off segmentation offload"))?;
     }
     netlink.set_up(dev)?;
-    Ok(netlink.add_addr(dev, addr, 24)?)
+    Ok(netlink.add_addr(dev, addr, prefix_len(addr))?)
 }
 
-fn host(dev: &str, addr: Ipv4Addr, gateway: Ipv4Addr, segments: Segments) -> anyhow::Result<()> {
+fn host(dev: &str, addr: IpAddr, gateway: IpAddr, segments: Segments) -> anyhow::Result<()> {
     device(dev, addr, segments)?;
-    Ok(Netlink::open()?.add_route(Ipv4Addr::UNSPECIFIED, 0, Some(gateway), dev)?)
+    let all = match gateway {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    Ok(Netlink::open()?.add_route(all, 0, Some(gateway), dev)?)
 }

@@ -111,7 +111,7 @@ fn status<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         ResolverSource::Dhcp6(id) => format!("DHCPv6, {}", ctl.iface_name(id)),
         ResolverSource::Advertised(id) => format!("router advertisement, {}", ctl.iface_name(id)),
     };
-    let servers = all.servers.iter().map(|entry| (name_of(ctl, entry.value), source(entry.source)));
+    let servers = all.servers.iter().map(|entry| (ctl.host.ip_text(entry.value), source(entry.source)));
     let domains = all.domains.iter().map(|entry| (entry.value.clone(), source(entry.source)));
     let (servers, domains): (Vec<_>, Vec<_>) = (servers.collect(), domains.collect());
     let rows = |all: &[(String, String)], key: &str| {
@@ -125,13 +125,4 @@ fn status<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         || json!({ "dns": rows(&servers, "address"), "domains": rows(&domains, "domain") }),
         || lines(&servers, "nameserver") + &lines(&domains, "search"),
     )
-}
-
-/// Returns a server's address as `linerate nslookup` takes it: with a zone by name if it is link-local.
-fn name_of<L: Locks>(ctl: &Ctl<'_, L>, server: SocketAddr) -> String {
-    let zone = match server {
-        SocketAddr::V6(v6) => inet::zone::iface_of(v6.scope_id()).map(|id| ctl.iface_name(id).to_string()),
-        SocketAddr::V4(_) => None,
-    };
-    zone.map_or(server.ip().to_string(), |zone| format!("{}%{zone}", server.ip()))
 }

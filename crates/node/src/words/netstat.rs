@@ -119,7 +119,7 @@ fn paragraph(name: &str) -> &str {
 /// The connections as BSD lists them; `servers`: also those that wait for somebody.
 fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Protocol>) -> String {
     let wanted = |socket: &Socket| {
-        let asked = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches('4'));
+        let asked = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches(['4', '6']));
         asked && (servers || !socket.state.is_waiting())
     };
     let mut sockets = sockets::all(ctl);
@@ -129,8 +129,8 @@ fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Proto
     let row = |socket: &Socket| {
         json!({
             "protocol": proto(socket), "receive-bytes-waiting": socket.memory.recv,
-            "send-bytes-waiting": socket.memory.send, "local": dotted(socket.local),
-            "remote": dotted(socket.peer), "tcp-state": state(socket),
+            "send-bytes-waiting": socket.memory.send, "local": dotted(ctl, socket.local),
+            "remote": dotted(ctl, socket.peer), "tcp-state": state(socket),
         })
     };
     let line = |socket: &Socket| {
@@ -138,7 +138,7 @@ fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Proto
             SockState::Listen => (0, 0), // what ss shows there, netstat -L does
             _ => (socket.recv_q, socket.send_q),
         };
-        let (local, peer) = (dotted(socket.local), dotted(socket.peer));
+        let (local, peer) = (dotted(ctl, socket.local), dotted(ctl, socket.peer));
         let line = format!("{:<5} {recv:>6} {send:>6} {local:<22} {peer:<22} {}", proto(socket), state(socket));
         format!("{}\n", line.trim_end())
     };
@@ -156,17 +156,21 @@ fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Proto
 }
 
 fn proto(socket: &Socket) -> &'static str {
-    match socket.netid {
-        Netid::Tcp => "tcp4",
-        Netid::Udp => "udp4",
-        Netid::Icmp => "icmp4",
-        Netid::Raw => "raw4",
+    match (socket.netid, socket.local.is_ipv6()) {
+        (Netid::Tcp, false) => "tcp4",
+        (Netid::Tcp, true) => "tcp6",
+        (Netid::Udp, false) => "udp4",
+        (Netid::Udp, true) => "udp6",
+        (Netid::Icmp, false) => "icmp4",
+        (Netid::Icmp, true) => "icmp6",
+        (Netid::Raw, false) => "raw4",
+        (Netid::Raw, true) => "raw6",
     }
 }
 
-/// `10.0.0.1.80`, and `*` for any.
-fn dotted(end: SocketAddr) -> String {
-    let addr = if end.ip().is_unspecified() { "*".to_string() } else { end.ip().to_string() };
+/// `10.0.0.1.80`, `fe80::1%em0.80`, and `*` for any.
+fn dotted<L: Locks>(ctl: &Ctl<'_, L>, end: SocketAddr) -> String {
+    let addr = if end.ip().is_unspecified() { "*".to_string() } else { ctl.host.ip_text(end) };
     if end.port() == 0 { format!("{addr}.*") } else { format!("{addr}.{}", end.port()) }
 }
 

@@ -25,6 +25,8 @@ struct Asked {
     process: bool,
     info: bool,
     summary: bool,
+    four: bool,
+    six: bool,
     headless: bool,
     json: bool,
 }
@@ -38,7 +40,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
         words.take();
         let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
         if !letters.is_some_and(|letters| letters.chars().all(|letter| asked.take(letter))) {
-            let known = ["-t", "-u", "-l", "-a", "-n", "-o", "-e", "-m", "-p", "-i", "-s", "-H", "-j", "-4"];
+            let known = ["-t", "-u", "-l", "-a", "-n", "-o", "-e", "-m", "-p", "-i", "-s", "-H", "-j", "-4", "-6"];
             return Err(WordError::unknown("option", word, known.into_iter()));
         }
     }
@@ -74,7 +76,9 @@ impl Asked {
             's' => &mut self.summary,
             'H' => &mut self.headless,
             'j' => &mut self.json,
-            'n' | '4' => return true, // there are no names, and no other family
+            '4' => &mut self.four,
+            '6' => &mut self.six,
+            'n' => return true, // there are no names
             _ => return false,
         };
         *place = true;
@@ -87,7 +91,9 @@ impl Asked {
             Netid::Udp => self.udp || !self.tcp,
             Netid::Icmp | Netid::Raw => !self.udp && !self.tcp,
         };
+        let family = if socket.local.is_ipv6() { self.six || !self.four } else { self.four || !self.six };
         netid
+            && family
             && match () {
                 () if self.all => true,
                 () if self.listening => socket.state.is_waiting(),
@@ -103,7 +109,7 @@ impl Asked {
 
 fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: Asked) -> String {
     if asked.json {
-        return format!("{}\n", Value::Array(rows.iter().map(|row| to_json(row)).collect()));
+        return format!("{}\n", Value::Array(rows.iter().map(|row| to_json(ctl, row)).collect()));
     }
     let (mut out, name) = (String::new(), ctl.host.stack.name.as_str());
     if !asked.headless {
@@ -120,8 +126,8 @@ fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: Asked) -> String
             row.state.ss(),
             row.recv_q,
             row.send_q,
-            end(row.local),
-            end(row.peer)
+            end(ctl, row.local),
+            end(ctl, row.peer)
         );
         if asked.process
             && let Some(fd) = row.fd
@@ -155,12 +161,18 @@ fn word(netid: Netid) -> &'static str {
     }
 }
 
-/// A socket not bound, or not connected, has no port.
-fn end(end: SocketAddr) -> String {
-    if end.port() == 0 { format!("{}:*", end.ip()) } else { end.to_string() }
+/// `10.0.0.1:80`, `[fd00::1]:80`, `[fe80::1]%tap0:80`. A socket not bound, or not connected, has no port.
+fn end<L: Locks>(ctl: &Ctl<'_, L>, end: SocketAddr) -> String {
+    let text = ctl.host.ip_text(end);
+    let addr = match (end.is_ipv6(), text.split_once('%')) {
+        (true, Some((addr, iface))) => format!("[{addr}]%{iface}"),
+        (true, None) => format!("[{text}]"),
+        (false, _) => text,
+    };
+    if end.port() == 0 { format!("{addr}:*") } else { format!("{addr}:{}", end.port()) }
 }
 
-fn to_json(row: &Socket) -> Value {
+fn to_json<L: Locks>(ctl: &Ctl<'_, L>, row: &Socket) -> Value {
     let peer = (row.peer.port() != 0).then_some(row.peer);
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| drop(out.insert(key.to_string(), value));
@@ -168,9 +180,9 @@ fn to_json(row: &Socket) -> Value {
     put("state", row.state.ss().into());
     put("recv_q", row.recv_q.into());
     put("send_q", row.send_q.into());
-    put("local", row.local.ip().to_string().into());
+    put("local", ctl.host.ip_text(row.local).into());
     put("local_port", row.local.port().into());
-    put("peer", peer.map(|peer| peer.ip().to_string()).into());
+    put("peer", peer.map(|peer| ctl.host.ip_text(peer)).into());
     put("peer_port", peer.map(|peer| peer.port()).into());
     put("fd", row.fd.into());
     put("recv_limit", row.memory.recv_space.into());

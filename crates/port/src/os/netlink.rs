@@ -17,7 +17,7 @@ use message::{Message, Reader, Reply};
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use wire::Mac;
 
@@ -196,32 +196,35 @@ impl Netlink {
         })
     }
 
-    /// Gives `dev` an IPv4 address.
+    /// Adds an address to `dev`; an IPv6 address without duplicate address detection.
     ///
     /// # Errors
     /// EEXIST: it has it already.
-    pub fn add_addr(&mut self, dev: &str, address: Ipv4Addr, prefix_len: u8) -> Result<(), NetlinkError> {
-        let index = self.ifindex(dev)?;
+    pub fn add_addr(&mut self, dev: &str, address: impl Into<IpAddr>, prefix_len: u8) -> Result<(), NetlinkError> {
+        let (index, address) = (self.ifindex(dev)?, address.into());
+        let (family, octets) = parts(address);
+        let flags = if address.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
         let mut message = Message::new(libc::RTM_NEWADDR, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
-        message.put(&[libc::AF_INET as u8, prefix_len, 0, 0]); // struct ifaddrmsg: family, prefix, flags, scope
+        message.put(&[family, prefix_len, flags, 0]); // struct ifaddrmsg: family, prefix, flags, scope
         message.put(&index.to_ne_bytes());
-        message.attr(libc::IFA_LOCAL, &address.octets());
-        message.attr(libc::IFA_ADDRESS, &address.octets());
+        message.attr(libc::IFA_LOCAL, &octets);
+        message.attr(libc::IFA_ADDRESS, &octets);
         self.request(message, || format!("add address {address}/{prefix_len} to {dev}")).map(drop)
     }
 
-    /// Tells `dev` a neighbour for good.
+    /// Adds a permanent neighbor to `dev`.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn add_neighbor(&mut self, dev: &str, address: Ipv4Addr, mac: Mac) -> Result<(), NetlinkError> {
-        let index = self.ifindex(dev)?;
+    pub fn add_neighbor(&mut self, dev: &str, address: impl Into<IpAddr>, mac: Mac) -> Result<(), NetlinkError> {
+        let (index, address) = (self.ifindex(dev)?, address.into());
+        let (family, octets) = parts(address);
         let mut message = Message::new(libc::RTM_NEWNEIGH, (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16);
-        message.put(&[libc::AF_INET as u8, 0, 0, 0]); // struct ndmsg: family, padding, index, state, flags, type
+        message.put(&[family, 0, 0, 0]); // struct ndmsg: family, padding, index, state, flags, type
         message.put(&index.to_ne_bytes());
         message.put(&libc::NUD_PERMANENT.to_ne_bytes());
         message.put(&[0, 0]);
-        message.attr(libc::NDA_DST, &address.octets());
+        message.attr(libc::NDA_DST, &octets);
         message.attr(libc::NDA_LLADDR, &mac.0);
         self.request(message, || format!("add neighbour {address} {mac} to {dev}")).map(drop)
     }
@@ -230,24 +233,25 @@ impl Netlink {
     ///
     /// # Errors
     /// ENETUNREACH: the gateway is not on a link; ENETDOWN: `dev` is down.
-    pub fn add_route(
+    pub fn add_route<A: Into<IpAddr>>(
         &mut self,
-        dst: Ipv4Addr,
+        dst: A,
         prefix_len: u8,
-        via: Option<Ipv4Addr>,
+        via: Option<A>,
         dev: &str,
     ) -> Result<(), NetlinkError> {
-        let index = self.ifindex(dev)?;
+        let (index, dst) = (self.ifindex(dev)?, dst.into());
+        let (family, octets) = parts(dst);
         let mut message = Message::new(libc::RTM_NEWROUTE, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
         let scope = if via.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
         // struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags
         let table = libc::RT_TABLE_MAIN;
-        message.put(&[libc::AF_INET as u8, prefix_len, 0, 0, table, libc::RTPROT_STATIC, scope, libc::RTN_UNICAST]);
+        message.put(&[family, prefix_len, 0, 0, table, libc::RTPROT_STATIC, scope, libc::RTN_UNICAST]);
         message.put(&[0; 4]);
-        message.attr(libc::RTA_DST, &dst.octets());
+        message.attr(libc::RTA_DST, &octets);
         message.attr(libc::RTA_OIF, &index.to_ne_bytes());
         if let Some(via) = via {
-            message.attr(libc::RTA_GATEWAY, &via.octets());
+            message.attr(libc::RTA_GATEWAY, &parts(via.into()).1);
         }
         self.request(message, || format!("add route {dst}/{prefix_len} by {dev}")).map(drop)
     }
@@ -285,6 +289,14 @@ impl Netlink {
                 return if errno == 0 { Ok(()) } else { Err(NetlinkError { doing: doing(), errno, why }) };
             }
         }
+    }
+}
+
+/// Returns the family's number and the octets of an address.
+fn parts(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => (libc::AF_INET as u8, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (libc::AF_INET6 as u8, v6.octets().to_vec()),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::tap::{self, TapConfig};
 use crate::testns::{has_tun, isolated};
 use buf::{Pool, PoolConfig};
 use clock::Instant;
+use std::net::Ipv4Addr;
 use std::net::UdpSocket;
 
 #[test]
