@@ -82,6 +82,9 @@ pub enum LookupError {
     /// The zone of a link-local address is unknown.
     #[error("'{0}': the host has no interface of that name")]
     BadZone(String),
+    /// A link-local address without a zone.
+    #[error("'{0}' is on every link: give its interface, as in {0}%tap0")]
+    NoZone(String),
     /// An address of the other family.
     #[error("'{0}' is not an {1} address")]
     OtherFamily(String, &'static str),
@@ -333,6 +336,10 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
         (IpAddr::V4(_), Some(_)) => return Some(Err(LookupError::BadName(host.to_string()))),
         (addr, None) => SocketAddr::new(addr, port),
     };
+    let is_zoned = matches!(addr, SocketAddr::V6(v6) if v6.scope_id() != 0 || !wire::ip6::is_link_local(*v6.ip()));
+    if addr.is_ipv6() && !is_zoned && port > 0 {
+        return Some(Err(LookupError::NoZone(host.to_string()))); // ping names the interface by -I
+    }
     let family = if families == Families::V4 { "IPv4" } else { "IPv6" };
     Some(match families.has(&addr) {
         true => Ok(vec![addr]),

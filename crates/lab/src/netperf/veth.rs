@@ -18,7 +18,9 @@ use port::os::netlink::Netlink;
 use port::os::netns::Namespace;
 use port::os::tun;
 use socket::Domain;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 /// Maximum size of a TCP segment on the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +70,7 @@ impl Veth {
             };
             std::fs::write(knob, "1").with_context(|| format!("cannot enable forwarding: {knob}"))
         })??;
+        await_path(address(family, 1, 2))?;
         Ok(Veth { family, drivers, far, _router: router })
     }
 
@@ -96,6 +99,25 @@ impl Ground for Veth {
             }
         }
         Ok(Seen::default())
+    }
+}
+
+/// Waits until the far host refuses a connection: IPv6 routes are usable when the kernel has noticed
+/// that the links are up, up to a second after they are.
+fn await_path(far: IpAddr) -> anyhow::Result<()> {
+    const ATTEMPT: Duration = Duration::from_millis(200);
+    const DISCARD: u16 = 9;
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let why = match TcpStream::connect_timeout(&SocketAddr::new(far, DISCARD), ATTEMPT) {
+            Ok(_) => return Ok(()),
+            Err(why) if why.kind() == ErrorKind::ConnectionRefused => return Ok(()),
+            Err(why) => why,
+        };
+        if Instant::now() >= until {
+            return Err(why).with_context(|| format!("no path to {far} over the veth devices"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -89,7 +89,9 @@ fn first(host: &str, addrs: Vec<SocketAddr>) -> io::Result<SocketAddr> {
 /// Returns the kind of an error of a lookup.
 fn kind(why: &LookupError) -> io::ErrorKind {
     match why {
-        LookupError::BadName(_) | LookupError::BadZone(_) | LookupError::OtherFamily(..) => io::ErrorKind::InvalidInput,
+        LookupError::BadName(_) | LookupError::BadZone(_) | LookupError::NoZone(_) | LookupError::OtherFamily(..) => {
+            io::ErrorKind::InvalidInput
+        }
         LookupError::NotFound(_) | LookupError::NoAddress(_) => io::ErrorKind::NotFound,
         LookupError::TimedOut { .. } => io::ErrorKind::TimedOut,
         LookupError::Unreachable { .. } => io::ErrorKind::HostUnreachable,
