@@ -345,3 +345,24 @@ fn an_unreachable_port_refuses_a_connect() {
         assert_eq!(linux.option(fd, libc::SOL_SOCKET, libc::SO_ERROR), Ok(libc::ECONNREFUSED));
     });
 }
+
+#[test]
+fn datagrams_both_ways() {
+    Loaded::each("", |linux| {
+        let (us, peer) = (linux.version.us(), linux.version.peer());
+        let fd = call!(linux.socket(linux.version.domain(), libc::SOCK_DGRAM, libc::IPPROTO_UDP));
+        let name = linux.name(us, PORT);
+        assert_eq!(call!(linux.bind(fd, address(&name), name.len() as u32)), 0);
+        linux.input(&common::datagram((peer, PEER_PORT), (us, PORT), b"question"));
+        let (mut text, mut from, mut len) = ([0u8; 100], [0u8; 28], 28);
+        let (into, from_at) = (text.as_mut_ptr().cast(), from.as_mut_ptr().cast());
+        assert_eq!(call!(linux.recvfrom(fd, into, 100, 0, from_at, &raw mut len)), 8);
+        let expected = linux.name(peer, PEER_PORT);
+        assert_eq!((&text[..8], &from[..len as usize]), (b"question".as_slice(), expected.as_slice()));
+        assert_eq!(call!(linux.sendto(fd, b"answer".as_ptr().cast(), 6, 0, address(&expected), len)), 6);
+        let (mut bytes, mut len, mut at) = ([0u8; 200], 200, 0);
+        assert_eq!(call!(linux.netdev_receive(bytes.as_mut_ptr().cast(), &raw mut len, &raw mut at)), 0);
+        let sent = common::datagram((us, PORT), (peer, PEER_PORT), b"answer");
+        assert_eq!(bytes[len - 14..len], sent[sent.len() - 14..], "ports, length, checksum, payload");
+    });
+}

@@ -233,9 +233,13 @@ impl Seen {
 }
 
 fn pseudo(src: IpAddr, dst: IpAddr, segment: &[u8]) -> Partial {
+    pseudo_of(src, dst, Proto::TCP, segment.len())
+}
+
+fn pseudo_of(src: IpAddr, dst: IpAddr, proto: Proto, len: usize) -> Partial {
     match (src, dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, Proto::TCP, segment.len() as u16),
-        (IpAddr::V6(src), IpAddr::V6(dst)) => Partial::pseudo6(src, dst, Proto::TCP, segment.len() as u32),
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, proto, len as u16),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Partial::pseudo6(src, dst, proto, len as u32),
         _ => panic!("{src} and {dst} are of two families"),
     }
 }
@@ -258,6 +262,15 @@ pub fn ip_packet(src: IpAddr, dst: IpAddr, proto: Proto, payload: &[u8]) -> Vec<
         }
         _ => panic!("{src} and {dst} are of two families"),
     }
+}
+
+/// A packet with a UDP datagram.
+pub fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
+    let len = wire::udp::HEADER_LEN + payload.len();
+    let header = wire::udp::Header { src: L4Port(from.1), dst: L4Port(to.1), len: len as u16, checksum: 0 };
+    let mut fixed = [0; wire::udp::HEADER_LEN];
+    header.with_checksum(pseudo_of(from.0, to.0, Proto::UDP, len), payload).emit(&mut fixed);
+    ip_packet(from.0, to.0, Proto::UDP, &[&fixed[..], payload].concat())
 }
 
 impl Loaded {

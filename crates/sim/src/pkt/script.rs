@@ -18,7 +18,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// All of them.
+    /// All versions.
     pub const ALL: [IpVersion; 3] = [IpVersion::V4, IpVersion::Mapped, IpVersion::V6];
 
     /// Returns the value of packetdrill's `--ip_version`.

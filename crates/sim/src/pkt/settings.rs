@@ -14,7 +14,7 @@ const REMOTE4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const LOCAL6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1);
 const REMOTE6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
-/// `--name=value`s.
+/// A script's settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub version: IpVersion,
@@ -29,7 +29,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Reads those of `script`, which is played in the version `wanted`, or in its own.
+    /// Returns the settings of `script`, which is played in the version `wanted`, or in its own.
     pub fn of(script: &Script, wanted: Option<IpVersion>) -> Result<Settings, PktError> {
         let own = script.ip_version()?;
         let version = wanted.or(own).unwrap_or(IpVersion::V4);
