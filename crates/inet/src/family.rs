@@ -343,7 +343,7 @@ impl Family for u128 {
     }
 
     fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u128) -> bool {
-        stack.six.groups.lock(cx).is_member(iface, v6(dst))
+        stack.groups.lock(cx).is_member(iface, v6(dst))
     }
 
     #[inline(always)]

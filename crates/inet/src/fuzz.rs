@@ -21,8 +21,9 @@ pub use tunnel::tunnel;
 use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, Offload, Output};
 use crate::knobs::Knobs;
+use crate::raw::{RawKind, SEND_ONLY};
 use crate::route::{Path, Via};
-use crate::udp::Domain;
+use crate::udp::{Domain, SourceChange};
 use crate::{Config, Stack};
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
@@ -257,7 +258,18 @@ fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
     let what = tape.byte();
     if what.is_multiple_of(16) || side.sockets.is_empty() {
         if side.sockets.len() < SOCKETS {
-            side.sockets.push(stack.udp_open(cx, Domain::Inet).unwrap());
+            let raw = match what >> 4 {
+                9 => Some(RawKind::Icmp),
+                10 => Some(RawKind::Raw(Proto::ICMP)),
+                11 => Some(RawKind::Raw(Proto::UDP)),
+                12 => Some(RawKind::Raw(SEND_ONLY)),
+                _ => None,
+            };
+            let id = match raw {
+                Some(kind) => stack.raw_open(cx, Domain::Inet, kind),
+                None => stack.udp_open(cx, Domain::Inet),
+            };
+            side.sockets.push(id.unwrap());
         }
         return;
     }
@@ -284,6 +296,11 @@ fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
         8 | 9 => {
             let next = stack.with_pcb(cx, id, |pcb| pcb.next_len()).unwrap();
             assert_eq!(stack.udp_recv(cx, id).map(|got| got.frame.len()), next);
+        }
+        10 if what & 0x40 != 0 => {
+            let change = [SourceChange::Join, SourceChange::Leave, SourceChange::Block, SourceChange::Unblock];
+            let (change, group, source) = (change[usize::from(what >> 4 & 3)], tape.addr(), tape.addr());
+            let _ = stack.udp_change_source(cx, id, change, (group.into(), source.into()), Some(EM0));
         }
         10 => drop(stack.udp_join(cx, id, tape.addr().into(), Some(EM0).filter(|_| what & 0x80 != 0))),
         11 => drop(stack.udp_leave(cx, id, tape.addr().into(), None)),

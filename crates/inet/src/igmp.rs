@@ -1,89 +1,62 @@
-//! Group membership and IGMPv2 (RFC 2236): join, report, leave.
+//! IGMPv3 (RFC 3376), a host's part: joins, leaves and changes of source filters are reported, queries answered.
 //!
-//! A group is joined on an iface as often as sockets ask and left with the last. A join is reported at once and once more
-//! after a random time; a query is answered after a random part of its response time, unless another member was
-//! faster. The all-systems group 224.0.0.1 is always joined and never reported.
+//! While a router speaks IGMPv2 or IGMPv1 on a link, reports and leaves are those of IGMPv2 (RFC 2236), without sources. The
+//! memberships are in [`groups`](crate::groups).
 
 use crate::Stack;
+use crate::groups::{ALL_SYSTEMS, Memberships, reports};
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::stack::AtOnce;
 use buf::Frame;
-use clock::{Duration, Instant};
+use clock::Duration;
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use wire::igmp::Message;
+use wire::igmp::v3::{self, NewRecord};
 use wire::{Mac, Proto, ip4};
 
-const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// Groups one host may join.
-const GROUPS_MAX: usize = 1024;
+/// Receives the reports of IGMPv3.
+const ALL_V3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 /// RFC 2236 8.10.
 const UNSOLICITED: Duration = Duration::from_secs(10);
-
-#[derive(Debug, Default)]
-struct Membership {
-    users: usize,
-    report_at: Option<Instant>,
-    last_reporter: bool,
-}
-
-/// The groups that a host has joined.
-#[derive(Debug, Default)]
-pub(crate) struct Memberships(BTreeMap<(IfaceId, Ipv4Addr), Membership>);
-
-impl Memberships {
-    pub(crate) fn is_member(&self, iface: IfaceId, group: Ipv4Addr) -> bool {
-        group == ALL_SYSTEMS || self.0.contains_key(&(iface, group))
-    }
-
-    /// Is a member anywhere: for what this host sends to itself.
-    pub(crate) fn is_member_anywhere(&self, group: Ipv4Addr) -> bool {
-        group == ALL_SYSTEMS || self.0.keys().any(|(_, joined)| *joined == group)
-    }
-
-    pub(crate) fn next_deadline(&self) -> Instant {
-        self.0.values().filter_map(|m| m.report_at).min().unwrap_or(Instant::NEVER)
-    }
-}
+/// RFC 3376 8.12 with the defaults: twice the query interval of 125 s, and a response time of 10 s.
+const OLD_QUERIER: Duration = Duration::from_secs(260);
+/// Version of IGMP that has source filters.
+const SOURCES: i64 = 3;
 
 impl<L: Locks> Stack<L> {
-    /// Joins `group` on `iface` and reports it; `false` if no more groups can be joined.
-    pub fn join_group(&self, cx: Cx, iface: IfaceId, group: Ipv4Addr) -> bool {
-        let mut groups = self.groups.lock(cx);
-        if groups.0.len() >= GROUPS_MAX && !groups.0.contains_key(&(iface, group)) {
-            return false;
-        }
-        let again = self.delay(cx, group, UNSOLICITED);
-        let membership = groups.0.entry((iface, group)).or_default();
-        membership.users += 1;
-        let first = membership.users == 1 && group != ALL_SYSTEMS;
-        if first {
-            membership.report_at = Some(again);
-            membership.last_reporter = true;
-        }
-        drop(groups);
-        if first {
-            self.igmp_send(cx, iface, Message::Report { group });
-        }
-        true
+    /// Returns whether reports on `iface` are those of IGMPv2: because of a querier of that version, or of the knob.
+    pub(crate) fn has_old_querier(&self, cx: Cx, memberships: &Memberships, iface: IfaceId) -> bool {
+        self.knobs.igmp_version.get() < SOURCES
+            || memberships.old_querier.get(&iface).is_some_and(|until| cx.now < *until)
     }
 
-    /// Leaves `group` on `iface`, and says so when nobody here is left in it and we spoke last (RFC 2236 3).
-    pub fn leave_group(&self, cx: Cx, iface: IfaceId, group: Ipv4Addr) {
-        let mut groups = self.groups.lock(cx);
-        let Some(membership) = groups.0.get_mut(&(iface, group)) else { return };
-        membership.users -= 1;
-        if membership.users > 0 {
-            return;
+    /// Reports with IGMPv2 that the first socket has joined `group`, or that the last has left it. A host that did not report last
+    /// sends no leave (RFC 2236 3).
+    pub(crate) fn igmp_changed(&self, cx: Cx, iface: IfaceId, group: Ipv4Addr, is_joined: bool, reported_last: bool) {
+        if is_joined {
+            let again = self.delay(cx, group.into(), UNSOLICITED);
+            if let Some(state) = self.groups.lock(cx).groups.get_mut(&(iface, group.into())) {
+                (state.report_at, state.last_reporter) = (Some(again), true);
+            }
+            self.igmp_report(cx, iface, group);
+        } else if reported_last {
+            self.igmp_send(cx, iface, ALL_ROUTERS, &Message::Leave { group }.emit());
         }
-        let spoke = membership.last_reporter;
-        groups.0.remove(&(iface, group));
-        drop(groups);
-        if spoke && group != ALL_SYSTEMS {
-            self.igmp_send(cx, iface, Message::Leave { group });
+    }
+
+    /// Reports `group` with IGMPv2.
+    pub(crate) fn igmp_report(&self, cx: Cx, iface: IfaceId, group: Ipv4Addr) {
+        self.igmp_send(cx, iface, group, &Message::Report { group }.emit());
+    }
+
+    /// Reports records with IGMPv3.
+    pub(crate) fn igmp_report_v3(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
+        let room = self.pool.size().saturating_sub(self.pool.headroom()).min(iface.mtu());
+        for records in reports(records, room.saturating_sub(HEADER_LEN + wire::igmp::MESSAGE_LEN)) {
+            self.igmp_send(cx, iface.id, ALL_V3_ROUTERS, &v3::new_report(&records));
         }
     }
 
@@ -95,18 +68,30 @@ impl<L: Locks> Stack<L> {
         match message {
             Message::Query { max_resp_ds, group } => {
                 self.count(cx).igmp.queries_received.bump();
-                let within = Duration::from_millis(100 * u64::from(if max_resp_ds == 0 { 100 } else { max_resp_ds }));
-                let mut groups = self.groups.lock(cx);
-                for ((id, joined), membership) in &mut groups.0 {
-                    if *id == iface.id && *joined != ALL_SYSTEMS && (group.is_unspecified() || group == *joined) {
-                        let at = self.delay(cx, *joined, within);
-                        membership.report_at = Some(membership.report_at.map_or(at, |before| before.min(at)));
+                let (tenths, sources) = match v3::query_more(packet.bytes()) {
+                    Some(_) => (v3::number8(max_resp_ds), v3::query_sources(packet.bytes())),
+                    None => (if max_resp_ds == 0 { 100 } else { max_resp_ds.into() }, v3::query_sources(&[])),
+                };
+                let is_old = v3::query_more(packet.bytes()).is_none();
+                let within = Duration::from_millis(100 * u64::from(tenths));
+                let mut memberships = self.groups.lock(cx);
+                if is_old {
+                    memberships.old_querier.insert(iface.id, cx.now.after(OLD_QUERIER));
+                }
+                let sources: Vec<IpAddr> = sources.map(IpAddr::V4).collect();
+                for ((id, joined), state) in &mut memberships.groups {
+                    let IpAddr::V4(joined) = *joined else { continue };
+                    let is_queried = group.is_unspecified() || group == joined;
+                    if *id == iface.id && joined != ALL_SYSTEMS && is_queried && state.is_joined() {
+                        state.on_query(self.delay(cx, joined.into(), within), sources.iter().copied());
                     }
                 }
             }
             Message::Report { group } | Message::ReportV1 { group } => {
-                if let Some(membership) = self.groups.lock(cx).0.get_mut(&(iface.id, group)) {
-                    (membership.report_at, membership.last_reporter) = (None, false);
+                let mut memberships = self.groups.lock(cx);
+                let is_old = self.has_old_querier(cx, &memberships, iface.id);
+                if let Some(state) = memberships.groups.get_mut(&(iface.id, group.into())).filter(|_| is_old) {
+                    (state.report_at, state.last_reporter) = (None, false);
                 }
             }
             Message::Leave { .. } | Message::Other { .. } => {}
@@ -114,57 +99,40 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::IgmpConsumed);
     }
 
-    pub(crate) fn poll_groups(&self, cx: Cx) {
-        let mut due = Vec::new();
-        for (&(iface, group), membership) in &mut self.groups.lock(cx).0 {
-            if membership.report_at.is_some_and(|at| at <= cx.now) {
-                (membership.report_at, membership.last_reporter) = (None, true);
-                due.push((iface, group));
-            }
-        }
-        due.into_iter().for_each(|(iface, group)| self.igmp_send(cx, iface, Message::Report { group }));
-    }
-
-    /// A time within `within` from now, different for each host and group.
-    fn delay(&self, cx: Cx, group: Ipv4Addr, within: Duration) -> Instant {
-        let draw = self.secret.hash2(u64::from(u32::from(group)), cx.now.nanos());
-        cx.now.after(within.mul_f64((draw >> 11) as f64 / (1u64 << 53) as f64))
-    }
-
-    fn igmp_send(&self, cx: Cx, iface: IfaceId, message: Message) {
-        let (dst, group) = match message {
-            Message::Leave { .. } => (ALL_ROUTERS, None),
-            Message::Report { group } => (group, Some(group)),
-            _ => return,
-        };
+    fn igmp_send(&self, cx: Cx, iface: IfaceId, dst: Ipv4Addr, message: &[u8]) {
         let Some(iface) = self.ifaces.get(iface).filter(|i| i.kind == IfaceKind::Ethernet && i.is_up()) else { return };
         let Some(src) = self.source_for(cx, iface, dst) else { return };
         let Some(mut packet) = self.make_frame(cx) else { return };
-        if alerting_packet(&mut packet, src, dst, &message.emit()).is_none() {
+        if alerting_packet(&mut packet, src, dst, message).is_none() {
             return self.drop_as_bug(cx, packet, "a frame that was made for a message has no room for it");
         }
         let counters = self.count(cx);
         counters.ip4.sent.bump();
-        if group.is_some() {
-            counters.igmp.reports_sent.bump()
-        } else {
+        if dst == ALL_ROUTERS {
             counters.igmp.leaves_sent.bump()
+        } else {
+            counters.igmp.reports_sent.bump()
         }
         self.ether_output(cx, iface, Mac::multicast4(dst), packet, AtOnce::Later);
     }
 }
 
+/// Bytes of an IPv4 header with the router alert option.
+const HEADER_LEN: usize = ip4::HEADER_LEN + ALERT.len();
+const ALERT: [u8; 4] = [ip4::Opt::ROUTER_ALERT, 4, 0, 0];
+/// Type of service of IGMPv3's messages (RFC 3376 4).
+const INTERNETWORK_CONTROL: u8 = 0xc0;
+
 /// RFC 2236 2: all IGMP messages are sent with TTL 1 and the router alert option (RFC 2113), which a router that forwards
 /// by hardware, and a switch that snoops, look for.
 fn alerting_packet(packet: &mut Frame, src: Ipv4Addr, dst: Ipv4Addr, message: &[u8]) -> Option<()> {
-    const ALERT: [u8; 4] = [ip4::Opt::ROUTER_ALERT, 4, 0, 0];
-    const HEADER_LEN: usize = ip4::HEADER_LEN + ALERT.len();
     packet.extend(message)?;
     let total_len = (HEADER_LEN + message.len()) as u16;
     let header = ip4::Header::new(src, dst, Proto::IGMP, message.len())?;
     let room = packet.push::<HEADER_LEN>()?;
     let (fixed, options) = room.split_first_chunk_mut::<{ ip4::HEADER_LEN }>()?;
-    ip4::Header { ihl_len: HEADER_LEN, total_len, ttl: 1, ..header }.emit(fixed);
+    let tos = if dst == ALL_V3_ROUTERS { INTERNETWORK_CONTROL } else { 0 };
+    ip4::Header { ihl_len: HEADER_LEN, total_len, ttl: 1, tos, ..header }.emit(fixed);
     options.copy_from_slice(&ALERT);
     ip4::fill_checksum(room);
     packet.mark_l3();

@@ -123,13 +123,13 @@ impl<L: Locks> Stack<L> {
             common = self.choose_paths(cx, &pinned, packets, &mut ids);
         }
         match common.map(|hop| (hop.via, hop)) {
-            Some((Via::Local(_), _)) if proto.is(Proto::UDP) && !self.raw.has(Domain::Inet, Proto::UDP) => {
+            Some((Via::Local(_), _)) if proto.is(Proto::UDP) && !self.raw.has_transport4() => {
                 counters.ip4.delivered.add(n as u64);
                 lap.mark(Stage::Ip4Forward, n as u64);
                 self.udp_input(cx, iface, packets);
                 lap.mark(Stage::Demux, n as u64);
             }
-            Some((Via::Local(_), _)) if proto.is(Proto::TCP) && !self.raw.has(Domain::Inet, Proto::TCP) => {
+            Some((Via::Local(_), _)) if proto.is(Proto::TCP) && !self.raw.has_transport4() => {
                 counters.ip4.delivered.add(n as u64);
                 lap.mark(Stage::Ip4Forward, n as u64);
                 self.tcp_input(cx, iface, packets);
@@ -163,7 +163,7 @@ impl<L: Locks> Stack<L> {
         let hop = self.way_to(cx, &pinned, header.dst()).and_then(|hop| self.choose_path(cx, &pinned, hop, &packet));
         match hop {
             Some(Hop { via: Via::Local(_), .. })
-                if matches!(header.proto(), Proto::TCP | Proto::UDP) && !self.raw.has(Domain::Inet, header.proto()) =>
+                if matches!(header.proto(), Proto::TCP | Proto::UDP) && !self.raw.has_transport4() =>
             {
                 counters.ip4.delivered.bump();
                 lap.mark(Stage::Ip4Forward, 1);

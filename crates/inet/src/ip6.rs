@@ -30,7 +30,6 @@ use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::ip4::reass::Outcome;
-use crate::mld::Memberships6;
 use crate::neigh;
 use crate::redirect::Redirects;
 use crate::zone;
@@ -53,7 +52,6 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) limiter: Guarded<L, Limiter>,
     pub(crate) idents: Guarded<L, Idents6>,
     /// Groups that sockets have joined.
-    pub(crate) groups: Guarded<L, Memberships6>,
     /// Some iface has had an address: until then nobody asks for the rest.
     pub(crate) on: AtomicBool,
     pub(crate) redirects: Redirects<L, u128>,
@@ -74,7 +72,6 @@ impl<L: Locks> Ip6<L> {
             path_mtus: Guarded::new(PathMtus::new(key(63), FLOOR6)),
             limiter: Guarded::new(Limiter::new(key(64))),
             idents: Guarded::new(Idents6::new(key(65))),
-            groups: Guarded::default(),
             on: AtomicBool::new(false),
             redirects: Redirects::default(),
             default_router: Guarded::default(),
@@ -179,7 +176,7 @@ impl<L: Locks> Stack<L> {
         if dst.is_multicast() {
             let member = match iface {
                 Some(iface) => self.is_member6(cx, iface, dst),
-                None => self.six.groups.lock(cx).is_member_anywhere(dst), // what this host sends to itself
+                None => self.groups.lock(cx).is_member_anywhere(dst), // what this host sends to itself
             };
             return if member { Ok(Destination::Here) } else { Err(DropReason::Ip6NotMember) };
         }

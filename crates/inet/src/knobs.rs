@@ -138,6 +138,8 @@ stats::knobs! {
         tunnel_nesting = "net.link.gif.max_nesting", 1..=16, 8;
         /// Time to live of tunnels' outer packets, of those that were given none of their own.
         tunnel_ttl = "net.inet.ip.gifttl", 1..=255, 30;
+        /// Version of IGMP on links where no router of an earlier one is heard; 2 has no source filters.
+        igmp_version = "net.inet.igmp.default_version", 2..=3, 3;
         /// Forward IPv6 packets that are not for this host.
         forwarding6 = "net.inet6.ip6.forwarding", 0..=1, 0;
         /// Hop limit of IPv6 packets made here.

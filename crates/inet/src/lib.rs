@@ -32,6 +32,7 @@ pub mod fib;
 pub mod fib6;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod groups;
 mod icmp4;
 mod icmp6;
 pub mod iface;

@@ -129,6 +129,14 @@ impl<L: Locks> RawSockets<L> {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (proto.0 % 64) & 1 != 0)
     }
 
+    /// Returns whether there is a raw socket of UDP or TCP over IPv4, whose fast paths make no copies: one test for both.
+    #[inline(always)]
+    pub(crate) fn has_transport4(&self) -> bool {
+        const BOTH: u64 = 1 << Proto::UDP.0 | 1 << Proto::TCP.0;
+        let [[first, ..], _] = &self.wanted;
+        first.load(Ordering::Relaxed) & BOTH != 0
+    }
+
     /// Writes down which protocols have raw sockets, after `entries` has changed.
     fn note(&self, entries: &[Entry]) {
         for (domain, words) in [Domain::Inet, Domain::Inet6].into_iter().zip(&self.wanted) {

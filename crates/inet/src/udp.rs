@@ -21,7 +21,6 @@ use crate::raw::RawState;
 use buf::{Drain, Frame};
 use lock::{Guarded, Locks, Signal};
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
 use std::sync::Arc;
 use wire::L4Port;
 
@@ -31,6 +30,7 @@ pub use ancillary::{Ancillary, AncillaryKind, PacketInfo};
 pub(crate) use ancillary::{NOTE, Reception, note_iface};
 pub use bind::BindError;
 pub(crate) use ends::OfPcb;
+pub use group::SourceChange;
 pub(crate) use input::came_by;
 pub use output::SendError;
 pub(crate) use read::strip6;
@@ -214,7 +214,7 @@ const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, options) == 64 - 8 - 8
 struct Rest {
     more: VecDeque<Frame>,
     signal: Option<Arc<Signal>>,
-    groups: Vec<(IfaceId, IpAddr)>,
+    groups: Vec<group::Joined>,
     /// Ends of a socket whose addresses are of IPv6; its ports are in the first line, too.
     ends6: crate::demux::Ends6,
     kept: cache::Kept,
@@ -275,11 +275,11 @@ impl<L: Locks> Pcb<L> {
     }
 
     /// Groups it has joined.
-    pub(crate) fn groups(&self) -> &[(IfaceId, IpAddr)] {
+    pub(crate) fn groups(&self) -> &[group::Joined] {
         self.rest.as_ref().map_or(&[], |rest| &rest.groups)
     }
 
-    pub(crate) fn groups_mut(&mut self) -> &mut Vec<(IfaceId, IpAddr)> {
+    pub(crate) fn groups_mut(&mut self) -> &mut Vec<group::Joined> {
         &mut self.rest().groups
     }
 

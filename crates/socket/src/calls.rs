@@ -229,7 +229,7 @@ impl<'s, L: Locks> Calls<'s, L> {
 
     /// `EOPNOTSUPP` for a stream.
     #[inline(always)]
-    fn datagrams(&self, fd: Fd) -> Result<(), Errno> {
+    pub(crate) fn datagrams(&self, fd: Fd) -> Result<(), Errno> {
         if fd.is_stream() { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
     }
 

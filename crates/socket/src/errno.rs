@@ -155,6 +155,7 @@ impl From<BindError> for Errno {
             BindError::Family => Errno::EAFNOSUPPORT,
             BindError::Broadcast => Errno::EACCES,
             BindError::Output(error) => error.into(),
+            BindError::TooMany => Errno::ENOBUFS,
             BindError::NotConnected => Errno::ENOTCONN,
         }
     }

@@ -22,9 +22,10 @@ mod tests;
 
 pub use calls::{Calls, Drive, Message, Peer};
 pub use errno::Errno;
+pub use inet::groups::{FilterMode, SourceFilter};
 pub use inet::raw::IcmpFilter;
-pub use inet::udp::{Ancillary, Domain, PacketInfo};
-pub use options::{Opt, OptKind};
+pub use inet::udp::{Ancillary, Domain, PacketInfo, SourceChange};
+pub use options::{Membership, Opt, OptKind};
 pub use poll::{Events, PollFd, Poller};
 
 /// A descriptor: the lowest number free when the socket was opened.

@@ -2,10 +2,11 @@
 
 use crate::{Calls, Errno, Fd};
 use clock::Duration;
+use inet::groups::SourceFilter;
 use inet::iface::IfaceId;
 use inet::raw::{IcmpFilter, RawKind, RawState};
 use inet::tcp::{Options, Sock};
-use inet::udp::{AncillaryKind, Domain, Pcb};
+use inet::udp::{AncillaryKind, Domain, Pcb, SourceChange};
 use lock::Locks;
 use std::net::IpAddr;
 use tcp::cc::Algorithm;
@@ -84,6 +85,19 @@ pub enum Opt {
     Join(IpAddr, Option<IfaceId>),
     /// `IP_DROP_MEMBERSHIP`, `IPV6_LEAVE_GROUP`.
     Leave(IpAddr, Option<IfaceId>),
+    /// `MCAST_JOIN_SOURCE_GROUP` and its kin (RFC 3678 5.1): a change of the source filter for a group by one source.
+    Source(SourceChange, Membership),
+}
+
+/// Source of a group on an iface (`group_source_req`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Membership {
+    /// The group.
+    pub group: IpAddr,
+    /// The source.
+    pub source: IpAddr,
+    /// The iface; `None`: that of the route to the group.
+    pub iface: Option<IfaceId>,
 }
 
 /// An option to be read.
@@ -174,6 +188,9 @@ impl<L: Locks> Calls<'_, L> {
         match opt {
             Opt::Join(group, iface) => return Ok(self.stack.udp_join(self.cx(), fd.0, group, iface)?),
             Opt::Leave(group, iface) => return Ok(self.stack.udp_leave(self.cx(), fd.0, group, iface)?),
+            Opt::Source(change, Membership { group, source, iface }) => {
+                return Ok(self.stack.udp_change_source(self.cx(), fd.0, change, (group, source), iface)?);
+            }
             Opt::Ttl(0) => return Err(Errno::EINVAL),
             Opt::RecvBuffer(n) if !(RECV_BUFFER_MIN..=RECV_BUFFER_MAX).contains(&n) => return Err(Errno::EINVAL),
             Opt::MulticastIface(Some(id)) if self.stack.iface(id).is_none() => return Err(Errno::EADDRNOTAVAIL),
@@ -202,7 +219,7 @@ impl<L: Locks> Calls<'_, L> {
                     Opt::RecvPacketInfo(on) => pcb.set_receives(AncillaryKind::PacketInfo, on),
                     Opt::RecvTtl(on) => pcb.set_receives(AncillaryKind::Ttl, on),
                     Opt::RecvTos(on) => pcb.set_receives(AncillaryKind::Tos, on),
-                    Opt::Join(..) | Opt::Leave(..) => {}
+                    Opt::Join(..) | Opt::Leave(..) | Opt::Source(..) => {}
                     Opt::HeaderIncluded(_) | Opt::Checksum(_) | Opt::IcmpFilter(_) => {
                         return set_raw_option(domain, pcb.raw_mut(), opt);
                     }
@@ -212,6 +229,31 @@ impl<L: Locks> Calls<'_, L> {
                 Ok(())
             })
             .ok_or(Errno::EBADF)?
+    }
+
+    /// `setsourcefilter` (RFC 3678 4.2.1): joins a group with this filter, changes it or, if it receives nothing, leaves it.
+    ///
+    /// # Errors
+    /// `EBADF`, `EOPNOTSUPP` (a stream), `EINVAL` for an address that is no group or no source of its family, `ENOBUFS` for
+    /// more than 64 sources, `EADDRNOTAVAIL`.
+    pub fn set_source_filter(
+        &self,
+        fd: Fd,
+        group: IpAddr,
+        iface: Option<IfaceId>,
+        filter: SourceFilter,
+    ) -> Result<(), Errno> {
+        self.datagrams(fd)?;
+        Ok(self.stack.udp_set_filter(self.cx(), fd.0, group, iface, filter)?)
+    }
+
+    /// `getsourcefilter` (RFC 3678 4.2.2).
+    ///
+    /// # Errors
+    /// `EBADF`, `EOPNOTSUPP` (a stream), `EADDRNOTAVAIL`: not joined.
+    pub fn source_filter(&self, fd: Fd, group: IpAddr, iface: Option<IfaceId>) -> Result<SourceFilter, Errno> {
+        self.datagrams(fd)?;
+        Ok(self.stack.udp_filter(self.cx(), fd.0, group, iface)?)
     }
 
     /// `getsockopt`.
@@ -342,7 +384,8 @@ impl<L: Locks> Calls<'_, L> {
             | Opt::Checksum(_)
             | Opt::IcmpFilter(_)
             | Opt::Join(..)
-            | Opt::Leave(..) => known = false,
+            | Opt::Leave(..)
+            | Opt::Source(..) => known = false,
         };
         self.stack.tcp_set_options(self.cx(), id, set)?;
         if known { Ok(()) } else { Err(Errno::ENOPROTOOPT) }

@@ -4,7 +4,7 @@
 //! 1 and its source link-local (RFC 3810 5) is the caller's check.
 
 use crate::checksum::{self, Partial};
-use crate::igmp::v3::{QueryMore, Records, code8};
+use crate::igmp::v3::{self, NewRecord, QueryMore, Records, code8};
 use crate::{Layer, Malformed, Proto};
 use std::net::Ipv6Addr;
 
@@ -101,15 +101,9 @@ pub fn query(
     bytes
 }
 
-/// A version 2 report of one record a group, each of `kind` (RFC 3810 5.2.12) and without sources: 2 "I listen", 4 "from now on",
-/// 3 "no more". Sent from `src` to the routers.
-pub fn report(src: Ipv6Addr, kind: u8, groups: &[Ipv6Addr]) -> Vec<u8> {
-    let [n0, n1] = (groups.len() as u16).to_be_bytes();
-    let mut bytes = vec![REPORT_V2, 0, 0, 0, 0, 0, n0, n1];
-    for group in groups {
-        bytes.extend_from_slice(&[kind, 0, 0, 0]);
-        bytes.extend_from_slice(&group.octets());
-    }
+/// A version 2 report of these records, sent from `src` to the routers.
+pub fn report(src: Ipv6Addr, records: &[NewRecord]) -> Vec<u8> {
+    let mut bytes = v3::emit(REPORT_V2, records);
     let _ = crate::icmp6::fill_checksum(src, crate::ip6::ALL_MLD2_ROUTERS, &mut bytes); // it has room for one
     bytes
 }

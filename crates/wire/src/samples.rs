@@ -2,6 +2,7 @@
 
 use crate::checksum::Partial;
 use crate::eth::{self, EtherType, Mac};
+use crate::igmp::v3::{NewRecord, RecordKind};
 use crate::tcp::{Flags, OptionWriter};
 use crate::{L4Port, Proto, arp, bpdu, etherip, gre, icmp4, icmp6, igmp, ip4, ip6, mld, tcp, udp, vlan, vxlan};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -216,7 +217,8 @@ pub(crate) fn control6() -> Vec<(&'static str, Vec<u8>)> {
     let advert = icmp6::nd::Advert { router: true, solicited: true, replaces: true, target: A6 };
     let advert6 = icmp(|out| icmp6::nd::emit_advert(advert, Some(A), to_b, out));
     let v6 = |message: &[u8]| ethernet(EtherType::IPV6, &packet6(Proto::IPV6_ICMP, message));
-    let report = mld::report(A6, 4, &[ip6::solicited_node(A6)]);
+    let record = NewRecord { kind: RecordKind::ToExclude, group: ip6::solicited_node(A6).into(), sources: Vec::new() };
+    let report = mld::report(A6, &[record]);
     vec![("too_big6", v6(&too_big6)), ("solicit6", v6(&solicit6)), ("advert6", v6(&advert6)), ("report6", v6(&report))]
 }
 

@@ -13,7 +13,9 @@ use crate::fib6::{Prefix6, Via6};
 use crate::iface::IfaceId;
 use crate::ip6::autoconf::{PREFIXES_MAX, ROUTERS_MAX};
 use crate::ip6::{AddrState, IfaceAddr6};
+use crate::raw::RawKind;
 use crate::tunnel::{Config, Kind};
+use crate::udp::{Domain, SourceChange};
 use clock::{Duration, Instant};
 use lock::{Cx, How};
 use std::net::Ipv6Addr;
@@ -188,6 +190,22 @@ fn tunnels(side: &Side, cx: Cx) -> [IfaceId; 3] {
     })
 }
 
+/// Raw and ICMP sockets with little room, and one that has joined a group by its source.
+fn sockets(side: &Side, cx: Cx) -> Vec<usize> {
+    let protos = [Proto::IPV6_ICMP, Proto::UDP, Proto(253)].map(RawKind::Raw);
+    let open = |kind| {
+        let id = side.stack.raw_open(cx, Domain::Inet6, kind).unwrap();
+        side.stack.with_pcb(cx, id, |pcb| pcb.set_recv_limit(2048)).unwrap();
+        id
+    };
+    let all: Vec<usize> = protos.into_iter().chain([RawKind::Icmp]).map(open).collect();
+    let group = (ip6::ALL_NODES.into(), FAR.into());
+    side.stack.udp_change_source(cx, all[0], SourceChange::Join, group, Some(EM0)).unwrap();
+    side.stack.udp_bind(cx, all[3], (US, 7).into()).unwrap_err(); // the address is not certain yet
+    side.stack.udp_bind(cx, all[3], (Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
+    all
+}
+
 /// Plays a tape against a router.
 pub fn six(data: &[u8]) {
     play(data);
@@ -211,6 +229,7 @@ fn play(data: &[u8]) -> Echoed {
         stack.set_neighbor6(cx(now), EM0, FAR, mac(2));
     }
     let mut service = Echo::new(stack, cx(now));
+    let sockets = if how & 8 != 0 { sockets(&side, cx(now)) } else { Vec::new() };
     let mut routes = stack.routes6(cx(now)).len();
     for _ in 0..STEPS {
         if tape.0.is_empty() {
@@ -239,6 +258,9 @@ fn play(data: &[u8]) -> Echoed {
         }
         stack.poll(cx(now));
         service.serve(stack, cx(now));
+        if what & 0x18 == 0 {
+            sockets.iter().for_each(|id| drop(stack.udp_recv(cx(now), *id)));
+        }
         check(&side, cx(now));
         let now_there = stack.routes6(cx(now)).len();
         // Each prefix is a route and has an address, which is one too; and there is a default route.

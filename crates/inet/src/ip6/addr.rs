@@ -346,7 +346,7 @@ impl<L: Locks> Stack<L> {
         group == ip6::ALL_NODES
             || group == ip6::ALL_ROUTERS && self.knobs.forwarding6.on()
             || iface.addrs6(cx).iter().any(|own| ip6::solicited_node(own.addr) == group)
-            || self.six.groups.lock(cx).is_member(iface.id, group)
+            || self.groups.lock(cx).is_member(iface.id, group)
     }
 }
 

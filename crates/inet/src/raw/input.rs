@@ -63,6 +63,7 @@ impl<L: Locks> Stack<L> {
         copy: impl Fn() -> Option<Frame>,
     ) {
         let counters = self.count(cx);
+        let [local_ip, remote_ip] = [local, remote].map(|end| zone::socket_addr(end.addr(), L4Port(0)).ip());
         let entries = self.raw.entries.lock(cx);
         for entry in entries.iter().filter(|entry| entry.kind == RawKind::Raw(proto) && entry.domain == A::DOMAIN) {
             let Some(slot) = self.pcbs.get(entry.id) else { continue };
@@ -71,7 +72,8 @@ impl<L: Locks> Stack<L> {
             let Some(own) = A::ends_of(pcb) else { continue };
             let is_for_it = (own.local == A::default() || own.local == local)
                 && (!pcb.is_connected() || own.remote == remote)
-                && !pcb.is_shut_for_reading();
+                && !pcb.is_shut_for_reading()
+                && (!local.is_multicast() || pcb.is_open_to(local_ip, remote_ip));
             let Some(state) = pcb.raw().filter(|_| is_for_it) else { continue };
             if state.has_filter() && !message.first().is_some_and(|ty| state.filter.passes(*ty)) {
                 continue;

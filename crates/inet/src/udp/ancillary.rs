@@ -1,6 +1,6 @@
 //! Ancillary data of datagrams: addresses, iface, time to live and type of service, received and sent (RFC 3542 6).
 //!
-//! A datagram waits with its headers in front, so that all of this can be read when its reader asks for it. IPv4 headers
+//! A datagram waits with its headers in front, so that all of this can be read from them on receipt. IPv4 headers
 //! have no field for the iface: with [`AncillaryKind::PacketInfo`] its number replaces the total length on delivery,
 //! as it replaces IPv6's payload length on any delivery.
 

@@ -34,6 +34,8 @@ pub enum BindError {
     Broadcast,
     /// No way there.
     Output(OutputError),
+    /// More sources than a filter holds.
+    TooMany,
     /// Not connected.
     NotConnected,
 }
@@ -77,8 +79,8 @@ impl<L: Locks> Stack<L> {
             false => self.unfind(cx, id, ends),
         }
         let Some(mut pcb) = self.pcbs.remove(cx, id) else { return false };
-        for (iface, group) in std::mem::take(pcb.groups_mut()) {
-            self.leave(cx, iface, group);
+        for joined in std::mem::take(pcb.groups_mut()) {
+            self.set_membership(cx, id, (joined.iface, joined.group), None);
         }
         pcb.drain().into_iter().for_each(|frame| self.drop_frame(cx, frame, why));
         self.flush(cx);

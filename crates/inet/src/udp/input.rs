@@ -430,8 +430,10 @@ impl<L: Locks> Stack<L> {
         // Who is bound to one address hears what is sent to that address, as in BSD: not to everybody.
         let local_ok = own.local == A::default() || own.local == ends.local;
         let remote_ok = !pcb.is_connected() || own.remote == ends.remote && own.remote_port == ends.remote_port;
-        let member_ok = !to.is_multicast()
-            || pcb.groups().iter().any(|(on, group)| *group == to && iface.is_none_or(|iface| iface.id == *on));
+        let member_ok = !to.is_multicast() || {
+            let from = zone::socket_addr(ends.remote.addr(), L4Port(0)).ip();
+            pcb.receives_from(iface.map(|iface| iface.id), to, from)
+        };
         local_ok && remote_ok && member_ok
     }
 

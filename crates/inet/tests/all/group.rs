@@ -1,4 +1,4 @@
-//! Conversations about broadcast and multicast: RFC 919, RFC 1112, RFC 2236, RFC 1122 3.2.1.3, 3.3.6, 3.3.7; row 66.
+//! Conversations about broadcast and multicast, with IGMPv2: RFC 919, RFC 1112, RFC 2236, RFC 1122 3.2.1.3, 3.3.6, 3.3.7; row 66.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -46,6 +46,7 @@ conversations! {
 
 fn host<L: Locks>() -> Host<L> {
     let h = Host::new();
+    h.stack.knobs.igmp_version.set(2);
     h.knows(EM0, PEER);
     h.forget_counters();
     h

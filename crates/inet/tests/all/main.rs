@@ -29,6 +29,7 @@ mod rfc6;
 mod router;
 mod scan;
 mod segments;
+mod sources;
 mod tcp;
 mod tcp6;
 mod threads;

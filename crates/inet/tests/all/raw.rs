@@ -255,7 +255,7 @@ fn a_program_writes_its_own_header<L: Locks>() {
         assert_eq!((link.dst, ip.src, ip.dst, ip.total_len), (PEER.mac, ME.ip, PEER.ip, 24));
         assert_eq!((ip.proto, ip.ttl, ip.tos, ip.df, payload), (Proto::SCTP, 5, 0x20, true, &b"text"[..]));
         assert_ne!(ip.id, 0);
-        // What it has written stays: a source of others, an identification, a fragment, options; the frame goes where it says.
+        // What it has written stays: a source of others, an identification, a fragment, options; the destination of the call decides the way.
         let packet = packets::Ip::new(FAR.ip, FAR.ip, TEST, vec![7; 64]).options(&[1; 4]).fragment(16, 32);
         assert_eq!(h.send(s, &packet.packet(), at(PEER, 0)), Ok(56));
         let frame = h.sent_one(EM0);

@@ -1,9 +1,10 @@
-//! `sendmsg` and `recvmsg` with ancillary data, and the options that request it, the same in both families.
+//! `sendmsg` and `recvmsg` with ancillary data, the options that request it, and source filters, the same in both families.
 
 use crate::common::*;
 use inet::iface::{IfaceId, LOOPBACK};
 use inet::ip6::IfaceAddr6;
-use linerate_socket::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt, OptKind, PacketInfo};
+use linerate_socket::{Ancillary, Calls, Domain, Errno, Fd, FilterMode, Membership, Message, Opt, OptKind, PacketInfo};
+use linerate_socket::{SourceChange, SourceFilter};
 use lock::Up;
 use std::net::{IpAddr, SocketAddr};
 
@@ -74,4 +75,39 @@ fn errors_are_those_of_the_kernel() {
     assert_eq!(a.set_option(stream, Opt::RecvTtl(true)), Err(Errno::ENOPROTOOPT));
     assert_eq!(a.option(stream, OptKind::RecvPacketInfo), Err(Errno::ENOPROTOOPT));
     assert_eq!(a.send_msg(stream, b"text", None, &Ancillary::default()), Err(Errno::ENOTCONN));
+}
+
+#[test]
+fn source_filters_are_options() {
+    let w = world();
+    let a = w.a();
+    for (domain, group, source) in
+        [(Domain::Inet, "239.1.2.3", "192.0.2.7"), (Domain::Inet6, "ff05::1:3", "2001:db8::7")]
+    {
+        let (fd, iface) = (a.socket_of(domain).unwrap(), Some(EM0));
+        let (group, source): (IpAddr, IpAddr) = (group.parse().unwrap(), source.parse().unwrap());
+        let change = |change| a.set_option(fd, Opt::Source(change, Membership { group, source, iface }));
+        let filter = |mode| SourceFilter { mode, sources: [source].into() };
+        assert_eq!(a.source_filter(fd, group, iface), Err(Errno::EADDRNOTAVAIL));
+        assert_eq!(change(SourceChange::Join), Ok(()));
+        assert_eq!(a.source_filter(fd, group, iface), Ok(filter(FilterMode::Include)));
+        assert_eq!(change(SourceChange::Join), Err(Errno::EADDRNOTAVAIL));
+        assert_eq!(change(SourceChange::Block), Err(Errno::EINVAL));
+        assert_eq!(a.set_option(fd, Opt::Join(group, iface)), Err(Errno::EADDRINUSE));
+        assert_eq!(change(SourceChange::Leave), Ok(()));
+        assert_eq!(change(SourceChange::Leave), Err(Errno::EADDRNOTAVAIL));
+        a.set_option(fd, Opt::Join(group, iface)).unwrap();
+        assert_eq!(change(SourceChange::Block), Ok(()));
+        assert_eq!(a.source_filter(fd, group, iface), Ok(filter(FilterMode::Exclude)));
+        assert_eq!(change(SourceChange::Unblock), Ok(()));
+        assert_eq!(a.set_source_filter(fd, group, iface, filter(FilterMode::Include)), Ok(()));
+        let many = (1..=65).map(|n| IpAddr::from([192, 0, 2, n])).collect();
+        let many = SourceFilter { mode: FilterMode::Include, sources: many };
+        let expected = if domain == Domain::Inet { Errno::ENOBUFS } else { Errno::EINVAL };
+        assert_eq!(a.set_source_filter(fd, group, iface, many), Err(expected));
+        assert_eq!(a.set_source_filter(fd, group, iface, SourceFilter::default()), Ok(()));
+        assert_eq!(a.set_option(fd, Opt::Leave(group, iface)), Err(Errno::EADDRNOTAVAIL));
+    }
+    let stream = a.stream_socket().unwrap();
+    assert_eq!(a.source_filter(stream, "239.1.2.3".parse().unwrap(), None), Err(Errno::EOPNOTSUPP));
 }

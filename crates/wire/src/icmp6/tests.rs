@@ -1,4 +1,5 @@
 use super::*;
+use crate::igmp::v3::{NewRecord, RecordKind};
 use crate::samples::{A, A6, B6, packet6, udp_datagram};
 use crate::{Mac, mld};
 use proptest::prelude::*;
@@ -160,7 +161,9 @@ fn sealed_to(ty: u8, len: usize) -> Vec<u8> {
 #[test]
 fn a_report_is_read_as_it_was_written() {
     let groups = [crate::ip6::solicited_node(A6), crate::ip6::ALL_ROUTERS];
-    let report = mld::report(A6, 4, &groups);
+    let record =
+        |group: &Ipv6Addr| NewRecord { kind: RecordKind::ToExclude, group: (*group).into(), sources: vec![A6.into()] };
+    let report = mld::report(A6, &groups.each_ref().map(record));
     let read = mld::Message::parse(&report, A6, crate::ip6::ALL_MLD2_ROUTERS);
     let Ok(Some(mld::Message::ReportV2(records))) = read else { panic!("{read:?}") };
     let read: Vec<_> = records.map(|record| (Ipv6Addr::from(record.group), record.listens())).collect();

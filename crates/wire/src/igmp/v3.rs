@@ -5,7 +5,7 @@
 use super::{Message, QUERY};
 use crate::checksum;
 use crate::{Layer, Malformed};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Bytes of a version 3 query without sources (RFC 3376 4.1).
 pub const QUERY_LEN: usize = 12;
@@ -32,6 +32,70 @@ pub enum RecordKind {
     Block,
     /// Any other: to be ignored.
     Other,
+}
+
+impl RecordKind {
+    fn code(self) -> u8 {
+        match self {
+            RecordKind::IsInclude => 1,
+            RecordKind::IsExclude => 2,
+            RecordKind::ToInclude => 3,
+            RecordKind::ToExclude => 4,
+            RecordKind::Allow => 5,
+            RecordKind::Block => 6,
+            RecordKind::Other => 0,
+        }
+    }
+}
+
+/// A record to be sent, of IGMPv3 or MLDv2.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewRecord {
+    /// What is said.
+    pub kind: RecordKind,
+    /// Of which group.
+    pub group: IpAddr,
+    /// The sources that it names, of the group's family.
+    pub sources: Vec<IpAddr>,
+}
+
+impl NewRecord {
+    /// Bytes of an address of its family.
+    pub fn len_of_source(&self) -> usize {
+        if self.group.is_ipv4() { 4 } else { 16 }
+    }
+
+    /// Bytes of the record with `sources` sources.
+    pub fn len_with(&self, sources: usize) -> usize {
+        RECORD + (sources + 1) * self.len_of_source()
+    }
+}
+
+/// The head of a report of type `ty` and its records; the checksum is 0.
+pub(crate) fn emit(ty: u8, records: &[NewRecord]) -> Vec<u8> {
+    let [n0, n1] = (records.len() as u16).to_be_bytes();
+    let mut bytes = vec![ty, 0, 0, 0, 0, 0, n0, n1];
+    let put = |addr: &IpAddr, bytes: &mut Vec<u8>| match addr {
+        IpAddr::V4(addr) => bytes.extend_from_slice(&addr.octets()),
+        IpAddr::V6(addr) => bytes.extend_from_slice(&addr.octets()),
+    };
+    for record in records {
+        let [s0, s1] = (record.sources.len() as u16).to_be_bytes();
+        bytes.extend_from_slice(&[record.kind.code(), 0, s0, s1]);
+        put(&record.group, &mut bytes);
+        record.sources.iter().for_each(|source| put(source, &mut bytes));
+    }
+    bytes
+}
+
+/// A version 3 report of these records.
+pub fn new_report(records: &[NewRecord]) -> Vec<u8> {
+    let mut bytes = emit(REPORT, records);
+    let [sum0, sum1] = checksum::sum(&bytes).finish().to_be_bytes();
+    if let Some([_, _, at0, at1]) = bytes.first_chunk_mut::<4>() {
+        (*at0, *at1) = (sum0, sum1);
+    }
+    bytes
 }
 
 /// One group of a report; `N` is the length of an address.
@@ -155,6 +219,13 @@ pub fn code8(number: u16) -> u8 {
 /// What such a code says.
 pub fn number8(code: u8) -> u16 {
     if code < 128 { code.into() } else { (u16::from(code & 0xf) | 0x10) << ((code >> 4 & 7) + 3) }
+}
+
+/// The sources that a query names, none but those that are all there.
+pub fn query_sources(message: &[u8]) -> impl ExactSizeIterator<Item = Ipv4Addr> {
+    let n = query_more(message).map_or(0, |more| more.sources);
+    let (sources, _) = message.get(QUERY_LEN..).unwrap_or_default().as_chunks::<4>();
+    sources.iter().take(n.into()).map(|source| Ipv4Addr::from(*source))
 }
 
 /// A query: of all groups if `group` is unspecified, of one otherwise; without sources. Times in tenths of a second and in seconds.
