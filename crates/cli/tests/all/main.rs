@@ -27,6 +27,7 @@ mod oneliners;
 mod pipes;
 mod pkt;
 mod profile;
+mod raw;
 mod readme;
 mod recovery;
 mod repro;

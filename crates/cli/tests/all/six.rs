@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A host on TAP devices, one for each of `taps`; their other ends are up and have no addresses yet.
-fn ours(taps: &[&str]) -> Host<Up> {
+pub fn ours(taps: &[&str]) -> Host<Up> {
     let config = HostConfig { name: taps.join("-"), pool_buffers: 2048, ..HostConfig::default() };
     let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
     let mut netlink = Netlink::open().unwrap();
@@ -36,12 +36,12 @@ fn ours(taps: &[&str]) -> Host<Up> {
 }
 
 /// Until no address of theirs is doubtful.
-fn settle(hosts: &[&Host<Up>]) {
+pub fn settle(hosts: &[&Host<Up>]) {
     drive(hosts, "addresses", || hosts.iter().all(|host| !word(host, "ip -6 addr").contains("tentative")));
 }
 
 /// Runs a command while the hosts go on; its output, if it ended well.
-fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
+pub fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap());
     let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -53,18 +53,18 @@ fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
 }
 
 #[track_caller]
-fn ping(hosts: &[&Host<Up>], words: &str) {
+pub fn ping(hosts: &[&Host<Up>], words: &str) {
     let text = said(hosts, &format!("ping -n -c 3 -i 0.05 -W 5 {words}")).unwrap_or_else(|why| panic!("{why}"));
     assert!(text.contains(" 3 received"), "{text}");
 }
 
-fn sysctl(name: &str, value: &str) {
+pub fn sysctl(name: &str, value: &str) {
     std::fs::write(format!("/proc/sys/net/{name}"), value).unwrap_or_else(|why| panic!("{name}: {why}"));
 }
 
 /// Every frame is accounted for, and none was broken.
 #[track_caller]
-fn end(host: &Host<Up>) {
+pub fn end(host: &Host<Up>) {
     let audit = host.stack.audit(host.cx());
     assert_eq!(audit.imbalance(), 0, "{audit:?}");
     for name in
@@ -75,7 +75,7 @@ fn end(host: &Host<Up>) {
 }
 
 /// Has this machine what the test needs?
-fn ready(test: &str) -> bool {
+pub fn ready(test: &str) -> bool {
     let tools = has("ip") && has("ping");
     let speaks = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/disable_ipv6").is_ok_and(|off| off.trim() == "0");
     if !tools || !speaks {
