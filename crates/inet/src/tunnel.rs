@@ -1,5 +1,5 @@
 //! Tunnels: ifaces whose link is a path through other networks. gif carries IPv4 and IPv6 in either of the two (RFC 2003, RFC 4213, RFC 2473),
-//! GRE the same behind a header of its own (RFC 2784, RFC 2890, RFC 7676); EtherIP (RFC 3378) and VXLAN (RFC 7348, outside IPv4 only) carry
+//! GRE the same behind a header of its own (RFC 2784, RFC 2890, RFC 7676); EtherIP (RFC 3378) and VXLAN (RFC 7348) carry
 //! Ethernet frames, with ARP and neighbor discovery.
 //!
 //! ```text
@@ -99,6 +99,16 @@ pub enum DontFragment {
     Clear,
 }
 
+/// What becomes of UDP datagrams of IPv6 whose checksum field is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Unchecked {
+    /// Dropped (RFC 8200 8.1).
+    #[default]
+    Dropped,
+    /// Accepted at the tunnel's L4 port (RFC 6935 5).
+    Accepted,
+}
+
 /// How a tunnel is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -118,6 +128,8 @@ pub struct Config {
     pub vni: u32,
     /// VXLAN: the far end's L4 port and ours.
     pub l4port: L4Port,
+    /// VXLAN over IPv6: what becomes of datagrams without a checksum.
+    pub unchecked: Unchecked,
     /// Time to live of the outer packet; `None`: the knob's (`net.inet.ip.gifttl`).
     pub ttl: Option<u8>,
     /// May the outer packet be fragmented?
@@ -128,9 +140,10 @@ impl Config {
     /// A tunnel of this kind that leads nowhere yet.
     pub fn new(kind: Kind) -> Config {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let (key, ttl, df) = Default::default();
+        let (key, ttl, df, unchecked) = Default::default();
         let (checksum, sequence) = (false, false);
-        Config { kind, local: nowhere, remote: nowhere, key, checksum, sequence, vni: 0, l4port: vxlan::PORT, ttl, df }
+        let (local, remote, vni, l4port) = (nowhere, nowhere, 0, vxlan::PORT);
+        Config { kind, local, remote, key, checksum, sequence, vni, l4port, unchecked, ttl, df }
     }
 
     /// Has it both its ends?
@@ -192,7 +205,7 @@ pub enum Refused {
     NotATunnel,
     /// An end that is not one host's address, wherever on the way.
     BadEnd(IpAddr),
-    /// One end is of IPv4 and the other of IPv6, or the kind is VXLAN, whose outer packets are of IPv4 only as UDP is.
+    /// One end is of IPv4 and the other of IPv6.
     BadFamily,
     /// A VNI of more than 24 bits.
     BadVni,
@@ -240,10 +253,7 @@ impl<L: Locks> Stack<L> {
         if let Some(&bad) = [config.local, config.remote].iter().find(|addr| !is_end(addr)) {
             return Err(Refused::BadEnd(bad));
         }
-        let six = [config.local, config.remote].map(|end| end.is_ipv6());
-        if config.is_whole() && config.local.is_ipv6() != config.remote.is_ipv6()
-            || six.contains(&true) && config.kind == Kind::Vxlan
-        {
+        if config.is_whole() && config.local.is_ipv6() != config.remote.is_ipv6() {
             return Err(Refused::BadFamily);
         }
         if config.vni > vxlan::VNI_MAX {

@@ -104,6 +104,54 @@ fn the_kernels_tunnels_and_ours() {
     });
 }
 
+/// VXLAN over IPv6 between us and the kernel: with checksums, which both fill in unless told otherwise, and without those
+/// of the kernel, which we accept only if told so.
+#[test]
+fn vxlan_over_ipv6_and_the_kernels() {
+    let test = "vxlan_over_ipv6_and_the_kernels";
+    isolated(test, || {
+        if !has("ip") || !has("ping") {
+            return println!("skipped: no ip(8) or ping");
+        }
+        for (theirs, own, passes) in [
+            ("", "", true),
+            ("udp6zerocsumtx udp6zerocsumrx", "udp6zerocsumrx", true),
+            ("udp6zerocsumtx udp6zerocsumrx", "", false),
+        ] {
+            let host = ours("tap0", [10, 0, 0, 2], [10, 0, 0, 1]);
+            word(&host, "sysctl -w net.inet6.ip6.dad_count=0");
+            word(&host, "ip -6 addr add fd00::2/64 dev tap0");
+            assert!(kernel(test, "-6 addr add fd00::1/64 dev tap0 nodad"));
+            let line =
+                format!("link add k0 type vxlan id 42 local fd00::1 remote fd00::2 dstport 4789 dev tap0 {theirs}");
+            if !kernel(test, &line) {
+                return;
+            }
+            word(&host, &format!("ip link add v0 type vxlan id 42 local fd00::2 remote fd00::1 {own}"));
+            assert_eq!(host.stack.iface_named("v0").unwrap().mtu(), 1430, "70 bytes in front of a packet");
+            word(&host, "ip addr add 172.16.0.2/24 dev v0");
+            assert!(kernel(test, "addr add 172.16.0.1/24 dev k0") && kernel(test, "link set k0 up"));
+            if passes {
+                for len in [0, 56, 1401, 4000, 20_000] {
+                    ping(&[&host], "172.16.0.2", len, "dont");
+                }
+                transfer(&[&host], &host, [172, 16, 0, 2], "vxlan over IPv6");
+                we_begin(&host, "vxlan over IPv6");
+                end(&host);
+            } else {
+                let words = ["-n", "-c", "1", "-W", "1", "172.16.0.2"];
+                let mut child = Command::new("ping").args(words).stdout(Stdio::null()).spawn().unwrap();
+                drive(&[&host], "no answer", || child.try_wait().unwrap().is_some());
+                assert!(!child.wait().unwrap().success());
+                assert!(host.stack.counter("inet.udp.in.bad_checksum") > 0);
+                assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+            }
+            word(&host, "ifconfig v0 destroy");
+            drop(host);
+        }
+    });
+}
+
 /// We open a connection to the kernel through the tunnel.
 fn we_begin(host: &Host<Up>, what: &str) {
     let listener = std::net::TcpListener::bind((Ipv4Addr::new(172, 16, 0, 1), 0)).unwrap();

@@ -66,15 +66,43 @@ impl<L: Locks> Stack<L> {
     /// Takes a datagram that no socket wants, from its IP header on; gives it back if it is no VXLAN tunnel's either.
     pub(crate) fn vxlan_input(&self, cx: Cx, packet: Frame) -> Option<Frame> {
         let Some(outer) = ip4::Glance::of(packet.bytes()) else { return Some(packet) };
-        let datagram = packet.bytes().get(outer.ihl_len()..).unwrap_or_default();
+        let (ends, before) = ((outer.src().into(), outer.dst().into()), (outer.ihl_len(), outer.tos()));
+        self.take_datagram_out(cx, packet, ends, before)
+    }
+
+    /// [`Stack::vxlan_input`] of an IPv6 packet with its chain of headers.
+    pub(crate) fn vxlan_input6(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
+        let ends = (header.src.into(), header.dst.into());
+        self.take_datagram_out(cx, packet, ends, (chain.offset, header.traffic_class))
+    }
+
+    /// [`Stack::vxlan_input6`] of a datagram whose checksum is not right: one without a checksum is for a tunnel that
+    /// accepts such (RFC 6935 5).
+    #[cold]
+    pub(crate) fn vxlan_unchecked(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
+        let datagram = udp::Header::parse(chain.payload(header, packet.bytes())).ok();
+        let accepts = datagram.is_some_and(|datagram| {
+            datagram.checksum == 0 && self.tunnels.lock(cx).accepts_unchecked(header.dst.into(), datagram.dst)
+        });
+        if accepts { self.vxlan_input6(cx, packet, header, chain) } else { Some(packet) }
+    }
+
+    /// Takes a VXLAN packet whose UDP header has `before` bytes in front of it.
+    fn take_datagram_out(
+        &self,
+        cx: Cx,
+        packet: Frame,
+        (src, dst): (IpAddr, IpAddr),
+        (before, tos): (usize, u8),
+    ) -> Option<Frame> {
+        let datagram = packet.bytes().get(before..).unwrap_or_default();
         let Ok(header) = udp::Header::parse(datagram) else { return Some(packet) };
-        if !self.tunnels.lock(cx).has(Kind::Vxlan, outer.dst().into(), header.dst) {
+        if !self.tunnels.lock(cx).has(Kind::Vxlan, dst, header.dst) {
             return Some(packet);
         }
         let seen = look(Kind::Vxlan, Proto::UDP, header.payload(datagram));
-        let (src, dst) = (outer.src().into(), outer.dst().into());
         let came = Arrival { kind: Kind::Vxlan, src, dst, key: None, l4port: header.dst };
-        self.decapsulate(cx, packet, (outer.ihl_len() + udp::HEADER_LEN, outer.tos()), came, seen);
+        self.decapsulate(cx, packet, (before + udp::HEADER_LEN, tos), came, seen);
         None
     }
 

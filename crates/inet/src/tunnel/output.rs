@@ -18,6 +18,7 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
+use wire::checksum::Partial;
 use wire::eth::EtherType;
 use wire::gso::Segment;
 use wire::ip6::{self, Chain};
@@ -170,8 +171,15 @@ impl<L: Locks> Stack<L> {
                 let src = self.vxlan_port(packet.bytes());
                 vxlan::Header { vni: config.vni }.emit(packet.push()?);
                 let len = u16::try_from(packet.len() + udp::HEADER_LEN).ok()?;
-                // No checksum: the frame inside has its own (RFC 7348 5, RFC 6935).
-                udp::Header { src, dst: config.l4port, len, checksum: 0 }.emit(packet.push()?);
+                // No checksum over IPv4: the frame inside has its own (RFC 7348 5).
+                let header = udp::Header { src, dst: config.l4port, len, checksum: 0 };
+                header.emit(packet.push()?);
+                if let (IpAddr::V6(local), IpAddr::V6(remote)) = (config.local, config.remote) {
+                    packet.make_own().then_some(())?;
+                    let pseudo = Partial::pseudo6(local, remote, Proto::UDP, len.into());
+                    let checksum = pseudo.add(checksum::sum(packet.bytes())).finish_nonzero();
+                    udp::Header { checksum, ..header }.emit(packet.bytes_mut().first_chunk_mut()?);
+                }
             }
         }
         Some(())

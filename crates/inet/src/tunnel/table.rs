@@ -1,7 +1,7 @@
 //! The table of tunnels: at most as many as there are ifaces, so it is walked.
 
 use super::relay::Quote;
-use super::{Config, Kind};
+use super::{Config, Kind, Unchecked};
 use crate::iface::IfaceId;
 use clock::Instant;
 use stats::DropReason;
@@ -81,6 +81,15 @@ impl Tunnels {
     pub(super) fn has(&self, kind: Kind, dst: IpAddr, l4port: L4Port) -> bool {
         let of_kind = self.0.iter().filter(|tunnel| tunnel.config.kind == kind && tunnel.config.is_whole());
         of_kind.into_iter().any(|t| t.config.local == dst && (kind != Kind::Vxlan || t.config.l4port == l4port))
+    }
+
+    /// Returns whether a VXLAN tunnel at our address and L4 port accepts datagrams of IPv6 without a checksum.
+    pub(super) fn accepts_unchecked(&self, dst: IpAddr, l4port: L4Port) -> bool {
+        self.0.iter().any(|tunnel| {
+            let config = &tunnel.config;
+            (config.kind, config.local, config.l4port) == (Kind::Vxlan, dst, l4port)
+                && config.unchecked == Unchecked::Accepted
+        })
     }
 
     /// Whose is it? Its far end must have sent it, with its key or VNI.

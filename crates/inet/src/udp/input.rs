@@ -331,7 +331,10 @@ impl<L: Locks> Stack<L> {
         counters.udp.received.bump();
         let seen = match Check::of(iface).look6(&packet, header, chain) {
             Ok(seen) => seen,
-            Err(why) => return self.drop_frame(cx, packet, why),
+            Err(why) => {
+                let Some(packet) = self.vxlan_unchecked(cx, packet, header, chain) else { return };
+                return self.drop_frame(cx, packet, why);
+            }
         };
         let came_by = came_by(iface);
         let zone = if iface.is_some() { Some(came_by) } else { self.own_zone6(cx, header.src) };
@@ -344,6 +347,7 @@ impl<L: Locks> Stack<L> {
         let hash = u128::first_hash(&self.udp, ends);
         let found = if header.dst.is_multicast() { None } else { self.find_pcb(cx, hash, ends) };
         if found.is_none() && !header.dst.is_multicast() {
+            let Some(packet) = self.vxlan_input6(cx, packet, header, chain) else { return };
             return self.udp_no_socket6(cx, iface, packet);
         }
         let at = (Proto::UDP, chain.offset);

@@ -261,7 +261,7 @@ fn ends_are_of_one_family<L: Locks>() {
     };
     let (local, remote) = (MY6.ip.into(), FAR.ip.into());
     assert_eq!(set(Config { local, remote, ..Config::new(Kind::Gif) }), Err(Refused::BadFamily));
-    assert_eq!(set(config(Kind::Vxlan, true)), Err(Refused::BadFamily));
+    assert_eq!(set(Config { local, remote, ..Config::new(Kind::Vxlan) }), Err(Refused::BadFamily));
     for bad in ["fe80::1", "ff02::1", "::ffff:10.0.0.1"] {
         let remote = bad.parse().unwrap();
         assert_eq!(set(Config { local, remote, ..Config::new(Kind::Gif) }), Err(Refused::BadEnd(remote)), "{bad}");

@@ -3,10 +3,10 @@
 use super::parse::{self, Words};
 use super::{Ctl, WordError};
 use inet::iface::{Iface, IfaceId};
-use inet::tunnel::{Config, DontFragment, Kind, Refused};
+use inet::tunnel::{Config, DontFragment, Kind, Refused, Unchecked};
 use lock::Locks;
 use serde_json::{Value, json};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::{L4Port, vxlan};
 
 /// The words of `ifconfig` that are a tunnel's.
@@ -128,6 +128,8 @@ const WORDS: &[&str] = &[
     "vni",
     "dstport",
     "ttl",
+    "udp6zerocsumrx",
+    "noudp6zerocsumrx",
     "pmtudisc",
     "nopmtudisc",
     "df",
@@ -145,6 +147,8 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
         "seq" | "noseq" if gre => config.sequence = word == "seq",
         "id" | "vni" if config.kind == Kind::Vxlan => config.vni = vni(words)?,
         "dstport" if config.kind == Kind::Vxlan => config.l4port = l4port(words)?,
+        "udp6zerocsumrx" if config.kind == Kind::Vxlan => config.unchecked = Unchecked::Accepted,
+        "noudp6zerocsumrx" if config.kind == Kind::Vxlan => config.unchecked = Unchecked::Dropped,
         "ttl" | "hoplimit" => config.ttl = ttl(words)?,
         "pmtudisc" => config.df = DontFragment::Set,
         "nopmtudisc" => config.df = DontFragment::Copy, // what the packet inside says is kept: Linux does the same
@@ -231,7 +235,7 @@ pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
     match why {
         Refused::NotATunnel => "no tunnel of this kind".to_string(),
         Refused::BadEnd(addr) => format!("{addr} is not one host's address"),
-        Refused::BadFamily => "both ends are of one family, and VXLAN's of IPv4".to_string(),
+        Refused::BadFamily => "both ends are of one family".to_string(),
         Refused::BadVni => format!("a VNI goes up to {}", vxlan::VNI_MAX),
         Refused::Taken(other) => {
             let name = host.stack.iface(other).map_or("another", |iface| &iface.name);
@@ -254,7 +258,8 @@ pub(super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     let (local, remote) = (config.local, config.remote);
     if config.kind == Kind::Vxlan {
         let port = config.l4port;
-        return format!("\tvxlan vni {} local {local}:{port} remote {remote}:{port}\n", config.vni);
+        let end = |addr| SocketAddr::new(addr, port.0);
+        return format!("\tvxlan vni {} local {} remote {}\n", config.vni, end(local), end(remote));
     }
     let mut out = String::new();
     if config.is_whole() {
@@ -282,6 +287,7 @@ pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     out += &format!(" remote {} local {}", config.remote, config.local);
     if config.kind == Kind::Vxlan {
         out += &format!(" dstport {}", config.l4port);
+        out += if config.unchecked == Unchecked::Accepted { " udp6zerocsumrx" } else { "" };
     }
     if let Some(key) = config.key {
         out += &format!(" key {}", Ipv4Addr::from(key));
@@ -318,6 +324,7 @@ pub(super) fn link_json<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Option<Value
     if config.kind == Kind::Vxlan {
         super::ip::set(&mut data, "id", config.vni);
         super::ip::set(&mut data, "port", config.l4port.0);
+        super::ip::set(&mut data, "udp_zero_csum6_rx", config.unchecked == Unchecked::Accepted);
     }
     if let Some(key) = config.key {
         super::ip::set(&mut data, "ikey", Ipv4Addr::from(key).to_string());
