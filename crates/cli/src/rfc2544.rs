@@ -1,5 +1,6 @@
 //! `rfc2544`: flags to a plan, ports by name or a device in memory, results to tables, JSON, a picture.
 
+use crate::args::FamilyArgs;
 use crate::exit::{Exit, Fault, notice, print};
 use crate::run::{Output, bar};
 use anyhow::Context;
@@ -7,8 +8,9 @@ use buf::{Pool, PoolConfig, PoolLocks};
 use clap::{Args, ValueEnum, ValueHint};
 use lab::measuring::Measuring;
 use lab::rfc2544::trial::Refusal;
-use lab::rfc2544::{Max, Plan, Results, Test, Tester, Ways, dut, frames, report};
+use lab::rfc2544::{Domain, Max, Plan, Results, Test, Tester, Ways, dut, frames, report};
 use lab::study::Progress;
+use node::address::Families;
 use pipe::units::{self, Rate};
 use port::spec::{Kind, Spec};
 use port::{Env, Pairs, Port};
@@ -21,8 +23,9 @@ const BUFFERS: usize = 4 * dut::SLOTS + 1024;
 /// `rfc2544`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, with a number and a time in them; broadcast ARP from both \
-sides goes before each trial, so that a bridge knows both. Only these frames count. The tester keeps a core busy. By \
+Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, or with -6 from 2001:2:0:1::2 to 2001:2:0:2::2 (RFC 5180), \
+with a number and a time in them; broadcast ARP or a neighbor solicitation from both sides goes before each trial, so \
+that a bridge knows both. Only these frames count. The tester keeps a core busy. By \
 the RFC a size takes hours: trials of 60 s with 5 s between them, the longest burst sought 50 times; --quick is to see \
 that it works. A tester that is too slow for a rate says so: the figure is then 'at least'. Ends early with Ctrl-C: \
 what there is is printed. Exit code 1 if a port was lost, or if nothing comes through at all.
@@ -38,7 +41,7 @@ pub struct Rfc2544Args {
     /// Which tests
     #[arg(long, value_name = "TEST", value_delimiter = ',', default_value = "throughput,latency,loss,back-to-back")]
     pub test: Vec<TestArg>,
-    /// Bytes of the frames, FCS counted [default: 64,128,256,512,1024,1280,1518]
+    /// Bytes of the frames, FCS counted [default: 64,128,256,512,1024,1280,1518; over IPv6 84 instead of 64]
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = size)]
     pub size: Vec<usize>,
     /// How long a trial sends [default: 60s; with --quick 200ms]
@@ -65,6 +68,8 @@ pub struct Rfc2544Args {
     /// The device, when no ports are named: our bridge, or none, which shows the tester's own limits
     #[arg(long, value_name = "DUT", default_value = "bridge", conflicts_with = "ports")]
     pub dut: DutArg,
+    #[command(flatten)]
+    pub family: FamilyArgs,
     /// Frames both ways at once
     #[arg(long)]
     pub bidirectional: bool,
@@ -103,7 +108,7 @@ pub enum DutArg {
 pub struct MaxRate(Max);
 
 fn size(word: &str) -> Result<usize, String> {
-    let (least, most) = (frames::SIZE_MIN, frames::SIZE_MAX);
+    let (least, most) = (frames::size_min(Domain::Inet), frames::SIZE_MAX);
     let size = word.parse().ok().filter(|size| (least..=most).contains(size));
     size.ok_or_else(|| format!("sizes are {least} to {most} bytes, FCS counted"))
 }
@@ -133,7 +138,7 @@ fn max_rate(word: &str) -> Result<MaxRate, String> {
 }
 
 pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
-    let plan = plan(args);
+    let plan = plan(args)?;
     let svg = Output::open("--svg", args.svg.as_ref())?;
     let (_measuring, env) = Measuring::begin();
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
@@ -173,7 +178,16 @@ pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
     }
 }
 
-fn plan(args: &Rfc2544Args) -> Plan {
+/// Returns the address family of the test frames.
+fn family(args: &Rfc2544Args) -> Domain {
+    if args.family.families() == Families::V6 { Domain::Inet6 } else { Domain::Inet }
+}
+
+fn plan(args: &Rfc2544Args) -> anyhow::Result<Plan> {
+    let least = frames::size_min(family(args));
+    if let Some(size) = args.size.iter().find(|size| **size < least) {
+        return Err(Fault::usage(format!("--size {size}: an IPv6 test frame has at least {least} bytes, FCS counted")));
+    }
     let base = if args.quick { Plan::quick() } else { Plan::by_the_book() };
     let settle = if args.ports.is_empty() { Duration::ZERO } else { base.settle };
     let tests = args.test.iter().map(|test| match test {
@@ -182,16 +196,16 @@ fn plan(args: &Rfc2544Args) -> Plan {
         TestArg::Loss => Test::Loss,
         TestArg::BackToBack => Test::BackToBack,
     });
-    Plan {
+    Ok(Plan {
         tests: tests.collect(),
-        sizes: if args.size.is_empty() { base.sizes.clone() } else { args.size.clone() },
+        sizes: if args.size.is_empty() { frames::sizes(family(args)).to_vec() } else { args.size.clone() },
         duration: args.duration.unwrap_or(base.duration),
         max: args.max_rate.map_or(base.max, |rate| rate.0),
         resolution: args.resolution,
         settle: args.settle.unwrap_or(settle),
         repeats: args.repeats.unwrap_or(base.repeats),
         ..base
-    }
+    })
 }
 
 /// Opens both ports.
@@ -203,7 +217,7 @@ fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
     }
     let pairs = Pairs::new();
     let open = |spec: &Spec, unit| {
-        let env = Env { pool: pool.clone(), pairs: &pairs, mac: frames::STATIONS[usize::from(unit)].mac, unit };
+        let env = Env { pool: pool.clone(), pairs: &pairs, mac: frames::MACS[usize::from(unit)], unit };
         port::open(spec, &env).map_err(|why| anyhow::anyhow!("port {}", port::said_of(&spec.to_string(), &why)))
     };
     let ports = [open(&a, 0)?, open(&b, 1)?];
@@ -247,6 +261,7 @@ fn measure(
         refusal,
         ways: if args.bidirectional { Ways::Both } else { Ways::One },
         drain: args.drain.unwrap_or(drain),
+        family: family(args),
         ident: std::process::id(),
         trials: 0,
     };

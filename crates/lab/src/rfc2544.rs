@@ -9,7 +9,8 @@
 //!
 //! Where this is not to the letter: each frame has a time in it, not one of a trial, so that one trial gives a distribution (26.2 asks for
 //! twenty trials); what waits for late frames ends when all have come; frames to a router's own MAC address are not made, so the device
-//! is a bridge or a cable. Sizes count the FCS, everywhere.
+//! is a bridge or a cable. Sizes count the FCS, everywhere. Over IPv6 it is RFC 5180: frames of its block of addresses, neighbor
+//! solicitations to learn from, no frame below 84 bytes.
 
 pub mod dut;
 pub mod frames;
@@ -27,10 +28,9 @@ use crate::study::Progress;
 use clock::Duration;
 use search::{BackToBack, Bound, Contradiction, Throughput, Tried};
 use serde::Serialize;
+pub use socket::Domain;
 use trial::{Amount, Ask, Clocking, Pace, Trial};
 
-/// The sizes of RFC 2544 9.1 for Ethernet, FCS counted.
-pub const SIZES: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 /// Frames that try at first whether anything arrives.
 const PROBES: u64 = 10;
 /// How fast.
@@ -89,7 +89,7 @@ impl Plan {
     pub fn by_the_book() -> Plan {
         Plan {
             tests: vec![Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack],
-            sizes: SIZES.to_vec(),
+            sizes: frames::sizes(Domain::Inet).to_vec(),
             duration: Duration::from_secs(60),
             max: Max::Tester,
             resolution: 0.01,

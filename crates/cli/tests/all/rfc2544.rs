@@ -39,6 +39,18 @@ fn json_and_a_picture_of_both_ways() {
 }
 
 #[test]
+fn our_bridge_carries_frames_of_ipv6() {
+    let words = "rfc2544 -6 --quick --test loss --max-rate 2000 --duration 50ms --bidirectional --json";
+    let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
+    assert!(output.status.success(), "{output:?}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sizes: Vec<u64> = json["sizes"].as_array().unwrap().iter().map(|size| size["size"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [84, 128, 256, 512, 1024, 1280, 1518]);
+    assert!(json["cut"].is_null() && json["sizes"][0]["loss"][0]["sent"].as_u64() > Some(0), "{json}");
+    refused("rfc2544 -6 --size 64", 2, "at least 84 bytes");
+}
+
+#[test]
 fn two_cards_on_one_wire() {
     let words = "rfc2544 nic(wire=w):em0 nic(wire=w):em1 --quick --size 64 --test loss --max-rate 1000 --duration 50ms";
     let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
@@ -86,13 +98,16 @@ fn the_kernels_bridge_between_two_taps() {
         }
         let lines = ["tuntap add t0 mode tap", "tuntap add t1 mode tap", "link set t0 master br0 up"];
         assert!(lines.into_iter().all(ip) && ip("link set t1 master br0 up") && ip("link set br0 up"));
-        let words = "rfc2544 tap:t0 tap:t1 --quick --size 64,1518 --test loss --max-rate 500 --json --bidirectional";
-        let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
-        assert!(output.status.success(), "{output:?}");
-        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-        for size in 0..2 {
-            let first = &json["sizes"][size]["loss"][0];
-            assert!(first["sent"].as_u64() > Some(0) && first["lost"].as_u64() < first["sent"].as_u64(), "{json}");
+        for family in ["-4", "-6"] {
+            let words =
+                "rfc2544 tap:t0 tap:t1 --quick --size 84,1518 --test loss --max-rate 500 --json --bidirectional";
+            let output = run(&mut linerate(&words.split_whitespace().chain([family]).collect::<Vec<_>>()));
+            assert!(output.status.success(), "{output:?}");
+            let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+            for size in 0..2 {
+                let first = &json["sizes"][size]["loss"][0];
+                assert!(first["sent"].as_u64() > Some(0) && first["lost"].as_u64() < first["sent"].as_u64(), "{json}");
+            }
         }
     });
 }

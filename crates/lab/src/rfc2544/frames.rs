@@ -1,48 +1,74 @@
-//! Test frames: what the tester sends, and how it knows its own again.
+//! Test frames: their format, and how the tester recognizes its own.
 //!
 //! ```text
 //!  Ethernet | IPv4, TTL 10 | UDP to port 7, no checksum | ident trial number time | 0, 1, 2 ...
 //!     14    |      20      |             8              |   4     2     4     8   | up to the size
+//!  Ethernet | IPv6, hop limit 10 | UDP to port 7, checksum | the same
+//!     14    |         40         |            8            |
 //! ```
-//! RFC 2544 C.2.6.4, with addresses of C.2.2: 198.18.0.0/15 is for this and nothing else. A size counts the FCS, a frame here does not
-//! have one. What a device between may change (MAC addresses, TTL, the header's checksum) is not looked at.
+//! IPv4: RFC 2544 C.2.6.4, with addresses of 198.18.0.0/15 (C.2.2). IPv6: RFC 5180, with addresses of 2001:2::/48 (8); a
+//! checksum of 0 is not valid there (RFC 8200 8.1), so writing the tag mends the checksum. A size counts the FCS, which a frame here does not have. What a device may change (MAC addresses, TTL, the
+//! header's checksum) is not compared.
 
 use clock::Instant;
-use std::net::Ipv4Addr;
+use socket::Domain;
+use std::net::{IpAddr, Ipv6Addr};
+use wire::checksum::Partial;
 use wire::eth::{self, EtherType};
-use wire::{L4Port, Mac, Proto, arp, ip4, udp};
+use wire::icmp6::{self, nd};
+use wire::{L4Port, Mac, Proto, arp, ip4, ip6, udp};
 
 /// Bytes of an FCS.
 pub const FCS: usize = 4;
 /// Bytes that a frame takes on a wire beside its own: preamble, start delimiter, gap.
 pub const AROUND: usize = 20;
-/// The smallest size, FCS counted: all headers and the tag fit in exactly.
-pub const SIZE_MIN: usize = 64;
 /// The largest, FCS counted: a jumbo frame of 9,000 bytes.
 pub const SIZE_MAX: usize = 9018;
 
-const HEADERS: usize = eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN;
 const TAG: usize = 18;
-/// RFC 2544 C.2.6.4.
+/// TTL (RFC 2544 C.2.6.4) or hop limit.
 const TTL: u8 = 10;
+/// Bytes of a UDP header in front of the checksum.
+const SUM: usize = 6;
 const SRC_PORT: L4Port = L4Port(0xc020);
 /// Echo.
 const DST_PORT: L4Port = L4Port(7);
 
-/// Who the tester is behind one of its ports.
+/// Addresses of the tester behind one of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Station {
-    /// Its MAC address.
+    /// MAC address.
     pub mac: Mac,
-    /// Its address.
-    pub addr: Ipv4Addr,
+    /// IP address.
+    pub addr: IpAddr,
 }
 
-/// The two of them. The MAC addresses are locally administered.
-pub const STATIONS: [Station; 2] = [
-    Station { mac: Mac([0x02, 0x25, 0x44, 0, 0, 0x0a]), addr: Ipv4Addr::new(198, 18, 1, 2) },
-    Station { mac: Mac([0x02, 0x25, 0x44, 0, 0, 0x0b]), addr: Ipv4Addr::new(198, 19, 1, 2) },
-];
+/// MAC addresses of the two stations, locally administered.
+pub const MACS: [Mac; 2] = [Mac([0x02, 0x25, 0x44, 0, 0, 0x0a]), Mac([0x02, 0x25, 0x44, 0, 0, 0x0b])];
+
+/// Returns the two stations.
+pub fn stations(family: Domain) -> [Station; 2] {
+    let addrs: [IpAddr; 2] = match family {
+        Domain::Inet => [[198, 18, 1, 2].into(), [198, 19, 1, 2].into()],
+        Domain::Inet6 => [1, 2].map(|net| Ipv6Addr::new(0x2001, 2, 0, net, 0, 0, 0, 2).into()),
+    };
+    let [a, b] = MACS;
+    [Station { mac: a, addr: addrs[0] }, Station { mac: b, addr: addrs[1] }]
+}
+
+/// Returns the smallest size, FCS counted: all headers and the tag fit in exactly.
+pub const fn size_min(family: Domain) -> usize {
+    match family {
+        Domain::Inet => eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN + TAG + FCS,
+        Domain::Inet6 => eth::HEADER_LEN + ip6::HEADER_LEN + udp::HEADER_LEN + TAG + FCS,
+    }
+}
+
+/// Returns the default sizes, FCS counted: those of RFC 2544 9.1 and RFC 5180 5.1 for Ethernet. An IPv6 frame of 64 bytes
+/// has no room for the tag; the smallest takes its place.
+pub const fn sizes(family: Domain) -> [usize; 7] {
+    [size_min(family), 128, 256, 512, 1024, 1280, 1518]
+}
 
 /// What tells test frames apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,54 +81,100 @@ pub struct Tag {
     pub at: Instant,
 }
 
-/// A frame of `size` (FCS counted, at least [`SIZE_MIN`]) whose tag is to be written; `ident` tells this tester from others.
+/// A frame of `size` (FCS counted, at least [`size_min`]) whose tag is to be written; `ident` tells this tester from others.
 pub fn template(ident: u32, from: Station, to: Station, size: usize) -> Vec<u8> {
-    let payload = size.clamp(SIZE_MIN, SIZE_MAX) - FCS - HEADERS;
-    let mut frame = vec![0; HEADERS];
-    let (ether, rest) = frame.split_at_mut(eth::HEADER_LEN);
-    let (packet, datagram) = rest.split_at_mut(ip4::HEADER_LEN);
-    if let (Some(ether), Some(packet), Some(datagram)) =
-        (ether.first_chunk_mut(), packet.first_chunk_mut(), datagram.first_chunk_mut())
-    {
-        eth::Header { dst: to.mac, src: from.mac, ethertype: EtherType::IPV4 }.emit(ether);
-        if let Some(header) = ip4::Header::new(from.addr, to.addr, Proto::UDP, udp::HEADER_LEN + payload) {
-            ip4::Header { ttl: TTL, df: false, ..header }.emit(packet);
+    let headers = size_min(family_of(from)) - TAG - FCS;
+    let payload = size.clamp(headers + TAG + FCS, SIZE_MAX) - FCS - headers;
+    let len = (udp::HEADER_LEN + payload) as u16;
+    let (mut ether, mut datagram) = ([0; eth::HEADER_LEN], [0; udp::HEADER_LEN]);
+    let ethertype = match from.addr {
+        IpAddr::V4(_) => EtherType::IPV4,
+        IpAddr::V6(_) => EtherType::IPV6,
+    };
+    eth::Header { dst: to.mac, src: from.mac, ethertype }.emit(&mut ether);
+    udp::Header { src: SRC_PORT, dst: DST_PORT, len, checksum: 0 }.emit(&mut datagram);
+    let text: Vec<u8> =
+        ident.to_be_bytes().into_iter().chain([0; TAG - 4]).chain((TAG..payload).map(|at| at as u8)).collect();
+    let packet = match (from.addr, to.addr) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let mut packet = [0; ip4::HEADER_LEN];
+            if let Some(header) = ip4::Header::new(src, dst, Proto::UDP, len.into()) {
+                ip4::Header { ttl: TTL, df: false, ..header }.emit(&mut packet);
+            }
+            packet.to_vec()
         }
-        let len = (udp::HEADER_LEN + payload) as u16;
-        udp::Header { src: SRC_PORT, dst: DST_PORT, len, checksum: 0 }.emit(datagram);
-    }
-    frame.extend(ident.to_be_bytes());
-    frame.extend((4..payload).map(|at| at as u8));
-    frame
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let pseudo = Partial::pseudo6(src, dst, Proto::UDP, len.into());
+            let sum = pseudo.add(wire::checksum::sum(&datagram)).add(wire::checksum::sum(&text)).finish_nonzero();
+            datagram[SUM..].copy_from_slice(&sum.to_be_bytes());
+            header6(src, dst, Proto::UDP, TTL, len).to_vec()
+        }
+        _ => Vec::new(), // the stations are of one family
+    };
+    [&ether, packet.as_slice(), &datagram, &text].concat()
 }
 
-/// Writes a frame's tag.
+fn family_of(station: Station) -> Domain {
+    if station.addr.is_ipv4() { Domain::Inet } else { Domain::Inet6 }
+}
+
+fn header6(src: Ipv6Addr, dst: Ipv6Addr, next: Proto, hop_limit: u8, payload_len: u16) -> [u8; ip6::HEADER_LEN] {
+    let mut packet = [0; ip6::HEADER_LEN];
+    let (traffic_class, flow_label) = (0, 0);
+    ip6::Header { traffic_class, flow_label, payload_len, next, hop_limit, src, dst }.emit(&mut packet);
+    packet
+}
+
+/// Writes the tag into a copy of a template.
 #[inline]
 pub fn write_tag(frame: &mut [u8], tag: Tag) {
-    let Some(room) = frame.get_mut(HEADERS + 4..).and_then(|room| room.first_chunk_mut::<{ TAG - 4 }>()) else {
-        return;
-    };
-    let (trial, rest) = room.split_at_mut(2);
+    let is_six = frame.get(eth::HEADER_LEN..).is_some_and(ip6::is_version);
+    let ip = if is_six { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
+    let Some(room) = frame.get_mut(eth::HEADER_LEN + ip..) else { return };
+    let Some(room) = room.first_chunk_mut::<{ udp::HEADER_LEN + TAG }>() else { return };
+    let (datagram, tagged) = room.split_at_mut(udp::HEADER_LEN);
+    let (_, tagged) = tagged.split_at_mut(4);
+    let (trial, rest) = tagged.split_at_mut(2);
     let (number, at) = rest.split_at_mut(4);
     trial.copy_from_slice(&tag.trial.to_be_bytes());
     number.copy_from_slice(&tag.number.to_be_bytes());
     at.copy_from_slice(&tag.at.nanos().to_be_bytes());
+    if is_six && let Some(field) = datagram.get_mut(SUM..).and_then(|rest| rest.first_chunk_mut()) {
+        // The template's is that of a tag of zeros.
+        let before = Partial::ZERO.add_u16(!u16::from_be_bytes(*field));
+        *field = before.add(wire::checksum::sum(tagged)).finish_nonzero().to_be_bytes();
+    }
 }
 
-/// The tag of a test frame of this tester's that went that way; `None`: it is somebody else's, or was damaged.
+/// Returns the tag of a test frame of this tester that went that way; `None`: another frame, or a damaged one.
 #[inline]
 pub fn read_tag(frame: &[u8], ident: u32, from: Station, to: Station) -> Option<Tag> {
-    let head = frame.first_chunk::<{ HEADERS + TAG }>()?;
-    let (headers, tag) = head.split_at(HEADERS);
-    let (ether, rest) = headers.split_at(eth::HEADER_LEN);
-    let (packet, datagram) = rest.split_at(ip4::HEADER_LEN);
-    let glance = ip4::Glance::of(packet)?;
-    let datagram = udp::Header::read(datagram.first_chunk()?);
-    let ours = ether.get(12..) == Some(&EtherType::IPV4.0.to_be_bytes())
-        && glance.ihl_len() == ip4::HEADER_LEN
-        && (glance.proto(), glance.src(), glance.dst()) == (Proto::UDP, from.addr, to.addr)
+    let (ether, packet) = frame.split_first_chunk::<{ eth::HEADER_LEN }>()?;
+    let ethertype = EtherType(u16::from_be_bytes([ether[12], ether[13]]));
+    let (rest, is_ours) = match (from.addr, to.addr) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let (head, rest) = packet.split_first_chunk::<{ ip4::HEADER_LEN }>()?;
+            let glance = ip4::Glance::of(head)?;
+            let is_ours = ethertype == EtherType::IPV4
+                && glance.ihl_len() == ip4::HEADER_LEN
+                && (glance.proto(), glance.src(), glance.dst()) == (Proto::UDP, src, dst)
+                && usize::from(glance.total_len()) == packet.len();
+            (rest, is_ours)
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let (_, rest) = packet.split_first_chunk::<{ ip6::HEADER_LEN }>()?;
+            let header = ip6::Header::parse(packet).ok()?;
+            let is_ours = ethertype == EtherType::IPV6
+                && (header.next, header.src, header.dst) == (Proto::UDP, src, dst)
+                && usize::from(header.payload_len) == rest.len();
+            (rest, is_ours)
+        }
+        _ => return None,
+    };
+    let (datagram, rest) = rest.split_first_chunk()?;
+    let (tag, datagram) = (rest.first_chunk::<TAG>()?, udp::Header::read(datagram));
+    let ours = is_ours
         && (datagram.src, datagram.dst) == (SRC_PORT, DST_PORT)
-        && usize::from(glance.total_len()) + eth::HEADER_LEN == frame.len()
         && tag.first_chunk() == Some(&ident.to_be_bytes());
     let trial = u16::from_be_bytes(*tag.get(4..)?.first_chunk()?);
     let number = u32::from_be_bytes(*tag.get(6..)?.first_chunk()?);
@@ -110,23 +182,50 @@ pub fn read_tag(frame: &[u8], ident: u32, from: Station, to: Station) -> Option<
     ours.then_some(Tag { trial, number, at })
 }
 
-/// What tells bridges where a station is: it asks by ARP for the other one, by broadcast (RFC 2544 C.2.4.1; RFC 2889 3).
+/// Returns the frame that shows bridges where a station is: a broadcast ARP request for the other station (RFC 2544
+/// C.2.4.1; RFC 2889 3), or a neighbor solicitation for it (RFC 4861 7.2.2).
 pub fn learning(from: Station, to: Station) -> Vec<u8> {
-    let mut frame = vec![0; eth::HEADER_LEN];
-    if let Some(ether) = frame.first_chunk_mut() {
-        eth::Header { dst: Mac::BROADCAST, src: from.mac, ethertype: EtherType::ARP }.emit(ether);
-    }
-    let (op, tha) = (arp::Op::Request, Mac::ZERO);
-    frame.extend(arp::Packet { op, sha: from.mac, spa: from.addr, tha, tpa: to.addr }.emit());
-    frame.resize(eth::MIN_FRAME_LEN, 0);
+    let mut ether = [0; eth::HEADER_LEN];
+    let (dst, ethertype, packet) = match (from.addr, to.addr) {
+        (IpAddr::V4(spa), IpAddr::V4(tpa)) => {
+            let request = arp::Packet { op: arp::Op::Request, sha: from.mac, spa, tha: Mac::ZERO, tpa };
+            (Mac::BROADCAST, EtherType::ARP, request.emit().to_vec())
+        }
+        (IpAddr::V6(src), IpAddr::V6(target)) => {
+            let group = ip6::solicited_node(target);
+            let mut message = [0; nd::NEIGHBOR_LEN];
+            let len = nd::emit_solicit(target, Some(from.mac), (src, group), &mut message).unwrap_or_default();
+            let message = message.get(..len).unwrap_or_default();
+            let header = header6(src, group, Proto::IPV6_ICMP, ND_HOPS, len as u16);
+            (Mac::multicast6(group), EtherType::IPV6, [&header, message].concat())
+        }
+        _ => (Mac::BROADCAST, EtherType::ARP, Vec::new()), // the stations are of one family
+    };
+    eth::Header { dst, src: from.mac, ethertype }.emit(&mut ether);
+    let mut frame = [&ether, packet.as_slice()].concat();
+    frame.resize(frame.len().max(eth::MIN_FRAME_LEN), 0);
     frame
 }
 
-/// Is it such a frame, sent by `from`?
+/// Hop limit of neighbor discovery (RFC 4861 7.1.1).
+const ND_HOPS: u8 = 255;
+
+/// Returns whether `frame` is such a frame of `from`.
 pub fn is_learning(frame: &[u8], from: Station) -> bool {
-    let is_arp = frame.get(12..14) == Some(&EtherType::ARP.0.to_be_bytes());
     let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();
-    is_arp && arp::Packet::parse(packet).is_ok_and(|packet| (packet.sha, packet.spa) == (from.mac, from.addr))
+    let ethertype = frame.get(12..14).and_then(|bytes| bytes.first_chunk()).map(|bytes| u16::from_be_bytes(*bytes));
+    match from.addr {
+        IpAddr::V4(addr) => {
+            ethertype == Some(EtherType::ARP.0)
+                && arp::Packet::parse(packet).is_ok_and(|packet| (packet.sha, packet.spa) == (from.mac, addr))
+        }
+        IpAddr::V6(addr) => {
+            let Ok(header) = ip6::Header::parse(packet) else { return false };
+            let is_from = header.src == addr && header.next == Proto::IPV6_ICMP && ethertype == Some(EtherType::IPV6.0);
+            let message = icmp6::Message::parse(header.payload(packet), header.src, header.dst);
+            is_from && matches!(message, Ok(icmp6::Message::Nd(nd::Message::Solicit { .. })))
+        }
+    }
 }
 
 /// Frames a second that a line of `bits` a second carries, when each has `size` bytes, FCS counted.
@@ -140,31 +239,43 @@ mod tests {
 
     #[test]
     fn a_frame_is_what_the_rfc_says_and_is_known_again() {
-        let [a, b] = STATIONS;
         let tag = Tag { trial: 7, number: 1 << 31, at: Instant::from_millis(90_000_000) };
-        for size in [64, 65, 1518, SIZE_MAX] {
-            let mut frame = template(0xfeed, a, b, size);
-            assert_eq!(frame.len(), size - FCS);
-            write_tag(&mut frame, tag);
-            assert_eq!(read_tag(&frame, 0xfeed, a, b), Some(tag));
-            assert_eq!(read_tag(&frame, 0xfeed, b, a), None, "the other way");
-            assert_eq!(read_tag(&frame, 0xfeee, a, b), None, "another tester's");
-            assert_eq!(read_tag(&frame[..frame.len() - 1], 0xfeed, a, b), None, "cut short");
-            assert!((0..60).all(|len| read_tag(&frame[..len], 0xfeed, a, b).is_none()));
-            let ip = ip4::Header::parse(&frame[14..]).unwrap();
-            assert_eq!((ip.ttl, ip.src.octets(), ip.dst.octets()), (10, [198, 18, 1, 2], [198, 19, 1, 2]));
-            assert!(ip4::header_checksum_ok(&frame[14..], 20));
-            let udp = udp::Header::parse(ip.payload(&frame[14..])).unwrap();
-            assert_eq!((udp.dst, udp.checksum, usize::from(udp.len)), (L4Port(7), 0, size - 4 - 34));
+        for family in [Domain::Inet, Domain::Inet6] {
+            let [a, b] = stations(family);
+            let headers = size_min(family) - TAG - FCS;
+            for size in [size_min(family), size_min(family) + 1, 1518, SIZE_MAX] {
+                let mut frame = template(0xfeed, a, b, size);
+                assert_eq!(frame.len(), size - FCS);
+                write_tag(&mut frame, tag);
+                assert_eq!(read_tag(&frame, 0xfeed, a, b), Some(tag));
+                assert_eq!(read_tag(&frame, 0xfeed, b, a), None, "the other way");
+                assert_eq!(read_tag(&frame, 0xfeee, a, b), None, "another tester's");
+                assert_eq!(read_tag(&frame[..frame.len() - 1], 0xfeed, a, b), None, "cut short");
+                assert!((0..headers + TAG).all(|len| read_tag(&frame[..len], 0xfeed, a, b).is_none()));
+                let udp = udp::Header::parse(&frame[headers - 8..]).unwrap();
+                assert_eq!((udp.dst, usize::from(udp.len)), (L4Port(7), size - FCS - headers + 8));
+                if family == Domain::Inet6 {
+                    let ip = ip6::Header::parse(&frame[14..]).unwrap();
+                    assert_eq!((ip.hop_limit, IpAddr::V6(ip.src), IpAddr::V6(ip.dst)), (10, a.addr, b.addr));
+                    let pseudo = Partial::pseudo6(ip.src, ip.dst, Proto::UDP, ip.payload_len.into());
+                    assert!(udp.checksum != 0 && udp::checksum_ok(pseudo, ip.payload(&frame[14..])));
+                    continue;
+                }
+                let ip = ip4::Header::parse(&frame[14..]).unwrap();
+                assert_eq!((ip.ttl, ip.src.octets(), ip.dst.octets()), (10, [198, 18, 1, 2], [198, 19, 1, 2]));
+                assert!(ip4::header_checksum_ok(&frame[14..], 20) && udp.checksum == 0);
+            }
         }
     }
 
     #[test]
     fn learning_frames_say_who_is_there() {
-        let [a, b] = STATIONS;
-        let frame = learning(a, b);
-        assert!(frame.len() == 60 && is_learning(&frame, a) && !is_learning(&frame, b));
-        assert!(read_tag(&frame, 1, a, b).is_none() && !is_learning(&template(1, a, b, 64), a));
+        for family in [Domain::Inet, Domain::Inet6] {
+            let [a, b] = stations(family);
+            let frame = learning(a, b);
+            assert!(frame.len() >= 60 && is_learning(&frame, a) && !is_learning(&frame, b));
+            assert!(read_tag(&frame, 1, a, b).is_none() && !is_learning(&template(1, a, b, 128), a));
+        }
     }
 
     #[test]

@@ -161,6 +161,10 @@ fn ports(model: Model) -> [Port; 2] {
 
 /// Does what is planned, at 64 bytes, and checks that no buffer is left anywhere.
 fn results(model: Model, ways: Ways, change: impl FnOnce(&mut Plan)) -> Results {
+    results_over(Domain::Inet, model, ways, change)
+}
+
+fn results_over(family: Domain, model: Model, ways: Ways, change: impl FnOnce(&mut Plan)) -> Results {
     let mut plan = Plan { sizes: vec![64], max: Max::Frames(200_000), settle: Duration::from_secs(5), ..Plan::quick() };
     change(&mut plan);
     let pool = Pool::new(&PoolConfig::default()).unwrap();
@@ -174,6 +178,7 @@ fn results(model: Model, ways: Ways, change: impl FnOnce(&mut Plan)) -> Results 
         refusal: Refusal::Limit,
         ways,
         drain: Duration::from_secs(2),
+        family,
         ident: 4711,
         trials: 0,
     };
@@ -206,6 +211,19 @@ fn a_devices_rate_is_found_within_the_resolution_and_its_latency_exactly() {
         let text = text_of(&results);
         assert!(text.contains("throughput (26.1)") && !text.contains("WARNING"), "{text}");
     }
+}
+
+#[test]
+fn a_devices_rate_and_latency_are_found_over_ipv6() {
+    let model = Model { rate: 100_000, queue: 16, delay: Duration::from_micros(50), strangers: true, ..FINE };
+    let model = Model { rate: 200_000, ..model }; // a stranger's frame follows each
+    let results = results_over(Domain::Inet6, model, Ways::Both, |plan| {
+        (plan.tests, plan.sizes) = (vec![Test::Throughput, Test::Latency], vec![84]);
+    });
+    let (found, latency) = (results.sizes[0].throughput.as_ref(), results.sizes[0].latency.as_ref());
+    assert!(found.is_some_and(|found| found.rate > 90_000), "{found:?}");
+    assert!(latency.is_some_and(|latency| latency.lost == 0 && latency.min_ns == 50_000), "{latency:?}");
+    assert!(results.odds.others > 0 && results.cut.is_none(), "{:?}", results.odds);
 }
 
 #[test]
@@ -308,6 +326,7 @@ fn a_stop_leaves_what_there_is() {
         refusal: Refusal::Limit,
         ways: Ways::One,
         drain: Duration::from_secs(2),
+        family: Domain::Inet,
         ident: 1,
         trials: 0,
     };
@@ -340,6 +359,7 @@ fn our_bridge_forwards_all_of_a_few() {
         refusal,
         ways: Ways::Both,
         drain: Duration::from_secs(2),
+        family: Domain::Inet,
         ident: 2,
         trials: 0,
     };

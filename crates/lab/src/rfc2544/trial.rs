@@ -9,11 +9,12 @@
 //! One thread does all of it: the tester's own part in a latency is one turn of its loop. Time comes from a [`Time`], so that trials run
 //! on virtual time too. A trial ends by itself: by its time, by its frames and ten times theirs, or with a port.
 
-use super::frames::{self, STATIONS, Tag};
+use super::frames::{self, Tag};
 use super::receive::{Came, Latencies, Receiver};
 use buf::{Burst, Pool};
 use clock::{Duration, Instant};
 use port::Port;
+use socket::Domain;
 
 /// Most frames that go out at once.
 pub const BURST: u64 = 32;
@@ -200,6 +201,8 @@ pub struct Tester<'a> {
     pub ways: Ways,
     /// How long learning frames and the last test frames are waited for, at most.
     pub drain: Duration,
+    /// Address family of the test frames.
+    pub family: Domain,
     /// Tells this tester's frames from another's.
     pub ident: u32,
     /// Trials so far.
@@ -290,7 +293,7 @@ impl Tester<'_> {
             (Amount::For(_), Pace::FlatOut) => 0,
         };
         let flow = |(from, to): (usize, usize)| {
-            let [a, b] = STATIONS;
+            let [a, b] = frames::stations(self.family);
             let (source, sink) = if from == 0 { (a, b) } else { (b, a) };
             let latencies = (ask.clocking == Clocking::On).then(|| Latencies::new(expected));
             let template = frames::template(self.ident, source, sink, ask.size);
@@ -315,7 +318,7 @@ impl Tester<'_> {
 
     /// Both stations say where they are.
     fn learn(&mut self) -> Result<(), Cut> {
-        let [a, b] = STATIONS;
+        let [a, b] = frames::stations(self.family);
         let start = self.time.now();
         for (port, bytes) in self.ports.iter_mut().zip([frames::learning(a, b), frames::learning(b, a)]) {
             if let Some(mut frame) = self.pool.get()
@@ -408,7 +411,7 @@ impl Tester<'_> {
             let flow = flows.iter_mut().find(|flow| flow.to == at);
             match flow {
                 Some(flow) => {
-                    let [a, b] = STATIONS;
+                    let [a, b] = frames::stations(self.family);
                     let (from, to) = if flow.from == 0 { (a, b) } else { (b, a) };
                     for frame in burst.as_slice() {
                         match frames::read_tag(frame.bytes(), self.ident, from, to) {
