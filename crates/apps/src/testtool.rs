@@ -6,6 +6,8 @@
 //! | `recv` | the port: frames from 1.0.0.2:12345 to 1.0.0.1:54321 | the application's recvfrom |
 //! | `route` | N ports, the even ones: (2i+1).0.0.2 to (2i+2).0.0.2 | N ports, the odd ones |
 //!
+//! Over IPv6 (`-6`) the networks are those of RFC 5180: 2001:2:0:N::/64, the host's address ::1 and the other one ::2.
+//!
 //! The host is configured by an rc script, called as `SCRIPT unix:///path CMD PARALLEL`, which speaks to the control
 //! socket, or, without one, by the same words from here. `recv` has a thread for the generator and one that reads; the
 //! generator never waits for the reader: what the socket's buffer cannot hold is dropped and counted. `route` has a host
@@ -28,6 +30,7 @@ use anyhow::{Context, bail};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::HostConfig;
+use port::pktgen::Family;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -58,6 +61,8 @@ impl Mode {
 pub struct Options {
     /// What is done.
     pub mode: Mode,
+    /// Address family.
+    pub family: Family,
     /// Frames the generator (or `send`'s port) moves at a time, 1 to 256.
     pub burst: usize,
     /// Packets, of each pair in `route`; 0: until Ctrl-C.
@@ -92,6 +97,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             mode: Mode::Send,
+            family: Family::V4,
             burst: 1,
             count: 0,
             parallel: 1,
@@ -116,6 +122,8 @@ const MTU: usize = 9000;
 const SMALL_MAX: usize = 1472;
 /// The most payload a datagram can have.
 const SIZE_MAX: usize = 65_535 - 28;
+/// The most payload of an IPv6 datagram that fits a large buffer, with its headers, once its fragments are put together.
+const WHOLE_MAX: usize = 65_535 - 48;
 /// Buffers of the pool.
 const BUFFERS: usize = 16_384;
 
@@ -187,6 +195,9 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     }
     if options.size > SIZE_MAX {
         bail!("-s {}: a datagram holds at most {SIZE_MAX} bytes of payload", options.size);
+    }
+    if (options.mode, options.family) == (Mode::Recv, Family::V6) && options.size > WHOLE_MAX {
+        bail!("-s {}: over IPv6 a datagram of at most {WHOLE_MAX} bytes is put together again", options.size);
     }
     if !["", "up", "light", "heavy"].contains(&options.locks.as_str()) {
         bail!("--locks {}: expected up, light or heavy", options.locks);

@@ -12,7 +12,9 @@ use apps::testtool;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::result::Report;
 use lab::study::{Options, Progress};
+use node::address::Families;
 use node::config::HostConfig;
+use port::pktgen::Family;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -42,6 +44,10 @@ pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
             ToolMode::Send => testtool::Mode::Send,
             ToolMode::Recv => testtool::Mode::Recv,
             ToolMode::Route => testtool::Mode::Route,
+        },
+        family: match args.family.families() {
+            Families::V6 => Family::V6,
+            Families::V4 | Families::Any => Family::V4,
         },
         burst: args.burst,
         count: args.count,

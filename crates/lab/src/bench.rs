@@ -25,6 +25,7 @@ use crate::result::{Figure, Peer, Report, Row};
 use crate::rigs::{FibRig, HostsRig, RecvRig, RouteRig, SendRig, TwoThreadsRig, idle_host_bytes};
 use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
+use port::pktgen::Family;
 
 /// Peers to be measured in the same run, called `<peer>.<row>`, each with a sentence on how it is run.
 pub type Peers = Vec<(Side, String)>;
@@ -93,7 +94,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     let mut sides = vec![
         Side::new("send.csum", || SendRig::new("send.csum", "locks=up", false)),
         Side::new("send.offload", || SendRig::new("send.offload", "locks=up offload=on", false)),
-        Side::new("recv.one_thread", || RecvRig::new("recv.one_thread", 1)),
+        Side::new("recv.one_thread", || RecvRig::new("recv.one_thread", Family::V4, 1)),
     ];
     sides.extend(peers);
     let group = study.compare(sides);
@@ -103,12 +104,14 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     study.part("receive with 100,000 sockets");
     let (one, many) = ("recv.one_thread", "recv.100k_sockets");
     let group = study.compare(vec![
-        Side::new(one, || RecvRig::new("recv.one_thread", 1)),
-        Side::new(many, || RecvRig::new("recv.100k_sockets", 100_000)),
+        Side::new(one, || RecvRig::new("recv.one_thread", Family::V4, 1)),
+        Side::new(many, || RecvRig::new("recv.100k_sockets", Family::V4, 100_000)),
     ]);
     let title = "recv_from over 100,000 connected sockets, random order";
     study.rows([group.against(many, title, Unit::TICKS, one)]);
 
+    study.part("over IPv6");
+    udp_over_ipv6(&mut study);
     study.part("receive with two threads");
     two_threads(&mut study, "recv.two_threads");
     study.part("forwarding");
@@ -124,6 +127,41 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     study.part("cost by stage");
     ledger::sheets(&mut study);
     Ok(study.finish())
+}
+
+/// Measures sending and receiving over IPv6, each compared with the same over IPv4 in the same run.
+fn udp_over_ipv6(study: &mut Study<'_>) {
+    let send = |id: &'static str, words: &'static str| Side::new(id, move || SendRig::new(id, words, false));
+    let recv = |id: &'static str, family, sockets| Side::new(id, move || RecvRig::new(id, family, sockets));
+    let (four, six) = (Family::V4, Family::V6);
+    let pairs = [
+        (
+            send("send.csum", "locks=up"),
+            send("six.send.csum", "locks=up family=6"),
+            "sendto over IPv6, checksums in software",
+        ),
+        (
+            send("send.offload", "locks=up offload=on"),
+            send("six.send.offload", "locks=up offload=on family=6"),
+            "sendto over IPv6, checksums left to the port",
+        ),
+        (
+            recv("recv.one_thread", four, 1),
+            recv("six.recv.one_thread", six, 1),
+            "recv_from over IPv6, 2048-byte buffer, nonblocking, after Poller::ready, one socket",
+        ),
+        (
+            recv("recv.100k_sockets", four, 100_000),
+            recv("six.recv.100k_sockets", six, 100_000),
+            "recv_from over IPv6 and 100,000 connected sockets, random order",
+        ),
+    ];
+    study.note("six.*: the same payload over IPv6, 84-byte frames without FCS; target: at most 1.08 times IPv4");
+    for (plain, side, title) in pairs {
+        let (one, id) = (plain.id().to_owned(), side.id().to_owned());
+        let group = study.compare(vec![plain, side]);
+        study.rows([group.against(&id, title, Unit::TICKS, &one)]);
+    }
 }
 
 /// Returns the runner's options for subjects that take a second to build: at most twelve builds,

@@ -37,7 +37,7 @@ mod text;
 mod tunnel;
 
 pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
-pub use fib::FibRig;
+pub use fib::{FibRig, fib6_rig};
 pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};
@@ -52,7 +52,7 @@ pub use route::{RouteRig, UPDATES_PER_SECOND, UpdatesRig};
 pub use send::{BuiltSend, SendRig};
 pub(crate) use tcp::idle;
 pub use tcp::{
-    BUFFER, BULK, Bulk, BulkRig, CHUNK, CONNECTIONS, ConnectRig, End, Idle, Link, MakeEnd, RrRig, TRANSACTIONS,
+    BUFFER, BULK, Bulk, BulkRig, CHUNK, CONNECTIONS, ConnectRig, Domain, End, Idle, Link, MakeEnd, RrRig, TRANSACTIONS,
     TwoCores, idle_bytes,
 };
 pub use text::Text;

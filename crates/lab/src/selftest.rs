@@ -11,6 +11,7 @@ use crate::child::{self, Child};
 use crate::measuring::Measuring;
 use crate::netperf::{Over, Place};
 use crate::result::{Cell, Change, Sheet};
+use crate::rigs::Domain;
 use crate::rigs::{BridgeRig, NIC_FINAL, NetperfRig, NicRig, RecvRig, RrRig, SendRig, Work};
 use crate::run;
 use crate::side::Side;
@@ -22,6 +23,7 @@ use crate::{env::Environment, os, timer, tsc};
 use anyhow::{Context, bail};
 use apps::netperf::{self, Length, Test};
 use clock::Duration;
+use port::pktgen::Family;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -61,13 +63,13 @@ const KINDS: [Kind; 6] = [
     },
     Kind {
         name: "bench udp: receive",
-        side: |id| Side::new(id, move || RecvRig::new(id, 1)),
+        side: |id| Side::new(id, move || RecvRig::new(id, Family::V4, 1)),
         rounds: 30,
         trials: Trials::Rig,
     },
     Kind {
         name: "bench tcp: TCP_RR",
-        side: |id| Side::new(id, move || RrRig::tcp(id, 0)),
+        side: |id| Side::new(id, move || RrRig::tcp(id, Domain::Inet, 0)),
         rounds: 20,
         trials: Trials::Rig,
     },

@@ -14,7 +14,7 @@ use crate::impair::{self, Impairment};
 use crate::nic::{self, Knobs, NicError};
 use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
-use crate::pktgen::{self, Order, Source};
+use crate::pktgen::{self, Family, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
 use crate::tap::{RxCsum, TapConfig, TapError};
 use crate::text::{self, TextConfig, TextFileError};
@@ -24,7 +24,7 @@ use crate::{Caps, Port, null};
 use buf::{Pool, PoolError};
 use std::fmt;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use wire::{L4Port, Mac};
 
 /// What the opener knows and a spec does not say.
@@ -51,6 +51,13 @@ pub enum OpenError {
         need: usize,
         /// Bytes a buffer has behind its headroom.
         have: usize,
+    },
+    /// A generator cannot make such frames.
+    Generator {
+        /// The port.
+        spec: String,
+        /// The options that contradict each other.
+        why: &'static str,
     },
     /// A pool of longer buffers, for the port's MTU, could not be made.
     Pool {
@@ -99,6 +106,7 @@ impl fmt::Display for OpenError {
             OpenError::SmallBuffers { spec, need, have } => {
                 write!(f, "{spec}: a frame has {need} bytes and the pool's buffers have {have}")
             }
+            OpenError::Generator { spec, why } => write!(f, "{spec}: {why}"),
             OpenError::Pool { spec, error } => write!(f, "{spec}: {error}"),
             OpenError::Pair(error) => error.fmt(f),
             OpenError::Nic { spec, error } => write!(f, "{spec}: {error}"),
@@ -211,8 +219,8 @@ fn open_nic(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
 }
 
 fn open_pktgen(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
-    let source = source(&spec.port, env);
-    let (need, have) = (14 + 20 + 8 + source.size, env.pool.size() - env.pool.headroom());
+    let source = source(spec, env)?;
+    let (need, have) = (source.headers() + source.size, env.pool.size() - env.pool.headroom());
     let active = spec.port.switch("source");
     if active && need > have {
         return Err(OpenError::SmallBuffers { spec: spec.to_string(), need, have });
@@ -220,11 +228,21 @@ fn open_pktgen(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
     Ok(pktgen::open(&spec.name, active.then_some(&source), &env.pool))
 }
 
-fn source(layer: &Layer, env: &Env<'_>) -> Source {
-    let base = Source::default();
-    let [net_high, net_low] = unit_net(env.unit);
-    let net = |host: u8| Ipv4Addr::new(net_high, net_low, 0, host);
-    Source {
+fn source(spec: &Spec, env: &Env<'_>) -> Result<Source, OpenError> {
+    let (layer, base) = (&spec.port, Source::default());
+    let family = if layer.word("family") == "6" { Family::V6 } else { Family::V4 };
+    let net = |host: u8| pktgen::net(family, env.unit, host);
+    let (src, dst) = (layer.get_ip("src").unwrap_or(net(2)), layer.get_ip("dst").unwrap_or(net(1)));
+    let is_other = |addr: &IpAddr| addr.is_ipv6() != (family == Family::V6);
+    let wrong = match family {
+        _ if [src, dst].iter().any(is_other) => Some("src and dst are addresses of the family, which is family=4 or 6"),
+        Family::V6 if layer.switch("random_dst") => Some("random_dst is for IPv4, and this is family=6"),
+        _ => None,
+    };
+    if let Some(why) = wrong {
+        return Err(OpenError::Generator { spec: spec.to_string(), why });
+    }
+    Ok(Source {
         size: usize::from(narrow(layer.count("size"))),
         rate: layer.count("rate"),
         count: layer.count("count"),
@@ -232,25 +250,19 @@ fn source(layer: &Layer, env: &Env<'_>) -> Source {
         order: if layer.word("order") == "random" { Order::Random } else { Order::Sequence },
         rotate: layer.switch("rotate"),
         random_dst: layer.switch("random_dst"),
+        destinations: base.destinations,
         id: layer.switch("id") && !layer.switch("static"),
         udp_csum: layer.switch("udp_csum"),
         rx_csum: layer.switch("rx_csum"),
         dst_mac: layer.get_mac("dst_mac").unwrap_or(env.mac),
         src_mac: layer.get_mac("src_mac").unwrap_or(Mac([0x12, 0x23, 0x34, 0x45, 0x56, env.unit as u8])),
-        src: layer.get_ip4("src").unwrap_or(net(2)),
+        src,
         src_port: L4Port(narrow(layer.count("src_port"))),
-        dst: layer.get_ip4("dst").unwrap_or(net(1)),
+        dst,
         dst_port: L4Port(narrow(layer.count("dst_port"))),
         ttl: u8::try_from(layer.count("ttl")).unwrap_or(base.ttl),
         mtu: base.mtu,
-    }
-}
-
-/// The first two bytes of a unit's addresses: (UNIT+1).0, with 127 and all from 223 on left out and counted on in the
-/// second.
-fn unit_net(unit: u16) -> [u8; 2] {
-    let (turn, first) = (unit / 221, (unit % 221) as u8 + 1);
-    [if first < 127 { first } else { first + 1 }, turn as u8]
+    })
 }
 
 fn rx_csum(layer: &Layer) -> RxCsum {

@@ -4,17 +4,21 @@
 //! the knobs say: flows, destinations, rate, size. With `id=on` each frame has its own IP identification and header
 //! checksum, worked out for it, as the report's generator does; with `id=off` only what varies is patched
 //! (incrementally), otherwise frames are copies of one static frame. Results say which. The sink counts and returns buffers.
+//!
+//! The family is that of the addresses. IPv6 has no identification and no header checksum, and a UDP checksum in any
+//! case (RFC 8200 8.1).
 
 mod frag;
+mod six;
 
 use crate::null::Nothing;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use buf::{Burst, Flags, Frame, Pool};
 use clock::{Duration, Instant};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use wire::checksum::Partial;
-use wire::{L4Port, Mac, eth, ip4, udp};
+use wire::{L4Port, Mac, eth, ip4, ip6, udp};
 
 /// In which order the flows take their turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,8 +46,10 @@ pub struct Source {
     pub order: Order,
     /// Send to [`ROTATION`] in turn instead of to `dst_mac`.
     pub rotate: bool,
-    /// Draw each destination address at random from all unicast addresses that are not martian.
+    /// Draw each destination address at random from all unicast addresses that are not martian (IPv4).
     pub random_dst: bool,
+    /// Destination addresses that take turns instead of `dst`, if any (IPv6).
+    pub destinations: Arc<[Ipv6Addr]>,
     /// Give each frame its own IP identification, and compute its header checksum anew.
     pub id: bool,
     /// Fill in the UDP checksum (the report's generator sends 0, "cheating").
@@ -54,12 +60,12 @@ pub struct Source {
     pub dst_mac: Mac,
     /// Source MAC address.
     pub src_mac: Mac,
-    /// Source address and port.
-    pub src: Ipv4Addr,
+    /// Source address, of the same family as `dst`.
+    pub src: IpAddr,
     /// Source L4 port.
     pub src_port: L4Port,
     /// Destination address.
-    pub dst: Ipv4Addr,
+    pub dst: IpAddr,
     /// Destination L4 port.
     pub dst_port: L4Port,
     /// Time to live.
@@ -79,18 +85,60 @@ impl Default for Source {
             order: Order::Sequence,
             rotate: false,
             random_dst: false,
+            destinations: Arc::default(),
             id: true,
             udp_csum: false,
             rx_csum: false,
             dst_mac: Mac::ZERO,
             src_mac: Mac([0x12, 0x23, 0x34, 0x45, 0x56, 0x00]),
-            src: Ipv4Addr::new(1, 0, 0, 2),
+            src: net(Family::V4, 0, 2),
             src_port: L4Port(12345),
-            dst: Ipv4Addr::new(1, 0, 0, 1),
+            dst: net(Family::V4, 0, 1),
             dst_port: L4Port(54321),
             ttl: 5,
             mtu: None,
         }
+    }
+}
+
+/// Address family of the frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Returns the address of host `host` in the network of unit `unit`: (UNIT+1).0.0.HOST, where 127 and all from 223 on are
+/// left out and counted on in the second byte; or 2001:2:0:UNIT::HOST, of the block for benchmarks (RFC 5180 8).
+pub fn net(family: Family, unit: u16, host: u8) -> IpAddr {
+    match family {
+        Family::V4 => {
+            let (turn, first) = (unit / 221, (unit % 221) as u8 + 1);
+            Ipv4Addr::new(if first < 127 { first } else { first + 1 }, turn as u8, 0, host).into()
+        }
+        Family::V6 => Ipv6Addr::new(0x2001, 2, 0, unit, 0, 0, 0, host.into()).into(),
+    }
+}
+
+impl Source {
+    /// Returns the family of the frames.
+    pub fn family(&self) -> Family {
+        if self.dst.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
+    /// Returns the bytes of the IP header.
+    fn ip_len(&self) -> usize {
+        match self.family() {
+            Family::V4 => ip4::HEADER_LEN,
+            Family::V6 => ip6::HEADER_LEN,
+        }
+    }
+
+    /// Returns the bytes in front of the payload: Ethernet, IP and UDP headers.
+    pub fn headers(&self) -> usize {
+        ETH + self.ip_len() + UDP
     }
 }
 
@@ -113,7 +161,9 @@ const fn twice_a_digit(byte: u8) -> Mac {
 }
 
 const ETH: usize = 14;
-const HEADERS: usize = ETH + 20 + 8;
+const UDP: usize = 8;
+/// Bytes in front of the payload over IPv4.
+const HEADERS: usize = ETH + 20 + UDP;
 
 /// What the generator offers: everything a NIC could, since nothing is really sent.
 pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_csum: true, tso_max: 0, lro: false };
@@ -124,7 +174,10 @@ pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     let rx: Box<dyn RxHalf> = match source {
         Some(source) => match frag::Fragments::new(source, pool, &counts) {
             Some(fragments) => Box::new(fragments),
-            None => Box::new(Generator::new(source.clone(), pool.clone(), counts.clone())),
+            None => match source.family() {
+                Family::V4 => Box::new(Generator::<Variety>::new(source.clone(), pool.clone(), counts.clone())),
+                Family::V6 => Box::new(Generator::<six::Variety>::new(source.clone(), pool.clone(), counts.clone())),
+            },
         },
         None => Box::new(Nothing),
     };
@@ -176,9 +229,23 @@ impl Sums {
     }
 }
 
-struct Generator {
+/// Variation of the frames of a family.
+trait Vary: Clone + Send {
+    fn new(source: &Source, template: &[u8]) -> Self;
+
+    /// Returns whether a frame differs from the one before.
+    fn is_any(&self) -> bool;
+
+    /// Patches what varies into a copy of the template.
+    fn vary(&mut self, frame: &mut Frame);
+
+    /// Makes the frames from the template.
+    fn make(&mut self, frames: &mut [Frame], template: &[u8]);
+}
+
+struct Generator<V> {
     source: Source,
-    variety: Variety,
+    variety: V,
     pool: Pool,
     counts: Arc<PortCounts>,
     template: Box<[u8]>,
@@ -186,24 +253,11 @@ struct Generator {
     started: Option<Instant>,
 }
 
-impl Generator {
-    fn new(source: Source, pool: Pool, counts: Arc<PortCounts>) -> Generator {
+impl<V: Vary> Generator<V> {
+    fn new(source: Source, pool: Pool, counts: Arc<PortCounts>) -> Generator<V> {
         let template = template(&source);
-        let variety = Variety::new(&source, &template);
+        let variety = V::new(&source, &template);
         Generator { source, variety, pool, counts, template, made: 0, started: None }
-    }
-
-    #[inline(always)]
-    fn copy_and_vary(&mut self, frames: &mut [Frame]) {
-        let mut variety = self.variety;
-        let varies = variety.is_any();
-        for frame in frames {
-            fill(frame, &self.template);
-            if varies {
-                variety.vary(frame);
-            }
-        }
-        self.variety = variety;
     }
 
     /// How many frames the pace allows now, out of `most`.
@@ -220,45 +274,113 @@ impl Generator {
     }
 }
 
-/// What varies from frame to frame, copied out of the generator for a burst: it stays in registers then, where writing a frame
-/// would otherwise make the compiler read everything again.
+/// Copies the template into the frames, and varies each copy. `variety` is copied for the burst: it stays in registers then,
+/// where writing a frame would otherwise make the compiler read everything again.
+#[inline(always)]
+fn copy_and_vary<V: Vary>(variety: &mut V, frames: &mut [Frame], template: &[u8]) {
+    let mut own = variety.clone();
+    let varies = own.is_any();
+    for frame in frames {
+        fill(frame, template);
+        if varies {
+            own.vary(frame);
+        }
+    }
+    *variety = own;
+}
+
+/// Turns that frames of either family take: flows, MAC addresses, random numbers.
 #[derive(Clone, Copy)]
-struct Variety {
-    sums: Sums,
-    base: Ipv4Addr,
+struct Turns {
     flows: u32,
     order: Order,
+    flow: u32,
     rotate: bool,
     turn: u8,
+    random: u64,
+}
+
+impl Turns {
+    fn new(source: &Source) -> Turns {
+        let Source { flows, order, rotate, .. } = *source;
+        Turns { flows, order, flow: 0, rotate, turn: 0, random: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    fn is_any(&self) -> bool {
+        self.flows > 1 || self.rotate
+    }
+
+    /// Returns the number of the next flow; `None`: there is one flow.
+    #[inline(always)]
+    fn next_flow(&mut self) -> Option<u32> {
+        if self.flows <= 1 {
+            return None;
+        }
+        Some(match self.order {
+            Order::Sequence => {
+                self.flow = if self.flow + 1 >= self.flows { 0 } else { self.flow + 1 };
+                self.flow
+            }
+            Order::Random => ((u64::from(self.draw()) * u64::from(self.flows)) >> 32) as u32,
+        })
+    }
+
+    /// Writes the next destination MAC address, if they take turns.
+    #[inline(always)]
+    fn rotate<const N: usize>(&mut self, headers: &mut [u8; N]) {
+        if self.rotate {
+            if let Some((to, mac)) = headers.first_chunk_mut::<6>().zip(ROTATION.get(usize::from(self.turn))) {
+                *to = mac.0;
+            }
+            self.turn = if self.turn == 9 { 0 } else { self.turn + 1 };
+        }
+    }
+
+    /// xorshift64*: cheap, seeded, good enough to spread addresses.
+    #[inline(always)]
+    fn draw(&mut self) -> u32 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+}
+
+/// Variation of IPv4 frames.
+#[derive(Clone, Copy)]
+struct Variety {
+    turns: Turns,
+    sums: Sums,
+    base: u32,
     random_dst: bool,
     id: bool,
     udp_csum: bool,
     next_id: u16,
-    flow: u32,
-    random: u64,
 }
 
-impl Variety {
+impl Vary for Variety {
     fn new(source: &Source, template: &[u8]) -> Variety {
+        let sums = Sums::of(template);
         Variety {
-            sums: Sums::of(template),
-            base: source.src,
-            flows: source.flows,
-            order: source.order,
-            rotate: source.rotate,
-            turn: 0,
+            turns: Turns::new(source),
+            sums,
+            base: sums.src,
             random_dst: source.random_dst,
             id: source.id,
             udp_csum: source.udp_csum,
             next_id: 0,
-            flow: 0,
-            random: 0x9e37_79b9_7f4a_7c15,
         }
     }
 
-    /// Does a frame differ from the one before?
     fn is_any(&self) -> bool {
-        self.id || self.flows > 1 || self.random_dst || self.rotate
+        self.id || self.random_dst || self.turns.is_any()
+    }
+
+    fn make(&mut self, frames: &mut [Frame], template: &[u8]) {
+        match template.as_array::<64>() {
+            Some(template) if self.is_destination_alone() => self.send_anywhere(frames, template),
+            _ => copy_and_vary(self, frames, template),
+        }
     }
 
     /// Patches what varies into a copy of the template. The sums of what does not vary were made once ([`Sums`]), so that a
@@ -270,12 +392,7 @@ impl Variety {
         let ends = Partial::pseudo4(Ipv4Addr::from(src), Ipv4Addr::from(dst), ip4::Proto(0), 0);
         let addresses = (u64::from(src) << 32 | u64::from(dst)).to_be_bytes();
         let Some(headers) = frame.bytes_mut().first_chunk_mut::<HEADERS>() else { return };
-        if self.rotate {
-            if let Some(mac) = ROTATION.get(usize::from(self.turn)) {
-                headers[..6].copy_from_slice(&mac.0);
-            }
-            self.turn = if self.turn == 9 { 0 } else { self.turn + 1 };
-        }
+        self.turns.rotate(headers);
         let id = if self.id { self.next_id } else { 0 };
         if self.id {
             headers[18..20].copy_from_slice(&id.to_be_bytes());
@@ -291,10 +408,12 @@ impl Variety {
             headers[40..42].copy_from_slice(&l4_sum.to_be_bytes());
         }
     }
+}
 
-    /// Does nothing but the destination differ?
+impl Variety {
+    /// Returns whether nothing but the destination differs.
     fn is_destination_alone(&self) -> bool {
-        self.random_dst && !(self.id || self.flows > 1 || self.rotate || self.udp_csum)
+        self.random_dst && !(self.id || self.udp_csum || self.turns.is_any())
     }
 
     /// Frames with the destination alone patched into them, as a router's test has them: what [`Variety::vary`] asks of each frame is asked
@@ -315,93 +434,112 @@ impl Variety {
 
     #[inline(always)]
     fn next_flow(&mut self) -> Option<(u32, u16)> {
-        if self.flows <= 1 {
-            return None;
-        }
-        let flow = match self.order {
-            Order::Sequence => {
-                self.flow = if self.flow + 1 >= self.flows { 0 } else { self.flow + 1 };
-                self.flow
-            }
-            Order::Random => ((u64::from(self.draw()) * u64::from(self.flows)) >> 32) as u32,
-        };
-        Some(flow_address(self.base, flow))
+        let flow = self.turns.next_flow()?;
+        Some((self.base.wrapping_add(flow / PER_ADDRESS), flow_port(flow)))
     }
 
     #[inline(always)]
     fn random_unicast(&mut self) -> u32 {
         loop {
             // 1.0.0.0 to 223.255.255.255 without 127/8: what a router may forward.
-            let dst = ((u64::from(self.draw()) * 0xdf00_0000) >> 32) as u32 + 0x0100_0000;
+            let dst = ((u64::from(self.turns.draw()) * 0xdf00_0000) >> 32) as u32 + 0x0100_0000;
             if dst >> 24 != 127 {
                 return dst;
             }
         }
     }
-
-    /// xorshift64*: cheap, seeded, good enough to spread addresses.
-    #[inline(always)]
-    fn draw(&mut self) -> u32 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
 }
 
-/// The source address (as a number) and port of flow `k` when the first flow's address is `base`.
-pub fn flow_address(base: Ipv4Addr, k: u32) -> (u32, u16) {
-    (u32::from(base).wrapping_add(k / 50_000), 10_000 + (k % 50_000) as u16)
+/// Flows of a source address.
+const PER_ADDRESS: u32 = 50_000;
+
+/// Returns the source L4 port of flow `k`.
+#[inline(always)]
+fn flow_port(k: u32) -> u16 {
+    10_000 + (k % PER_ADDRESS) as u16
+}
+
+/// Returns the source address and L4 port of flow `k` when the first flow's address is `base`.
+pub fn flow_address(base: IpAddr, k: u32) -> (IpAddr, u16) {
+    let more = k / PER_ADDRESS;
+    let addr = match base {
+        IpAddr::V4(base) => Ipv4Addr::from_bits(base.to_bits().wrapping_add(more)).into(),
+        IpAddr::V6(base) => Ipv6Addr::from_bits(base.to_bits().wrapping_add(more.into())).into(),
+    };
+    (addr, flow_port(k))
 }
 
 fn template(source: &Source) -> Box<[u8]> {
-    let mut bytes = vec![0u8; HEADERS + source.size];
     let payload: Vec<u8> = (0..source.size).map(|i| i as u8).collect();
     let (src, port) = match source.flows {
         0 | 1 => (source.src, source.src_port),
         _ => {
             let (src, port) = flow_address(source.src, 0);
-            (Ipv4Addr::from(src), L4Port(port))
+            (src, L4Port(port))
         }
     };
-    if let Some((headers, rest)) = bytes.split_first_chunk_mut::<HEADERS>() {
-        rest.copy_from_slice(&payload);
-        let (link, packet) = headers.split_at_mut(ETH);
-        let (network, transport) = packet.split_at_mut(20);
-        let ether = eth::Header { dst: source.dst_mac, src: source.src_mac, ethertype: eth::EtherType::IPV4 };
-        if let Some(link) = link.first_chunk_mut() {
-            ether.emit(link);
+    let ethertype = match source.family() {
+        Family::V4 => eth::EtherType::IPV4,
+        Family::V6 => eth::EtherType::IPV6,
+    };
+    let (mut link, mut transport) = ([0; ETH], [0; UDP]);
+    eth::Header { dst: source.dst_mac, src: source.src_mac, ethertype }.emit(&mut link);
+    let len = (UDP + source.size) as u16;
+    let network = network(source, src, len);
+    let mut datagram = udp::Header { src: port, dst: source.dst_port, len, checksum: 0 };
+    datagram.emit(&mut transport);
+    let pseudo = match (src, source.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => source.udp_csum.then(|| Partial::pseudo4(src, dst, ip4::Proto::UDP, len)),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Some(Partial::pseudo6(src, dst, ip6::Proto::UDP, len.into())),
+        _ => None,
+    };
+    if let Some(pseudo) = pseudo {
+        let whole = pseudo.add(wire::checksum::sum(&transport)).add(wire::checksum::sum(&payload));
+        datagram.checksum = whole.finish_nonzero();
+        datagram.emit(&mut transport);
+    }
+    [&link, network.as_slice(), &transport, &payload].concat().into()
+}
+
+/// Returns the IP header of a packet with `len` bytes behind it. Of two families the source is unspecified.
+fn network(source: &Source, src: IpAddr, len: u16) -> Vec<u8> {
+    match source.dst {
+        IpAddr::V4(dst) => {
+            let src = if let IpAddr::V4(src) = src { src } else { Ipv4Addr::UNSPECIFIED };
+            let header = ip4::Header {
+                ihl_len: 20,
+                tos: 0,
+                total_len: len + 20,
+                id: 0,
+                df: false,
+                mf: false,
+                frag_off: 0,
+                ttl: source.ttl,
+                proto: ip4::Proto::UDP,
+                checksum: 0,
+                src,
+                dst,
+            };
+            let mut bytes = [0; ip4::HEADER_LEN];
+            header.emit(&mut bytes);
+            bytes.to_vec()
         }
-        let total_len = (28 + source.size) as u16;
-        let header = ip4::Header {
-            ihl_len: 20,
-            tos: 0,
-            total_len,
-            id: 0,
-            df: false,
-            mf: false,
-            frag_off: 0,
-            ttl: source.ttl,
-            proto: ip4::Proto::UDP,
-            checksum: 0,
-            src,
-            dst: source.dst,
-        };
-        if let Some(network) = network.first_chunk_mut() {
-            header.emit(network);
-        }
-        let mut datagram = udp::Header { src: port, dst: source.dst_port, len: total_len - 20, checksum: 0 };
-        if let Some(transport) = transport.first_chunk_mut() {
-            datagram.emit(transport);
-            if source.udp_csum {
-                let pseudo = Partial::pseudo4(src, source.dst, ip4::Proto::UDP, datagram.len);
-                let sum = pseudo.add(wire::checksum::sum(transport)).add(wire::checksum::sum(&payload)).finish();
-                datagram.checksum = if sum == 0 { 0xffff } else { sum };
-                datagram.emit(transport);
-            }
+        IpAddr::V6(dst) => {
+            let src = if let IpAddr::V6(src) = src { src } else { Ipv6Addr::UNSPECIFIED };
+            let header = ip6::Header {
+                traffic_class: 0,
+                flow_label: 0,
+                payload_len: len,
+                next: ip6::Proto::UDP,
+                hop_limit: source.ttl,
+                src,
+                dst,
+            };
+            let mut bytes = [0; ip6::HEADER_LEN];
+            header.emit(&mut bytes);
+            bytes.to_vec()
         }
     }
-    bytes.into()
 }
 
 /// Writes the template: a 64-byte frame whole in constant-size moves, longer ones by memcpy.
@@ -414,7 +552,7 @@ fn fill(frame: &mut Frame, template: &[u8]) {
     }
 }
 
-impl RxHalf for Generator {
+impl<V: Vary> RxHalf for Generator<V> {
     #[inline]
     fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
         let due = self.due(most.min(into.room()), now);
@@ -428,10 +566,7 @@ impl RxHalf for Generator {
             self.counts.rx.no_buffer.bump();
         }
         let made = into.as_mut_slice().get_mut(before..).unwrap_or_default();
-        match self.template.as_array::<64>() {
-            Some(template) if self.variety.is_destination_alone() => self.variety.send_anywhere(made, template),
-            _ => self.copy_and_vary(made),
-        }
+        self.variety.make(made, &self.template);
         if self.source.rx_csum {
             for frame in made {
                 frame.set_flags(frame.flags().with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));

@@ -23,7 +23,7 @@ pub use value::{Form, Percent, Value};
 
 use clock::Duration;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 use wire::Mac;
 
@@ -227,10 +227,10 @@ impl Layer {
         }
     }
 
-    /// An IPv4 address, if there is one.
-    pub fn get_ip4(&self, option: &str) -> Option<Ipv4Addr> {
+    /// An address, if there is one.
+    pub fn get_ip(&self, option: &str) -> Option<IpAddr> {
         match self.get(option)? {
-            Value::Ip4(address) => Some(address),
+            Value::Ip(address) => Some(address),
             _ => None,
         }
     }

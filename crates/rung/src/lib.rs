@@ -1,7 +1,7 @@
 //! The send path of one host as a rig, for the ladder.
 //!
 //! A [`Rig`] is what rump2014 measured: one host, one pktgen sink, `sendto` of a small UDP payload
-//! to 1.0.0.2:55443. The report's largest steps are about how the code is built and linked, so the
+//! to 1.0.0.2:55443, or over IPv6 to [2001:2::2]:55443. The report's largest steps are about how the code is built and linked, so the
 //! same source is built three ways: linked into `linerate` with whole-program optimisation, as a
 //! dynamic library with [a C interface](face), and as a program that [serves](serve) orders. All
 //! three parse the same [`Settings`] line.
@@ -15,20 +15,17 @@ pub use settings::{BadSettings, LockKind, Settings};
 use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Clock, Instant};
 use inet::iface::{IfaceAddr, IfaceId, Offload, Output};
+use inet::ip6::IfaceAddr6;
 use inet::{Config, Stack};
 use lock::{Cx, Heavy, Light, Locks, Up};
 use port::pktgen;
 use port::{PortCounts, TxHalf};
-use socket::{Calls, Errno, Fd};
+use socket::{Calls, Domain, Errno, Fd};
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::Mac;
 
-/// The host's end of the wire.
-pub const LOCAL: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
-/// The other end.
-pub const REMOTE: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 2);
 /// Where the datagrams go: the report's port.
 pub const TO_PORT: u16 = 55_443;
 const LOCAL_MAC: Mac = Mac([0xb2, 0, 0, 0, 0, 0]);
@@ -121,9 +118,9 @@ impl<L: Locks> Rig<L> {
         let all = Offload { tx_ip: true, tx_l4: true, rx: true, tso: false };
         let pg0 = stack.add_iface("pg0", LOCAL_MAC, 1500, all).ok_or("no iface")?;
         Rig::<L>::wire(&stack, cx, pg0, port.tx, settings)?;
-        let fd = Calls::new(&stack, cx).socket().map_err(|error| error.to_string())?;
+        let to = SocketAddr::new(pktgen::net(settings.family, 0, 2), TO_PORT);
+        let fd = Calls::new(&stack, cx).socket_of(Domain::of(&to)).map_err(|error| error.to_string())?;
         let (clock, clock_every) = (settings.clock.map(Clock::live), settings.clock_every);
-        let to = SocketAddr::from((REMOTE, TO_PORT));
         let mut rig = Rig { stack, cx, clock, clock_every, since: 0, fd, to, sunk: port.counts };
         // Fills the rotation: from here on, each new frame pushes an older one out to the sink.
         rig.send(settings.rotate as u64, &[0; 22]);
@@ -140,9 +137,20 @@ impl<L: Locks> Rig<L> {
                 most => Box::new(Rotation { sink, held: VecDeque::with_capacity(most + 1), most }),
             }),
         );
-        let addr = IfaceAddr { addr: LOCAL, len: 24 };
-        stack.add_addr(cx, pg0, addr).map_err(|error| format!("{error:?}"))?;
-        stack.set_neighbor(cx, pg0, REMOTE, REMOTE_MAC);
+        let [own, other] = [1, 2].map(|host| pktgen::net(settings.family, 0, host));
+        match own {
+            IpAddr::V4(addr) => {
+                stack.add_addr(cx, pg0, IfaceAddr { addr, len: 24 }).map_err(|error| format!("{error:?}"))?;
+            }
+            IpAddr::V6(addr) => {
+                stack.knobs.dad_count.set(0); // no other host is on the link
+                stack.add_addr6(cx, pg0, IfaceAddr6::new(addr, 64)).map_err(|error| format!("{error:?}"))?;
+            }
+        }
+        match other {
+            IpAddr::V4(addr) => stack.set_neighbor(cx, pg0, addr, REMOTE_MAC),
+            IpAddr::V6(addr) => stack.set_neighbor6(cx, pg0, addr, REMOTE_MAC),
+        }
         stack.set_offload(pg0, Offload { tx_ip: settings.offload, tx_l4: settings.offload, rx: false, tso: false });
         stack.knobs.header_cache.set(i64::from(settings.header_cache));
         stack.knobs.tx_burst.set(settings.burst as i64);
@@ -377,6 +385,18 @@ mod tests {
             let announced = (1, 42); // the gratuitous ARP request for the host's address
             let datagrams = (210, 210 * 64); // 22 + 8 + 20 + 14, FCS not counted
             assert_eq!(rig.sunk(), (datagrams.0 + announced.0, datagrams.1 + announced.1), "{line}");
+            assert_eq!(rig.imbalance(), 0, "{line}");
+        }
+    }
+
+    #[test]
+    fn frames_of_ipv6_are_sent_and_none_is_lost() {
+        for line in ["family=6", "family=6 locks=light header_cache=off", "family=6 offload=on burst=32"] {
+            let mut rig = AnyRig::new(&line.parse().unwrap()).unwrap();
+            let before = rig.sunk();
+            assert_eq!((rig.send(100, &[7; 22]), rig.send_bursts(100, &[7; 22])), (100, 100), "{line}");
+            let after = rig.sunk();
+            assert_eq!((after.0 - before.0, after.1 - before.1), (200, 200 * 84), "{line}: 22 + 8 + 40 + 14");
             assert_eq!(rig.imbalance(), 0, "{line}");
         }
     }

@@ -4,6 +4,7 @@ use buf::Kind;
 use buf::mem::Pages;
 use clock::Strategy;
 use lock::How;
+use port::pktgen::Family;
 use std::fmt;
 use std::str::FromStr;
 
@@ -27,6 +28,8 @@ pub struct Settings {
     /// `context=register|inline|call`. With `locks=up` only `register` is accepted, since nothing
     /// depends on the running thread there.
     pub context: How,
+    /// `family=4|6`.
+    pub family: Family,
     /// `offload=on|off`: IPv4 and UDP checksums are the port's.
     pub offload: bool,
     /// `header_cache=on|off`.
@@ -55,6 +58,7 @@ impl Default for Settings {
         Settings {
             locks: LockKind::Up,
             context: How::Register,
+            family: Family::V4,
             offload: false,
             header_cache: true,
             pool: Kind::Stack,
@@ -110,6 +114,13 @@ impl FromStr for Settings {
                     }
                 }
                 "context" => settings.context = value.parse().map_err(BadSettings)?,
+                "family" => {
+                    settings.family = match value {
+                        "4" => Family::V4,
+                        "6" => Family::V6,
+                        other => return Err(BadSettings(format!("family={other}: expected 4 or 6"))),
+                    }
+                }
                 "offload" => settings.offload = switch(key, value)?,
                 "header_cache" => settings.header_cache = switch(key, value)?,
                 "pool" => settings.pool = value.parse().map_err(BadSettings)?,

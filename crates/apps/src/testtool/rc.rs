@@ -5,6 +5,7 @@ use anyhow::{Context, bail};
 use lock::Locks;
 use node::{Host, control, words};
 use port::Pairs;
+use port::pktgen::{self, Family};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -16,17 +17,25 @@ fn default_words(options: &Options) -> Vec<String> {
         _ => 1,
     };
     let mut lines = vec!["sysctl -w net.inet.udp.sendspace=200000".to_owned()];
+    if options.family == Family::V6 {
+        lines.push("sysctl -w net.inet6.ip6.dad_count=0".to_owned()); // no other host is on these links
+    }
     for n in 0..ifaces {
-        let net = n + 1;
+        let [own, other] = [1, 2].map(|host| pktgen::net(options.family, n as u16, host));
         lines.push(format!("ifconfig pg{n} create"));
-        lines.push(format!("ifconfig pg{n} inet {net}.0.0.1"));
+        lines.push(match options.family {
+            Family::V4 => format!("ifconfig pg{n} inet {own}"),
+            Family::V6 => format!("ifconfig pg{n} inet6 {own}/64"),
+        });
         lines.push(format!("ifconfig pg{n} ip4csum"));
         lines.push(format!("ifconfig pg{n} udp4csum"));
         lines.push(format!("ifconfig pg{n} mtu {MTU}"));
-        lines.push(format!("arp -s {net}.0.0.2 12:23:34:45:56:{n:02x}"));
+        let table = if options.family == Family::V4 { "arp" } else { "ndp" };
+        lines.push(format!("{table} -s {other} 12:23:34:45:56:{n:02x}"));
     }
     if options.mode == Mode::Route {
-        lines.push("sysctl -w net.inet.ip.forwarding=1".to_owned());
+        let knob = if options.family == Family::V4 { "net.inet.ip" } else { "net.inet6.ip6" };
+        lines.push(format!("sysctl -w {knob}.forwarding=1"));
     }
     lines
 }

@@ -3,14 +3,16 @@
 //! hold is dropped and counted (`inet.udp.in.buffer_full`), so that the ratio of source to sink says what the host can take.
 
 use super::{BUFFERS, MTU, Options, Outcome, SIZE_MAX};
+use crate::streams::{any_towards, at_port};
 use anyhow::Context;
 use buf::Burst;
 use inet::iface::IfaceId;
 use lock::Locks;
 use node::Host;
 use port::Port;
-use port::pktgen::{self, Source};
-use socket::{Errno, Fd, Opt};
+use port::pktgen::{self, Family, Source};
+use socket::{Domain, Errno, Fd, Opt};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,8 @@ use std::time::{Duration, Instant};
 /// the pool that stops the generator.
 const RECV_BUFFER: usize = 2 << 20;
 const _: () = assert!(RECV_BUFFER * 8 / 2048 <= BUFFERS / 2);
+/// L4 port of the datagrams.
+const PORT: u16 = 54_321;
 /// Empty reads in a row before the reader sleeps: a wake-up across cores costs more than spinning this long.
 const SPINS: u32 = 20_000;
 
@@ -26,23 +30,26 @@ pub(super) struct End {
     iface: IfaceId,
     mac: wire::Mac,
     fd: Fd,
+    family: Family,
 }
 
 impl End {
-    pub(super) fn open<L: Locks>(host: &Host<L>) -> anyhow::Result<End> {
+    pub(super) fn open<L: Locks>(host: &Host<L>, family: Family) -> anyhow::Result<End> {
         let iface = host.stack.iface_named("pg0").context("the rc script created no pg0")?.id;
         let mac = host.stack.iface(iface).context("pg0")?.mac;
         let calls = host.shared_calls();
-        let fd = calls.socket()?;
-        calls.bind(fd, "0.0.0.0:54321".parse()?)?;
+        let ours = SocketAddr::new(pktgen::net(family, 0, 1), PORT);
+        let fd = calls.socket_of(Domain::of(&ours))?;
+        calls.bind(fd, at_port(any_towards(ours), PORT))?;
         calls.set_option(fd, Opt::RecvBuffer(RECV_BUFFER))?;
         calls.set_option(fd, Opt::RecvTimeout(Some(Duration::from_millis(50))))?;
-        Ok(End { iface, mac, fd })
+        Ok(End { iface, mac, fd, family })
     }
 
     /// Returns a port whose receiving half makes datagrams of `size` bytes for this end.
     pub(super) fn generator<L: Locks>(&self, host: &Host<L>, size: usize) -> Port {
-        let source = Source { size, dst_mac: self.mac, mtu: Some(MTU), ..Source::default() };
+        let [dst, src] = [1, 2].map(|host| pktgen::net(self.family, 0, host));
+        let source = Source { size, dst_mac: self.mac, src, dst, mtu: Some(MTU), ..Source::default() };
         pktgen::open("pg0", Some(&source), &host.stack.pool)
     }
 }
@@ -59,7 +66,7 @@ where
     Host<L>: Sync,
 {
     let calls = host.shared_calls();
-    let end = End::open(host)?;
+    let end = End::open(host, options.family)?;
     let (fd, mut generator) = (end.fd, end.generator(host, options.size));
     let stop = AtomicBool::new(false);
     let (mut got, mut bytes) = (0u64, 0u64);

@@ -8,7 +8,6 @@ use lock::Locks;
 use node::Host;
 use port::pktgen::{self, Source};
 use port::{Port, PortCounts};
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
@@ -32,8 +31,8 @@ fn pairs<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Vec<Pair
                 size: options.size,
                 count: options.count,
                 dst_mac: iface.mac,
-                src: Ipv4Addr::new(2 * i as u8 + 1, 0, 0, 2),
-                dst: Ipv4Addr::new(2 * i as u8 + 2, 0, 0, 2),
+                src: pktgen::net(options.family, 2 * i as u16, 2),
+                dst: pktgen::net(options.family, 2 * i as u16 + 1, 2),
                 mtu: Some(MTU),
                 ..Source::default()
             };

@@ -4,16 +4,20 @@ use super::{Options, Outcome};
 use anyhow::Context;
 use lock::Locks;
 use node::Host;
+use port::pktgen;
+use socket::Domain;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 /// Calls between looks at the stop flag and the timers.
 const ROUND: u64 = 4096;
+/// L4 port of the datagrams.
+const PORT: u16 = 55_443;
 
 pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome> {
     let calls = host.calls();
-    let fd = calls.socket()?;
-    let to: SocketAddr = "1.0.0.2:55443".parse()?;
+    let to = SocketAddr::new(pktgen::net(options.family, 0, 2), PORT);
+    let fd = calls.socket_of(Domain::of(&to))?;
     host.stack.knobs.tx_burst.set(options.burst as i64);
     let payload = vec![0x5a; options.size];
     host.step(); // what configuring gave rise to is not ours

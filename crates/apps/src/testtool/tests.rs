@@ -73,7 +73,7 @@ fn recv_reads_what_it_is_told_and_counts_what_it_could_not() {
 fn the_generator_does_not_wait_for_the_reader() {
     let options = Options { mode: Mode::Recv, burst: 256, ..Options::default() };
     let host = host::<lock::Light>("testtool", &options).unwrap();
-    let end = recv::End::open(&host).unwrap();
+    let end = recv::End::open(&host, options.family).unwrap();
     let (mut generator, mut burst) = (end.generator(&host, options.size), buf::Burst::new());
     for _ in 0..800 {
         recv::pull(&host, &end, &mut generator, &mut burst, options.burst);
@@ -181,4 +181,25 @@ fn options_out_of_range_are_refused() {
         let error = format!("{:#}", run(&bad, &mut Vec::new()).unwrap_err());
         assert!(error.contains(word), "{error}");
     }
+}
+
+#[test]
+fn all_modes_over_ipv6() {
+    let six = Options { family: Family::V6, burst: 32, ..Options::default() };
+    assert_moved(&Options { count: 5000, burst: 1, ..six.clone() }, 5000);
+    let (json, _) = outcome(&Options { count: 100, ..six.clone() });
+    assert_eq!(json["sink_bytes"], 8400, "84-byte frames, FCS not counted");
+    let (json, _) = outcome(&Options { count: 10, size: 20_000, ..six.clone() });
+    assert_eq!((&json["sink_count"], &json["imbalance"]), (&30.into(), &0.into()), "three fragments each at mtu 9000");
+    for size in [22, 1472, WHOLE_MAX] {
+        let (json, _) = outcome(&Options { mode: Mode::Recv, count: 50, size, ..six.clone() });
+        assert_eq!((&json["sink_bytes"], &json["imbalance"]), (&(50 * size).into(), &0.into()), "{json}");
+    }
+    let refused = check(&Options { mode: Mode::Recv, size: WHOLE_MAX + 1, ..six.clone() }).unwrap_err();
+    assert!(refused.to_string().contains("put together again"), "{refused}");
+    for (parallel, shared) in [(1, false), (3, false), (3, true)] {
+        let options = Options { mode: Mode::Route, count: 2000, parallel, shared, ..six.clone() };
+        assert_moved(&options, 2000 * parallel as u64);
+    }
+    assert_moved(&Options { mode: Mode::Route, count: 100, size: 20_000, ..six }, 100 * 3);
 }

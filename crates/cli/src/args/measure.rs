@@ -3,7 +3,7 @@
 //! [`StudyArgs`] holds the flags that ladder, repro, bench and ab have in common. The doc comments
 //! of the fields are the help texts.
 
-use super::key_value;
+use super::{FamilyArgs, key_value};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -35,6 +35,8 @@ pub struct TesttoolArgs {
     /// Set the payload of a datagram in bytes, up to 65507
     #[arg(short, value_name = "SIZE", default_value_t = 22)]
     pub size: usize,
+    #[command(flatten)]
+    pub family: FamilyArgs,
     /// Run the same loop on this machine's kernel (send only)
     #[arg(long)]
     pub native: bool,

@@ -110,6 +110,15 @@ fn json_of_each_test_at_each_place() {
     }
 }
 
+#[test]
+fn testtool_moves_datagrams_over_ipv6() {
+    for mode in ["send", "recv", "route", "route -p 2"] {
+        let json: Value = serde_json::from_str(&said(&format!("testtool -6 -c 2000 -b 32 -j {mode}"))).unwrap();
+        assert_eq!((&json["imbalance"], json["sink_count"].as_u64() >= Some(2000)), (&0.into(), true), "{json}");
+    }
+    refused("testtool -6 --native send", 1, "over IPv4 only");
+}
+
 /// Each test over IPv6, and each tool of netrate.
 #[test]
 fn tests_and_tools_run_over_ipv6() {

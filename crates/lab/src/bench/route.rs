@@ -3,7 +3,7 @@
 use super::{ROUTES, lookups, run_slow};
 use crate::native::forward::{Bench, Forward, Part, Who};
 use crate::result::{Report, Row};
-use crate::rigs::{RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig};
+use crate::rigs::{RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig, fib6_rig};
 use crate::side::{Shared, Side};
 use crate::study::{Options, Progress, Study, Unit};
 use crate::subject::Subject;
@@ -27,6 +27,8 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     forwarding(&mut study, options.core());
     study.part("looking up");
     lookups(&mut study);
+    study.part("over IPv6");
+    over_ipv6(&mut study);
     study.part("routes that change");
     updates(&mut study);
     study.part("tunnels");
@@ -97,6 +99,32 @@ fn stages() -> anyhow::Result<String> {
         each(ledger.unexplained),
         each(ledger.total as i64)
     ))
+}
+
+/// Routes of the IPv6 rows: about the Internet's table.
+const ROUTES6: usize = 220_000;
+
+/// Measures forwarding and lookups over IPv6.
+fn over_ipv6(study: &mut Study<'_>) {
+    study.note(
+        "six.*: 220,000 IPv6 routes with the prefix lengths of the Internet's table in round figures, 84-byte frames \
+         without FCS, destinations within the prefixes; targets: 55 ticks per frame, 25 per lookup",
+    );
+    let options = run_slow(study);
+    let six = |id: &'static str| {
+        Side::new(id, move || {
+            let mut rig = RouteRig::six(id, ROUTES6)?;
+            rig.set_burst(32);
+            Ok(rig)
+        })
+    };
+    let group = study.measure_with(vec![six("six.route.220k.burst32")], options);
+    let title = "IPv6 forwarding, 220 k routes, destinations within them, burst 32";
+    study.rows([group.row("six.route.220k.burst32", title, Unit::TICKS)]);
+    let options = run_slow(study);
+    let side = Side::new("six.fib.220k", || fib6_rig("six.fib.220k", ROUTES6));
+    let group = study.measure_with(vec![side], options);
+    study.rows([group.row("six.fib.220k", "longest-prefix lookup, 220 k IPv6 routes, one by one", Unit::TICKS)]);
 }
 
 fn tunnels(study: &mut Study<'_>) {

@@ -5,15 +5,15 @@
 use super::{Peers, peer_of};
 use crate::native::loopback::{self, LoopbackBulk, LoopbackConnect, LoopbackRr};
 use crate::result::{Figure, Peer, Report, Row};
-use crate::rigs::{BulkRig, CHUNK, ConnectRig, Link, RrRig, TwoCores, idle_bytes};
+use crate::rigs::{BulkRig, CHUNK, ConnectRig, Domain, Link, RrRig, TwoCores, idle_bytes};
 use crate::sample::Summary;
 use crate::side::Side;
 use crate::study::{Options, Progress, Study, Unit};
 
-const SOFT: Link = Link { mtu: 1500, offload: false };
-const HARD: Link = Link { mtu: 1500, offload: true };
 /// The largest packet that a pair takes.
-const LARGE: Link = Link { mtu: 65_521, offload: true };
+const LARGE: Link = Link { family: Domain::Inet, mtu: 65_521, offload: true };
+/// Most that a row over IPv6 may cost, as times the same row over IPv4.
+const SIX_TARGET: f64 = 1.08;
 /// Idle connections of the rows that have them.
 const IDLE: usize = 100_000;
 /// Processes that are weighed.
@@ -87,6 +87,8 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
         sides.into_iter().partition(|side| side.id().ends_with("two_cores"));
     study.part("carrying, asking, connecting");
     streams(&mut study, sides);
+    study.part("over IPv6");
+    over_ipv6(&mut study);
     study.part("among idle connections");
     among_idle(&mut study);
     study.part("carrying from core to core");
@@ -99,32 +101,64 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     Ok(study.finish())
 }
 
+/// Returns the rows of a family, with their sides.
+fn rows_of(family: Domain) -> [(&'static str, &'static str, Side); 5] {
+    let link = move |offload| Link { offload, ..Link::plain(family) };
+    let six = family == Domain::Inet6;
+    let id = move |four: &'static str, over_six: &'static str| if six { over_six } else { four };
+    let csum = id("bulk.1460.csum", "six.bulk.1440.csum");
+    let offload = id("bulk.1460.offload", "six.bulk.1440.offload");
+    let [tcp, udp] = [id("rr.tcp", "six.rr.tcp"), id("rr.udp", "six.rr.udp")];
+    let connect = id("connect_close", "six.connect_close");
+    [
+        (
+            csum,
+            id(
+                "a byte carried, MTU 1500, checksums in software both ways",
+                "a byte carried over IPv6, MTU 1500, checksums in software both ways",
+            ),
+            Side::new(csum, move || BulkRig::new(csum, link(false))),
+        ),
+        (
+            offload,
+            id("a byte carried, MTU 1500, no checksum work", "a byte carried over IPv6, MTU 1500, no checksum work"),
+            Side::new(offload, move || BulkRig::new(offload, link(true))),
+        ),
+        (
+            tcp,
+            id("a byte there and a byte back (TCP_RR)", "a byte there and a byte back over IPv6 (TCP_RR)"),
+            Side::new(tcp, move || RrRig::tcp(tcp, family, 0)),
+        ),
+        (
+            udp,
+            id(
+                "a byte there and a byte back in datagrams (UDP_RR)",
+                "a byte there and a byte back in datagrams over IPv6 (UDP_RR)",
+            ),
+            Side::new(udp, move || RrRig::udp(udp, family)),
+        ),
+        (
+            connect,
+            id("a connection opened, accepted and closed", "a connection opened, accepted and closed over IPv6"),
+            Side::new(connect, move || ConnectRig::new(connect, family)),
+        ),
+    ]
+}
+
+/// Measures the same rows over IPv6, each compared with its row over IPv4 in the same run.
+fn over_ipv6(study: &mut Study<'_>) {
+    study.note(format!("six.*: the same rows over IPv6; target: at most {SIX_TARGET} times IPv4"));
+    for ((four, _, plain), (six, title, side)) in rows_of(Domain::Inet).into_iter().zip(rows_of(Domain::Inet6)) {
+        let group = study.compare(vec![plain, side]);
+        study.rows([group.against(six, title, Unit::TICKS, four)]);
+    }
+}
+
 /// Measures the rows that run on one thread, in turns, with the kernel's loopback as a peer.
 fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
-    let ours: [(&str, &str, Side); 6] = [
-        (
-            "bulk.1460.csum",
-            "a byte carried, MTU 1500, checksums in software both ways",
-            Side::new("bulk.1460.csum", || BulkRig::new("bulk.1460.csum", SOFT)),
-        ),
-        (
-            "bulk.1460.offload",
-            "a byte carried, MTU 1500, no checksum work",
-            Side::new("bulk.1460.offload", || BulkRig::new("bulk.1460.offload", HARD)),
-        ),
-        (
-            "bulk.64k",
-            "a byte carried in segments of 64 KiB, no checksum work",
-            Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE)),
-        ),
-        ("rr.tcp", "a byte there and a byte back (TCP_RR)", Side::new("rr.tcp", || RrRig::tcp("rr.tcp", 0))),
-        ("rr.udp", "a byte there and a byte back in datagrams (UDP_RR)", Side::new("rr.udp", || RrRig::udp("rr.udp"))),
-        (
-            "connect_close",
-            "a connection opened, accepted and closed",
-            Side::new("connect_close", || ConnectRig::new("connect_close")),
-        ),
-    ];
+    let mut ours = rows_of(Domain::Inet).to_vec();
+    let large = Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE));
+    ours.insert(2, ("bulk.64k", "a byte carried in segments of 64 KiB, no checksum work", large));
     let titles: Vec<(&str, &str)> = ours.iter().map(|(id, title, _)| (*id, *title)).collect();
     let mut sides: Vec<Side> = ours.into_iter().map(|(.., side)| side).collect();
     sides.extend([
@@ -155,8 +189,8 @@ fn among_idle(study: &mut Study<'_>) {
     let options = super::run_slow(study);
     let group = study.compare_with(
         vec![
-            Side::new("rr.tcp", || RrRig::tcp("rr.tcp", 0)),
-            Side::new(id, || RrRig::tcp("rr.tcp.100k_idle", IDLE)),
+            Side::new("rr.tcp", || RrRig::tcp("rr.tcp", Domain::Inet, 0)),
+            Side::new(id, || RrRig::tcp("rr.tcp.100k_idle", Domain::Inet, IDLE)),
             Side::new("kernel.rr.tcp.100k_idle", || LoopbackRr::among_idle("kernel.rr.tcp.100k_idle", IDLE)),
         ],
         options,

@@ -10,6 +10,8 @@ use std::time::Duration;
 use anyhow::ensure;
 use apps::testtool::{self, Mode, Options, Outcome};
 
+use port::pktgen::Family;
+
 use super::send::{Job, Sender};
 use super::subject::repeat;
 
@@ -30,6 +32,7 @@ fn job(options: &Options) -> anyhow::Result<Job> {
     testtool::check(options)?;
     let mode = options.mode.word();
     ensure!(options.mode == Mode::Send, "--native: the host kernel is measured in send only, not in {mode}");
+    ensure!(options.family == Family::V4, "--native: the host kernel is measured over IPv4 only, not with -6");
     ensure!(options.rc.is_none(), "--native: an rc script configures our stack; the host kernel takes none");
     ensure!(options.locks.is_empty(), "--native: --locks {} is for our stack, not for the host kernel", options.locks);
     ensure!(options.sysctl.is_empty(), "--native: knobs are our stack's; the host kernel has its own");

@@ -8,6 +8,7 @@ use crate::run;
 use crate::side::Side;
 use crate::study::{Options, Progress, Study, Unit};
 use crate::timer;
+use port::pktgen::Family;
 
 /// Measures rump2014: the ladder of one UDP send, and the parts on receiving and on several cores
 /// that it announced.
@@ -27,7 +28,7 @@ pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     ));
     study.part("part 2: receiving");
     let id = "part2.one_thread";
-    let group = study.measure(vec![Side::new(id, || RecvRig::new("part2.one_thread", 1))]);
+    let group = study.measure(vec![Side::new(id, || RecvRig::new("part2.one_thread", Family::V4, 1))]);
     study.rows([group.row(id, "receive: generator, input and recvfrom on one thread", Unit::MILLIONS)]);
     bench::two_threads(&mut study, "part2.two_threads");
     study.part("part 3: several cores");

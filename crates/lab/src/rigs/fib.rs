@@ -1,11 +1,41 @@
 //! Lookups alone: the FIB with a million routes.
 
-use super::route::prefixes;
-use crate::subject::{Reading, Subject, measure};
-use anyhow::{Context, ensure};
+use super::route::{destinations6, prefixes, prefixes6};
+use crate::subject::{self, Reading, Subject, measure};
+use anyhow::{Context, anyhow, ensure};
 use inet::fib::{Fib, NextHopId};
+use inet::fib6::{self, Fib6, Via6};
+use inet::iface::IfaceId;
+use std::net::Ipv6Addr;
+use wire::hash::Key;
 
 const LOOKUPS: usize = 1 << 16;
+
+/// Creates a rig of the IPv6 table: `routes` routes through 16 next hops, an address of each looked up in turn.
+///
+/// # Errors
+/// The table is full.
+pub fn fib6_rig(id: &'static str, routes: usize) -> anyhow::Result<impl Subject> {
+    let mut fib = Fib6::new(Key::seeded(1), fib6::LIMIT);
+    for (i, prefix) in prefixes6(routes).enumerate() {
+        let gateway = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0x10 + (i % 16) as u16);
+        fib.insert(prefix, Via6::Gateway(IfaceId(1), gateway)).map_err(|_| anyhow!("no room for {routes} routes"))?;
+    }
+    ensure!(fib.len() == routes);
+    let addresses: Vec<Ipv6Addr> = destinations6(routes).collect();
+    let mut at = 0;
+    Ok(subject::from_fn(id, move || {
+        let mut found = 0;
+        let reading = measure(LOOKUPS as u64, || {
+            for _ in 0..LOOKUPS {
+                found += usize::from(std::hint::black_box(fib.lookup(addresses[at])).is_some());
+                at = if at + 1 < addresses.len() { at + 1 } else { 0 };
+            }
+        });
+        ensure!(found == LOOKUPS, "{id}: {found} of {LOOKUPS} addresses found a route");
+        Ok(reading)
+    }))
+}
 
 /// A FIB and the addresses that are looked up in it.
 pub struct FibRig {
@@ -83,6 +113,11 @@ mod tests {
             }
         }
         (different, found)
+    }
+
+    #[test]
+    fn each_address_has_its_route_in_the_ipv6_table() {
+        assert_eq!(fib6_rig("six.fib", 20_000).unwrap().trial().unwrap().ops, LOOKUPS as u64);
     }
 
     #[test]

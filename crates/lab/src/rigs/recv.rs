@@ -7,9 +7,9 @@ use lock::{Light, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
-use port::pktgen::flow_address;
-use socket::{Calls, Errno, Fd, Opt, Poller};
-use std::net::{Ipv4Addr, SocketAddr};
+use port::pktgen::{self, Family, flow_address};
+use socket::{Calls, Domain, Errno, Fd, Opt, Poller};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -17,19 +17,22 @@ use std::time::{Duration, Instant};
 
 /// Datagrams of a trial. Figures of an unoptimized build are for tests only.
 const DATAGRAMS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
-const REMOTE: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 2);
+/// L4 port of the datagrams.
+const PORT: u16 = 54_321;
 
 fn host_config(name: &str, locks: &str) -> HostConfig {
     let mut config = HostConfig { name: name.to_owned(), locks: locks.to_owned(), ..HostConfig::default() };
     config.clock = Strategy::TscScaled;
+    config.sysctl.insert("net.inet6.ip6.dad_count".to_owned(), 0); // no other host is on the link
     config
 }
 
-fn iface(spec: &str) -> anyhow::Result<IfaceConfig> {
-    let addr = inet::iface::IfaceAddr { addr: Ipv4Addr::new(1, 0, 0, 1), len: 8 };
+fn iface(spec: &str, family: Family) -> IfaceConfig {
     // Checksums are verified in software: `rxcsum` is off, although the generator could report them
     // as valid.
-    Ok(IfaceConfig { addresses: vec![addr], rxcsum: Some(false), ..IfaceConfig::on(spec) })
+    let mut iface = IfaceConfig { rxcsum: Some(false), ..IfaceConfig::on(spec) };
+    iface.add_address(pktgen::net(family, 0, 1), if family == Family::V4 { 8 } else { 64 });
+    iface
 }
 
 /// One host with `sockets` sockets; everything on one thread.
@@ -50,21 +53,24 @@ impl RecvRig {
     ///
     /// # Errors
     /// A socket call failed, or the port could not be added.
-    pub fn new(id: &str, sockets: u32) -> anyhow::Result<RecvRig> {
+    pub fn new(id: &str, family: Family, sockets: u32) -> anyhow::Result<RecvRig> {
         let host: Host<Up> = Host::new(&host_config("recv", "up"), Clock::live(Strategy::TscScaled))?;
         let order = if sockets > 1 { "random" } else { "sequence" };
-        let spec = format!("pktgen(flows={sockets},order={order},id=off,udp_csum=on):pg0");
-        host.add_port(&iface(&spec)?, &Pairs::new())?;
+        let number = if family == Family::V4 { 4 } else { 6 };
+        let spec = format!("pktgen(family={number},flows={sockets},order={order},id=off,udp_csum=on):pg0");
+        host.add_port(&iface(&spec, family), &Pairs::new())?;
+        let [own, remote] = [1, 2].map(|host| pktgen::net(family, 0, host));
+        let own = SocketAddr::new(own, PORT);
         let poller = Poller::default();
         let calls = host.calls();
         for k in 0..sockets {
-            let fd = calls.socket()?;
+            let fd = calls.socket_of(Domain::of(&own))?;
             calls.set_option(fd, Opt::ReusePort(true))?;
             calls.set_option(fd, Opt::NonBlocking(true))?;
-            calls.bind(fd, "1.0.0.1:54321".parse()?)?;
+            calls.bind(fd, own)?;
             if sockets > 1 {
-                let (addr, port) = flow_address(REMOTE, k);
-                calls.connect(fd, SocketAddr::from((Ipv4Addr::from(addr), port)))?;
+                let (addr, port) = flow_address(remote, k);
+                calls.connect(fd, SocketAddr::new(addr, port))?;
             }
             calls.watch(&poller, fd)?;
         }
@@ -141,7 +147,7 @@ impl TwoThreadsRig {
     pub fn new(id: &str, puller_core: usize) -> anyhow::Result<TwoThreadsRig> {
         let config = HostConfig { pool_buffers: 16_384, ..host_config("recv2", "light") };
         let host: Arc<Host<Light>> = Arc::new(Host::new(&config, Clock::live(Strategy::TscScaled))?);
-        host.add_port(&iface("pktgen(id=off,udp_csum=on):pg0")?, &Pairs::new())?;
+        host.add_port(&iface("pktgen(id=off,udp_csum=on):pg0", Family::V4), &Pairs::new())?;
         let calls = host.shared_calls();
         let fd = calls.socket()?;
         calls.bind(fd, "1.0.0.1:54321".parse()?)?;
@@ -238,8 +244,8 @@ mod tests {
     /// reports, and no datagram is read otherwise.
     #[test]
     fn each_datagram_is_read_by_a_call_of_recv_from() {
-        for sockets in [1, 3] {
-            let mut rig = RecvRig::new("recv.test", sockets).unwrap();
+        for (family, sockets) in [(Family::V4, 1), (Family::V4, 3), (Family::V6, 1), (Family::V6, 3)] {
+            let mut rig = RecvRig::new("recv.test", family, sockets).unwrap();
             for _ in 0..2 {
                 let before = ["inet.udp.copied_out", "inet.audit.consumed"].map(|name| rig.host.stack.counter(name));
                 let ops = rig.trial().unwrap().ops;

@@ -4,13 +4,15 @@ use crate::subject::{Reading, Subject, measure};
 use anyhow::{anyhow, ensure};
 use clock::{Clock, Strategy};
 use inet::fib::Prefix;
+use inet::fib6::{Prefix6, Via6};
 use inet::iface::{IfaceAddr, IfaceId};
 use inet::route::Via;
 use lock::{Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
-use std::net::Ipv4Addr;
+use port::pktgen::{self, Family, Source};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,13 +31,7 @@ const GATEWAYS: u8 = 16;
 /// Returns pseudo-random prefixes with the lengths of the Internet's table: three of five are /24,
 /// most others /16 to /23.
 pub(crate) fn prefixes(n: usize) -> impl Iterator<Item = Prefix> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut draw = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u32
-    };
+    let mut draw = draws();
     let mut seen = std::collections::HashSet::new();
     std::iter::repeat_with(move || {
         let len = match draw() % 100 {
@@ -72,6 +68,97 @@ impl RouteRig {
     /// The port could not be added, or a table refused an entry.
     pub fn new(id: &str, routes: usize) -> anyhow::Result<RouteRig> {
         RouteRig::with(id, routes, &HostConfig::default())
+    }
+}
+
+impl RouteRig {
+    /// Creates a router with `routes` IPv6 routes through sixteen gateways; destinations are addresses within the
+    /// prefixes, one of each in turn, in no order.
+    ///
+    /// # Errors
+    /// A port could not be added, or the table is full.
+    pub fn six(id: &str, routes: usize) -> anyhow::Result<RouteRig> {
+        let config = HostConfig { name: "router".to_owned(), ..HostConfig::default() };
+        let host: Host<Up> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
+        host.stack.knobs.dad_count.set(0); // no other host is on these links
+        host.stack.knobs.forwarding6.set(1);
+        let [near, far] = [0, 1].map(|unit| pktgen::net(Family::V6, unit, 1));
+        let mut source = Source { dst: pktgen::net(Family::V6, 2, 2), src: pktgen::net(Family::V6, 0, 2), ..source6() };
+        source.destinations = destinations6(routes).collect();
+        let mut iface = IfaceConfig { rxcsum: Some(false), ..IfaceConfig::on("pktgen:pg0") };
+        iface.add_address(near, 64);
+        let port = pktgen::open("pg0", Some(&source), &host.stack.pool);
+        host.attach("pg0", source.dst_mac, port, &iface)?;
+        let mut iface = IfaceConfig::on("pktgen(source=off):pg1");
+        iface.add_address(far, 64);
+        let out = host.add_port(&iface, &Pairs::new())?;
+        let cx = host.cx();
+        let gateway = |g: u8| Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0x10 + u16::from(g));
+        (0..GATEWAYS).for_each(|g| {
+            host.stack.set_neighbor6(cx, out, gateway(g), Mac([0x12, 0x23, 0x34, 0x45, 0x57, g]));
+        });
+        for (i, prefix) in prefixes6(routes).enumerate() {
+            let via = Via6::Gateway(out, gateway((i % usize::from(GATEWAYS)) as u8));
+            host.stack.add_route6(cx, prefix, via).map_err(|_| anyhow!("no room for {routes} IPv6 routes"))?;
+        }
+        let out = host.ports()[1].counts.clone();
+        Ok(RouteRig { id: id.to_owned(), host, out })
+    }
+}
+
+/// Returns a source of frames to this router's MAC address.
+fn source6() -> Source {
+    Source { dst_mac: Mac([0xb2, 0, 0, 0, 0, 9]), ttl: 64, ..Source::default() }
+}
+
+/// Returns pseudo-random IPv6 prefixes with the lengths of the Internet's table, in round figures: half are /48, a tenth each
+/// /32, /40 and /44; all within the blocks of the five registries.
+pub(crate) fn prefixes6(n: usize) -> impl Iterator<Item = Prefix6> {
+    let mut draw = draws();
+    let mut seen = std::collections::HashSet::new();
+    std::iter::repeat_with(move || {
+        let len = match draw() % 100 {
+            0..48 => 48,
+            48..60 => 32,
+            60..69 => 40,
+            69..78 => 44,
+            78..84 => 36,
+            84..88 => 46,
+            88..91 => 47,
+            91..93 => 45,
+            93..95 => 42,
+            95..97 => 29,
+            97 => 33,
+            98 => 34,
+            _ => 38,
+        };
+        let blocks = [0x2400u128, 0x2600, 0x2800, 0x2a00, 0x2c00];
+        let block = blocks[draw() as usize % blocks.len()] << 112;
+        let rest = u128::from(draw()) << 84 | u128::from(draw()) << 60;
+        Prefix6::new(Ipv6Addr::from_bits(block | rest & (u128::MAX >> 12)), len).ok()
+    })
+    .flatten()
+    .filter(move |prefix| seen.insert(*prefix))
+    .take(n)
+}
+
+/// Returns an address within each of the [`prefixes6`].
+pub(crate) fn destinations6(n: usize) -> impl Iterator<Item = Ipv6Addr> {
+    let mut draw = draws();
+    prefixes6(n).map(move |prefix| {
+        let rest = u128::from(draw()) << 96 | u128::from(draw()) << 64 | u128::from(draw());
+        Ipv6Addr::from_bits(prefix.addr().to_bits() | rest & (u128::MAX >> prefix.len()))
+    })
+}
+
+/// Returns a generator of pseudo-random numbers, the same in every run.
+fn draws() -> impl FnMut() -> u32 {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u32
     }
 }
 
@@ -307,6 +394,18 @@ pub(super) fn few_left<L: Locks>(id: &str, router: &Host<L>, forwarded: u64, tak
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_of_ipv6_are_forwarded_by_their_routes() {
+        let mut rig = RouteRig::six("six.route", 2_000).unwrap();
+        rig.set_burst(32);
+        assert_eq!(rig.host.step().frames, 32);
+        let before = rig.host.stack.counter("inet.ip6.forwarded");
+        let ops = rig.trial().unwrap().ops;
+        assert_eq!((rig.host.stack.counter("inet.ip6.forwarded") - before, ops), (ops, STEADY));
+        let lengths: std::collections::BTreeSet<u8> = prefixes6(2_000).map(|prefix| prefix.len()).collect();
+        assert!(lengths.len() == 13 && prefixes6(2_000).zip(destinations6(2_000)).all(|(p, dst)| p.contains(dst)));
+    }
 
     /// A burst is as long as the row names, and its operation is a packet forwarded.
     #[test]

@@ -15,13 +15,13 @@ mod rr;
 
 use anyhow::ensure;
 use clock::{Clock, Strategy};
-use inet::iface::IfaceAddr;
 use lock::Up;
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
+pub use socket::Domain;
 use socket::{Calls, Errno, Fd, Opt};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub use bulk::{BUFFER, BULK, Bulk, BulkRig, CHUNK, End};
 pub use connect::ConnectRig;
@@ -37,6 +37,8 @@ pub const CONNECTIONS: u64 = 2_000;
 /// Link between the hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
+    /// Address family of the ends.
+    pub family: Domain,
     /// Largest packet, in bytes.
     pub mtu: u16,
     /// Leaves checksums out: data that never leaves memory cannot be corrupted.
@@ -45,14 +47,25 @@ pub struct Link {
 
 /// Two hosts, each with its end of a pair.
 struct Two {
+    family: Domain,
     hosts: [Host<Up>; 2],
 }
 
-fn addr(host: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, host)
+impl Link {
+    /// Returns a link with an MTU of 1500 bytes and checksums in software.
+    pub fn plain(family: Domain) -> Link {
+        Link { family, mtu: 1500, offload: false }
+    }
 }
 
-/// Creates host `n`, 1 or 2, with the address 10.0.0.`n`, on the calling thread, which must also
+fn addr(family: Domain, host: u8) -> IpAddr {
+    match family {
+        Domain::Inet => Ipv4Addr::new(10, 0, 0, host).into(),
+        Domain::Inet6 => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host.into()).into(),
+    }
+}
+
+/// Creates host `n`, 1 or 2, with the address 10.0.0.`n` or fd00::`n`, on the calling thread, which must also
 /// run it: its pool belongs to that thread.
 fn host(n: u8, link: Link, sysctl: &[(&str, i64)], pairs: &Pairs) -> anyhow::Result<Host<Up>> {
     let large = usize::from(link.mtu) > 4096;
@@ -64,32 +77,33 @@ fn host(n: u8, link: Link, sysctl: &[(&str, i64)], pairs: &Pairs) -> anyhow::Res
         ..HostConfig::default()
     };
     config.clock = Strategy::TscScaled;
+    config.sysctl.insert("net.inet6.ip6.dad_count".to_owned(), 0); // no other host is on the link
     let host = Host::new(&config, Clock::live(Strategy::TscScaled))?;
     let on = link.offload;
-    let iface = IfaceConfig {
-        addresses: vec![IfaceAddr { addr: addr(n), len: 24 }],
+    let mut iface = IfaceConfig {
         mtu: Some(link.mtu),
         rxcsum: Some(on),
         ip4csum: false,
         udp4csum: Some(on),
         ..IfaceConfig::on(&format!("pair(mtu={},slots=1024,csum={}):p", link.mtu, if on { "on" } else { "off" }))
     };
+    iface.add_address(addr(link.family, n), if link.family == Domain::Inet { 24 } else { 64 });
     host.add_port(&iface, pairs)?;
     Ok(host)
 }
 
-fn listen(calls: &Calls<'_, Up>, port: u16) -> anyhow::Result<Fd> {
-    let fd = calls.stream_socket()?;
+fn listen(calls: &Calls<'_, Up>, family: Domain, port: u16) -> anyhow::Result<Fd> {
+    let fd = calls.stream_socket_of(family)?;
     calls.set_option(fd, Opt::NonBlocking(true))?;
-    calls.bind(fd, SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))?;
+    calls.bind(fd, SocketAddr::new(addr(family, 2), port))?;
     calls.listen(fd, 1024)?;
     Ok(fd)
 }
 
-fn begin(calls: &Calls<'_, Up>, port: u16) -> anyhow::Result<Fd> {
-    let fd = calls.stream_socket()?;
+fn begin(calls: &Calls<'_, Up>, family: Domain, port: u16) -> anyhow::Result<Fd> {
+    let fd = calls.stream_socket_of(family)?;
     calls.set_option(fd, Opt::NonBlocking(true))?;
-    match calls.connect(fd, SocketAddr::from((addr(2), port))) {
+    match calls.connect(fd, SocketAddr::new(addr(family, 2), port)) {
         Err(Errno::EINPROGRESS) | Ok(()) => Ok(fd),
         Err(error) => Err(error.into()),
     }
@@ -117,7 +131,7 @@ fn balanced(id: &str, host: &Host<Up>) -> anyhow::Result<()> {
 impl Two {
     fn new(link: Link, sysctl: &[(&str, i64)]) -> anyhow::Result<Two> {
         let pairs = Pairs::new();
-        Ok(Two { hosts: [host(1, link, sysctl, &pairs)?, host(2, link, sysctl, &pairs)?] })
+        Ok(Two { family: link.family, hosts: [host(1, link, sysctl, &pairs)?, host(2, link, sysctl, &pairs)?] })
     }
 
     fn step(&self) -> usize {
@@ -130,11 +144,11 @@ impl Two {
     }
 
     fn listen(&self, port: u16) -> anyhow::Result<Fd> {
-        listen(&self.calls(1), port)
+        listen(&self.calls(1), self.family, port)
     }
 
     fn begin(&self, port: u16) -> anyhow::Result<Fd> {
-        begin(&self.calls(0), port)
+        begin(&self.calls(0), self.family, port)
     }
 
     fn accept(&self, listener: Fd) -> anyhow::Result<Fd> {

@@ -39,9 +39,14 @@ fn a_generators_unit_gives_its_addresses_and_options_override_them() {
 
 #[test]
 fn no_unit_has_an_address_that_is_no_hosts() {
-    assert_eq!((unit_net(0), unit_net(9), unit_net(125), unit_net(126)), ([1, 0], [10, 0], [126, 0], [128, 0]));
-    assert_eq!((unit_net(220), unit_net(221)), ([222, 0], [1, 1]));
-    assert!((0..=u16::MAX).all(|unit| unit_net(unit)[0] != 127 && (1..=223).contains(&unit_net(unit)[0])));
+    let first = |unit| match pktgen::net(Family::V4, unit, 9) {
+        IpAddr::V4(addr) => [addr.octets()[0], addr.octets()[1]],
+        IpAddr::V6(addr) => panic!("{addr}"),
+    };
+    assert_eq!((first(0), first(9), first(125), first(126)), ([1, 0], [10, 0], [126, 0], [128, 0]));
+    assert_eq!((first(220), first(221)), ([222, 0], [1, 1]));
+    assert!((0..=u16::MAX).all(|unit| first(unit)[0] != 127 && (1..=223).contains(&first(unit)[0])));
+    assert_eq!(pktgen::net(Family::V6, 10, 2).to_string(), "2001:2:0:a::2");
 }
 
 #[test]

@@ -1,23 +1,21 @@
 //! A source of datagrams that are longer than its MTU: each is made as its fragments, in order (RFC 791 2.3).
 //!
-//! The fragments of a datagram have its identification, which is one more than that of the datagram before; without it
-//! fragments of two datagrams could be put together. Rates, flows and random destinations are for whole datagrams only.
+//! Over IPv6 each has a Fragment header (RFC 8200 4.5). The fragments of a datagram have its identification, which is one
+//! more than that of the datagram before; without it fragments of two datagrams could be put together. Rates, flows and random destinations are for whole datagrams only.
 
-use super::{ETH, HEADERS, Source, template};
+use super::{ETH, Source, template};
 use crate::{PortCounts, RxHalf};
 use buf::{Burst, Frame, Pool};
 use clock::Instant;
 use std::sync::Arc;
-use wire::ip4;
-
-const IP: usize = ip4::HEADER_LEN;
+use wire::{ip4, ip6};
 
 /// Makes one datagram over and over, a fragment at a time.
 pub(super) struct Fragments {
     pieces: Vec<Box<[u8]>>,
     /// The piece that is made next.
     next: usize,
-    id: u16,
+    id: u32,
     pool: Pool,
     counts: Arc<PortCounts>,
     /// Fragments left to make.
@@ -27,7 +25,7 @@ pub(super) struct Fragments {
 impl Fragments {
     /// `None` if the source's datagrams fit into packets of its MTU.
     pub(super) fn new(source: &Source, pool: &Pool, counts: &Arc<PortCounts>) -> Option<Fragments> {
-        let mtu = source.mtu.filter(|mtu| HEADERS - ETH + source.size > *mtu)?;
+        let mtu = source.mtu.filter(|mtu| source.headers() - ETH + source.size > *mtu)?;
         let pieces = cut(&template(source), mtu)?;
         let left = match source.count {
             0 => u64::MAX,
@@ -48,10 +46,7 @@ impl Fragments {
             return None;
         };
         frame.extend(piece)?;
-        let header = frame.bytes_mut().get_mut(ETH..ETH + IP)?;
-        let (before, sum) = (word(header, 4)?, word(header, 10)?);
-        put(header, 4, self.id);
-        put(header, 10, wire::checksum::update16(sum, before, self.id));
+        set_id(frame.bytes_mut().get_mut(ETH..)?, self.id)?;
         self.next += 1;
         if self.next == self.pieces.len() {
             (self.next, self.id) = (0, self.id.wrapping_add(1));
@@ -64,21 +59,61 @@ impl Fragments {
 /// of payload.
 fn cut(whole: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
     let (link, packet) = whole.split_at_checked(ETH)?;
-    let (header, payload) = packet.split_first_chunk::<IP>()?;
-    let header = ip4::Header::parse(packet).ok().filter(|_| header[0] == 0x45)?;
-    let room = mtu.checked_sub(IP)? & !7;
+    match ip6::is_version(packet) {
+        true => cut6(link, packet, mtu),
+        false => cut4(link, packet, mtu),
+    }
+}
+
+fn cut4(link: &[u8], packet: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
+    let payload = packet.get(ip4::HEADER_LEN..)?;
+    let header = ip4::Header::parse(packet).ok().filter(|header| header.ihl_len == ip4::HEADER_LEN)?;
+    pieces(payload, mtu.checked_sub(ip4::HEADER_LEN)?, |part, frag_off, more| {
+        let total_len = (ip4::HEADER_LEN + part.len()) as u16;
+        let mut bytes = [0; ip4::HEADER_LEN];
+        ip4::Header { mf: more, frag_off, total_len, ..header }.emit(&mut bytes);
+        [link, &bytes, part].concat().into_boxed_slice()
+    })
+}
+
+fn cut6(link: &[u8], packet: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
+    let payload = packet.get(ip6::HEADER_LEN..)?;
+    let header = ip6::Header::parse(packet).ok()?;
+    pieces(payload, mtu.checked_sub(ip6::HEADER_LEN + FRAGMENT)?, |part, offset, more| {
+        let fragment = ip6::Fragment { offset, more, id: 0 }.emit(header.next);
+        let payload_len = (FRAGMENT + part.len()) as u16;
+        let mut bytes = [0; ip6::HEADER_LEN];
+        ip6::Header { next: ip6::Proto::FRAGMENT, payload_len, ..header }.emit(&mut bytes);
+        [link, &bytes, &fragment, part].concat().into_boxed_slice()
+    })
+}
+
+/// Bytes of a Fragment header.
+const FRAGMENT: usize = 8;
+
+/// Cuts a payload into parts of at most `room` bytes, multiples of 8 but the last; `make` takes a part, its offset and
+/// whether more follow.
+fn pieces(payload: &[u8], room: usize, make: impl Fn(&[u8], u16, bool) -> Box<[u8]>) -> Option<Vec<Box<[u8]>>> {
+    let room = room & !7;
     if room == 0 {
         return None;
     }
     let last = payload.len().div_ceil(room) - 1;
-    let piece = |(n, part): (usize, &[u8])| {
-        let (frag_off, total_len) = ((n * room) as u16, (IP + part.len()) as u16);
-        let header = ip4::Header { mf: n != last, frag_off, total_len, ..header };
-        let mut bytes = [0; IP];
-        header.emit(&mut bytes);
-        [link, &bytes, part].concat().into_boxed_slice()
-    };
+    let piece = |(n, part): (usize, &[u8])| make(part, (n * room) as u16, n != last);
     Some(payload.chunks(room).enumerate().map(piece).collect())
+}
+
+/// Writes the identification of a fragment.
+fn set_id(packet: &mut [u8], id: u32) -> Option<()> {
+    if ip6::is_version(packet) {
+        let field = packet.get_mut(ip6::HEADER_LEN + 4..)?.first_chunk_mut()?;
+        *field = id.to_be_bytes();
+        return Some(());
+    }
+    let (before, sum) = (word(packet, 4)?, word(packet, 10)?);
+    put(packet, 4, id as u16);
+    put(packet, 10, wire::checksum::update16(sum, before, id as u16));
+    Some(())
 }
 
 fn word(header: &[u8], at: usize) -> Option<u16> {

@@ -18,6 +18,11 @@ fn frames(source: &Source, n: usize) -> Vec<Vec<u8>> {
 }
 
 fn assert_checksums(frame: &[u8]) {
+    if ip6::is_version(&frame[14..]) {
+        let header = ip6::Header::parse(&frame[14..]).unwrap();
+        let pseudo = Partial::pseudo6(header.src, header.dst, header.next, header.payload_len.into());
+        return assert!(udp::checksum_ok(pseudo, &frame[54..]), "{}", wire::dissect::line(frame));
+    }
     let header = ip4::Header::parse(&frame[14..]).unwrap();
     assert!(ip4::header_checksum_ok(&frame[14..], 20), "{}", wire::dissect::line(frame));
     let datagram = udp::Header::parse(&frame[34..]).unwrap();
@@ -103,7 +108,8 @@ fn a_datagram_above_the_mtu_is_made_in_fragments() {
             payload.extend_from_slice(header.payload(&frame[14..]));
         }
         let header = udp::Header::parse(&payload).unwrap();
-        let pseudo = Partial::pseudo4(source.src, source.dst, ip4::Proto::UDP, header.len);
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (source.src, source.dst) else { panic!("IPv4") };
+        let pseudo = Partial::pseudo4(src, dst, ip4::Proto::UDP, header.len);
         assert!(header.len == 20_009 && udp::checksum_ok(pseudo, &payload));
     }
 }
@@ -114,4 +120,52 @@ fn what_fits_the_mtu_stays_whole() {
     assert_eq!(frames(&source, 2)[1].len(), 1514);
     let source = Source { size: 1473, mtu: Some(1500), ..Source::default() };
     assert_eq!(frames(&source, 2).iter().map(Vec::len).collect::<Vec<_>>(), [1514, 14 + 20 + 1]);
+}
+
+fn six() -> Source {
+    Source { src: net(Family::V6, 0, 2), dst: net(Family::V6, 0, 1), ..Source::default() }
+}
+
+#[test]
+fn frames_of_ipv6_have_checksums_whatever_varies() {
+    let plain = frames(&six(), 2);
+    let header = ip6::Header::parse(&plain[1][14..]).unwrap();
+    assert_eq!((plain[1].len(), header.hop_limit, header.next), (14 + 40 + 8 + 22, 5, ip6::Proto::UDP));
+    assert_eq!((header.src.to_string(), header.dst.to_string()), ("2001:2::2".into(), "2001:2::1".into()));
+    let destinations: Arc<[Ipv6Addr]> = (1..=7u128).map(|n| Ipv6Addr::from_bits(n << 64 | 9)).collect();
+    for (flows, rotate, list, size) in
+        [(1, false, false, 0), (70_000, true, false, 22), (3, false, true, 1400), (1, false, true, 23)]
+    {
+        let destinations = if list { destinations.clone() } else { Arc::default() };
+        let source = Source { flows, rotate, destinations, size, order: Order::Random, ..six() };
+        let made = frames(&source, 500);
+        made.iter().for_each(|frame| assert_checksums(frame));
+        let seen: HashSet<&[u8]> = made.iter().map(|frame| &frame[38..54]).collect();
+        assert_eq!(seen.len(), if list { 7 } else { 1 });
+    }
+    let seen: HashSet<Vec<u8>> = frames(&Source { flows: 60_000, ..six() }, 60_000)
+        .iter()
+        .map(|frame| [&frame[22..38], &frame[54..56]].concat())
+        .collect();
+    assert_eq!(seen.len(), 60_000);
+}
+
+#[test]
+fn a_datagram_of_ipv6_above_the_mtu_is_made_in_fragments() {
+    let source = Source { size: 20_001, count: 2, mtu: Some(1500), ..six() };
+    let made = frames(&source, 100);
+    assert_eq!(made.len(), 2 * 14, "20,009 bytes of 1448 each, twice");
+    for (datagram, frames) in made.chunks(14).enumerate() {
+        let mut payload = Vec::new();
+        for (n, frame) in frames.iter().enumerate() {
+            let header = ip6::Header::parse(&frame[14..]).unwrap();
+            assert!(header.next == ip6::Proto::FRAGMENT && frame.len() <= 1514);
+            let fragment = ip6::Fragment { offset: payload.len() as u16, more: n < 13, id: datagram as u32 };
+            assert_eq!(frame[54..62], fragment.emit(ip6::Proto::UDP));
+            payload.extend_from_slice(&frame[62..]);
+        }
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (source.src, source.dst) else { panic!("IPv6") };
+        let pseudo = Partial::pseudo6(src, dst, ip6::Proto::UDP, payload.len() as u32);
+        assert!(payload.len() == 20_009 && udp::checksum_ok(pseudo, &payload));
+    }
 }

@@ -144,7 +144,11 @@ fn value(form: Form) -> BoxedStrategy<Value> {
         Form::Percent => (0..=1_000_000_000u32).prop_map(|n| Value::Percent(Percent::from_billionths(n))).boxed(),
         Form::Switch => any::<bool>().prop_map(Value::Switch).boxed(),
         Form::Mac => any::<[u8; 6]>().prop_map(|mac| Value::Mac(Mac(mac))).boxed(),
-        Form::Ip4 => any::<[u8; 4]>().prop_map(|ip| Value::Ip4(ip.into())).boxed(),
+        Form::Ip => prop_oneof![
+            any::<[u8; 4]>().prop_map(|ip| Value::Ip(ip.into())),
+            any::<[u8; 16]>().prop_map(|ip| Value::Ip(ip.into())),
+        ]
+        .boxed(),
         Form::Word(words) => proptest::sample::select(words).prop_map(Value::Word).boxed(),
         Form::Text => "[ a-z,()=:%\"\\\\\u{e9}]{0,12}".prop_map(Value::Text).boxed(),
     }

@@ -2,7 +2,7 @@
 
 use clock::Duration;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use wire::Mac;
 
 /// What an option's value must look like.
@@ -26,7 +26,7 @@ pub enum Form {
     /// An Ethernet address.
     Mac,
     /// An IPv4 address.
-    Ip4,
+    Ip,
     /// One of these words.
     Word(&'static [&'static str]),
     /// Any text; in quotes if it holds `,`, `(`, `)` or a quote.
@@ -47,7 +47,7 @@ pub enum Value {
     /// An Ethernet address.
     Mac(Mac),
     /// An IPv4 address.
-    Ip4(Ipv4Addr),
+    Ip(IpAddr),
     /// A word of the form's list.
     Word(&'static str),
     /// A text.
@@ -110,7 +110,7 @@ impl Form {
                 _ => return None,
             }),
             Form::Mac => Value::Mac(text.parse().ok()?),
-            Form::Ip4 => Value::Ip4(text.parse().ok()?),
+            Form::Ip => Value::Ip(text.parse().ok()?),
             Form::Word(words) => Value::Word(words.iter().find(|word| **word == text)?),
             Form::Text => Value::Text((!text.contains(char::is_control)).then(|| text.to_string())?),
         })
@@ -128,7 +128,7 @@ impl fmt::Display for Form {
             Form::Percent => f.write_str("a percentage such as 1% or 0.01%"),
             Form::Switch => f.write_str("on or off"),
             Form::Mac => f.write_str("an Ethernet address such as 02:00:00:00:00:01"),
-            Form::Ip4 => f.write_str("an IPv4 address such as 10.0.0.1"),
+            Form::Ip => f.write_str("an address such as 10.0.0.1 or fd00::1"),
             Form::Word(words) => write!(f, "one of {}", words.join(", ")),
             Form::Text => f.write_str("a text without control characters"),
         }
@@ -146,7 +146,7 @@ impl fmt::Display for Value {
             Value::Percent(percent) => percent.fmt(f),
             Value::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
             Value::Mac(mac) => mac.fmt(f),
-            Value::Ip4(address) => address.fmt(f),
+            Value::Ip(address) => address.fmt(f),
             Value::Word(word) => f.write_str(word),
             Value::Text(text) => quoted(f, text),
         }

@@ -1,6 +1,6 @@
 //! Connections that come and go.
 
-use super::{CONNECTIONS, Link, Two};
+use super::{CONNECTIONS, Domain, Link, Two};
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
 use socket::Fd;
@@ -17,8 +17,8 @@ impl ConnectRig {
     ///
     /// # Errors
     /// A socket call's, or the port's.
-    pub fn new(id: &str) -> anyhow::Result<ConnectRig> {
-        let two = Two::new(Link { mtu: 1500, offload: false }, &[("net.inet.tcp.msl", 1)])?;
+    pub fn new(id: &str, family: Domain) -> anyhow::Result<ConnectRig> {
+        let two = Two::new(Link::plain(family), &[("net.inet.tcp.msl", 1)])?;
         let listener = two.listen(5001)?;
         // The first one's SYN waits for the neighbor's answer.
         let (client, server) = (two.begin(5001)?, two.accept(listener)?);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn connections_come_and_go() {
-        let rig = ConnectRig::new("connect_close").unwrap();
+        let rig = ConnectRig::new("connect_close", Domain::Inet).unwrap();
         for _ in 0..20_000 {
             rig.once().unwrap();
         }

@@ -264,13 +264,13 @@ impl Side {
 fn our_end(at: usize, link: Link, pairs: &Pairs, listening: &Barrier) -> anyhow::Result<Ours> {
     let made = host(at as u8 + 1, link, &[], pairs);
     let listener = match &made {
-        Ok(host) if at == 1 => Some(listen(&host.shared_calls(), 5001)),
+        Ok(host) if at == 1 => Some(listen(&host.shared_calls(), link.family, 5001)),
         _ => None,
     };
     listening.wait(); // even without a host, because the other side waits
     let (host, listener) = (made?, listener.transpose()?);
     let until = os::monotonic_ns() + LIMIT_NS;
-    let mut fd = if at == 0 { Some(begin(&host.shared_calls(), 5001)?) } else { None };
+    let mut fd = if at == 0 { Some(begin(&host.shared_calls(), link.family, 5001)?) } else { None };
     while fd.is_none_or(|fd| host.shared_calls().peer_addr(fd).is_err()) {
         ensure!(os::monotonic_ns() < until, "no connection was established in time");
         if host.step().frames == 0 {
@@ -343,6 +343,7 @@ impl Subject for TwoCores {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rigs::tcp::Domain;
 
     fn cores() -> [usize; 2] {
         [dispatch::core_at(0), dispatch::last_core()]
@@ -350,13 +351,16 @@ mod tests {
 
     #[test]
     fn bytes_cross_from_core_to_core_and_nothing_is_lost() {
-        for link in [Link { mtu: 1500, offload: false }, Link { mtu: 65_521, offload: true }] {
+        for link in [Link::plain(Domain::Inet6), Link { mtu: 65_521, offload: true, ..Link::plain(Domain::Inet) }] {
             let mut rig = TwoCores::ours("two", link, cores()).unwrap();
             for _ in 0..2 {
                 assert_eq!(rig.trial().unwrap().ops, BYTES);
             }
         }
-        let pairs = TwoCores::two_pairs("pairs", Link { mtu: 65_521, offload: true }, cores()).unwrap().trial();
+        let pairs =
+            TwoCores::two_pairs("pairs", Link { mtu: 65_521, offload: true, ..Link::plain(Domain::Inet) }, cores())
+                .unwrap()
+                .trial();
         assert_eq!(pairs.unwrap().ops, 2 * BYTES);
         assert_eq!(TwoCores::copies("copies", 4, cores()).unwrap().trial().unwrap().ops, BYTES);
     }

@@ -3,7 +3,7 @@
 //! The program is started again as a child; it connects two hosts of its own, both ends are counted, and what it takes
 //! is divided by the number of ends.
 
-use super::{Link, Two};
+use super::{Domain, Link, Two};
 use crate::child::{self, Child};
 use crate::os::{give_back_free_memory, resident};
 use anyhow::{Context, bail, ensure};
@@ -54,7 +54,7 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
 
 fn weigh(connections: usize) -> anyhow::Result<Idle> {
     ensure!(connections > 0, "no connections");
-    let two = Two::new(Link { mtu: 1500, offload: false }, &[])?;
+    let two = Two::new(Link::plain(Domain::Inet), &[])?;
     let listener = two.listen(5001)?;
     let mut warm = Vec::new();
     for _ in 0..WARM {

@@ -1,6 +1,6 @@
 //! A byte there and a byte back, alone and among connections that do nothing.
 
-use super::{Link, TRANSACTIONS, Two, addr};
+use super::{Domain, Link, TRANSACTIONS, Two, addr};
 use crate::subject::{Reading, Subject, measure};
 use lock::Up;
 use socket::{Calls, Errno, Fd, Opt};
@@ -18,8 +18,8 @@ impl RrRig {
     ///
     /// # Errors
     /// A socket call's, or the port's.
-    pub fn tcp(id: &str, idle: usize) -> anyhow::Result<RrRig> {
-        let two = Two::new(Link { mtu: 1500, offload: false }, &[])?;
+    pub fn tcp(id: &str, family: Domain, idle: usize) -> anyhow::Result<RrRig> {
+        let two = Two::new(Link::plain(family), &[])?;
         two.connect_many(&mut vec![[Fd(0); 2]; idle])?;
         let listener = two.listen(5001)?;
         let client = two.begin(5001)?;
@@ -32,14 +32,14 @@ impl RrRig {
     ///
     /// # Errors
     /// A socket call's, or the port's.
-    pub fn udp(id: &str) -> anyhow::Result<RrRig> {
-        let two = Two::new(Link { mtu: 1500, offload: false }, &[])?;
+    pub fn udp(id: &str, family: Domain) -> anyhow::Result<RrRig> {
+        let two = Two::new(Link::plain(family), &[])?;
         let open = |at: usize| -> anyhow::Result<Fd> {
             let calls = two.calls(at);
-            let fd = calls.socket()?;
+            let fd = calls.socket_of(family)?;
             calls.set_option(fd, Opt::NonBlocking(true))?;
-            calls.bind(fd, SocketAddr::from((addr(at as u8 + 1), 7000)))?;
-            calls.connect(fd, SocketAddr::from((addr(2 - at as u8), 7000)))?;
+            calls.bind(fd, SocketAddr::new(addr(family, at as u8 + 1), 7000))?;
+            calls.connect(fd, SocketAddr::new(addr(family, 2 - at as u8), 7000))?;
             Ok(fd)
         };
         let fds = [open(0)?, open(1)?];

@@ -3,9 +3,10 @@
 use super::*;
 use crate::subject::Subject;
 
-const SOFT: Link = Link { mtu: 1500, offload: false };
-const HARD: Link = Link { mtu: 1500, offload: true };
-const LARGE: Link = Link { mtu: 65_521, offload: true };
+const SOFT: Link = Link { family: Domain::Inet, mtu: 1500, offload: false };
+const HARD: Link = Link { offload: true, ..SOFT };
+const LARGE: Link = Link { mtu: 65_521, ..HARD };
+const SIX: Link = Link { family: Domain::Inet6, ..SOFT };
 
 /// Values of counters, and frames and bytes sent, of one host.
 fn counted(host: &Host<Up>, names: &[&str]) -> Vec<u64> {
@@ -21,7 +22,9 @@ fn grown(before: &[u64], after: &[u64]) -> Vec<u64> {
 
 #[test]
 fn a_streams_segments_have_the_size_of_its_row_and_its_checksums_are_where_the_row_has_them() {
-    for (link, least, most) in [(SOFT, 1_300, 1_514), (HARD, 1_300, 1_514), (LARGE, 20_000, 65_535)] {
+    for (link, least, most) in
+        [(SOFT, 1_300, 1_514), (HARD, 1_300, 1_514), (LARGE, 20_000, 65_535), (SIX, 1_300, 1_514)]
+    {
         let mut rig = BulkRig::new("bulk", link).unwrap();
         rig.trial().unwrap();
         let names = ["tcp.out.data", "tcp.out.data_bytes", "tcp.out.retransmitted"];
@@ -45,8 +48,8 @@ fn a_streams_segments_have_the_size_of_its_row_and_its_checksums_are_where_the_r
 
 #[test]
 fn a_transaction_is_one_packet_each_way_among_the_connections_that_the_row_has() {
-    for idle in [0, 50] {
-        let mut rig = RrRig::tcp("rr.tcp", idle).unwrap();
+    for (family, idle) in [(Domain::Inet, 0), (Domain::Inet, 50), (Domain::Inet6, 50)] {
+        let mut rig = RrRig::tcp("rr.tcp", family, idle).unwrap();
         let names = ["tcp.out.data", "tcp.out.data_bytes", "tcp.out.retransmitted"];
         for host in rig.hosts() {
             assert_eq!(host.stack.counter("tcp.state.established"), idle as u64 + 1);
@@ -60,23 +63,27 @@ fn a_transaction_is_one_packet_each_way_among_the_connections_that_the_row_has()
             assert!(sent[3] >= TRANSACTIONS && sent[3] < 2 * TRANSACTIONS, "{sent:?}");
         }
     }
-    let mut rig = RrRig::udp("rr.udp").unwrap();
-    let before = rig.hosts().each_ref().map(|host| counted(host, &["inet.udp.copied_out"]));
-    rig.trial().unwrap();
-    for (host, before) in rig.hosts().iter().zip(before) {
-        assert_eq!(grown(&before, &counted(host, &["inet.udp.copied_out"]))[..2], [TRANSACTIONS, TRANSACTIONS]);
+    for family in [Domain::Inet, Domain::Inet6] {
+        let mut rig = RrRig::udp("rr.udp", family).unwrap();
+        let before = rig.hosts().each_ref().map(|host| counted(host, &["inet.udp.copied_out"]));
+        rig.trial().unwrap();
+        for (host, before) in rig.hosts().iter().zip(before) {
+            assert_eq!(grown(&before, &counted(host, &["inet.udp.copied_out"]))[..2], [TRANSACTIONS, TRANSACTIONS]);
+        }
     }
 }
 
 #[test]
 fn each_connection_is_opened_accepted_and_closed_from_both_ends() {
-    let mut rig = ConnectRig::new("connect_close").unwrap();
-    let names = ["tcp.state.established", "tcp.state.closed", "tcp.out.resets"];
-    let before = rig.hosts().each_ref().map(|host| counted(host, &names));
-    assert_eq!(rig.trial().unwrap().ops, CONNECTIONS);
-    for (host, before) in rig.hosts().iter().zip(before) {
-        let did = grown(&before, &counted(host, &names));
-        assert_eq!((did[0], did[2]), (CONNECTIONS, 0), "{did:?}");
-        assert!(did[3] >= 3 * CONNECTIONS, "SYN or its answer, FIN, ACK: {did:?}");
+    for family in [Domain::Inet, Domain::Inet6] {
+        let mut rig = ConnectRig::new("connect_close", family).unwrap();
+        let names = ["tcp.state.established", "tcp.state.closed", "tcp.out.resets"];
+        let before = rig.hosts().each_ref().map(|host| counted(host, &names));
+        assert_eq!(rig.trial().unwrap().ops, CONNECTIONS);
+        for (host, before) in rig.hosts().iter().zip(before) {
+            let did = grown(&before, &counted(host, &names));
+            assert_eq!((did[0], did[2]), (CONNECTIONS, 0), "{did:?}");
+            assert!(did[3] >= 3 * CONNECTIONS, "SYN or its answer, FIN, ACK: {did:?}");
+        }
     }
 }
