@@ -27,10 +27,12 @@ struct Made<H, V> {
     since: Instant,
 }
 
+/// The routes of a family that redirects made, the oldest first.
+type Queue<F> = VecDeque<Made<<F as Redirected>::Host, <F as Redirected>::Via>>;
+
 /// The routes that redirects of a family made.
 pub(crate) struct Redirects<L: Locks, F: Redirected> {
-    /// The oldest first.
-    made: Guarded<L, VecDeque<Made<F::Host, F::Via>>>,
+    made: Guarded<L, Queue<F>>,
     /// End of the first, in nanoseconds: mostly never, and then no lock is taken.
     due: AtomicU64,
 }
@@ -47,7 +49,7 @@ impl<L: Locks, F: Redirected> Redirects<L, F> {
         self.made.acquisitions()
     }
 
-    fn set_due(&self, made: &VecDeque<Made<F::Host, F::Via>>) -> Instant {
+    fn set_due(&self, made: &Queue<F>) -> Instant {
         let next = made.front().map_or(Instant::NEVER, |made| made.since.after(AGE));
         self.due.store(next.nanos(), Ordering::Relaxed);
         next

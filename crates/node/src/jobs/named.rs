@@ -15,13 +15,13 @@ pub(crate) struct Named<L: Locks> {
 }
 
 enum Stage<L: Locks> {
-    Lookup(Lookup, Option<Make<L>>),
+    Lookup(Box<Lookup>, Option<Make<L>>),
     Work(Box<dyn Work<L>>),
 }
 
 impl<L: Locks> Named<L> {
     pub(crate) fn new(lookup: Lookup, make: Make<L>) -> Named<L> {
-        Named { stage: Stage::Lookup(lookup, Some(make)), is_finished: false }
+        Named { stage: Stage::Lookup(Box::new(lookup), Some(make)), is_finished: false }
     }
 }
 

@@ -196,7 +196,8 @@ proptest! {
 fn upkeep_of_a_link_is_told_from_traffic() {
     let solicit = packet6(Proto::IPV6_ICMP, &written(|out| nd::emit_solicit(B6, None, ENDS, out)));
     // MLD's router alert is a hop-by-hop option (RFC 3810 5).
-    let alert = [&[Proto::IPV6_ICMP.0, 0, 5, 2, 0, 0, 1, 0][..], &mld::report(A6, 4, &[B6])].concat();
+    let record = NewRecord { kind: RecordKind::ToExclude, group: B6.into(), sources: Vec::new() };
+    let alert = [&[Proto::IPV6_ICMP.0, 0, 5, 2, 0, 0, 1, 0][..], &mld::report(A6, &[record])].concat();
     let report = packet6(Proto::HOP_BY_HOP, &alert);
     let echo = packet6(Proto::IPV6_ICMP, &written(|out| emit_echo(ty::ECHO_REQUEST, (7, 9), ENDS, b"data", out)));
     let verdicts = [&solicit, &report, &echo, &quoted()].map(|packet| is_link_upkeep(packet));
