@@ -17,12 +17,13 @@ use crate::iface::{Iface, IfaceId};
 use crate::ip4::output::{Exit, OutputError, Target};
 use crate::raw::Upper;
 use crate::stack::AtOnce;
-use crate::{Stack, zone};
+use crate::{Slot, Stack, zone};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage, trace};
 use std::hint::cold_path;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::DerefMut;
 use wire::checksum;
 use wire::eth;
 use wire::{L4Port, Proto, udp};
@@ -126,24 +127,22 @@ impl<L: Locks> Stack<L> {
                 self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
             }
             To::V6(dst, port, iface) => {
-                drop(slot);
-                self.send_to::<u128, SIX>(cx, id, payload, Between::to(dst, port, iface), lap)
+                self.send_locked::<u128, SIX>(cx, id, slot, payload, Between::to(dst, port, iface), lap)
             }
         }
     }
 
-    /// Sends with the kept headers if they fit, and else layer by layer.
+    /// Sends with the kept headers of the socket, whose lock is `slot`, if they fit, and else layer by layer.
     #[inline(never)]
-    fn send_to<A: Net<N>, const N: usize>(
+    fn send_locked<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
         id: usize,
+        mut slot: impl DerefMut<Target = Slot<Pcb<L>>>,
         payload: &[u8],
         to: Between<A>,
         lap: Lap<'_>,
     ) -> Result<usize, SendError> {
-        let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
-        let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
         lap.mark(Stage::Socket, 1);
         if to.own == Own::default()
@@ -154,6 +153,19 @@ impl<L: Locks> Stack<L> {
         }
         drop(slot);
         self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
+    }
+
+    /// Sends with the kept headers if they fit, and else layer by layer.
+    fn send_to<A: Net<N>, const N: usize>(
+        &self,
+        cx: Cx,
+        id: usize,
+        payload: &[u8],
+        to: Between<A>,
+        lap: Lap<'_>,
+    ) -> Result<usize, SendError> {
+        let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
+        self.send_locked::<A, N>(cx, id, slot.lock(cx), payload, to, lap)
     }
 
     /// Sends `payload` from socket `id` to `dst`, or to where it is connected, with `ancillary` in place of the socket's options.
