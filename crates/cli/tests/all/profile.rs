@@ -76,5 +76,5 @@ fn the_commands_exit_code_and_error_are_kept() {
 fn a_hosts_flags_are_its_own() {
     let run = profile(&["--json"], &["host", "--port", "tap:tap0", "--addr", "10.0.0.2"]);
     assert_eq!(run.status.code(), Some(2));
-    assert!(text(&run.stderr).contains("10.0.0.2: expected auto, or an address with its prefix length"));
+    assert!(text(&run.stderr).contains("10.0.0.2: expected auto, dhcp, or an address with its prefix length"));
 }
