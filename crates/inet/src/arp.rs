@@ -5,6 +5,10 @@
 //! stranger cannot fill the table with unsolicited replies. Somebody who uses an address of ours is counted and,
 //! at most once in ten seconds per stack, defended against (RFC 5227 2.4 b).
 
+mod probe;
+
+pub(crate) use probe::Probe;
+
 use crate::Stack;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::neigh::{self, Expired, Learned};
@@ -27,6 +31,10 @@ impl<L: Locks> Stack<L> {
         let is_station = packet.sha.is_unicast() && packet.sha != Mac::ZERO && packet.sha != iface.mac;
         if !is_station || packet.spa.is_multicast() || packet.spa.is_broadcast() {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
+        }
+        if iface.probe.heard(&packet) {
+            self.count(cx).arp.conflicts.bump();
+            return self.drop_frame(cx, frame, DropReason::ArpConflict);
         }
         let addrs = iface.addrs(cx);
         if addrs.iter().any(|a| a.addr == packet.spa) {

@@ -146,6 +146,8 @@ pub struct Iface<L: Locks> {
     up: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
+    /// IPv4 address that is about to be used.
+    pub(crate) probe: crate::arp::Probe,
     pub(crate) speaks6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
     pub(crate) stage: Guarded<L, TxStage>,
@@ -169,6 +171,7 @@ impl<L: Locks> Iface<L> {
             up: AtomicBool::new(true),
             offload: AtomicU32::new(0),
             addrs: Guarded::new(Vec::new()),
+            probe: crate::arp::Probe::default(),
             speaks6: AtomicBool::new(false),
             six: Guarded::default(),
             stage: Guarded::new(TxStage { burst: Burst::new(), output: None }),

@@ -138,6 +138,11 @@ impl Dhcp {
         clients.read_v6(calls);
         let mut entries = std::mem::take(&mut clients.v4);
         for entry in &mut entries {
+            if entry.client.state() == v4::State::Checking && stack.is_probed_addr_taken(entry.iface) {
+                stack.end_probe(entry.iface);
+                let actions = entry.client.decline(cx.now);
+                clients.act(calls, entry, actions);
+            }
             let is_up = stack.iface(entry.iface).is_some_and(|iface| iface.is_up());
             if is_up && entry.client.next() <= cx.now {
                 let random = stack.draw(cx, u64::from(entry.iface.0) << 8 | 4);
@@ -157,7 +162,9 @@ impl Dhcp {
             return None;
         }
         let clients = self.lock();
-        let waits = |entry: &&Client4| matches!(entry.client.state(), v4::State::Selecting | v4::State::Requesting);
+        let waits = |entry: &&Client4| {
+            matches!(entry.client.state(), v4::State::Selecting | v4::State::Requesting | v4::State::Checking)
+        };
         clients.v4.iter().find(waits).map(|entry| entry.iface)
     }
 
@@ -266,6 +273,7 @@ impl Clients {
             match action {
                 // What is not sent is sent again when it is due.
                 Action::Send(message, to) => drop(self.send(calls, entry.iface, &message, to)),
+                Action::Probe(addr) => calls.stack().probe_addr(calls.cx(), entry.iface, addr),
                 Action::Configure(lease) => configure(calls, entry, lease.map(|lease| *lease)),
             }
         }
@@ -286,6 +294,7 @@ impl Clients {
 /// Replaces what the lease before configured by what `lease` does.
 fn configure<L: Locks>(calls: &Calls<'_, L>, entry: &mut Client4, lease: Option<Lease>) {
     let (stack, cx, id) = (calls.stack(), calls.cx(), entry.iface);
+    stack.end_probe(id);
     // An extended lease leaves the address, and so connections, as they are.
     if let (Some(configured), Some(lease)) = (&mut entry.configured, &lease)
         && (configured.lease.addr, &configured.lease.routes) == (lease.addr, &lease.routes)

@@ -70,6 +70,9 @@ pub fn dhcp(data: &[u8]) {
             answer[at + 2] = 5;
             client.poll(now, 7);
             client.input(&answer, now);
+            while client.state() == v4::State::Checking {
+                client.poll(client.next(), 7);
+            }
         }
         if let Some(lease) = client.lease() {
             let addr = lease.addr.addr;

@@ -180,6 +180,34 @@ fn host_state(host: &Running) -> String {
     host.json("dhclient")[0]["state"].as_str().unwrap_or_default().to_string()
 }
 
+/// The only address of the pool is another station's: it is declined, and used once it is free.
+#[test]
+fn an_address_that_another_station_has_is_declined() {
+    let name = "an_address_that_another_station_has_is_declined";
+    isolated(name, || {
+        if !ready(name, &["ip", "dnsmasq"]) {
+            return;
+        }
+        let dir = Dir::new("dnsmasq-taken");
+        let squatter = Running::start("tap2", &["--port", "tap:tap2", "--addr", "10.9.0.50/24"]);
+        let host = Running::start("tap1", &["--port", "tap:tap1", "--dhcp"]);
+        kernel("link add tap0 type bridge");
+        for port in ["tap1", "tap2"] {
+            kernel(&format!("link set {port} master tap0"));
+            kernel(&format!("link set {port} up"));
+        }
+        tap0();
+        // --no-ping: dnsmasq itself would find out otherwise.
+        let options =
+            ["--dhcp-range=10.9.0.50,10.9.0.51,255.255.255.0,2m", "--port=0", "--no-ping", "--dhcp-sequential-ip"];
+        let _dnsmasq = Dnsmasq::start(&dir, &options);
+        until("a lease", || host.ok("dhclient").contains("BOUND"));
+        assert_eq!(host.json("dhclient")[0]["address"], "10.9.0.51");
+        end(host);
+        end(squatter);
+    });
+}
+
 /// Router advertisements with the O flag: name servers by DHCPv6; and RDNSS in the advertisement.
 #[test]
 fn name_servers_come_by_dhcpv6_and_by_router_advertisements() {

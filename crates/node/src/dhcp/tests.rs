@@ -73,9 +73,20 @@ fn bound() -> Client {
     let (discover, _) = sent(&client.poll(at(0), 1));
     assert!(client.input(&bytes(&answer(&discover, MessageType::Offer)), at(0)).is_empty());
     let (request, _) = sent(&client.poll(at(0), 2));
-    configured(&client.input(&bytes(&answer(&request, MessageType::Ack)), at(0)));
+    assert!(client.input(&bytes(&answer(&request, MessageType::Ack)), at(0)).is_empty());
+    configured(&checked(&mut client, at(0)));
     assert_eq!(client.state(), State::Bound);
     client
+}
+
+/// Lets the client probe for its address without an answer.
+#[track_caller]
+fn checked(client: &mut Client, mut now: Instant) -> Vec<Action> {
+    for _ in 0..2 {
+        assert_eq!((client.state(), client.poll(now, 5)), (State::Checking, vec![Action::Probe(LEASED)]));
+        now = client.next();
+    }
+    client.poll(now, 5)
 }
 
 #[test]
@@ -93,7 +104,8 @@ fn a_lease_is_requested_extended_and_given_back() {
     assert_eq!((request.xid(), to, request.opts().msg_type()), (7, To::Broadcast, Some(MessageType::Request)));
     assert_eq!(request.opts().get(OptionCode::RequestedIpAddress), Some(&DhcpOption::RequestedIpAddress(LEASED)));
     assert_eq!(request.opts().get(OptionCode::ServerIdentifier), Some(&DhcpOption::ServerIdentifier(SERVER)));
-    let lease = configured(&client.input(&bytes(&answer(&request, MessageType::Ack)), at(1)));
+    assert!(client.input(&bytes(&answer(&request, MessageType::Ack)), at(1)).is_empty());
+    let lease = configured(&checked(&mut client, at(1)));
     assert_eq!((lease.addr.addr, lease.addr.len, lease.server), (LEASED, 24, SERVER));
     assert_eq!((lease.renew_at, lease.rebind_at, lease.until), (at(1801), at(3151), at(3601)));
     assert_eq!((lease.domains, lease.name_servers), (vec!["lab.test".to_string()], vec![SERVER]));
@@ -165,6 +177,26 @@ fn a_nak_ends_the_lease_and_the_client_pauses() {
     assert_eq!((client.state(), client.next()), (State::Selecting, at(1910)));
 }
 
+/// An address that another station has is declined, and the client starts again after a pause.
+#[test]
+fn a_taken_address_is_declined() {
+    let mut client = Client::new(MAC, "h");
+    let (discover, _) = sent(&client.poll(at(0), 1));
+    client.input(&bytes(&answer(&discover, MessageType::Offer)), at(0));
+    let (request, _) = sent(&client.poll(at(0), 2));
+    client.input(&bytes(&answer(&request, MessageType::Ack)), at(0));
+    assert_eq!(client.poll(at(0), 3), [Action::Probe(LEASED)]);
+    let (decline, to) = sent(&client.decline(at(0)));
+    assert_eq!(
+        (decline.opts().msg_type(), to, decline.ciaddr()),
+        (Some(MessageType::Decline), To::Broadcast, Ipv4Addr::UNSPECIFIED)
+    );
+    assert_eq!(decline.opts().get(OptionCode::RequestedIpAddress), Some(&DhcpOption::RequestedIpAddress(LEASED)));
+    assert_eq!(decline.opts().get(OptionCode::ServerIdentifier), Some(&DhcpOption::ServerIdentifier(SERVER)));
+    assert_eq!((client.state(), client.next(), client.lease()), (State::Selecting, at(10), None));
+    assert!(client.decline(at(0)).is_empty());
+}
+
 /// Forged and damaged answers: each is without effect.
 #[test]
 fn answers_that_are_not_to_this_client_are_ignored() {
@@ -206,7 +238,7 @@ fn answers_that_are_not_to_this_client_are_ignored() {
     for len in 0..whole.len() - 80 {
         client.input(&whole[..len], at(0));
     }
-    assert!(matches!(client.state(), State::Requesting | State::Bound));
+    assert!(matches!(client.state(), State::Requesting | State::Checking));
     // A client that has asked nothing takes nothing.
     let mut idle = Client::new(MAC, "h");
     assert!(idle.input(&bytes(&answer(&Message::default(), MessageType::Ack)), at(0)).is_empty());

@@ -1,15 +1,16 @@
 //! A DHCPv4 client of one interface (RFC 2131 4.4), without sockets.
 //!
 //! ```text
-//!            offer            ACK           T1              T2
-//!  Selecting -----> Requesting ----> Bound ----> Renewing ----> Rebinding
-//!      ^   no ACK, NAK  |               ^   ACK     |    ACK        |
-//!      +----------------+               +-----------+---------------+
-//!      +------------------------------ NAK, end of the lease -------+
+//!            offer           ACK            free          T1            T2
+//!  Selecting ----> Requesting ---> Checking ----> Bound ----> Renewing ----> Rebinding
+//!      ^  no ACK, NAK  |    taken  |                ^   ACK      |   ACK        |
+//!      +---------------+-----------+                +------------+--------------+
+//!      +------------------------------ NAK, end of the lease -------------------+
 //! ```
 //!
 //! Any station on the link can answer (there is no authentication), so an answer has to repeat the
-//! transaction identifier and the MAC address, and [`Lease::of`] checks what it leases.
+//! transaction identifier and the MAC address, and [`Lease::of`] checks what it leases. A new address is
+//! probed for before it is used (RFC 2131 4.4.1), for half a second instead of RFC 5227's six.
 
 use super::lease::Lease;
 use clock::{Duration, Instant};
@@ -26,7 +27,10 @@ const RETRY_MAX: Duration = Duration::from_secs(64);
 const REQUESTS_MAX: u32 = 4;
 /// Minimum time between requests of a renewal (RFC 2131 4.4.5).
 const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);
-/// Pause after a NAK: a server that refuses everything is asked once in this time.
+/// Number of ARP probes for a new address, and the time after each.
+const PROBES: u32 = 2;
+const PROBE_PAUSE: Duration = Duration::from_millis(250);
+/// Pause after a NAK and after a conflict (RFC 2131 3.1, 5): a server that refuses everything is asked once in this time.
 const NAK_PAUSE: Duration = Duration::from_secs(10);
 /// Length of the longest message that is accepted (RFC 2132 9.10).
 pub(crate) const MESSAGE_MAX: u16 = 1472;
@@ -40,6 +44,8 @@ pub(crate) enum State {
     Selecting,
     /// Waits for the acknowledgment of an offer.
     Requesting,
+    /// Has a lease, and asks whether another station has its address.
+    Checking,
     /// Has a lease.
     Bound,
     /// Asks the server of the lease to extend it.
@@ -56,6 +62,7 @@ impl State {
         match self {
             State::Selecting => "SELECTING",
             State::Requesting => "REQUESTING",
+            State::Checking => "CHECKING",
             State::Bound => "BOUND",
             State::Renewing => "RENEWING",
             State::Rebinding => "REBINDING",
@@ -76,6 +83,8 @@ pub(crate) enum To {
 pub(crate) enum Action {
     /// Send a message.
     Send(Vec<u8>, To),
+    /// Ask by ARP whether another station has an address.
+    Probe(Ipv4Addr),
     /// Use this lease from now on; `None`: none.
     Configure(Option<Box<Lease>>),
 }
@@ -139,6 +148,7 @@ impl Client {
                 self.poll(now, random)
             }
             State::Requesting => vec![self.request(now, random)],
+            State::Checking => self.check(now),
             State::Bound => {
                 self.enter(State::Renewing, now, random);
                 self.poll(now, random)
@@ -187,6 +197,33 @@ impl Client {
             message.opts_mut().insert(DhcpOption::ServerIdentifier(offer.server));
         }
         Action::Send(encoded(&message), To::Broadcast)
+    }
+
+    /// Probes for the address of the offer, and uses it when nobody has answered.
+    fn check(&mut self, now: Instant) -> Vec<Action> {
+        let Some(lease) = self.offer.clone() else {
+            self.start(now);
+            return Vec::new();
+        };
+        if self.sent > PROBES {
+            return self.bind(lease);
+        }
+        self.sent += 1;
+        self.due = now.after(PROBE_PAUSE);
+        vec![Action::Probe(lease.addr.addr)]
+    }
+
+    /// Declines the offered address, which another station has (RFC 2131 3.1, 5). Starts again after a
+    /// pause.
+    pub(crate) fn decline(&mut self, now: Instant) -> Vec<Action> {
+        let Some(lease) = self.offer.take() else { return Vec::new() };
+        let mut message = self.message(MessageType::Decline, now);
+        message.opts_mut().insert(DhcpOption::RequestedIpAddress(lease.addr.addr));
+        message.opts_mut().insert(DhcpOption::ServerIdentifier(lease.server));
+        message.opts_mut().remove(OptionCode::ParameterRequestList);
+        message.opts_mut().remove(OptionCode::MaxMessageSize);
+        self.start(now.after(NAK_PAUSE));
+        vec![Action::Send(encoded(&message), To::Broadcast)]
     }
 
     /// Asks for an extension of the lease; ends it when its time is over.
@@ -250,7 +287,9 @@ impl Client {
             (State::Requesting, Some(MessageType::Ack), Some(lease))
                 if self.offer.as_ref().is_some_and(|offer| offer.server == lease.server) =>
             {
-                self.bind(lease)
+                // The first probe counts as sent: `is_answer` wants something to have been.
+                (self.state, self.due, self.sent, self.offer) = (State::Checking, now, 1, Some(lease));
+                Vec::new()
             }
             (State::Renewing, Some(MessageType::Ack), Some(lease))
                 if self.lease.as_ref().is_some_and(|held| held.server == lease.server) =>
