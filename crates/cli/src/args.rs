@@ -307,8 +307,8 @@ pub struct HostArgs {
     #[arg(long, value_name = "A/LEN")]
     pub addr: Vec<String>,
     /// Configure IPv4 on the port before it by DHCP
-    #[arg(long, action = clap::ArgAction::Count)]
-    pub dhcp: u8,
+    #[arg(long, overrides_with = "dhcp")]
+    pub dhcp: bool,
     /// Ask this name server
     #[arg(long, value_name = "ADDRESS")]
     pub dns: Vec<std::net::IpAddr>,
