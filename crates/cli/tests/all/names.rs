@@ -78,7 +78,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         tap0();
         let many: Vec<String> = (0..120).map(|n| format!("--host-record=many.lab.test,10.9.1.{n}")).collect();
         let mut options = vec![
-            "--dhcp-range=10.9.0.50,10.9.0.60,255.255.255.0,2m",
+            "--dhcp-range=10.9.0.50,10.9.0.59,255.255.255.0,2m",
             "--dhcp-option=option:mtu,1400",
             "--domain=lab.test",
             "--local=/lab.test/",
@@ -156,7 +156,7 @@ fn two_hosts_get_two_leases() {
             kernel(&format!("link set {port} up"));
         }
         tap0();
-        let _dnsmasq = Dnsmasq::start(&dir, &["--dhcp-range=10.9.0.50,10.9.0.60,255.255.255.0,2m", "--port=0"]);
+        let _dnsmasq = Dnsmasq::start(&dir, &["--dhcp-range=10.9.0.50,10.9.0.59,255.255.255.0,2m", "--port=0"]);
         other.ok("dhclient tap2");
         let leased = |host: &Running| {
             until("a lease", || host.ok("dhclient").contains("BOUND"));

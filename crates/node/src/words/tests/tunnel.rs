@@ -94,7 +94,6 @@ fn what_no_tunnel_can_be_is_said() {
         ("ip link add x type sitt", "unknown type 'sitt'"),
         ("ifconfig gif1 tunnel 1.0.0.1 fd00::1", "both ends are of one family"),
         ("ifconfig gif1 tunnel fe80::1 fe80::2", "fe80::1 is not one host's address"),
-        ("ifconfig vxlan0 vxlanlocal fd00::1", "VXLAN's of IPv4"),
         ("ip link add x type vxlan id 16777216", "vni"),
         ("ip link add x type gre key banana", "a number of 32 bits"),
         ("ip link add pg0 type ipip", "there is an iface of that name already"),
@@ -105,4 +104,6 @@ fn what_no_tunnel_can_be_is_said() {
     assert_eq!(b.ok("ifconfig -l"), "lo0 pg0 gif0 gif1 vxlan0\n");
     b.ok("ifconfig vxlan0 vxlanlocalport 5000 vxlanremoteport 5000 vxlanlocal 1.0.0.1");
     assert!(b.ok("ifconfig vxlan0").contains("local 1.0.0.1:5000"));
+    b.ok("ip link add v6 type vxlan id 7 local fd00::1 remote fd00::2");
+    assert!(b.ok("ip link show v6").contains("    vxlan id 7 remote fd00::2 local fd00::1 dstport 4789"));
 }
