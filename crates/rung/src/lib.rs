@@ -1,7 +1,7 @@
 //! The send path of one host as a rig, for the ladder.
 //!
 //! A [`Rig`] is what rump2014 measured: one host, one pktgen sink, `sendto` of a small UDP payload
-//! to 1.0.0.2:55443, or over IPv6 to [2001:2::2]:55443. The report's largest steps are about how the code is built and linked, so the
+//! to 1.0.0.2:55443, or over IPv6 to `[2001:2::2]:55443`. The report's largest steps are about how the code is built and linked, so the
 //! same source is built three ways: linked into `linerate` with whole-program optimisation, as a
 //! dynamic library with [a C interface](face), and as a program that [serves](serve) orders. All
 //! three parse the same [`Settings`] line.
