@@ -74,7 +74,7 @@ impl SourceFilter {
     }
 }
 
-/// What is different since the last two reports.
+/// Changes since the last two reports.
 #[derive(Debug, Default)]
 struct Change {
     mode: bool,

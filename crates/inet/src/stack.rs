@@ -130,7 +130,7 @@ pub struct Stack<L: Locks> {
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
-    /// Which of them are raw and ICMP sockets.
+    /// The raw and ICMP sockets among them.
     pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,
     pub(crate) secret: Key,

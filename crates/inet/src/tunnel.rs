@@ -99,7 +99,7 @@ pub enum DontFragment {
     Clear,
 }
 
-/// What becomes of UDP datagrams of IPv6 whose checksum field is 0.
+/// Handling of IPv6 UDP datagrams whose checksum field is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unchecked {
     /// Dropped (RFC 8200 8.1).

@@ -50,7 +50,7 @@ struct Client4 {
     configured: Option<Configured>,
 }
 
-/// What a lease configured, to be undone.
+/// Configuration made by a lease, to be undone when it ends.
 struct Configured {
     lease: Lease,
     /// Set if the address was not there before.
@@ -119,7 +119,7 @@ impl Dhcp {
         }
     }
 
-    /// Does what is due and reads what has come. Returns the time of the next turn.
+    /// Runs the clients: input, timers, output. Returns the time of the next turn.
     #[cold]
     pub(crate) fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
         let (stack, cx) = (calls.stack(), calls.cx());

@@ -254,7 +254,7 @@ fn the_peers_name_is_told() {
     });
 }
 
-/// What the two families call by other numbers.
+/// Options that have other numbers in the two families.
 #[test]
 fn options_of_ip() {
     Loaded::each("", |linux| {

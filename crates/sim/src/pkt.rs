@@ -73,7 +73,7 @@ pub struct Played {
     pub counters: Vec<(usize, String)>,
 }
 
-/// How scripts are played.
+/// Rules by which scripts are played.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
     /// In this version of IP, whatever the script names; `None`: in the script's own, or IPv4.

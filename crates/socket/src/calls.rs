@@ -25,7 +25,7 @@ pub struct Message {
     pub len: usize,
     /// Its sender.
     pub from: Peer,
-    /// What the socket requests about it.
+    /// Ancillary data that the socket requests.
     pub ancillary: Ancillary,
 }
 

@@ -180,7 +180,7 @@ impl Lookup {
         lookup
     }
 
-    /// Does the work that is due: sends queries, reads answers. Returns the result when there is one.
+    /// Sends queries and reads answers. Returns the result when there is one.
     pub fn turn<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Option<Found> {
         if let Some(known) = &self.known {
             return Some(known.clone());

@@ -66,7 +66,7 @@ fn live<L: Locks, A: Asked>(
     Ok(Outcome { lost_ports, ..node::run::end(&host) })
 }
 
-/// Does the near end's part on a host made as `config` says, against the far end at L4 port `port` of `far`.
+/// Runs the near end on a host made from `config`, against the far end at L4 port `port` of `far`.
 ///
 /// # Errors
 /// The host could not be made; what the play met.

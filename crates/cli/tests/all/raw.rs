@@ -141,7 +141,7 @@ fn raw_sockets_see_the_kernels_pings() {
     });
 }
 
-/// What traceroute does: datagrams with few hops, and the errors about them read from a raw socket.
+/// A traceroute: datagrams with few hops, and the errors about them read from a raw socket.
 #[test]
 fn a_raw_socket_traces_the_route() {
     let test = "a_raw_socket_traces_the_route";

@@ -10,7 +10,7 @@ use buf::Frame;
 use lock::{Cx, Locks};
 use wire::{L4Port, Proto, checksum, icmp4, ip4};
 
-/// What is in front of a payload that a socket sends.
+/// Header in front of a payload that a socket sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Upper {
     /// A UDP header, which is written by the stack.

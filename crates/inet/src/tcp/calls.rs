@@ -560,12 +560,12 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// What connections over a link of that MTU begin with, as the knobs are now.
+    /// Returns the initial configuration of connections over a link with this MTU, by the knobs.
     pub(super) fn tcp_config<A: Net>(&self, cx: Cx, mtu: usize) -> Arc<Config> {
         self.tcp_config_in::<A>(&mut self.tcp.configs.lock(cx), mss_of::<A>(mtu))
     }
 
-    /// What connections that a listener with these options makes begin with.
+    /// Returns the initial configurations of connections of a listener with these options.
     fn tcp_listen_configs(&self, cx: Cx, options: &Options) -> ListenConfigs {
         // A tunnel's MTU follows its path and is no measure for who comes another way; see `fitting`.
         let on_wires = || self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);

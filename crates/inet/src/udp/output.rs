@@ -92,7 +92,7 @@ impl<A: Family> Between<A> {
     }
 }
 
-/// What one datagram has different from its socket's others: it is sent with headers of its own.
+/// Header fields that one datagram has for itself: it is not sent with the socket's kept headers.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Own {
     iface: Option<IfaceId>,

@@ -105,7 +105,7 @@ pub(super) struct Headers {
     pub(super) to: IpAddr,
     ttl: u8,
     tos: u8,
-    /// What stands in place of the length: of IPv6 the number of the iface, of IPv4 only for some sockets.
+    /// Number of the iface, written over the length: for IPv6 always, for IPv4 if the socket requests it.
     noted: IfaceId,
 }
 

@@ -1,4 +1,4 @@
-//! Where a socket's next datagram goes: to the destination that is named, or to where it is connected.
+//! Destination of a socket's next datagram: the one that is given, or its peer.
 
 use super::output::SendError;
 use super::{Domain, Pcb, SockEnds};

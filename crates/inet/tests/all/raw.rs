@@ -68,7 +68,7 @@ fn end(ip: IpAddr) -> SocketAddr {
     SocketAddr::new(ip, 0)
 }
 
-/// What a raw socket reads of a packet.
+/// Returns the bytes that a raw socket reads of a packet.
 fn read(kin: Kin, packet: &Pkt) -> Vec<u8> {
     kin.pick(packet.bytes(), packet.payload.clone())
 }

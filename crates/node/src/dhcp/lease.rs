@@ -1,4 +1,4 @@
-//! What a DHCPv4 server leases: an address with its network, read from a message and checked.
+//! Leases of DHCPv4: an address with its network, read from a server's message and checked.
 
 use clock::{Duration, Instant};
 use dhcproto::v4::{DhcpOption, Message, OptionCode};

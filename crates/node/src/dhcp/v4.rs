@@ -44,9 +44,9 @@ pub(crate) enum State {
     Selecting,
     /// Waits for the acknowledgment of an offer.
     Requesting,
-    /// Has a lease, and asks whether another station has its address.
+    /// Probes whether another station has the leased address.
     Checking,
-    /// Has a lease.
+    /// Uses a lease.
     Bound,
     /// Asks the server of the lease to extend it.
     Renewing,
@@ -136,7 +136,7 @@ impl Client {
         self.due
     }
 
-    /// Does what is due. `random` is a fresh unpredictable number.
+    /// Returns the actions that are due. `random` is a fresh unpredictable number.
     pub(crate) fn poll(&mut self, now: Instant, random: u64) -> Vec<Action> {
         if now < self.due {
             return Vec::new();

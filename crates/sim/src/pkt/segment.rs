@@ -275,7 +275,7 @@ pub(super) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
     checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
 }
 
-/// What of the IP header is not as stated, and how it came.
+/// Returns the first field of the IP header that differs from the script, with both values.
 pub(super) fn ip_difference(stated: Ip, header: &IpHead) -> Option<String> {
     let ecn = header.tos & 3;
     if stated.ecn.is_some_and(|stated| stated != ecn) || stated.ect01 && !matches!(ecn, 1 | 2) {

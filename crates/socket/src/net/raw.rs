@@ -109,7 +109,7 @@ impl<N: Net> RawSocket<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// How long a receive waits; afterwards it fails with `WouldBlock`.
+    /// Sets the time that a receive waits; afterwards it fails with `WouldBlock`.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -125,7 +125,7 @@ impl<N: Net> RawSocket<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Where it is bound: of an ICMP socket with the identifier of its requests as port.
+    /// Returns the local address; the port of an ICMP socket is the identifier of its requests.
     ///
     /// # Errors
     /// None of an open socket.

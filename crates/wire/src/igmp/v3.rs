@@ -51,9 +51,9 @@ impl RecordKind {
 /// A record to be sent, of IGMPv3 or MLDv2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewRecord {
-    /// What is said.
+    /// Kind of the record.
     pub kind: RecordKind,
-    /// Of which group.
+    /// The group.
     pub group: IpAddr,
     /// The sources that it names, of the group's family.
     pub sources: Vec<IpAddr>,

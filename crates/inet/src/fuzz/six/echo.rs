@@ -29,7 +29,7 @@ pub(super) struct Echo {
     echoed: Echoed,
 }
 
-/// What the service has sent back.
+/// Data that the service has sent back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Echoed {
     pub datagrams: usize,
