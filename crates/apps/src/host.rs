@@ -8,7 +8,7 @@ mod programs;
 mod run;
 
 pub use programs::Servers;
-pub use run::{Ended, RunError, everywhere, everywhere_of, run, run_at};
+pub use run::{Ended, Role, RunError, everywhere, everywhere_of, run, run_as};
 pub(crate) use run::{PATIENCE, enter, runner, stay_on_core};
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams, any_towards};

@@ -9,7 +9,7 @@ use crate::running::{Running, Works};
 use crate::serve;
 use crate::surroundings;
 use anyhow::Context;
-use apps::host::everywhere_of;
+use apps::host::{Role, everywhere_of};
 use apps::iperf3::{
     self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, DATAGRAM, Iperf3, Params, Protocol, RateUnit,
 };
@@ -18,12 +18,12 @@ use apps::streams::any_towards;
 use clap::Args;
 use lab::env::Environment;
 use lab::measuring::Measuring;
-use node::address::Address;
+use node::address::{Address, Families};
 use output::Output;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,8 +46,8 @@ pub struct Iperf3Args {
     /// Be the server
     #[arg(short = 's', long, conflicts_with = "client")]
     pub server: bool,
-    /// Be the client of the server at this address
-    #[arg(short = 'c', long, value_name = "A")]
+    /// Be the client of the server at this address or name
+    #[arg(short = 'c', long, value_name = "HOST")]
     pub client: Option<Address>,
     /// Have the running host at this control socket be the client
     #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "bind", "logfile", "file", "cport"])]
@@ -102,7 +102,7 @@ impl Iperf3Args {
 impl Iperf3Args {
     /// Refuses addresses that are not of the family that -4 or -6 names.
     fn check_family(&self) -> anyhow::Result<()> {
-        let client = self.client.as_ref().map(Address::ip);
+        let client = self.client.as_ref().and_then(Address::ip);
         for (flag, addr) in [("-c", client), ("-B", self.bind)] {
             if let Some(addr) = addr {
                 self.stock.family.families().check(flag, addr).map_err(Fault::usage)?;
@@ -399,7 +399,8 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
         }
         Ok(is_enough)
     };
-    let (_, outcome, audits) = serve::run_at(&args.served_here(), words, &[at], app, turned)?;
+    let (_, outcome, audits) =
+        serve::run_as(&args.served_here(), words, Role::Server(&[at]), |wall, _| app(wall), turned)?;
     hosts::report(&[outcome], audits)
 }
 
@@ -417,11 +418,12 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Address) -> anyhow::Result
     }
     let mut output = Output::open(args.logfile.as_deref(), args.timestamps.as_deref())?;
     let on = hosts::from_flags(&args.served.host, words).map_err(Fault::usage)?;
-    let to = on.socket_addr(to, args.served.listen.unwrap_or(iperf3::PORT));
-    let to = to.map_err(|why| Fault::usage(format!("iperf3: -c: {why}")))?;
+    let port = args.served.listen.unwrap_or(iperf3::PORT);
+    on.socket_addr(to, port).map_err(|why| Fault::usage(format!("iperf3: -c: {why}")))?;
+    // Unspecified until the host runs, which resolves names.
+    let unknown = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     let cookie = cookie().context("no letters for a cookie")?;
     let mut config = ClientConfig {
-        from: args.bind.unwrap_or(any_towards(to).ip()),
         file: args.of_client.file.clone(),
         unit: args.format,
         from_port: args.of_client.cport,
@@ -431,15 +433,17 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Address) -> anyhow::Result
         idle: Duration::from_millis(args.rcv_timeout),
         latency: args.of_client.latency,
         cpu: Some(CpuTimes::of_process),
-        ..ClientConfig::new(params, to, cookie)
+        ..ClientConfig::new(params, unknown, cookie)
     };
     if let Some(ms) = args.of_client.connect_timeout {
         config.connect_patience = Duration::from_millis(ms);
     }
     // The wall is told what time it was at the zero of the host's clock, which is a moment ago.
-    let app = move |wall| {
+    let bind = args.bind;
+    let app = move |wall, peer: Option<SocketAddr>| {
         let mut config = config;
-        config.wall = Some(wall);
+        (config.wall, config.to) = (Some(wall), peer.unwrap_or(unknown));
+        config.from = bind.unwrap_or(any_towards(config.to).ip());
         Client::new(config, clock::Instant::ZERO)
     };
     let (_measuring, env) = Measuring::begin();
@@ -447,7 +451,13 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Address) -> anyhow::Result
         say(&mut output, app.take_output(), args.json, || env.clone())?;
         Ok(app.result().is_some())
     };
-    let (app, outcome, _) = serve::run_at(&args.served_here(), words, &[], app, turned)?;
+    let families = match args.bind {
+        Some(IpAddr::V4(_)) => Families::V4,
+        Some(IpAddr::V6(_)) => Families::V6,
+        None => args.stock.family.families(),
+    };
+    let role = Role::Client(to, port, families);
+    let (app, outcome, _) = serve::run_as(&args.served_here(), words, role, app, turned)?;
     // Standard output has the measurement's report and nothing else: others read it.
     let exit = hosts::report(&[outcome], Audits::Stderr)?;
     let measured = matches!(app.result(), Some(Ok(()) | Err(ClientError::Interrupted)));

@@ -126,8 +126,8 @@ pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let style = Style {
         headers: args.print.headers == 1,
         verbosity: args.print.verbosity,
-        host: place.far().to_string(),
-        address: place.far().to_string(),
+        host: place.far(),
+        address: place.far(),
     };
     let json = args.print.json;
     surroundings::measured(Form::of(json), |out| place.play(&mut Session { options, wish, style, json, out }))

@@ -53,7 +53,7 @@ pub struct PlaceArgs {
     /// Of --topo: who is asked
     #[arg(long = "far", value_name = "HOST", requires = "topo")]
     pub asked: Option<String>,
-    /// The far end's address, when it is in another process: with --over native, or --port
+    /// The far end's address or name, when it is in another process: with --over native, or --port
     #[arg(short = 'H', value_name = "A[%IF]")]
     pub far: Option<Address>,
     /// Netisr of the router, or where there is none of the far end
@@ -183,9 +183,9 @@ pub enum Where {
     /// Both in this process, with what a file has between them.
     Shape(Box<Shape>),
     /// Our host, against a far end elsewhere.
-    Ours(Box<HostConfig>, Address, u16),
+    Ours(Box<HostConfig>, Address, u16, Families),
     /// The kernel, against a far end elsewhere.
-    Kernel(Address, u16),
+    Kernel(Address, u16, Families),
 }
 
 impl PlaceArgs {
@@ -197,7 +197,9 @@ impl PlaceArgs {
     /// What the flags say; `words` are the command's, `port` where such a far end listens.
     pub fn place(&self, words: &[OsString], port: u16) -> anyhow::Result<Where> {
         if let Some(far) = &self.far {
-            self.family.families().check("-H", far.ip()).map_err(Fault::usage)?;
+            if let Some(ip) = far.ip() {
+                self.family.families().check("-H", ip).map_err(Fault::usage)?;
+            }
             return self.elsewhere(far.clone(), self.far_port.unwrap_or(port), words);
         }
         if let Some(file) = &self.topo {
@@ -248,14 +250,15 @@ impl PlaceArgs {
 
     fn elsewhere(&self, at: Address, port: u16, words: &[OsString]) -> anyhow::Result<Where> {
         self.serves_nothing()?;
+        let families = self.family.families();
         match (self.over, self.host.port.is_empty()) {
-            (Over::Native, true) => Ok(Where::Kernel(at, port)),
+            (Over::Native, true) => Ok(Where::Kernel(at, port, families)),
             (Over::Pair, false) => {
                 let own: Vec<OsString> = words.iter().take_while(|word| *word != "--").cloned().collect();
                 let mut config = hosts::from_flags(&self.host, &own).map_err(Fault::usage)?;
                 with_buffers(&mut config, &self.host);
                 config.socket_addr(&at, port).map_err(|why| Fault::usage(format!("-H: {why}")))?;
-                Ok(Where::Ours(Box::new(config), at, port))
+                Ok(Where::Ours(Box::new(config), at, port, families))
             }
             (Over::Native, false) => {
                 Err(Fault::usage("--over native is the kernel, --port a host of ours: one of them"))
@@ -266,12 +269,20 @@ impl PlaceArgs {
 }
 
 impl Where {
-    /// The far end's address.
-    pub fn far(&self) -> IpAddr {
+    /// Returns the far end's address; `None` if it is given by name.
+    fn far_ip(&self) -> Option<IpAddr> {
         match self {
-            Where::Here(place) => place.far_address(),
-            Where::Shape(shape) => shape.far_address(),
-            Where::Ours(_, at, _) | Where::Kernel(at, _) => at.ip(),
+            Where::Here(place) => Some(place.far_address()),
+            Where::Shape(shape) => Some(shape.far_address()),
+            Where::Ours(_, at, ..) | Where::Kernel(at, ..) => at.ip(),
+        }
+    }
+
+    /// Returns the far end as it was given.
+    pub fn far(&self) -> String {
+        match self {
+            Where::Ours(_, at, ..) | Where::Kernel(at, ..) => at.to_string(),
+            Where::Here(_) | Where::Shape(_) => self.far_ip().map_or(String::new(), |ip| ip.to_string()),
         }
     }
 
@@ -286,7 +297,7 @@ impl Where {
             }
             _ => return Err(Fault::usage("-M: say by -l where the near end's addresses begin")),
         };
-        if first.is_ipv4() != self.far().is_ipv4() {
+        if self.far_ip().is_some_and(|far| far.is_ipv4() != first.is_ipv4()) {
             let far = self.far();
             return Err(Fault::usage(format!("-l {first}: the far end's address {far} is of the other family")));
         }
@@ -309,8 +320,8 @@ impl Where {
         match self {
             Where::Here(place) => place.run(play)?,
             Where::Shape(shape) => shape.run(play)?,
-            Where::Ours(config, at, port) => ends::ask(play, config, at, *port)?,
-            Where::Kernel(at, port) => lab::netperf::ask_native(play, at, *port)?,
+            Where::Ours(config, at, port, families) => ends::ask(play, config, at, *port, *families)?,
+            Where::Kernel(at, port, families) => lab::netperf::ask_native(play, at, *port, *families)?,
         }
         Ok(Exit::Fine)
     }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use apps::app::App;
 use apps::date::Wall;
 use apps::files::{Root, Uploads};
-use apps::host::{self, RunError, everywhere};
+use apps::host::{self, Role, RunError, everywhere};
 use apps::slots::Limits;
 use apps::{ftp, http, small};
 use node::run::Outcome;
@@ -80,17 +80,17 @@ pub fn run<A: App>(
     turned: impl FnMut(&mut A) -> anyhow::Result<bool>,
 ) -> anyhow::Result<Exit> {
     let at = everywhere(args.listen.unwrap_or(port));
-    let (_, outcome, audits) = run_at(args, words, &[at], app, turned)?;
+    let (_, outcome, audits) = run_as(args, words, Role::Server(&[at]), |wall, _| app(wall), turned)?;
     hosts::report(&[outcome], audits)
 }
 
-/// The same at addresses, or nowhere, without the report: the application as it was at the end, the host's audit and where
-/// that goes.
-pub fn run_at<A: App>(
+/// [`run`] for an application with a role, without the report. Returns the application as it was at the
+/// end, the host's audit and the audit's destination.
+pub fn run_as<A: App>(
     args: &ServedArgs,
     words: &[OsString],
-    at: &[SocketAddr],
-    app: impl FnOnce(Wall) -> A,
+    role: Role<'_>,
+    app: impl FnOnce(Wall, Option<SocketAddr>) -> A,
     mut turned: impl FnMut(&mut A) -> anyhow::Result<bool>,
 ) -> anyhow::Result<(A, Outcome, Audits)> {
     let mut config = hosts::from_flags(&args.host, words).map_err(Fault::usage)?;
@@ -122,7 +122,7 @@ pub fn run_at<A: App>(
     };
     let sandbox = args.sandbox.with_control(config.control.is_some());
     let mut each = |event: &_| hosts::tell(event, &mut ready);
-    let ended = host::run_at(&config, at, &sandbox, app, &mut each, &mut is_enough);
+    let ended = host::run_as(&config, role, &sandbox, app, &mut each, &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         RunError::Build(named) => named.into(), // its host is in it

@@ -1,95 +1,99 @@
-//! Addresses as the users of clients write them: of either family, a link-local one with its interface
-//! (RFC 4007 11), as in `fe80::1%tap0`.
+//! Peers as the users of clients write them: an address of either family, a link-local one with its
+//! interface (RFC 4007 11), as in `fe80::1%tap0`, or a host name.
 
 use crate::Host;
 use crate::config::HostConfig;
 use inet::iface::IfaceId;
 use inet::zone;
 use lock::Locks;
-pub use socket::resolve::Families;
+pub use socket::resolve::{Families, LookupError};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
-/// Address of a peer: `10.0.0.1`, `fd00::1`, or `fe80::1%tap0`.
+/// A peer: `10.0.0.1`, `fd00::1`, `fe80::1%tap0`, or a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address {
-    ip: IpAddr,
-    zone: Option<String>,
+pub struct Address(Kind);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Kind {
+    Ip { ip: IpAddr, zone: Option<String> },
+    Name(String),
 }
 
 impl FromStr for Address {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Address, String> {
-        let expected = || "expected an address such as 10.0.0.1, fd00::1 or fe80::1%tap0".to_owned();
+        let expected = || "expected an address such as 10.0.0.1, fd00::1 or fe80::1%tap0, or a host name".to_owned();
         let (text, zone) = word.split_once('%').map_or((word, None), |(text, zone)| (text, Some(zone)));
-        let ip: IpAddr = text.parse().map_err(|_| expected())?;
-        let address = Address { ip, zone: zone.map(str::to_owned) };
+        let ip: IpAddr = match text.parse() {
+            Ok(ip) => ip,
+            Err(_) if socket::resolve::is_host_name(word) => return Ok(Address(Kind::Name(word.to_owned()))),
+            Err(_) => return Err(expected()),
+        };
         match zone {
             Some("") => Err(expected()),
-            Some(_) if !address.is_link_local() => Err("only a link-local IPv6 address has an interface".to_owned()),
-            _ => Ok(address),
+            Some(_) if !is_link_local(ip) => Err("only a link-local IPv6 address has an interface".to_owned()),
+            _ => Ok(Address(Kind::Ip { ip, zone: zone.map(str::to_owned) })),
         }
     }
 }
 
 impl From<IpAddr> for Address {
     fn from(ip: IpAddr) -> Address {
-        Address { ip, zone: None }
+        Address(Kind::Ip { ip, zone: None })
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.zone {
-            Some(zone) => write!(f, "{}%{zone}", self.ip),
-            None => self.ip.fmt(f),
+        match &self.0 {
+            Kind::Ip { ip, zone: Some(zone) } => write!(f, "{ip}%{zone}"),
+            Kind::Ip { ip, zone: None } => ip.fmt(f),
+            Kind::Name(name) => f.write_str(name),
         }
     }
 }
 
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if wire::ip6::is_link_local(ip))
+}
+
 impl Address {
-    /// Returns the address without its interface.
-    pub fn ip(&self) -> IpAddr {
-        self.ip
-    }
-
-    /// Returns the name of its interface.
-    pub fn zone(&self) -> Option<&str> {
-        self.zone.as_deref()
-    }
-
-    /// Returns the text of the address with an L4 port: `10.0.0.1:80`, `[fe80::1%tap0]:80`.
-    pub fn with_port(&self, port: u16) -> String {
-        if self.ip.is_ipv6() { format!("[{self}]:{port}") } else { format!("{self}:{port}") }
-    }
-
-    fn is_link_local(&self) -> bool {
-        matches!(self.ip, IpAddr::V6(ip) if wire::ip6::is_link_local(ip))
+    /// Returns the IP address, without its interface; `None` for a name.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self.0 {
+            Kind::Ip { ip, .. } => Some(ip),
+            Kind::Name(_) => None,
+        }
     }
 
     /// Returns the socket address with L4 port `port`; `number` returns the scope id of an interface.
+    /// `None` for a name.
     ///
     /// # Errors
     /// No such interface; a link-local address without one.
-    pub fn at(&self, port: u16, number: impl FnOnce(&str) -> Option<u32>) -> Result<SocketAddr, String> {
-        let (IpAddr::V6(ip), true) = (self.ip, self.is_link_local()) else {
-            return Ok(SocketAddr::new(self.ip, port));
-        };
+    pub fn at(&self, port: u16, number: impl FnOnce(&str) -> Option<u32>) -> Result<Option<SocketAddr>, String> {
+        let Kind::Ip { ip, zone } = &self.0 else { return Ok(None) };
+        let IpAddr::V6(v6) = ip else { return Ok(Some(SocketAddr::new(*ip, port))) };
+        if !is_link_local(*ip) {
+            return Ok(Some(SocketAddr::new(*ip, port)));
+        }
         let missing = || format!("{ip} is on every link: give its interface, as in {ip}%tap0");
-        let name = self.zone().ok_or_else(missing)?;
+        let name = zone.as_deref().ok_or_else(missing)?;
         let scope = number(name).ok_or_else(|| format!("{self}: there is no interface '{name}'"))?;
-        Ok(SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope)))
+        Ok(Some(SocketAddr::V6(SocketAddrV6::new(*v6, port, 0, scope))))
     }
 }
 
 impl HostConfig {
-    /// Returns the socket address of `address` on a host made from this configuration.
+    /// Returns the socket address of `address` on a host made from this configuration; `None` for a name,
+    /// which the host resolves when it runs.
     ///
     /// # Errors
     /// As [`Address::at`].
-    pub fn socket_addr(&self, address: &Address, port: u16) -> Result<SocketAddr, String> {
+    pub fn socket_addr(&self, address: &Address, port: u16) -> Result<Option<SocketAddr>, String> {
         address.at(port, |name| {
             // Ifaces are numbered in the order of the configuration, after lo0.
             let at = self.ifaces.iter().position(|iface| iface.is_named(name))?;
@@ -99,12 +103,14 @@ impl HostConfig {
 }
 
 impl<L: Locks> Host<L> {
-    /// Returns the socket address of `address` on this host.
+    /// Returns the socket address of `address` on this host; waits for the name servers if it is a name.
     ///
     /// # Errors
-    /// As [`Address::at`].
-    pub fn socket_addr(&self, address: &Address, port: u16) -> Result<SocketAddr, String> {
-        address.at(port, |name| self.stack.iface_named(name).map(|iface| zone::scope_id(iface.id)))
+    /// [`LookupError`].
+    pub fn resolve(&self, address: &Address, port: u16, families: Families) -> Result<SocketAddr, LookupError> {
+        let text = address.to_string();
+        let found = socket::net::lookup(self, &text, port, families)?;
+        found.first().copied().ok_or(LookupError::NoAddress(text))
     }
 
     /// Returns the text of an address without its L4 port; of a link-local one with the name of its iface.
@@ -128,11 +134,14 @@ mod tests {
     #[test]
     fn addresses_are_of_either_family_and_link_local_ones_have_an_interface() {
         let of = |word: &str| word.parse::<Address>();
-        for word in ["10.0.0.1", "fd00::1", "fe80::1%tap0", "fe80::1"] {
+        for word in ["10.0.0.1", "fd00::1", "fe80::1%tap0", "fe80::1", "www.example.org"] {
             assert_eq!(of(word).unwrap().to_string(), word);
         }
+        assert_eq!(of("www").unwrap().ip(), None);
         for (word, why) in [
             ("10.0.0", "expected"),
+            ("a..b", "expected"),
+            ("www%tap0", "expected"),
             ("", "expected"),
             ("fe80::1%", "expected"),
             ("10.0.0.1%tap0", "only a link-local"),
@@ -150,8 +159,9 @@ mod tests {
         let host = crate::build::<lock::Up>(&config, &port::Pairs::new(), clock::Clock::live(config.clock)).unwrap();
         let at = |word: &str| {
             let address = of(word).unwrap();
-            let (before, after) = (config.socket_addr(&address, 7), host.socket_addr(&address, 7));
-            assert_eq!(before, after, "{word}: before and after the host is built");
+            let before = config.socket_addr(&address, 7).map(|at| at.unwrap());
+            let after = host.resolve(&address, 7, Families::Any);
+            assert_eq!(before.clone().ok(), after.ok(), "{word}: before and after the host is built");
             before
         };
         assert_eq!(at("fe80::1%a").unwrap().to_string(), "[fe80::1%2]:7");
@@ -160,5 +170,8 @@ mod tests {
         assert_eq!(at("fd00::1").unwrap().to_string(), "[fd00::1]:7");
         assert!(at("fe80::1%b").unwrap_err().contains("no interface 'b'"));
         assert!(at("fe80::1").unwrap_err().contains("on every link"));
+        let name = of("www").unwrap();
+        assert_eq!(config.socket_addr(&name, 7), Ok(None));
+        assert!(host.resolve(&name, 7, Families::Any).unwrap_err().to_string().contains("no name server"));
     }
 }

@@ -63,7 +63,8 @@ impl Families {
         }
     }
 
-    fn has(self, addr: &SocketAddr) -> bool {
+    /// Returns whether `addr` is of one of the families.
+    pub fn permits(self, addr: SocketAddr) -> bool {
         match self {
             Families::Any => true,
             Families::V4 => addr.is_ipv4(),
@@ -301,7 +302,7 @@ impl Lookup {
 
 /// Returns whether `host` can be the name of a host (RFC 952, with underscores). No top-level domain is
 /// a number (RFC 1123 2.1), so `10.0.2` is a mistyped address.
-fn is_host_name(host: &str) -> bool {
+pub fn is_host_name(host: &str) -> bool {
     let bare = host.strip_suffix('.').unwrap_or(host);
     let last = bare.rsplit('.').next().unwrap_or(bare);
     let is_plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
@@ -318,7 +319,7 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
     if host.eq_ignore_ascii_case("localhost") || host.eq_ignore_ascii_case("localhost.") {
         let all = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
         let mut all: Vec<_> = all.map(|addr| SocketAddr::new(addr, port)).into();
-        all.retain(|addr| families.has(addr));
+        all.retain(|addr| families.permits(*addr));
         calls.stack().sort_destinations(calls.cx(), &mut all);
         return Some(Ok(all));
     }
@@ -341,7 +342,7 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
         return Some(Err(LookupError::NoZone(host.to_string()))); // ping names the interface by -I
     }
     let family = if families == Families::V4 { "IPv4" } else { "IPv6" };
-    Some(match families.has(&addr) {
+    Some(match families.permits(addr) {
         true => Ok(vec![addr]),
         false => Err(LookupError::OtherFamily(host.to_string(), family)),
     })

@@ -7,14 +7,16 @@ use crate::netperf::ours::{OurSockets, Rest};
 use crate::netperf::session::{self, Asked};
 use crate::serve::Server;
 use crate::slots::Limits;
+use crate::streams::any_towards;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
-use node::address::Address;
+use node::address::{Address, Families};
 use node::config::{ServiceConfig, ServiceKind};
 use node::run::{Program, Programs};
 use socket::Fd;
-use std::net::SocketAddr;
+use socket::resolve::Lookup;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// The programs that hosts of a file or of flags run.
@@ -51,26 +53,33 @@ impl Programs for Servers {
 
 /// iperf3's client, for a client of the control socket.
 struct Iperf3Client<'h, L: Locks> {
+    host: &'h Host<L>,
     streams: HostStreams<'h, L>,
+    /// The lookup of the server's address, and the test to begin then.
+    lookup: Option<(Lookup, ClientConfig)>,
     server: Option<Server<Client, Fd>>,
     ended: Option<Result<(), String>>,
     output: String,
 }
 
 impl<'h, L: Locks> Iperf3Client<'h, L> {
-    /// Reads `A PORT INTERVAL-MS COOKIE text|json PARAMS` and begins the test.
+    /// Reads `HOST PORT INTERVAL-MS COOKIE text|json PARAMS`.
     fn start(
         host: &'h Host<L>,
         words: &[String],
         cpu: Option<fn() -> CpuTimes>,
     ) -> Result<Iperf3Client<'h, L>, String> {
         let [addr, port, interval, cookie, form, params] = words else {
-            return Err("iperf3: expected A PORT INTERVAL-MS COOKIE text|json PARAMS".into());
+            return Err("iperf3: expected HOST PORT INTERVAL-MS COOKIE text|json PARAMS".into());
         };
         let bad = |what: &str, word: &str| format!("iperf3: bad {what}: '{word}'");
         let addr: Address = addr.parse().map_err(|_| bad("address", addr))?;
         let port: u16 = port.parse().map_err(|_| bad("port", port))?;
-        let to = host.socket_addr(&addr, port).map_err(|why| format!("iperf3: {why}"))?;
+        let calls = host.shared_calls();
+        let mut lookup = Lookup::new(&calls, &addr.to_string(), port, Families::Any);
+        if let Some(Err(why)) = lookup.turn(&calls) {
+            return Err(format!("iperf3: {why}"));
+        }
         let interval: u64 = interval.parse().map_err(|_| bad("interval", interval))?;
         let params = Params::parse(params.as_bytes()).map_err(|why| format!("iperf3: {why}"))?;
         let mut letters = [0; COOKIE];
@@ -79,23 +88,45 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
             return Err(bad("cookie", cookie));
         }
         room.zip(cookie.bytes()).for_each(|(room, byte)| *room = byte);
-        let now = host.clock.now();
+        let unknown = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
         let config = ClientConfig {
             json: form == "json",
             interval: Duration::from_millis(interval),
             cpu,
-            ..ClientConfig::new(params, to, letters)
+            ..ClientConfig::new(params, unknown, letters)
         };
-        let mut streams = HostStreams::beside(host);
-        let opened = Server::open(Client::new(config, now), &mut streams, &[], now);
-        let server = opened.map_err(|(_, why)| why.to_string())?;
-        Ok(Iperf3Client { streams, server: Some(server), ended: None, output: String::new() })
+        let (streams, lookup) = (HostStreams::beside(host), Some((lookup, config)));
+        Ok(Iperf3Client { host, streams, lookup, server: None, ended: None, output: String::new() })
+    }
+
+    /// Begins the test when the server's address is known. Returns whether it was looked up now.
+    fn begin(&mut self, now: Instant) -> bool {
+        let Some((lookup, _)) = &mut self.lookup else { return false };
+        let Some(found) = lookup.turn(&self.host.shared_calls()) else { return false };
+        let Some((_, mut config)) = self.lookup.take() else { return false };
+        let to = match found.map(|all| all.first().copied()) {
+            Ok(Some(to)) => to,
+            Ok(None) => return false, // a lookup that ends well has an address
+            Err(why) => {
+                self.ended = Some(Err(why.to_string()));
+                return true;
+            }
+        };
+        (config.to, config.from) = (to, any_towards(to).ip());
+        match Server::open(Client::new(config, now), &mut self.streams, &[], now) {
+            Ok(server) => self.server = Some(server),
+            Err((_, why)) => self.ended = Some(Err(why.to_string())),
+        }
+        true
     }
 }
 
 impl<L: Locks> Program for Iperf3Client<'_, L> {
     fn turn(&mut self, now: Instant) -> usize {
         self.streams.set_now(now);
+        if self.begin(now) {
+            return 1;
+        }
         let Some(server) = &mut self.server else { return 0 };
         let worked = server.turn(&mut self.streams, now, Duration::ZERO);
         let worked = worked + server.turn(&mut self.streams, now, Duration::ZERO);
@@ -107,7 +138,8 @@ impl<L: Locks> Program for Iperf3Client<'_, L> {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        self.server.as_ref().and_then(Server::next_timer)
+        let lookup = self.lookup.as_ref().map(|(lookup, _)| lookup.next());
+        lookup.or_else(|| self.server.as_ref().and_then(Server::next_timer))
     }
 
     fn take_output(&mut self) -> String {
@@ -119,6 +151,9 @@ impl<L: Locks> Program for Iperf3Client<'_, L> {
     }
 
     fn end(&mut self) {
+        if let Some((mut lookup, _)) = self.lookup.take() {
+            lookup.close(&self.host.shared_calls());
+        }
         if let Some(server) = self.server.take() {
             server.close(&mut self.streams);
         }

@@ -9,7 +9,7 @@ use clock::{Clock, Instant};
 use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
-use node::address::Families;
+use node::address::{Address, Families, LookupError};
 use node::config::{HostConfig, ServiceConfig};
 use node::control;
 use node::run::{Event, Outcome, Runner, Running};
@@ -48,6 +48,9 @@ pub enum RunError {
     /// The process could not give up its rights.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// The peer of a client has no address.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
     /// The application could not listen.
     #[error("{at}: {why}")]
     Listen {
@@ -84,7 +87,16 @@ pub fn run<A: App>(
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
-    run_at(config, &[everywhere(port)], &Sandbox::off(), app, each, turned)
+    run_as(config, Role::Server(&[everywhere(port)]), &Sandbox::off(), |wall, _| app(wall), each, turned)
+}
+
+/// Role of an application.
+#[derive(Clone, Copy, Debug)]
+pub enum Role<'a> {
+    /// Serves at these addresses.
+    Server(&'a [SocketAddr]),
+    /// Connects to this peer at this L4 port, by an address of these families.
+    Client(&'a Address, u16, Families),
 }
 
 /// Returns the address of an application that serves at all addresses of its host, of both families.
@@ -101,24 +113,24 @@ pub fn everywhere_of(families: Families, port: u16) -> SocketAddr {
     }
 }
 
-/// [`run`] for an application that serves at these addresses, or, as a client, at none. The process enters `sandbox` when
-/// ports and control socket are open, before the first frame is processed.
+/// [`run`] for an application with a role: `app` receives the address of a client's peer. The process
+/// enters `sandbox` when ports and control socket are open.
 ///
 /// # Errors
 /// [`RunError`].
-pub fn run_at<A: App>(
+pub fn run_as<A: App>(
     config: &HostConfig,
-    at: &[SocketAddr],
+    role: Role<'_>,
     sandbox: &Sandbox,
-    app: impl FnOnce(Wall) -> A,
+    app: impl FnOnce(Wall, Option<SocketAddr>) -> A,
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
     stay_on_core(config, each);
     match config.locks.as_str() {
-        "light" => live::<Light, A>(config, at, sandbox, app, each, turned),
-        "heavy" => live::<Heavy, A>(config, at, sandbox, app, each, turned),
-        _ => live::<Up, A>(config, at, sandbox, app, each, turned),
+        "light" => live::<Light, A>(config, role, sandbox, app, each, turned),
+        "heavy" => live::<Heavy, A>(config, role, sandbox, app, each, turned),
+        _ => live::<Up, A>(config, role, sandbox, app, each, turned),
     }
 }
 
@@ -133,9 +145,9 @@ pub(crate) fn stay_on_core(config: &HostConfig, each: &mut dyn FnMut(&Event)) {
 
 fn live<L: Locks, A: App>(
     config: &HostConfig,
-    at: &[SocketAddr],
+    role: Role<'_>,
     sandbox: &Sandbox,
-    app: impl FnOnce(Wall) -> A,
+    app: impl FnOnce(Wall, Option<SocketAddr>) -> A,
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
@@ -143,14 +155,18 @@ fn live<L: Locks, A: App>(
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
     let (runner, programs) = runner(config, &host)?;
     let mut streams = HostStreams::with_programs(&host, runner, programs, &pairs);
-    if at.is_empty() {
-        let notice = &mut |text| each(&Event::Notice(text));
-        let poll = || streams.poll(&mut Vec::new(), Duration::from_millis(10));
-        if let Err(why) = node::run::await_addresses(&host, notice, poll) {
-            each(&Event::Notice(why.to_string()));
+    let (at, peer) = match role {
+        Role::Server(at) => (at, None),
+        Role::Client(peer, port, families) => {
+            let notice = &mut |text| each(&Event::Notice(text));
+            let poll = || streams.poll(&mut Vec::new(), Duration::from_millis(10));
+            if let Err(why) = node::run::await_addresses(&host, notice, poll) {
+                each(&Event::Notice(why.to_string()));
+            }
+            (&[][..], Some(host.resolve(peer, port, families)?))
         }
-    }
-    let app = app(wall(host.clock.now()));
+    };
+    let app = app(wall(host.clock.now()), peer);
     let open = Server::open(app, &mut streams, at, host.clock.now());
     let mut server = open.map_err(|(at, why)| RunError::Listen { at, why })?;
     enter(sandbox, each)?;

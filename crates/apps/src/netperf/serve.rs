@@ -10,7 +10,7 @@ use clock::Clock;
 use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
-use node::address::Address;
+use node::address::{Address, Families};
 use node::config::HostConfig;
 use node::run::{Event, Outcome};
 use port::Pairs;
@@ -69,16 +69,22 @@ fn live<L: Locks, A: Asked>(
 /// Runs the near end on a host made from `config`, against the far end at L4 port `port` of `far`.
 ///
 /// # Errors
-/// The host could not be made; what the play met.
-pub fn ask<P: Play>(play: &mut P, config: &HostConfig, far: &Address, port: u16) -> anyhow::Result<()> {
-    let at = config.socket_addr(far, port).map_err(anyhow::Error::msg)?;
+/// The host could not be made; `far` has no address of `families`; what the play met.
+pub fn ask<P: Play>(
+    play: &mut P,
+    config: &HostConfig,
+    far: &Address,
+    port: u16,
+    families: Families,
+) -> anyhow::Result<()> {
     let pairs = Pairs::new();
     let host: Host<Up> = node::run::build(config, &pairs, Clock::live(config.clock))?;
     let mut sockets = OurSockets::new(&host, Rest::Sleeps);
     let configured = node::run::await_addresses(&host, &mut |_| {}, || {
         sockets.step(Pace::Wait);
     });
-    let result = play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at);
+    let at = host.resolve(far, port, families).map_err(anyhow::Error::from);
+    let result = at.and_then(|at| play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at));
     match configured {
         Err(why) => result.context(why), // the likely cause of a failure
         Ok(()) => result,

@@ -26,6 +26,26 @@ impl Drop for Dnsmasq {
     }
 }
 
+/// The stock server of iperf3, ended when dropped.
+struct Iperf3(Child);
+
+impl Iperf3 {
+    fn start() -> Iperf3 {
+        let mut command = Command::new("iperf3");
+        let server = Iperf3(command.arg("-s").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        until("iperf3", || std::net::TcpStream::connect("127.0.0.1:5201").is_ok());
+        std::thread::sleep(std::time::Duration::from_millis(300)); // it gives up the connection that probed it
+        server
+    }
+}
+
+impl Drop for Iperf3 {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Returns whether this machine has the tools; if not, the test is skipped.
 fn ready(test: &str, tools: &[&str]) -> bool {
     let missing = tools.iter().find(|tool| !has(tool));
@@ -69,7 +89,7 @@ fn tap0() {
 fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
     let name = "a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names";
     isolated(name, || {
-        if !ready(name, &["ip", "dnsmasq", "ping"]) {
+        if !ready(name, &["ip", "dnsmasq", "ping", "iperf3"]) {
             return;
         }
         let dir = Dir::new("dnsmasq");
@@ -107,6 +127,8 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
             let out = succeeds(&host, &format!("ping -c 1 {host_name}"), "1 packets transmitted, 1 received");
             assert!(out.starts_with(&format!("PING {host_name} (10.99.0.1) 56(84) bytes of data.")), "{out}");
         }
+        let _iperf3 = Iperf3::start();
+        succeeds(&host, "iperf3 -c far -n 1M", "iperf Done.");
         succeeds(&host, "traceroute far", "traceroute to far (10.99.0.1), 30 hops max");
         succeeds(&host, "nslookup alias.lab.test", "canonical name = far.lab.test.");
         // 120 records fit no datagram of 512 bytes: the answer comes over TCP.
@@ -116,6 +138,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         succeeds(&host, "nslookup leased.lab.test", &format!("Address: {own}"));
         for (words, expected) in [
             ("ping -c 1 no.lab.test", "'no.lab.test': no such name"),
+            ("iperf3 -c no.lab.test", "'no.lab.test': no such name"),
             ("nc no.lab.test 9", "'no.lab.test': no such name"),
             ("http get http://no.lab.test/", "'no.lab.test': no such name"),
             ("ping -6 -c 1 far", "'far': the name has no address"),
@@ -136,6 +159,35 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         let (_, out) = client(&host, "ping -c 1 far");
         assert!(out.contains("'far': no name server is configured"), "{out}");
         end(host);
+    });
+}
+
+/// A client with a host of its own leases an address and resolves its server's name.
+#[test]
+fn a_client_of_its_own_host_takes_a_name() {
+    let name = "a_client_of_its_own_host_takes_a_name";
+    isolated(name, || {
+        if !ready(name, &["ip", "dnsmasq", "iperf3"]) {
+            return;
+        }
+        let dir = Dir::new("dnsmasq-client");
+        kernel("tuntap add dev tap0 mode tap");
+        tap0();
+        let options = [
+            "--dhcp-range=10.9.0.50,10.9.0.59,255.255.255.0,2m",
+            "--local=/lab.test/",
+            "--domain=lab.test",
+            "--host-record=server.lab.test,10.9.0.1",
+        ];
+        let _dnsmasq = Dnsmasq::start(&dir, &options);
+        let _iperf3 = Iperf3::start();
+        let on_tap0 = ["--port", "tap:tap0", "--dhcp"];
+        let (code, out, err) = common::said(&run(linerate(&["iperf3", "-c", "server", "-n", "1M"]).args(on_tap0)));
+        assert!(code == Some(0) && out.contains("iperf Done."), "{out}{err}");
+        let (code, _, err) = common::said(&run(linerate(&["iperf3", "-c", "no.lab.test"]).args(on_tap0)));
+        assert!(code == Some(1) && err.contains("'no.lab.test': no such name"), "{code:?} {err}");
+        let (code, _, err) = common::said(&run(linerate(&["netperf", "-H", "server", "-l", "-10"]).args(on_tap0)));
+        assert!(code == Some(1) && err.contains("10.9.0.1:12865"), "nobody serves netperf there: {code:?} {err}");
     });
 }
 

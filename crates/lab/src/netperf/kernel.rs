@@ -12,7 +12,7 @@ use node::address::{Address, Families};
 use port::Pairs;
 use port::os::netlink::Netlink;
 use socket::Domain;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 
 /// Runs a play over a TAP device, in the network namespace that the caller has moved this process
 /// into.
@@ -125,12 +125,21 @@ pub fn serve_native<A: Asked>(
     Ok(())
 }
 
-/// Runs the near end on the kernel's sockets, against the far end at L4 port `port` of `far`.
+/// Runs the near end on the kernel's sockets, against the far end at L4 port `port` of `far`, whose name
+/// the kernel's resolver looks up.
 ///
 /// # Errors
-/// No such interface; an error of the play.
-pub fn ask_native<P: Play>(play: &mut P, far: &Address, port: u16) -> anyhow::Result<()> {
+/// No such interface or name; an error of the play.
+pub fn ask_native<P: Play>(play: &mut P, far: &Address, port: u16, families: Families) -> anyhow::Result<()> {
     let at = far.at(port, |name| Netlink::open().ok()?.ifindex(name).ok()).map_err(anyhow::Error::msg)?;
+    let at = match at {
+        Some(at) => at,
+        None => {
+            let name = far.to_string();
+            let mut all = (name.as_str(), port).to_socket_addrs().with_context(|| name.clone())?;
+            all.find(|at| families.permits(*at)).with_context(|| format!("{name}: no address of this family"))?
+        }
+    };
     ask_at(play, at)
 }
 
