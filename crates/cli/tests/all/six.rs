@@ -133,6 +133,12 @@ fn an_address_that_the_kernel_has_is_not_ours() {
         }
         let host = ours(&["tap0"]);
         kernel("-6 addr add fd00::1/64 dev tap0 nodad");
+        // The kernel answers probes once it has noticed the carrier, which takes up to a second.
+        common::until("the kernel's IPv6 on tap0", || {
+            let routes = ["-6", "route", "show", "table", "local", "type", "multicast", "dev", "tap0"];
+            let (_, out, _) = common::said(&run(Command::new("ip").args(routes)));
+            !out.is_empty() && !out.contains("linkdown")
+        });
         word(&host, "ifconfig tap0 inet6 fd00::1/64");
         drive(&[&host], "a duplicate", || word(&host, "ifconfig tap0").contains("fd00::1 prefixlen 64 duplicated"));
         assert_eq!(host.stack.counter("inet.nd.duplicates"), 1);
