@@ -5,9 +5,9 @@ use super::lease::Lease;
 use super::v4::{Action, Client, State, To, parse};
 use super::v6;
 use clock::{Duration, Instant};
-use dhcproto::Encodable;
 use dhcproto::v4::{DhcpOption, Flags, HType, Message, MessageType, Opcode, OptionCode};
 use dhcproto::v6 as wire6;
+use dhcproto::{Decodable, Decoder, Encodable};
 use std::net::Ipv4Addr;
 use wire::Mac;
 
@@ -25,7 +25,7 @@ fn sent(actions: &[Action]) -> (Message, To) {
     match actions {
         [Action::Send(bytes, to)] => {
             assert!(bytes.len() >= 300, "relays drop shorter ones");
-            (parse(bytes).unwrap(), *to)
+            (Message::decode(&mut Decoder::new(bytes)).unwrap(), *to)
         }
         other => panic!("{other:?}"),
     }
@@ -239,6 +239,18 @@ fn answers_that_are_not_to_this_client_are_ignored() {
         client.input(&whole[..len], at(0));
     }
     assert!(matches!(client.state(), State::Requesting | State::Checking));
+    // Options of wrong lengths, among them some whose lengths the decoder asserts.
+    for code in 1..=254 {
+        for len in [0, 1, 3, 5, 255] {
+            let start = &whole[..240];
+            parse(&[start, &[code, len], &vec![code; len.into()], &[255]].concat());
+        }
+    }
+    for hlen in [0, 16, 17, 255] {
+        let mut other = whole.clone();
+        other[2] = hlen;
+        assert_eq!(parse(&other), None);
+    }
     // A client that has asked nothing takes nothing.
     let mut idle = Client::new(MAC, "h");
     assert!(idle.input(&bytes(&answer(&Message::default(), MessageType::Ack)), at(0)).is_empty());
@@ -248,7 +260,9 @@ fn answers_that_are_not_to_this_client_are_ignored() {
 #[test]
 fn values_of_a_lease_are_kept_within_bounds() {
     let of = |change: &dyn Fn(&mut Message)| {
-        let mut ack = answer(&Message::default(), MessageType::Ack);
+        let mut query = Message::default();
+        query.set_chaddr(&MAC.0);
+        let mut ack = answer(&query, MessageType::Ack);
         change(&mut ack);
         // Through the wire, as a server's.
         Lease::of(&parse(&bytes(&ack)).unwrap(), at(0)).unwrap()

@@ -14,8 +14,8 @@
 
 use super::lease::Lease;
 use clock::{Duration, Instant};
-use dhcproto::v4::{DhcpOption, Flags, HType, Message, MessageType, Opcode, OptionCode};
-use dhcproto::{Decodable, Decoder, Encodable};
+use dhcproto::Encodable;
+use dhcproto::v4::{DhcpOption, Flags, HType, Message, MessageType, Opcode, OptionCode, borrowed};
 use std::net::Ipv4Addr;
 use wire::Mac;
 
@@ -358,7 +358,38 @@ fn encoded(message: &Message) -> Vec<u8> {
     bytes
 }
 
-/// Reads a message.
+/// Options of an answer that are used.
+const READ: [OptionCode; 12] = [
+    OptionCode::MessageType,
+    OptionCode::ServerIdentifier,
+    OptionCode::AddressLeaseTime,
+    OptionCode::Renewal,
+    OptionCode::Rebinding,
+    OptionCode::SubnetMask,
+    OptionCode::Router,
+    OptionCode::ClasslessStaticRoute,
+    OptionCode::DomainNameServer,
+    OptionCode::DomainName,
+    OptionCode::DomainSearch,
+    OptionCode::InterfaceMtu,
+];
+
+/// Reads an answer: its identifiers, the address, and the options of [`READ`]. The others are not decoded,
+/// since dhcproto asserts their lengths. Options in several parts are joined (RFC 3396).
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
-    Message::decode(&mut Decoder::new(datagram)).ok()
+    // The hardware address of another length may end beyond the message.
+    let received = borrowed::Message::new(datagram).ok().filter(|received| received.hlen() == 6)?;
+    let mut message = Message::default();
+    message
+        .set_opcode(received.opcode())
+        .set_htype(received.htype())
+        .set_xid(received.xid())
+        .set_yiaddr(received.yiaddr())
+        .set_chaddr(received.chaddr());
+    for option in received.opts().filter(|option| READ.contains(&option.code())) {
+        if let Ok(option) = option.into_option() {
+            message.opts_mut().insert(option);
+        }
+    }
+    Some(message)
 }
