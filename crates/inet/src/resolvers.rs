@@ -78,7 +78,7 @@ fn update<T: PartialEq>(entries: &mut Vec<Entry<T>>, new: Entry<T>, now: Instant
 }
 
 impl<L: Locks> Stack<L> {
-    /// Replaces the name servers and search domains of `source`. Domains that are no domain names and
+    /// Replaces the name servers and search domains of `source`. Domains that are no host names and
     /// entries beyond [`PER_SOURCE_MAX`] are left out. Name servers are at port 53 unless they
     /// have another port; link-local ones need a scope id or the interface of `source`.
     pub fn set_resolvers(
@@ -95,7 +95,7 @@ impl<L: Locks> Stack<L> {
             let value = server_addr(*server, source);
             update(&mut resolvers.servers, Entry { value, source, until }, cx.now);
         }
-        for domain in domains.iter().filter(|domain| dns::is_name(domain)).take(PER_SOURCE_MAX) {
+        for domain in domains.iter().filter(|domain| is_domain(domain)).take(PER_SOURCE_MAX) {
             update(&mut resolvers.domains, Entry { value: canonical(domain), source, until }, cx.now);
         }
     }
@@ -111,7 +111,7 @@ impl<L: Locks> Stack<L> {
 
     /// Adds a search domain, or sets the end of its lifetime.
     pub fn update_search_domain(&self, cx: Cx, source: ResolverSource, domain: &str, until: Instant) {
-        if dns::is_name(domain) {
+        if is_domain(domain) {
             let value = canonical(domain);
             update(&mut self.resolvers.lock(cx).domains, Entry { value, source, until }, cx.now);
         }
@@ -146,6 +146,12 @@ fn server_addr(server: SocketAddr, source: ResolverSource) -> SocketAddr {
             server
         }
     }
+}
+
+/// Returns whether a search domain is accepted: letters, digits, hyphens and underscores (RFC 952). Other
+/// characters are in no host name, and a terminal may obey them.
+fn is_domain(domain: &str) -> bool {
+    dns::is_name(domain) && domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 /// Returns a domain in lower case, without the dot at the end.

@@ -480,12 +480,14 @@ fn advertised_resolvers_have_lifetimes_and_are_bounded<L: Locks>() {
     bad(31, 2, &[0xc0, 0, 0xc0, 0, 0, 0, 0, 0]);
     bad(31, 2, b"\x07.......");
     bad(31, 2, &[63; 8]);
+    bad(31, 2, b"\x04\x1b[2J\0\0\0");
     ra().rdnss(60, &["::", "ff02::1", "::1"]).received_by(&h);
     assert_eq!(resolvers(), ("".into(), "".into()));
     // A flood: eight entries remain, and configured ones are not replaced.
     let configured = ["192.0.2.53:0".parse().unwrap()];
     let source = linerate_inet::resolvers::ResolverSource::Configured;
-    h.stack.set_resolvers(h.cx(), source, &configured, &["home.test".into()], clock::Instant::NEVER);
+    let domains = ["home.test".into(), "\x1b[2J".into(), "a b".into()];
+    h.stack.set_resolvers(h.cx(), source, &configured, &domains, clock::Instant::NEVER);
     for n in 0..100 {
         ra().rdnss(60 + n, &[&format!("2001:db8::{n:x}")])
             .dnssl(60, format!("\x03n{n:02}\0").as_bytes())
