@@ -25,7 +25,7 @@ use crate::rfc2544::Rfc2544Args;
 use crate::sandbox::SandboxArgs;
 use apps::slots::Limits;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use node::address::Families;
+use node::remote::Families;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;

@@ -18,7 +18,7 @@ use apps::streams::any_towards;
 use clap::Args;
 use lab::env::Environment;
 use lab::measuring::Measuring;
-use node::address::{Address, Families};
+use node::remote::{Families, Remote};
 use output::Output;
 use std::ffi::OsString;
 use std::fs::File;
@@ -48,7 +48,7 @@ pub struct Iperf3Args {
     pub server: bool,
     /// Be the client of the server at this address or name
     #[arg(short = 'c', long, value_name = "HOST")]
-    pub client: Option<Address>,
+    pub client: Option<Remote>,
     /// Have the running host at this control socket be the client
     #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "bind", "logfile", "file", "cport"])]
     pub url: Option<String>,
@@ -102,7 +102,7 @@ impl Iperf3Args {
 impl Iperf3Args {
     /// Refuses addresses that are not of the family that -4 or -6 names.
     fn check_family(&self) -> anyhow::Result<()> {
-        let client = self.client.as_ref().and_then(Address::ip);
+        let client = self.client.as_ref().and_then(Remote::ip);
         for (flag, addr) in [("-c", client), ("-B", self.bind)] {
             if let Some(addr) = addr {
                 self.stock.family.families().check(flag, addr).map_err(Fault::usage)?;
@@ -404,7 +404,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     hosts::report(&[outcome], audits)
 }
 
-fn client(args: &Iperf3Args, words: &[OsString], to: &Address) -> anyhow::Result<Exit> {
+fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<Exit> {
     let params = params(&args.of_client)?;
     if args.of_client.file.is_some() && params.reverse && params.streams > 1 {
         return Err(Fault::usage("-F: with -R one stream only, since all of them would write to the same file"));
@@ -513,7 +513,7 @@ fn can_open(path: &Path, is_written: bool) -> io::Result<()> {
 }
 
 /// Runs the client in a host that runs already.
-fn ask(args: &Iperf3Args, host: &dyn Works, to: &Address, mut params: Params) -> anyhow::Result<Exit> {
+fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> anyhow::Result<Exit> {
     let ignored = [
         ("-f", args.format.is_some()),
         ("-A", args.affinity.is_some()),
@@ -539,7 +539,13 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Address, mut params: Params) ->
     let letters = String::from_utf8_lossy(&letters[..COOKIE - 1]).into_owned();
     let form = if args.json { "json" } else { "text" };
     let (to, params) = (to.to_string(), params.to_json().to_string());
-    crate::ask::iperf3(host, &[&to, &port, &interval, &letters, form, &params])
+    let family = match args.stock.family.families() {
+        Families::Any => None,
+        Families::V4 => Some("-4"),
+        Families::V6 => Some("-6"),
+    };
+    let words = [to.as_str(), &port, &interval, &letters, form, &params];
+    crate::ask::iperf3(host, &family.into_iter().chain(words).collect::<Vec<_>>())
 }
 
 /// Prints output of the application. Adds the environment to a JSON report under the key `linerate`,

@@ -14,9 +14,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use dispatch::netisr::Mode;
 use lab::netperf::{Asker, Domain, Drivers, Isr, Over, Place, Shape};
-use node::address::{Address, Families};
 use node::config::HostConfig;
 use node::isr::WORKSTREAMS_MAX;
+use node::remote::{Families, Remote};
 use node::run::Event;
 use port::os::netns;
 use std::ffi::OsString;
@@ -55,7 +55,7 @@ pub struct PlaceArgs {
     pub asked: Option<String>,
     /// The far end's address or name, when it is in another process: with --over native, or --port
     #[arg(short = 'H', value_name = "A[%IF]")]
-    pub far: Option<Address>,
+    pub far: Option<Remote>,
     /// Netisr of the router, or where there is none of the far end
     #[arg(long, value_name = "MODE", conflicts_with = "far")]
     pub dispatch: Option<DispatchArg>,
@@ -183,9 +183,9 @@ pub enum Where {
     /// Both in this process, with what a file has between them.
     Shape(Box<Shape>),
     /// Our host, against a far end elsewhere.
-    Ours(Box<HostConfig>, Address, u16, Families),
+    Ours(Box<HostConfig>, Remote, u16, Families),
     /// The kernel, against a far end elsewhere.
-    Kernel(Address, u16, Families),
+    Kernel(Remote, u16, Families),
 }
 
 impl PlaceArgs {
@@ -248,7 +248,7 @@ impl PlaceArgs {
         }
     }
 
-    fn elsewhere(&self, at: Address, port: u16, words: &[OsString]) -> anyhow::Result<Where> {
+    fn elsewhere(&self, at: Remote, port: u16, words: &[OsString]) -> anyhow::Result<Where> {
         self.serves_nothing()?;
         let families = self.family.families();
         match (self.over, self.host.port.is_empty()) {

@@ -10,7 +10,7 @@ use lab::measuring::Measuring;
 use lab::rfc2544::trial::Refusal;
 use lab::rfc2544::{Domain, Max, Plan, Results, Test, Tester, Ways, dut, frames, report};
 use lab::study::Progress;
-use node::address::Families;
+use node::remote::Families;
 use pipe::units::{self, Rate};
 use port::spec::{Kind, Spec};
 use port::{Env, Pairs, Port};

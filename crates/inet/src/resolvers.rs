@@ -95,7 +95,7 @@ impl<L: Locks> Stack<L> {
             let value = server_addr(*server, source);
             update(&mut resolvers.servers, Entry { value, source, until }, cx.now);
         }
-        for domain in domains.iter().filter(|domain| is_domain(domain)).take(PER_SOURCE_MAX) {
+        for domain in domains.iter().filter(|domain| dns::is_host_name(domain)).take(PER_SOURCE_MAX) {
             update(&mut resolvers.domains, Entry { value: canonical(domain), source, until }, cx.now);
         }
     }
@@ -111,7 +111,7 @@ impl<L: Locks> Stack<L> {
 
     /// Adds a search domain, or sets the end of its lifetime.
     pub fn update_search_domain(&self, cx: Cx, source: ResolverSource, domain: &str, until: Instant) {
-        if is_domain(domain) {
+        if dns::is_host_name(domain) {
             let value = canonical(domain);
             update(&mut self.resolvers.lock(cx).domains, Entry { value, source, until }, cx.now);
         }
@@ -146,12 +146,6 @@ fn server_addr(server: SocketAddr, source: ResolverSource) -> SocketAddr {
             server
         }
     }
-}
-
-/// Returns whether a search domain is accepted: letters, digits, hyphens and underscores (RFC 952). Other
-/// characters are in no host name, and a terminal may obey them.
-fn is_domain(domain: &str) -> bool {
-    dns::is_name(domain) && domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 /// Returns a domain in lower case, without the dot at the end.

@@ -494,19 +494,19 @@ impl<L: Locks> Stack<L> {
         let removed = addrs.remove(at);
         drop(addrs);
         self.forget_peer(cx, id, addr);
+        // Another address may have the same route: one of the same prefix, or, as with unnumbered tunnels,
+        // the same address of another interface.
+        let routes_of =
+            |other| Iface::addrs(other, cx).into_iter().flat_map(|left| own_routes(other, left)).collect::<Vec<_>>();
+        let connected: Vec<_> = self.ifaces.iter().flat_map(routes_of).collect();
         let mut routes = self.routes.lock(cx);
         for (prefix, via) in own_routes(iface, removed) {
-            if routes.get(prefix) == Some(via) {
-                routes.remove(prefix);
+            if routes.get(prefix) != Some(via) {
+                continue;
             }
-        }
-        // Another iface may have the same address, as unnumbered tunnels do: the way to it was this one's.
-        for other in self.ifaces.iter().filter(|other| other.id != id) {
-            let same = other.addrs.lock(cx).iter().find(|a| a.addr == addr).copied();
-            for (prefix, via) in same.into_iter().flat_map(|same| own_routes(other, same)) {
-                if routes.get(prefix).is_none() {
-                    let _ = routes.insert(prefix, via); // there is room: one was removed
-                }
+            routes.remove(prefix);
+            if let Some((_, other)) = connected.iter().find(|(other, _)| *other == prefix) {
+                let _ = routes.insert(prefix, *other); // there is room: one was removed
             }
         }
         drop(routes);

@@ -31,7 +31,7 @@ const DATAGRAMS_MAX: usize = 64;
 /// The DHCP clients of a host.
 #[derive(Default)]
 pub(crate) struct Dhcp {
-    /// Set while there is a client: a round of a host without one reads nothing else.
+    /// Set since the first client: a round of a host without one reads nothing else.
     any: AtomicBool,
     state: Mutex<Clients>,
 }
@@ -88,6 +88,7 @@ impl Dhcp {
         let mut clients = self.lock();
         if let Some(entry) = clients.v4.iter_mut().find(|entry| entry.iface == iface) {
             entry.client.renew(cx.now, stack.draw(cx, u64::from(iface.0)));
+            stack.end_probe(iface);
             return Ok(());
         }
         let found = stack.iface(iface).filter(|iface| iface.kind == inet::iface::IfaceKind::Ethernet);
@@ -108,6 +109,7 @@ impl Dhcp {
         let mut entry = clients.v4.remove(at);
         let actions = entry.client.release(cx.now, stack.draw(cx, u64::from(iface.0)));
         clients.act(calls, &mut entry, actions);
+        stack.end_probe(iface);
         true
     }
 

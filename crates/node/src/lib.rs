@@ -9,7 +9,6 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
 
-pub mod address;
 pub mod capture;
 pub mod config;
 pub mod control;
@@ -20,6 +19,7 @@ mod host;
 pub mod isr;
 mod jobs;
 pub mod ledgers;
+pub mod remote;
 pub mod run;
 pub mod service;
 mod shutdown;

@@ -20,6 +20,7 @@ mod nearest;
 mod netstat;
 pub(crate) mod parse;
 mod places;
+mod resolvectl;
 mod route;
 mod show;
 pub(crate) mod six;
@@ -101,7 +102,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "What the host knows of itself.",
     ),
     ("dhclient", dhclient::GRAMMAR, dhclient::ABOUT),
-    ("resolvectl", dhclient::RESOLVE_GRAMMAR, dhclient::RESOLVE_ABOUT),
+    ("resolvectl", resolvectl::GRAMMAR, resolvectl::ABOUT),
     ("capture", capture::GRAMMAR, capture::ABOUT),
     ("job", job::GRAMMAR, job::ABOUT),
     ("audit", "", "The balance of frames: in, out, held, dropped."),
@@ -133,7 +134,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
         "ss" => ss::run(&ctl, words),
         "show" => show::run(&ctl, words),
         "dhclient" => dhclient::run(&ctl, words),
-        "resolvectl" => dhclient::resolvers(&ctl, words),
+        "resolvectl" => resolvectl::run(&ctl, words),
         "job" => job::run(&ctl, words),
         "capture" => capture::run(&ctl, ctl.cx.now, json, words),
         "audit" => words.end().map(|()| audit::run(&ctl)),

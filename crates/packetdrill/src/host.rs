@@ -155,7 +155,8 @@ impl Host {
         };
     }
 
-    /// Addresses on the link are the script's too: nobody there answers ARP or neighbor solicitations.
+    /// Adds a static neighbor for an address of the script, which answers neither ARP nor neighbor
+    /// solicitations.
     pub fn meet(&self, addr: IpAddr) {
         match addr {
             IpAddr::V4(addr) => self.stack.set_neighbor(self.cx(), IFACE, addr, ROUTER_MAC),

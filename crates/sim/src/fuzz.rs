@@ -5,8 +5,8 @@ use crate::pkt;
 
 /// A script: no panic, whatever it says; and an error's line is one of the script's.
 ///
-/// Short ones are played too: scripts are segments that nobody sane would send. One that names no version of IP is played in one
-/// of the three, by its length.
+/// Short scripts are played too, as sequences of hostile segments. One that names no version of IP is
+/// played in one of the three, by its length.
 ///
 /// # Panics
 /// When an invariant is broken.

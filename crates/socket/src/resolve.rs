@@ -300,13 +300,12 @@ impl Lookup {
     }
 }
 
-/// Returns whether `host` can be the name of a host (RFC 952, with underscores). No top-level domain is
-/// a number (RFC 1123 2.1), so `10.0.2` is a mistyped address.
+/// Returns whether `host` can be the name of a host. No top-level domain is a number (RFC 1123 2.1), so
+/// `10.0.2` is a mistyped address.
 pub fn is_host_name(host: &str) -> bool {
     let bare = host.strip_suffix('.').unwrap_or(host);
     let last = bare.rsplit('.').next().unwrap_or(bare);
-    let is_plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    dns::is_name(host) && is_plain && !last.bytes().all(|byte| byte.is_ascii_digit())
+    dns::is_host_name(host) && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns whether an address can be that of a host.

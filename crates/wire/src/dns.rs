@@ -108,6 +108,12 @@ pub fn is_name(name: &str) -> bool {
     name.len() <= NAME_MAX - 2 && name.split('.').all(fits)
 }
 
+/// Returns whether `name` is a domain name of letters, digits, hyphens and underscores (RFC 952). Other
+/// characters are in no host name, and a terminal may obey them.
+pub fn is_host_name(name: &str) -> bool {
+    is_name(name) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
 impl Query {
     /// Appends the query to `out`. Returns `None` if the name is no domain name ([`is_name`]).
     pub fn emit(&self, out: &mut Vec<u8>) -> Option<()> {
@@ -397,6 +403,7 @@ mod tests {
             let query = Query { id: 1, name: name.into(), ty: ty::A };
             assert_eq!((query.emit(&mut Vec::new()), is_name(name)), (None, false), "{name}");
         }
+        assert!(is_host_name("a-b.c_d") && is_name("a b") && !is_host_name("a b") && !is_host_name("\x1b[2J"));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::streams::any_towards;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
-use node::address::{Address, Families};
 use node::config::{ServiceConfig, ServiceKind};
+use node::remote::{Families, Remote};
 use node::run::{Program, Programs};
 use socket::Fd;
 use socket::resolve::Lookup;
@@ -63,20 +63,25 @@ struct Iperf3Client<'h, L: Locks> {
 }
 
 impl<'h, L: Locks> Iperf3Client<'h, L> {
-    /// Reads `HOST PORT INTERVAL-MS COOKIE text|json PARAMS`.
+    /// Reads `[-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS`.
     fn start(
         host: &'h Host<L>,
         words: &[String],
         cpu: Option<fn() -> CpuTimes>,
     ) -> Result<Iperf3Client<'h, L>, String> {
+        let (families, words) = match words.split_first() {
+            Some((flag, rest)) if flag == "-4" => (Families::V4, rest),
+            Some((flag, rest)) if flag == "-6" => (Families::V6, rest),
+            _ => (Families::Any, words),
+        };
         let [addr, port, interval, cookie, form, params] = words else {
-            return Err("iperf3: expected HOST PORT INTERVAL-MS COOKIE text|json PARAMS".into());
+            return Err("iperf3: expected [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS".into());
         };
         let bad = |what: &str, word: &str| format!("iperf3: bad {what}: '{word}'");
-        let addr: Address = addr.parse().map_err(|_| bad("address", addr))?;
+        let addr: Remote = addr.parse().map_err(|_| bad("address", addr))?;
         let port: u16 = port.parse().map_err(|_| bad("port", port))?;
         let calls = host.shared_calls();
-        let mut lookup = Lookup::new(&calls, &addr.to_string(), port, Families::Any);
+        let mut lookup = Lookup::new(&calls, &addr.to_string(), port, families);
         if let Some(Err(why)) = lookup.turn(&calls) {
             return Err(format!("iperf3: {why}"));
         }

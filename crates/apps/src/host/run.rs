@@ -9,9 +9,9 @@ use clock::{Clock, Instant};
 use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
-use node::address::{Address, Families, LookupError};
 use node::config::{HostConfig, ServiceConfig};
 use node::control;
+use node::remote::{Families, LookupError, Remote};
 use node::run::{Event, Outcome, Runner, Running};
 use port::Pairs;
 use std::io;
@@ -96,7 +96,7 @@ pub enum Role<'a> {
     /// Serves at these addresses.
     Server(&'a [SocketAddr]),
     /// Connects to this peer at this L4 port, by an address of these families.
-    Client(&'a Address, u16, Families),
+    Client(&'a Remote, u16, Families),
 }
 
 /// Returns the address of an application that serves at all addresses of its host, of both families.

@@ -10,8 +10,8 @@ use clock::Clock;
 use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
-use node::address::{Address, Families};
 use node::config::HostConfig;
+use node::remote::{Families, Remote};
 use node::run::{Event, Outcome};
 use port::Pairs;
 use std::net::SocketAddr;
@@ -73,7 +73,7 @@ fn live<L: Locks, A: Asked>(
 pub fn ask<P: Play>(
     play: &mut P,
     config: &HostConfig,
-    far: &Address,
+    far: &Remote,
     port: u16,
     families: Families,
 ) -> anyhow::Result<()> {

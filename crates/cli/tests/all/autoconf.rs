@@ -2,42 +2,23 @@
 //! ends of ours on virtual time.
 
 use crate::common;
-use crate::common::{Dir, Running, has, isolated, kernel, linerate, run, until};
-use std::process::{Child, Command, Stdio};
+use crate::common::{Daemon, Dir, Running, has_all, isolated, kernel, linerate, run, until};
+use std::process::Command;
 
-/// radvd on tap0, ended when dropped.
-struct Radvd(Child);
-
-impl Radvd {
-    fn start(dir: &Dir, prefix: &str) -> Radvd {
-        let text = format!(
-            "interface tap0 {{\n  AdvSendAdvert on;\n  MinRtrAdvInterval 3;\n  MaxRtrAdvInterval 4;\n  AdvLinkMTU 1400;\n  {prefix}\n}};\n"
-        );
-        let conf = dir.file("radvd.conf", text);
-        let mut command = Command::new("radvd");
-        command.args(["--nodaemon", "--logmethod=stderr", "-C", &conf, "-p", &dir.path("radvd.pid")]);
-        Radvd(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-
-    /// Ends it by SIGTERM, on which it sends an advertisement with the lifetime 0.
-    fn end(mut self) {
-        assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
-        common::wait(&mut self.0);
-    }
-}
-
-impl Drop for Radvd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts radvd on tap0.
+fn radvd(dir: &Dir, prefix: &str) -> Daemon {
+    let text = format!(
+        "interface tap0 {{\n  AdvSendAdvert on;\n  MinRtrAdvInterval 3;\n  MaxRtrAdvInterval 4;\n  AdvLinkMTU 1400;\n  {prefix}\n}};\n"
+    );
+    let conf = dir.file("radvd.conf", text);
+    let pid = dir.path("radvd.pid");
+    Daemon::start(Command::new("radvd").args(["--nodaemon", "--logmethod=stderr", "-C", &conf, "-p", &pid]))
 }
 
 /// Returns whether this machine has the tools and a kernel that forwards IPv6; if not, the test is
 /// skipped.
 fn ready(test: &str, tools: &[&str]) -> bool {
-    if let Some(tool) = tools.iter().find(|tool| !has(tool)) {
-        println!("skipped: {test}: no {tool}");
+    if !has_all(test, tools) {
         return false;
     }
     let forwards = std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_ok();
@@ -45,13 +26,6 @@ fn ready(test: &str, tools: &[&str]) -> bool {
         println!("skipped: {test}: a kernel without IPv6");
     }
     forwards
-}
-
-/// Ends a host: it must exit with 0, with every frame accounted for.
-#[track_caller]
-fn end(host: Running) {
-    let (code, out, err) = host.interrupt();
-    assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
 }
 
 /// Pings from the host and returns the output.
@@ -89,7 +63,7 @@ fn radvd_configures_our_host() {
         kernel("-6 addr add 2001:db8:1::1/64 dev tap0 nodad");
         kernel("-6 addr add 2001:db8:ffff::1/128 dev lo nodad"); // beyond the router
         let prefix = "prefix 2001:db8:1::/64 { AdvValidLifetime 3600; AdvPreferredLifetime 1800; };";
-        let radvd = Radvd::start(&dir, prefix);
+        let daemon = radvd(&dir, prefix);
         let is_certain = |text: &str| text.contains("autoconf") && !text.contains("tentative");
         let text = output_until(&host, "ifconfig tap0", is_certain);
         let line = text.lines().find(|line| line.contains("autoconf")).unwrap();
@@ -112,10 +86,10 @@ fn radvd_configures_our_host() {
         let counted = host.ok("netstat -s -p ip6");
         assert!(counted.lines().any(|line| line.trim() == "2 fragments created"), "{counted}");
         // After the lifetime 0 the default route is gone; the address has lifetimes of its own.
-        radvd.end();
+        daemon.terminate(); // an advertisement with the lifetime 0
         output_until(&host, "ndp -r", str::is_empty);
         assert!(!host.ok("ip -6 route").contains("default") && host.ok("ifconfig tap0").contains(own));
-        end(host);
+        host.end();
     });
 }
 
@@ -137,7 +111,7 @@ fn addresses_of_two_hosts_differ_and_expire() {
         }
         kernel("link set tap0 up");
         kernel("-6 addr add 2001:db8:1::1/64 dev tap0 nodad");
-        let radvd = Radvd::start(&dir, "prefix 2001:db8:1::/64 { AdvValidLifetime 20; AdvPreferredLifetime 10; };");
+        let routers = radvd(&dir, "prefix 2001:db8:1::/64 { AdvValidLifetime 20; AdvPreferredLifetime 10; };");
         let is_certain = |text: &str| text.contains("autoconf") && !text.contains("tentative");
         let [a, b] = [(&one, "tap1"), (&other, "tap2")].map(|(host, port)| {
             let text = output_until(host, &format!("ifconfig {port}"), is_certain);
@@ -189,7 +163,7 @@ fn our_router_configures_the_kernel() {
         // The router's address on its other link, by that route.
         let pinged = run(Command::new("ping").args(["-6", "-c", "2", "-i", "0.2", "-W", "20", "2001:db8:6::1"]));
         assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
-        end(router);
+        router.end();
     });
 }
 
@@ -211,13 +185,10 @@ fn a_client_waits_for_the_first_router() {
         ] {
             kernel(line);
         }
-        let _radvd = Radvd::start(&dir, "prefix 2001:db8:1::/64 { };");
-        let mut server = Command::new("iperf3").arg("-s").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        until("iperf3 -s listens", || std::fs::read_to_string("/proc/self/net/tcp6").unwrap().contains(":1451 "));
+        let _radvd = radvd(&dir, "prefix 2001:db8:1::/64 { };");
+        let _iperf3 = Daemon::iperf3();
         let words = ["iperf3", "-c", "2001:db8:ffff::1", "-n", "1M", "--port", "tap:tap0", "--addr", "auto"];
         let (code, out, err) = common::said(&run(&mut linerate(&words)));
-        let _ = server.kill();
-        let _ = server.wait();
         assert!(code == Some(0) && out.contains("iperf Done."), "{out}{err}");
     });
 }

@@ -1,65 +1,17 @@
 //! Addresses and names from dnsmasq, over TAP devices: DHCP, name servers, and clients that take names.
 
 use crate::common;
-use crate::common::{Dir, Running, has, isolated, kernel, linerate, run, until};
-use std::process::{Child, Command, Stdio};
+use crate::common::{Daemon, Dir, Running, has_all, isolated, kernel, linerate, run, until};
+use std::process::Command;
 
-/// dnsmasq on tap0, ended when dropped.
-struct Dnsmasq(Child);
-
-impl Dnsmasq {
-    fn start(dir: &Dir, options: &[&str]) -> Dnsmasq {
-        let mut command = Command::new("dnsmasq");
-        command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--user=root"]);
-        command.args(["--bind-interfaces", "--interface=tap0", "--except-interface=lo", "--log-facility=-"]);
-        command.arg(format!("--pid-file={}", dir.path("dnsmasq.pid")));
-        command.arg(format!("--dhcp-leasefile={}", dir.path("leases")));
-        command.args(options);
-        Dnsmasq(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Dnsmasq {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The stock server of iperf3, ended when dropped.
-struct Iperf3(Child);
-
-impl Iperf3 {
-    fn start() -> Iperf3 {
-        let mut command = Command::new("iperf3");
-        let server = Iperf3(command.arg("-s").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        until("iperf3", || std::net::TcpStream::connect("127.0.0.1:5201").is_ok());
-        std::thread::sleep(std::time::Duration::from_millis(300)); // it gives up the connection that probed it
-        server
-    }
-}
-
-impl Drop for Iperf3 {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Returns whether this machine has the tools; if not, the test is skipped.
-fn ready(test: &str, tools: &[&str]) -> bool {
-    let missing = tools.iter().find(|tool| !has(tool));
-    if let Some(tool) = missing {
-        println!("skipped: {test}: no {tool}");
-    }
-    missing.is_none()
-}
-
-/// Ends a host: it must exit with 0, with every frame accounted for.
-#[track_caller]
-fn end(host: Running) {
-    let (code, out, err) = host.interrupt();
-    assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+/// Starts dnsmasq on tap0.
+fn dnsmasq(dir: &Dir, options: &[&str]) -> Daemon {
+    let mut command = Command::new("dnsmasq");
+    command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--user=root"]);
+    command.args(["--bind-interfaces", "--interface=tap0", "--except-interface=lo", "--log-facility=-"]);
+    command.arg(format!("--pid-file={}", dir.path("dnsmasq.pid")));
+    command.arg(format!("--dhcp-leasefile={}", dir.path("leases")));
+    Daemon::start(command.args(options))
 }
 
 /// Runs a client of the host and returns exit code and output.
@@ -89,7 +41,7 @@ fn tap0() {
 fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
     let name = "a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names";
     isolated(name, || {
-        if !ready(name, &["ip", "dnsmasq", "ping", "iperf3"]) {
+        if !has_all(name, &["ip", "dnsmasq", "ping", "iperf3"]) {
             return;
         }
         let dir = Dir::new("dnsmasq");
@@ -106,7 +58,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
             "--cname=alias.lab.test,far.lab.test",
         ];
         options.extend(many.iter().map(String::as_str));
-        let dnsmasq = Dnsmasq::start(&dir, &options);
+        let server = dnsmasq(&dir, &options);
         until("a lease", || host.ok("dhclient").contains("BOUND"));
         let lease = &host.json("dhclient")[0];
         assert!(
@@ -127,7 +79,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
             let out = succeeds(&host, &format!("ping -c 1 {host_name}"), "1 packets transmitted, 1 received");
             assert!(out.starts_with(&format!("PING {host_name} (10.99.0.1) 56(84) bytes of data.")), "{out}");
         }
-        let _iperf3 = Iperf3::start();
+        let _iperf3 = Daemon::iperf3();
         succeeds(&host, "iperf3 -c far -n 1M", "iperf Done.");
         succeeds(&host, "traceroute far", "traceroute to far (10.99.0.1), 30 hops max");
         succeeds(&host, "nslookup alias.lab.test", "canonical name = far.lab.test.");
@@ -138,6 +90,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         succeeds(&host, "nslookup leased.lab.test", &format!("Address: {own}"));
         for (words, expected) in [
             ("ping -c 1 no.lab.test", "'no.lab.test': no such name"),
+            ("iperf3 -6 -c far -n 1M", "'far': the name has no address"),
             ("iperf3 -c no.lab.test", "'no.lab.test': no such name"),
             ("nc no.lab.test 9", "'no.lab.test': no such name"),
             ("http get http://no.lab.test/", "'no.lab.test': no such name"),
@@ -148,7 +101,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
             assert!(code != Some(0) && out.contains(expected), "{words}: {out}");
         }
         // The server goes away: the error names it.
-        drop(dnsmasq);
+        drop(server);
         let (_, out) = client(&host, "ping -c 1 far");
         assert!(out.contains("'far.lab.test': name server 10.9.0.1:53: ECONNREFUSED"), "{out}");
         // The lease is given back.
@@ -158,7 +111,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         assert!(!host.ok("ip route").contains("10.9.0."), "{}", host.ok("ip route"));
         let (_, out) = client(&host, "ping -c 1 far");
         assert!(out.contains("'far': no name server is configured"), "{out}");
-        end(host);
+        host.end();
     });
 }
 
@@ -167,7 +120,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
 fn a_client_of_its_own_host_takes_a_name() {
     let name = "a_client_of_its_own_host_takes_a_name";
     isolated(name, || {
-        if !ready(name, &["ip", "dnsmasq", "iperf3"]) {
+        if !has_all(name, &["ip", "dnsmasq", "iperf3"]) {
             return;
         }
         let dir = Dir::new("dnsmasq-client");
@@ -179,8 +132,8 @@ fn a_client_of_its_own_host_takes_a_name() {
             "--domain=lab.test",
             "--host-record=server.lab.test,10.9.0.1",
         ];
-        let _dnsmasq = Dnsmasq::start(&dir, &options);
-        let _iperf3 = Iperf3::start();
+        let _dnsmasq = dnsmasq(&dir, &options);
+        let _iperf3 = Daemon::iperf3();
         let on_tap0 = ["--port", "tap:tap0", "--dhcp"];
         let (code, out, err) = common::said(&run(linerate(&["iperf3", "-c", "server", "-n", "1M"]).args(on_tap0)));
         assert!(code == Some(0) && out.contains("iperf Done."), "{out}{err}");
@@ -196,7 +149,7 @@ fn a_client_of_its_own_host_takes_a_name() {
 fn two_hosts_get_two_leases() {
     let name = "two_hosts_get_two_leases";
     isolated(name, || {
-        if !ready(name, &["ip", "dnsmasq"]) {
+        if !has_all(name, &["ip", "dnsmasq"]) {
             return;
         }
         let dir = Dir::new("dnsmasq-two");
@@ -208,7 +161,7 @@ fn two_hosts_get_two_leases() {
             kernel(&format!("link set {port} up"));
         }
         tap0();
-        let _dnsmasq = Dnsmasq::start(&dir, &["--dhcp-range=10.9.0.50,10.9.0.59,255.255.255.0,2m", "--port=0"]);
+        let _dnsmasq = dnsmasq(&dir, &["--dhcp-range=10.9.0.50,10.9.0.59,255.255.255.0,2m", "--port=0"]);
         other.ok("dhclient tap2");
         let leased = |host: &Running| {
             until("a lease", || host.ok("dhclient").contains("BOUND"));
@@ -223,8 +176,8 @@ fn two_hosts_get_two_leases() {
         one.ok("dhclient tap1");
         until("an extension", || host_state(&one) == "BOUND");
         assert_eq!(leased(&one), first);
-        end(one);
-        end(other);
+        one.end();
+        other.end();
     });
 }
 
@@ -237,7 +190,7 @@ fn host_state(host: &Running) -> String {
 fn an_address_that_another_station_has_is_declined() {
     let name = "an_address_that_another_station_has_is_declined";
     isolated(name, || {
-        if !ready(name, &["ip", "dnsmasq"]) {
+        if !has_all(name, &["ip", "dnsmasq"]) {
             return;
         }
         let dir = Dir::new("dnsmasq-taken");
@@ -252,11 +205,11 @@ fn an_address_that_another_station_has_is_declined() {
         // --no-ping: dnsmasq itself would find out otherwise.
         let options =
             ["--dhcp-range=10.9.0.50,10.9.0.51,255.255.255.0,2m", "--port=0", "--no-ping", "--dhcp-sequential-ip"];
-        let _dnsmasq = Dnsmasq::start(&dir, &options);
+        let _dnsmasq = dnsmasq(&dir, &options);
         until("a lease", || host.ok("dhclient").contains("BOUND"));
         assert_eq!(host.json("dhclient")[0]["address"], "10.9.0.51");
-        end(host);
-        end(squatter);
+        host.end();
+        squatter.end();
     });
 }
 
@@ -265,7 +218,7 @@ fn an_address_that_another_station_has_is_declined() {
 fn name_servers_come_by_dhcpv6_and_by_router_advertisements() {
     let name = "name_servers_come_by_dhcpv6_and_by_router_advertisements";
     isolated(name, || {
-        if !ready(name, &["ip", "dnsmasq"]) {
+        if !has_all(name, &["ip", "dnsmasq"]) {
             return;
         }
         if std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").is_err() {
@@ -278,7 +231,7 @@ fn name_servers_come_by_dhcpv6_and_by_router_advertisements() {
         kernel("link set tap0 up");
         kernel("-6 addr add 2001:db8:9::1/64 dev tap0 nodad");
         kernel("-6 addr add 2001:db8:99::1/128 dev lo nodad");
-        let _dnsmasq = Dnsmasq::start(
+        let _dnsmasq = dnsmasq(
             &dir,
             &[
                 "--enable-ra",
@@ -297,7 +250,7 @@ fn name_servers_come_by_dhcpv6_and_by_router_advertisements() {
         let out = succeeds(&host, "ping -c 1 far", "1 packets transmitted, 1 received");
         assert!(out.starts_with("PING far (2001:db8:99::1) 56(104) bytes of data."), "{out}");
         succeeds(&host, "nslookup far.lab.test", "Address: 2001:db8:99::1");
-        end(host);
+        host.end();
     });
 }
 

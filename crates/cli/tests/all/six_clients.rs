@@ -233,10 +233,7 @@ fn a_running_host_is_a_client_over_ipv6() {
         assert!(code == Some(1) && err.contains("'fe80::1%em9': the host has no interface of that name"), "{err}");
         let (code, _, err) = ask(&["nc", "fe80::1", "7"]);
         assert!(code == Some(1) && err.contains("give its interface"), "{err}");
-        let mut iperf3 = Command::new("iperf3");
-        let mut iperf3 = iperf3.arg("-s").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        common::until("iperf3", || std::net::TcpStream::connect("[::1]:5201").is_ok());
-        std::thread::sleep(Duration::from_millis(300)); // it gives the connection that looked for it up
+        let server = common::Daemon::iperf3();
         for words in [&["-n", "1M"][..], &["-R", "-n", "1M"], &["-u", "-b", "10M", "-t", "1"]] {
             let (code, out, err) = ask(&[&["iperf3", "-6", "-c", &near], words].concat());
             assert!(code == Some(0) && out.contains("receiver"), "{words:?}: {out}{err}");

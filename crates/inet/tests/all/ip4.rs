@@ -29,6 +29,7 @@ conversations! {
     a_ttl_of_zero_or_one_is_no_reason_not_to_deliver
     the_weak_host_takes_packets_for_its_other_iface
     a_burst_of_all_kinds_is_sorted
+    addresses_of_one_prefix_share_its_route
 }
 
 fn host<L: Locks>() -> Host<L> {
@@ -350,4 +351,19 @@ fn a_burst_of_all_kinds_is_sorted<L: Locks>() {
          icmp4.echoes_answered 32, udp.received 96, udp.delivered 96, link.ether.in.unknown_type 32, \
          link.ether.in.short 32",
     );
+}
+
+/// An address that goes leaves the routes of another of the same prefix; the last takes them along.
+fn addresses_of_one_prefix_share_its_route<L: Locks>() {
+    let h = host::<L>();
+    let (before, second) = (h.stack.routes(h.cx()), Ipv4Addr::new(10, 0, 0, 77));
+    h.stack.add_addr(h.cx(), EM0, IfaceAddr { addr: second, len: 24 }).unwrap();
+    assert_eq!(h.stack.routes(h.cx()).len(), before.len() + 1, "the second address itself");
+    assert!(h.stack.remove_addr(h.cx(), EM0, second));
+    assert_eq!(h.stack.routes(h.cx()), before);
+    h.stack.add_addr(h.cx(), EM0, IfaceAddr { addr: second, len: 24 }).unwrap();
+    assert!(h.stack.remove_addr(h.cx(), EM0, ME.ip) && h.stack.remove_addr(h.cx(), EM0, second));
+    let left = h.stack.routes(h.cx()).into_iter().filter(|route| !route.prefix.addr().is_loopback());
+    assert_eq!(left.count(), 0);
+    h.sent(EM0); // announcements
 }

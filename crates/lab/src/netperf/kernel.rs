@@ -8,7 +8,7 @@ use apps::netperf::session::{Asked, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use apps::slots::Limits;
 use lock::Up;
-use node::address::{Address, Families};
+use node::remote::{Families, Remote};
 use port::Pairs;
 use port::os::netlink::Netlink;
 use socket::Domain;
@@ -130,7 +130,7 @@ pub fn serve_native<A: Asked>(
 ///
 /// # Errors
 /// No such interface or name; an error of the play.
-pub fn ask_native<P: Play>(play: &mut P, far: &Address, port: u16, families: Families) -> anyhow::Result<()> {
+pub fn ask_native<P: Play>(play: &mut P, far: &Remote, port: u16, families: Families) -> anyhow::Result<()> {
     let at = far.at(port, |name| Netlink::open().ok()?.ifindex(name).ok()).map_err(anyhow::Error::msg)?;
     let at = match at {
         Some(at) => at,

@@ -9,8 +9,8 @@ use clock::Clock;
 use inet::udp::Domain;
 use lock::Up;
 use node::Host;
-use node::address::Families;
 use node::config::HostConfig;
+use node::remote::Families;
 use port::Pairs;
 use std::net::{IpAddr, SocketAddr};
 

@@ -300,7 +300,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         },
     ),
     key("search", List("domain names"), Means("none"), "Its search domains, which complete short names.", |c, v| {
-        let domains = Some(v.list()?).filter(|all| all.iter().all(|domain| wire::dns::is_name(domain)));
+        let domains = Some(v.list()?).filter(|all| all.iter().all(|domain| wire::dns::is_host_name(domain)));
         put(&mut c.search, domains.ok_or_else(|| v.expected()))
     }),
     key("stay", Switch, Is("false"), "Keeps running when all its ports are over, until told to stop.", |c, v| {

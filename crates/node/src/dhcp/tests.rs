@@ -1,6 +1,8 @@
 //! The clients against servers made of messages, on virtual time; between two hosts; and hostile
 //! answers.
 
+mod hosts;
+
 use super::lease::Lease;
 use super::v4::{Action, Client, State, To, parse};
 use super::v6;

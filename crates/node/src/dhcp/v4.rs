@@ -199,7 +199,7 @@ impl Client {
         Action::Send(encoded(&message), To::Broadcast)
     }
 
-    /// Probes for the address of the offer, and uses it when nobody has answered.
+    /// Probes for the address of the offer; binds it when no station has answered.
     fn check(&mut self, now: Instant) -> Vec<Action> {
         let Some(lease) = self.offer.clone() else {
             self.start(now);
@@ -342,7 +342,7 @@ impl Client {
             OptionCode::Renewal,
             OptionCode::Rebinding,
         ]));
-        if wire::dns::is_name(&self.host_name) {
+        if wire::dns::is_host_name(&self.host_name) {
             options.insert(DhcpOption::Hostname(self.host_name.clone()));
         }
         message

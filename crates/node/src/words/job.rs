@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "iperf3", "read", "write", "end", "stop", "list"];
 
 /// The grammar, for `help`.
-pub(super) const GRAMMAR: &str = "ping HOST [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute HOST [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp [-4|-6] HOST PORT | udp [-4|-6] HOST PORT | iperf3 A PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
+pub(super) const GRAMMAR: &str = "ping HOST [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute HOST [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp [-4|-6] HOST PORT | udp [-4|-6] HOST PORT | iperf3 [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
 /// The sentence, for `help`.
 pub(super) const ABOUT: &str =
     "Work that takes time: what 'linerate ping', 'traceroute', 'nc', 'http' and 'iperf3' start.";

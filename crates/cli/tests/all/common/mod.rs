@@ -89,6 +89,13 @@ impl Running {
         self.wait()
     }
 
+    /// Interrupts it: it must exit with 0, with every frame accounted for.
+    #[track_caller]
+    pub fn end(self) {
+        let (code, out, err) = self.interrupt();
+        assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
+    }
+
     /// Waits until it ends by itself: the same.
     pub fn wait(mut self) -> (Option<i32>, String, String) {
         let status = wait(&mut self.child);
@@ -111,6 +118,40 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// A stock server, killed when dropped.
+pub struct Daemon(Child);
+
+impl Daemon {
+    /// Starts it without output.
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Daemon {
+        Daemon(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Starts the stock server of iperf3 and waits until it serves.
+    #[track_caller]
+    pub fn iperf3() -> Daemon {
+        let server = Daemon::start(Command::new("iperf3").arg("-s"));
+        // Port 5201 in hexadecimal digits: a connection would occupy it.
+        until("iperf3 -s", || std::fs::read_to_string("/proc/self/net/tcp6").unwrap().contains(":1451 "));
+        server
+    }
+
+    /// Ends it by SIGTERM.
+    #[track_caller]
+    pub fn terminate(mut self) {
+        assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
+        wait(&mut self.0);
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -257,6 +298,15 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| Path::new(&dir).join(program).is_file())
+}
+
+/// Returns whether all of `tools` are installed; if not, `test` is skipped.
+pub fn has_all(test: &str, tools: &[&str]) -> bool {
+    let missing = tools.iter().find(|tool| !has(tool));
+    if let Some(tool) = missing {
+        println!("skipped: {test}: no {tool}");
+    }
+    missing.is_none()
 }
 
 /// Runs `body`, which needs TAP devices, in a network namespace of its own; skips the test where that

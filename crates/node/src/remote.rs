@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// A peer: `10.0.0.1`, `fd00::1`, `fe80::1%tap0`, or a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address(Kind);
+pub struct Remote(Kind);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
@@ -21,32 +21,32 @@ enum Kind {
     Name(String),
 }
 
-impl FromStr for Address {
+impl FromStr for Remote {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Address, String> {
+    fn from_str(word: &str) -> Result<Remote, String> {
         let expected = || "expected an address such as 10.0.0.1, fd00::1 or fe80::1%tap0, or a host name".to_owned();
         let (text, zone) = word.split_once('%').map_or((word, None), |(text, zone)| (text, Some(zone)));
         let ip: IpAddr = match text.parse() {
             Ok(ip) => ip,
-            Err(_) if socket::resolve::is_host_name(word) => return Ok(Address(Kind::Name(word.to_owned()))),
+            Err(_) if socket::resolve::is_host_name(word) => return Ok(Remote(Kind::Name(word.to_owned()))),
             Err(_) => return Err(expected()),
         };
         match zone {
             Some("") => Err(expected()),
             Some(_) if !is_link_local(ip) => Err("only a link-local IPv6 address has an interface".to_owned()),
-            _ => Ok(Address(Kind::Ip { ip, zone: zone.map(str::to_owned) })),
+            _ => Ok(Remote(Kind::Ip { ip, zone: zone.map(str::to_owned) })),
         }
     }
 }
 
-impl From<IpAddr> for Address {
-    fn from(ip: IpAddr) -> Address {
-        Address(Kind::Ip { ip, zone: None })
+impl From<IpAddr> for Remote {
+    fn from(ip: IpAddr) -> Remote {
+        Remote(Kind::Ip { ip, zone: None })
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Ip { ip, zone: Some(zone) } => write!(f, "{ip}%{zone}"),
@@ -60,7 +60,7 @@ fn is_link_local(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if wire::ip6::is_link_local(ip))
 }
 
-impl Address {
+impl Remote {
     /// Returns the IP address, without its interface; `None` for a name.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.0 {
@@ -92,8 +92,8 @@ impl HostConfig {
     /// which the host resolves when it runs.
     ///
     /// # Errors
-    /// As [`Address::at`].
-    pub fn socket_addr(&self, address: &Address, port: u16) -> Result<Option<SocketAddr>, String> {
+    /// As [`Remote::at`].
+    pub fn socket_addr(&self, address: &Remote, port: u16) -> Result<Option<SocketAddr>, String> {
         address.at(port, |name| {
             // Ifaces are numbered in the order of the configuration, after lo0.
             let at = self.ifaces.iter().position(|iface| iface.is_named(name))?;
@@ -107,7 +107,7 @@ impl<L: Locks> Host<L> {
     ///
     /// # Errors
     /// [`LookupError`].
-    pub fn resolve(&self, address: &Address, port: u16, families: Families) -> Result<SocketAddr, LookupError> {
+    pub fn resolve(&self, address: &Remote, port: u16, families: Families) -> Result<SocketAddr, LookupError> {
         let text = address.to_string();
         let found = socket::net::lookup(self, &text, port, families)?;
         found.first().copied().ok_or(LookupError::NoAddress(text))
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn addresses_are_of_either_family_and_link_local_ones_have_an_interface() {
-        let of = |word: &str| word.parse::<Address>();
+        let of = |word: &str| word.parse::<Remote>();
         for word in ["10.0.0.1", "fd00::1", "fe80::1%tap0", "fe80::1", "www.example.org"] {
             assert_eq!(of(word).unwrap().to_string(), word);
         }

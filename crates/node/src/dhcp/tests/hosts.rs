@@ -1,0 +1,236 @@
+//! A host on virtual time whose DHCP server is the test: what a lease configures, and that it goes with
+//! it.
+
+use super::{LEASED, SERVER, answer, bytes};
+use crate::config::HostConfig;
+use crate::{Host, words};
+use buf::{Burst, Frame};
+use clock::{Clock, Duration, SimClock};
+use dhcproto::v4::{CLIENT_PORT, DhcpOption, Message, MessageType, SERVER_PORT};
+use dhcproto::{Decodable, Decoder};
+use lock::Up;
+use port::{Pairs, Port};
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use wire::checksum::Partial;
+use wire::eth::{self, EtherType};
+use wire::{L4Port, Mac, Proto, arp, ip4, udp};
+
+const SERVER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x11]);
+
+/// A host with the interface `em0`, and the other end of its link.
+struct Link {
+    host: Host<Up>,
+    pairs: Pairs,
+    clock: SimClock,
+    far: RefCell<Port>,
+}
+
+impl Link {
+    fn new() -> Link {
+        let (clock, pairs) = (SimClock::new(), Pairs::new());
+        clock.advance(Duration::from_secs(1));
+        let config = HostConfig { name: "a".into(), pool_buffers: 256, seed: Some(7), ..HostConfig::default() };
+        let host = Host::<Up>::new(&config, Clock::sim(&clock)).unwrap();
+        let spec = port::Spec::parse("pair:ab").unwrap();
+        let env = port::Env { pool: host.stack.pool.clone(), pairs: &pairs, mac: SERVER_MAC, unit: 0 };
+        let far = RefCell::new(port::open(&spec, &env).unwrap());
+        let link = Link { host, pairs, clock: clock.clone(), far };
+        link.ok("ifconfig em0 create port pair:ab");
+        link
+    }
+
+    /// Sends a frame to the host.
+    fn send(&self, dst: Mac, ethertype: EtherType, payload: &[u8]) {
+        let mut frame: Frame = self.host.stack.pool.get().unwrap();
+        let mut link = [0; eth::HEADER_LEN];
+        eth::Header { dst, src: SERVER_MAC, ethertype }.emit(&mut link);
+        frame.extend(&[&link[..], payload].concat()).unwrap();
+        let now = self.host.clock.now();
+        assert_eq!(self.far.borrow_mut().tx.tx_burst(&mut Burst::of(frame), now), 1);
+    }
+
+    /// Sends a message of the server to `dst`.
+    fn answer(&self, to: (Mac, Ipv4Addr), message: &Message) {
+        let payload = bytes(message);
+        let len = (payload.len() + udp::HEADER_LEN) as u16;
+        let header = udp::Header { src: L4Port(SERVER_PORT), dst: L4Port(CLIENT_PORT), len, checksum: 0 };
+        let (mut transport, mut network) = ([0; udp::HEADER_LEN], [0; ip4::HEADER_LEN]);
+        header.with_checksum(Partial::pseudo4(SERVER, to.1, Proto::UDP, len), &payload).emit(&mut transport);
+        ip4::Header::new(SERVER, to.1, Proto::UDP, len.into()).unwrap().emit(&mut network);
+        ip4::fill_checksum(&mut network);
+        self.send(to.0, EtherType::IPV4, &[&network[..], &transport, &payload].concat());
+    }
+
+    /// Claims an address by ARP.
+    fn claim(&self, addr: Ipv4Addr) {
+        let packet = arp::Packet { op: arp::Op::Request, sha: SERVER_MAC, spa: addr, tha: Mac::ZERO, tpa: addr };
+        self.send(Mac::BROADCAST, EtherType::ARP, &packet.emit());
+        while self.host.step().frames > 0 {}
+    }
+
+    /// Lets time pass; the server has its address and answers each message by `reply`. Returns the types
+    /// of the messages, with whether each was a broadcast.
+    fn run(&self, ms: u64, reply: impl Fn(&Message, MessageType) -> Option<Message>) -> Vec<(MessageType, Cast)> {
+        let mut seen = Vec::new();
+        for _ in 0..ms {
+            while self.host.step().frames > 0 {}
+            let mut burst = Burst::new();
+            self.far.borrow_mut().rx.rx_burst(&mut burst, 32, self.host.clock.now());
+            for frame in burst.drain() {
+                let link = eth::Header::parse(frame.bytes()).unwrap();
+                let packet = &frame.bytes()[eth::HEADER_LEN..];
+                if link.ethertype == EtherType::ARP {
+                    let asked = arp::Packet::parse(packet).unwrap();
+                    if asked.tpa == SERVER && asked.op == arp::Op::Request {
+                        let (sha, spa) = (SERVER_MAC, SERVER);
+                        let told = arp::Packet { op: arp::Op::Reply, sha, spa, tha: asked.sha, tpa: asked.spa };
+                        self.send(asked.sha, EtherType::ARP, &told.emit());
+                    }
+                    continue;
+                }
+                let ip = ip4::Header::parse(packet).unwrap();
+                let payload = &ip.payload(packet)[udp::HEADER_LEN..];
+                let message = Message::decode(&mut Decoder::new(payload)).unwrap();
+                let ty = message.opts().msg_type().unwrap();
+                seen.push((ty, if ip.dst.is_broadcast() { Cast::Broad } else { Cast::Uni }));
+                if let Some(answer) = reply(&message, ty) {
+                    let to = match message.ciaddr().is_unspecified() {
+                        true => (Mac::BROADCAST, Ipv4Addr::BROADCAST),
+                        false => (link.src, message.ciaddr()),
+                    };
+                    self.answer(to, &answer);
+                }
+            }
+            self.clock.advance(Duration::from_millis(1));
+        }
+        seen
+    }
+
+    fn say(&self, line: &str) -> Result<String, String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        words::run(&self.host, &self.pairs, &words, false).map_err(|why| why.to_string())
+    }
+
+    #[track_caller]
+    fn ok(&self, line: &str) -> String {
+        self.say(line).unwrap_or_else(|why| panic!("{line}: {why}"))
+    }
+
+    #[track_caller]
+    fn end(&self) {
+        let host = &self.host;
+        assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+    }
+}
+
+/// Whether a message was for one station or for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cast {
+    Uni,
+    Broad,
+}
+
+const DISCOVER: (MessageType, Cast) = (MessageType::Discover, Cast::Broad);
+const REQUEST: (MessageType, Cast) = (MessageType::Request, Cast::Broad);
+
+/// Offers and acknowledges a lease of a minute with an MTU.
+fn serve(query: &Message, ty: MessageType) -> Option<Message> {
+    let ty = match ty {
+        MessageType::Discover => MessageType::Offer,
+        MessageType::Request => MessageType::Ack,
+        _ => return None,
+    };
+    let mut message = answer(query, ty);
+    message.opts_mut().insert(DhcpOption::AddressLeaseTime(60));
+    message.opts_mut().insert(DhcpOption::InterfaceMtu(1400));
+    Some(message)
+}
+
+#[test]
+fn a_lease_configures_a_host_until_it_ends() {
+    let link = Link::new();
+    let before = (link.ok("ifconfig em0"), link.ok("ip route"));
+    link.ok("dhclient em0");
+    assert_eq!(link.run(1000, serve), [DISCOVER, REQUEST]);
+    assert!(link.ok("dhclient").contains(&format!("em0: BOUND {LEASED}/24 from {SERVER}")), "{}", link.ok("dhclient"));
+    let text = link.ok("ifconfig em0");
+    assert!(text.contains(&LEASED.to_string()) && text.contains("mtu 1400"), "{text}");
+    assert!(link.ok("ip route").contains(&format!("default via {SERVER} dev em0")));
+    let resolvers = format!("nameserver {SERVER} (DHCP, em0)\nsearch lab.test (DHCP, em0)\n");
+    assert_eq!(link.ok("resolvectl"), resolvers);
+    // Half a minute later the server alone is asked for an extension, and nothing changes.
+    assert_eq!(link.run(40_000, serve), [(MessageType::Request, Cast::Uni)]);
+    assert_eq!((link.ok("ifconfig em0"), link.ok("resolvectl")), (text, resolvers));
+    // The server falls silent: any server is asked. At the end of the lease all is as before, and the
+    // search begins again.
+    let sent = link.run(62_000, |_, _| None);
+    assert!(sent.contains(&(MessageType::Request, Cast::Uni)) && sent.contains(&REQUEST), "{sent:?}");
+    assert_eq!(sent.last(), Some(&DISCOVER));
+    assert_eq!((link.ok("ifconfig em0"), link.ok("ip route"), link.ok("resolvectl")), (before.0, before.1, "".into()));
+    link.end();
+}
+
+/// Configured addresses and routes are neither replaced nor removed.
+#[test]
+fn a_lease_leaves_what_was_configured() {
+    let link = Link::new();
+    link.ok("ifconfig em0 inet 10.0.0.5/24");
+    link.ok("ip route add default via 10.0.0.9");
+    let before = (link.ok("ifconfig em0"), link.ok("ip route"));
+    link.ok("dhclient em0");
+    assert_eq!(link.run(1000, serve), [DISCOVER, REQUEST]);
+    assert!(link.ok("ifconfig em0").contains(&LEASED.to_string()) && link.ok("ifconfig em0").contains("10.0.0.5"));
+    assert!(link.ok("ip route").contains("default via 10.0.0.9"));
+    link.ok("dhclient -r em0");
+    assert_eq!(link.run(100, serve).first(), Some(&(MessageType::Release, Cast::Uni)));
+    assert_eq!((link.ok("ifconfig em0"), link.ok("ip route"), link.ok("dhclient")), (before.0, before.1, "".into()));
+    link.end();
+}
+
+/// An address that is claimed while it is probed for is declined.
+#[test]
+fn a_claimed_address_is_declined() {
+    let link = Link::new();
+    link.ok("dhclient em0");
+    link.run(20, serve);
+    link.claim(LEASED);
+    assert_eq!(link.run(1000, serve), [(MessageType::Decline, Cast::Broad)]);
+    assert!(!link.ok("ifconfig em0").contains(&LEASED.to_string()));
+    assert_eq!(link.run(11_000, serve), [DISCOVER, REQUEST], "ten seconds later it starts again");
+    assert!(link.ok("dhclient").contains("BOUND"));
+    link.end();
+}
+
+/// A client that is ended, or started anew, while it probes leaves no probe: what the station sends is
+/// processed again.
+#[test]
+fn the_probe_ends_with_the_client() {
+    for line in ["dhclient -r em0", "dhclient em0"] {
+        let link = Link::new();
+        link.ok("dhclient em0");
+        link.run(20, serve);
+        assert!(link.ok("dhclient").contains("CHECKING"), "{}", link.ok("dhclient"));
+        link.ok(line);
+        link.claim(LEASED);
+        assert_eq!(link.host.stack.counter("inet.arp.conflicts"), 0, "{line}");
+        link.end();
+    }
+}
+
+#[test]
+fn words_are_refused_with_reasons() {
+    let link = Link::new();
+    let no = |line: &str| link.say(line).unwrap_err();
+    assert_eq!(no("dhclient -r em0"), "em0: no DHCP client");
+    assert!(no("dhclient -r").contains("an interface"));
+    assert!(no("dhclient lo0").contains("DHCP needs an Ethernet interface"));
+    assert!(no("dhclient em7").contains("em7"));
+    assert!(no("resolvectl dns banana").contains("an IP address"));
+    assert!(no("resolvectl domain a..b").contains("a domain name"));
+    assert!(no("resolvectl dsn 10.0.0.1").contains("did you mean 'dns'"));
+    link.ok("resolvectl dns 10.0.0.1 2001:db8::53");
+    link.ok("resolvectl domain lab.test");
+    let text = "nameserver 10.0.0.1 (configured)\nnameserver 2001:db8::53 (configured)\nsearch lab.test (configured)\n";
+    assert_eq!(link.ok("resolvectl"), text);
+}
