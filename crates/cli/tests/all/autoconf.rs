@@ -121,10 +121,10 @@ fn addresses_of_two_hosts_differ_and_expire() {
         assert_ne!(a, b);
         let out = ping(&one, &format!("-c 2 -i 0.2 {b}"));
         assert!(out.contains("2 packets transmitted, 2 received"), "{out}");
-        drop(radvd); // killed: it sends no lifetime 0
+        drop(routers); // killed: it sends no lifetime 0
         output_until(&one, "ifconfig tap1", |text| text.contains("deprecated autoconf"));
         output_until(&one, "ifconfig tap1", |text| !text.contains("autoconf"));
-        [one, other].into_iter().for_each(end);
+        [one, other].into_iter().for_each(common::Running::end);
     });
 }
 
