@@ -62,7 +62,7 @@ impl<L: Locks> Stack<L> {
             match learned {
                 Learned::Changed { pending, moved, created } => {
                     self.changed();
-                    self.answered(cx, iface.id, packet.spa);
+                    self.answered::<u32>(cx, iface.id, packet.spa);
                     let counters = &self.count(cx).neigh;
                     counters.created.add(u64::from(created));
                     counters.moved.add(u64::from(moved));
@@ -173,7 +173,7 @@ impl<L: Locks> Stack<L> {
                 }
                 Expired::Dead(id, addr, pending) => {
                     self.changed();
-                    self.silent(cx, id, addr);
+                    self.silent::<u32>(cx, id, addr);
                     self.count(cx).neigh.failed.bump();
                     pending.into_iter().for_each(|packet| self.host_unreachable(cx, packet));
                 }

@@ -7,20 +7,23 @@ use crate::Stack;
 use crate::counters::Counters;
 use crate::demux::Bits;
 use crate::ends::Domain;
+use crate::fib::Matched;
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::Outgoing;
 use crate::ip4::output::{Exit, OutputError, Target};
 use crate::ip4::pmtu::LARGEST;
 use crate::ip6::Outgoing6;
-use crate::stack::AtOnce;
+use crate::route::{Routes, Ways};
+use crate::stack::{AtOnce, Found, OwnAddresses};
 use crate::zone;
 use buf::Frame;
-use lock::{Cx, Locks};
+use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::checksum::{self, Partial};
 use wire::eth::EtherType;
-use wire::{L4Port, Mac, Proto, icmp4, icmp6, ip4, ip6};
+use wire::hash::Key;
+use wire::{L4Port, Mac, Proto, flow, icmp4, icmp6, ip4, ip6};
 
 /// IP header of packets that this host sends.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +55,7 @@ pub(crate) struct Glimpse<A> {
 }
 
 /// An address family, by the bits of its addresses; 0 is the unspecified address.
-pub(crate) trait Family: Bits + std::fmt::Debug {
-    /// An address.
-    type Addr: Copy;
+pub(crate) trait Family: Bits + Matched {
     /// Domain of its sockets.
     const DOMAIN: Domain;
     /// Protocol of its control messages.
@@ -76,6 +77,18 @@ pub(crate) trait Family: Bits + std::fmt::Debug {
     /// Ports compute UDP and TCP checksums, and cut large segments up, if they can.
     const IS_LEFT_TO_PORTS: bool;
 
+    /// Returns the routes.
+    fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
+    /// Returns the routes as packets read them.
+    fn fib<L: Locks>(stack: &Stack<L>) -> &Ways<Self>;
+    /// Returns the route cache.
+    fn found<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Found<Self>>;
+    /// Returns the filter over this host's own addresses.
+    fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses;
+    /// Returns the time to live, or hop limit, of a packet.
+    fn hop_limit(packet: &[u8]) -> Option<u8>;
+    /// Returns the hash of a packet's flow.
+    fn flow(key: Key, packet: &[u8]) -> Option<u64>;
     /// Returns whether this is a group's address.
     fn is_multicast(self) -> bool;
     /// Returns whether this is no single host's address.
@@ -134,7 +147,6 @@ fn v4(bits: u32) -> Ipv4Addr {
 }
 
 impl Family for u32 {
-    type Addr = Ipv4Addr;
     const DOMAIN: Domain = Domain::Inet;
     const ICMP: Proto = Proto::ICMP;
     const ECHO_REQUEST: u8 = icmp4::ty::ECHO_REQUEST;
@@ -145,6 +157,35 @@ impl Family for u32 {
     const NO_ROUTE: DropReason = DropReason::Ip4NoRoute;
     const TTL_ZERO: DropReason = DropReason::Ip4TtlZero;
     const IS_LEFT_TO_PORTS: bool = true;
+
+    #[inline(always)]
+    fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes> {
+        &stack.routes
+    }
+
+    #[inline(always)]
+    fn fib<L: Locks>(stack: &Stack<L>) -> &Ways {
+        &stack.ways
+    }
+
+    #[inline(always)]
+    fn found<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Found<u32>> {
+        &stack.found
+    }
+
+    #[inline(always)]
+    fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses {
+        &stack.own
+    }
+
+    #[inline(always)]
+    fn hop_limit(packet: &[u8]) -> Option<u8> {
+        ip4::Glance::of(packet).map(ip4::Glance::ttl)
+    }
+
+    fn flow(key: Key, packet: &[u8]) -> Option<u64> {
+        flow::four(key, packet)
+    }
 
     #[inline(always)]
     fn is_multicast(self) -> bool {
@@ -262,7 +303,6 @@ fn v6(bits: u128) -> Ipv6Addr {
 }
 
 impl Family for u128 {
-    type Addr = Ipv6Addr;
     const DOMAIN: Domain = Domain::Inet6;
     const ICMP: Proto = Proto::IPV6_ICMP;
     const ECHO_REQUEST: u8 = icmp6::ty::ECHO_REQUEST;
@@ -273,6 +313,35 @@ impl Family for u128 {
     const NO_ROUTE: DropReason = DropReason::Ip6NoRoute;
     const TTL_ZERO: DropReason = DropReason::Ip6HopLimitZero;
     const IS_LEFT_TO_PORTS: bool = false;
+
+    #[inline(always)]
+    fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<u128>> {
+        &stack.six.routes
+    }
+
+    #[inline(always)]
+    fn fib<L: Locks>(stack: &Stack<L>) -> &Ways<u128> {
+        &stack.six.fib
+    }
+
+    #[inline(always)]
+    fn found<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Found<u128>> {
+        &stack.six.found
+    }
+
+    #[inline(always)]
+    fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses {
+        &stack.six.own
+    }
+
+    #[inline(always)]
+    fn hop_limit(packet: &[u8]) -> Option<u8> {
+        packet.first_chunk::<{ ip6::HEADER_LEN }>().map(|header| header[7])
+    }
+
+    fn flow(key: Key, packet: &[u8]) -> Option<u64> {
+        flow::six(key, packet)
+    }
 
     fn is_multicast(self) -> bool {
         v6(self).is_multicast()

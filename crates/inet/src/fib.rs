@@ -1,9 +1,9 @@
-//! The IPv4 forwarding table: from `ip4::forward` and `ip4::output`, an address; back, a next hop.
+//! The forwarding table of a family: from IP input, forwarding and output, an address; back, a next hop.
 //!
 //! A [`Fib`] holds the routes twice. `routes` is the truth, ordered, for the control plane: `get`, `iter`, and what
-//! lies under a removed route. The matcher is derived from it and answers the longest-prefix question: up to
+//! lies under a removed route. The matcher is derived from it and answers the longest-prefix question. IPv4's: up to
 //! `FEW` routes as a short list (a host with three routes stays at a few hundred bytes), above that as the 24-4-4
-//! table of `table`, 80 MB reserved and touched as routes fill it; once made, it stays.
+//! table of `table`, 80 MB reserved and touched as routes fill it; once made, it stays. IPv6's: the trie of `trie`.
 //!
 //! One owner changes it while any thread asks by a [`Reader`]. Nothing in here locks: what readers see changes by single stores, each of
 //! which leaves every address with a true answer, and what was taken out is used again when no reader can have it in hand.
@@ -16,33 +16,37 @@
 //!
 //! Longest prefix: RFC 1812 5.2.4.3 (2); no type of service, no metrics, one route per prefix.
 
+mod default;
 mod few;
 mod groups;
 mod prefix;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trie;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
+use buf::mem::Pages;
 use few::Few;
 use groups::Spare;
 use lock::{Cx, Pinned, Pins, USUAL_THREADS};
-pub use prefix::{Prefix, PrefixError};
+pub use prefix::{AddrBits, IpPrefix, Prefix, Prefix6, PrefixError, PrefixFault};
 use table::Table;
+use trie::Trie;
 
 /// Up to here a list does it, without the 64 MB: in bursts of 32 it costs 3 ticks a lookup with 3 routes and 6 with 8,
 /// one by one 5 and 13. The table costs 1.5 while few addresses are in use; a list of 16 would cost 7 and 30.
 const FEW: usize = 8;
 /// Addresses worked on together inside a burst. 16 and 64 measure the same.
 const CHUNK: usize = 32;
-/// What the ordered map takes, glibc, 1 M routes: 23 bytes each when they came in random order, 29 in sorted order.
+/// What the ordered map takes, glibc, 1 M routes of IPv4: 23 bytes each when they came in random order, 29 in sorted
+/// order.
 const MAP_BYTES_PER_ROUTE: usize = 29;
-/// Routes a [`Fib::new`] accepts: four times the Internet's table of 2026.
+/// Routes a [`Fib::new`] accepts: four times the Internet's table of IPv4 of 2026.
 pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
 
 /// Index into the caller's next-hop table, at most [`NextHopId::MAX`].
@@ -52,8 +56,8 @@ pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
 pub struct NextHopId(NonZeroU32);
 
 impl NextHopId {
-    /// The largest index: 24 bits in a table entry, less the one value that means "no route".
-    pub const MAX: u32 = (1 << 24) - 2;
+    /// The largest index: 23 bits in a table entry, less the one value that means "no route".
+    pub const MAX: u32 = (1 << 23) - 2;
 
     /// `None` above [`NextHopId::MAX`].
     #[inline]
@@ -97,28 +101,34 @@ impl std::error::Error for FibFull {}
 
 /// One answer as the matchers keep it: the next hop, and how long the prefix was that gave it.
 ///
-/// | bits | 31 | 30..24 | 23..0 |
+/// | bits | 31 | 30..23 | 22..0 |
 /// |---|---|---|---|
 /// | no route | 0 | 0 | 0 |
 /// | route | 0 | prefix length + 1 | next hop index + 1 |
-/// | group | 1 | index of 16 more entries, over both fields ||
+/// | group | 1 | number of 16 words, over both fields ||
 ///
 /// The order of the fields is used: every entry that a prefix of length n may overwrite is below `Entry::bound(n)`.
 #[derive(Copy, Clone, PartialEq, Eq)]
 #[repr(transparent)]
-struct Entry(u32);
+pub struct Entry(u32);
 
 impl Entry {
     const NONE: Entry = Entry(0);
-    const HOP: u32 = 0x00ff_ffff;
+    const LEN_AT: u32 = 23;
+    const HOP: u32 = (1 << Entry::LEN_AT) - 1;
 
     fn route(len: u8, hop: NextHopId) -> Entry {
-        Entry((u32::from(len) + 1) << 24 | hop.0.get())
+        Entry((u32::from(len) + 1) << Entry::LEN_AT | hop.0.get())
     }
 
     /// The least entry that belongs to a prefix longer than `len`, or to a group.
     fn bound(len: u8) -> u32 {
-        (u32::from(len) + 2) << 24
+        (u32::from(len) + 2) << Entry::LEN_AT
+    }
+
+    /// The entry where the default route stands beside the matcher: what that covers is left empty.
+    fn beside_default(self) -> Entry {
+        if self.0 < Entry::bound(0) { Entry::NONE } else { self }
     }
 
     #[inline(always)]
@@ -127,21 +137,49 @@ impl Entry {
     }
 
     /// The route that gave this answer for `dst`.
-    fn found_for(self, dst: u32) -> Option<(Prefix, NextHopId)> {
-        let len = (self.0 >> 24).checked_sub(1)? as u8;
-        Some((Prefix::masked(dst, len), self.hop()?))
+    fn found_for<A: AddrBits>(self, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
+        let len = (self.0 >> Entry::LEN_AT).checked_sub(1)? as u8;
+        Some((IpPrefix::masked(dst, len), self.hop()?))
     }
 }
 
-/// What readers see: changed by one [`Fib`], read by many threads, none of which ever waits for it.
-struct Matcher {
-    /// The whole answer until there is a table, and not looked at after.
-    few: Few,
-    table: OnceLock<Box<Table>>,
-    pins: Pins,
+/// The longest-prefix match of a family: read by many threads, none of which waits for the one that changes it.
+/// Readers are pinned.
+pub trait Matcher<A>: Default + Send + Sync {
+    /// Returns the answer for an address.
+    fn find(&self, dst: A) -> Entry;
+    /// Returns the answers for as many addresses as there are in the shorter slice.
+    fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
+    /// Returns whether [`Matcher::prefetch`] is worth a call.
+    fn is_fetched_ahead(&self) -> bool;
+    /// Asks the cache for what [`Matcher::lookup_burst`] will load first.
+    fn prefetch(&self, dst: A);
+    /// Returns how many groups a new prefix may need.
+    fn needs(prefix: IpPrefix<A>) -> usize;
+    /// Adds the route to `prefix`, which is one of `routes`, or gives it another next hop. There are groups enough.
+    fn insert(
+        &self,
+        prefix: IpPrefix<A>,
+        hop: NextHopId,
+        routes: &BTreeMap<IpPrefix<A>, NextHopId>,
+        spare: &mut Spare,
+        pins: &Pins,
+        pages: Pages,
+    );
+    /// Removes the route to `prefix`; `cover`: the answer of the longest route left that contains it.
+    fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);
+    /// Returns the bytes reserved.
+    fn bytes(&self) -> usize;
 }
 
-impl Matcher {
+/// The matcher of IPv4: the list is the whole answer until there is a table, and is not read after.
+#[derive(Default)]
+pub struct ListOrTable {
+    few: Few,
+    table: OnceLock<Box<Table>>,
+}
+
+impl Matcher<u32> for ListOrTable {
     #[inline(always)]
     fn find(&self, dst: u32) -> Entry {
         match self.table.get() {
@@ -157,71 +195,143 @@ impl Matcher {
             Some(table) => table.lookup_burst(dst, out),
         }
     }
+
+    #[inline(always)]
+    fn is_fetched_ahead(&self) -> bool {
+        self.table.get().is_some()
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, dst: u32) {
+        if let Some(table) = self.table.get() {
+            table.prefetch(dst);
+        }
+    }
+
+    fn needs(prefix: Prefix) -> usize {
+        if prefix.len() <= 24 { 0 } else { 2 }
+    }
+
+    fn insert(
+        &self,
+        prefix: Prefix,
+        hop: NextHopId,
+        routes: &BTreeMap<Prefix, NextHopId>,
+        spare: &mut Spare,
+        pins: &Pins,
+        pages: Pages,
+    ) {
+        if let Some(table) = self.table.get() {
+            table.insert(prefix, Entry::route(prefix.len(), hop), spare, pins);
+        } else if !self.few.insert(prefix, hop) {
+            // The table is shown when all routes are in it. It stays: readers may be in it.
+            let table = Box::new(Table::new(pages));
+            for (prefix, hop) in routes {
+                table.insert(*prefix, Entry::route(prefix.len(), *hop), spare, pins);
+            }
+            drop(self.table.set(table)); // there was none
+        }
+    }
+
+    fn remove(&self, prefix: Prefix, cover: Entry, spare: &mut Spare, pins: &Pins) {
+        match self.table.get() {
+            None => self.few.remove(prefix),
+            Some(table) => table.remove(prefix, cover, spare, pins),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.get().map_or(0, |table| table.bytes())
+    }
+}
+
+/// The matcher of a family.
+pub trait Matched: AddrBits {
+    /// Its type.
+    type Matcher: Matcher<Self>;
+}
+
+impl Matched for u32 {
+    type Matcher = ListOrTable;
+}
+
+impl Matched for u128 {
+    type Matcher = Trie;
+}
+
+/// What readers see.
+struct Shown<A: Matched> {
+    matcher: A::Matcher,
+    pins: Pins,
 }
 
 /// The answers of a [`Fib`] for threads that do not own it, while it changes: each is one that was true at some moment between question
 /// and answer. Nothing is locked; a question asks again when a change came in between, and only if that change could matter (a
 /// short list's, the default route's).
-#[derive(Clone)]
-pub struct Reader(Arc<Matcher>);
+pub struct Reader<A: Matched = u32>(Arc<Shown<A>>);
 
-impl Reader {
-    /// The calling thread begins to ask: next hops that answers name are not used for others while it is pinned.
+impl<A: Matched> Clone for Reader<A> {
+    fn clone(&self) -> Reader<A> {
+        Reader(Arc::clone(&self.0))
+    }
+}
+
+impl<A: Matched> Reader<A> {
+    /// Pins the calling thread: next hops that answers name are not used for others until it is unpinned.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
         self.0.pins.pin(cx)
     }
 
-    /// Who reads.
+    /// Returns the pins of the readers.
     pub fn pins(&self) -> &Pins {
         &self.0.pins
     }
 
     /// As [`Fib::lookup`].
     #[inline(always)]
-    pub fn lookup(&self, _: &Pinned<'_>, dst: Ipv4Addr) -> Option<NextHopId> {
-        self.0.find(dst.to_bits()).hop()
+    pub fn lookup(&self, _: &Pinned<'_>, dst: A) -> Option<NextHopId> {
+        self.0.matcher.find(dst).hop()
     }
 
     /// As [`Fib::lookup_burst`]; answers the shorter of the two slices.
     #[inline(always)]
-    pub fn lookup_burst(&self, _: &Pinned<'_>, dst: &[u32], out: &mut [Option<NextHopId>]) {
-        self.0.lookup_burst(dst, out);
+    pub fn lookup_burst(&self, _: &Pinned<'_>, dst: &[A], out: &mut [Option<NextHopId>]) {
+        self.0.matcher.lookup_burst(dst, out);
     }
 
-    /// Who has addresses one by one, before he asks for all of them, tells the cache by this; `None`: there is nothing to fetch.
+    /// Returns what fetches for lookups to come; `None`: there is nothing to fetch.
     #[inline(always)]
-    pub fn ahead(&self) -> Option<Ahead<'_>> {
-        self.0.table.get().map(|table| Ahead(table))
+    pub fn ahead(&self) -> Option<Ahead<'_, A>> {
+        self.0.matcher.is_fetched_ahead().then_some(Ahead(&self.0.matcher))
     }
 
     /// As [`Fib::lookup_prefix`].
-    pub fn lookup_prefix(&self, _: &Pinned<'_>, dst: Ipv4Addr) -> Option<(Prefix, NextHopId)> {
-        self.0.find(dst.to_bits()).found_for(dst.to_bits())
+    pub fn lookup_prefix(&self, _: &Pinned<'_>, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
+        self.0.matcher.find(dst).found_for(dst)
     }
 }
 
-/// Fetches what a question will need, ahead of it.
-#[derive(Clone, Copy)]
-pub struct Ahead<'t>(&'t Table);
+/// Fetches what a lookup will need, ahead of it.
+pub struct Ahead<'t, A: Matched = u32>(&'t A::Matcher);
 
-impl Ahead<'_> {
-    /// `dst` will be asked for soon.
+impl<A: Matched> Ahead<'_, A> {
+    /// Fetches for a lookup of `dst`.
     #[inline(always)]
-    pub fn of(self, dst: u32) {
+    pub fn of(&self, dst: A) {
         self.0.prefetch(dst);
     }
 }
 
-impl fmt::Debug for Ahead<'_> {
+impl<A: Matched> fmt::Debug for Ahead<'_, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Ahead")
     }
 }
 
-impl fmt::Debug for Reader {
+impl<A: Matched> fmt::Debug for Reader<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("table", &self.0.table.get().is_some()).finish_non_exhaustive()
+        f.debug_struct("Reader").finish_non_exhaustive()
     }
 }
 
@@ -230,103 +340,82 @@ impl fmt::Debug for Reader {
 /// ```
 /// # use linerate_inet::fib::{Fib, NextHopId};
 /// let (wan, lan) = (NextHopId::new(0).unwrap(), NextHopId::new(1).unwrap());
-/// let mut fib = Fib::new();
+/// let mut fib: Fib = Fib::new();
 /// fib.insert("0.0.0.0/0".parse()?, wan)?;
 /// fib.insert("10.0.0.0/8".parse()?, lan)?;
 /// assert_eq!(fib.lookup([10, 1, 2, 3].into()), Some(lan));
 /// assert_eq!(fib.lookup([192, 0, 2, 1].into()), Some(wan));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Fib {
-    routes: BTreeMap<Prefix, NextHopId>,
-    matcher: Arc<Matcher>,
+pub struct Fib<A: Matched = u32> {
+    routes: BTreeMap<IpPrefix<A>, NextHopId>,
+    shown: Arc<Shown<A>>,
     spare: Spare,
     limit: usize,
-    huge_pages: bool,
+    pages: Pages,
 }
 
-impl Fib {
-    /// An empty table for up to four million routes, with readers on any thread.
-    pub fn new() -> Fib {
+impl<A: Matched> Fib<A> {
+    /// Returns an empty table for up to four million routes, with readers on any thread.
+    pub fn new() -> Fib<A> {
         Fib::with_limit(DEFAULT_LIMIT)
     }
 
-    /// An empty table for up to `limit` routes.
-    pub fn with_limit(limit: usize) -> Fib {
+    /// Returns an empty table for up to `limit` routes.
+    pub fn with_limit(limit: usize) -> Fib<A> {
         Fib::with_readers(limit, USUAL_THREADS)
     }
 
-    /// An empty table for up to `limit` routes and readers on several threads, `threads` of
+    /// Returns an empty table for up to `limit` routes and readers on several threads, `threads` of
     /// which are usual ([`USUAL_THREADS`]), or 1 if owner and reader are one.
-    pub fn with_readers(limit: usize, threads: usize) -> Fib {
-        let matcher = Matcher { few: Few::default(), table: OnceLock::new(), pins: Pins::new(threads) };
-        Fib { routes: BTreeMap::new(), matcher: Arc::new(matcher), spare: Spare::default(), limit, huge_pages: false }
+    pub fn with_readers(limit: usize, threads: usize) -> Fib<A> {
+        let shown = Arc::new(Shown { matcher: Default::default(), pins: Pins::new(threads) });
+        Fib { routes: BTreeMap::new(), shown, spare: Spare::default(), limit, pages: Pages::Small }
     }
 
-    /// The same, and the table's arrays ask for huge pages.
-    pub fn with_huge_pages(self) -> Fib {
-        Fib { huge_pages: true, ..self }
+    /// Returns the table with arrays that ask for huge pages.
+    pub fn with_huge_pages(self) -> Fib<A> {
+        Fib { pages: Pages::Huge2M, ..self }
     }
 
-    /// Answers for other threads, while this table changes.
-    pub fn reader(&self) -> Reader {
-        Reader(Arc::clone(&self.matcher))
+    /// Returns a reader for other threads, while this table changes.
+    pub fn reader(&self) -> Reader<A> {
+        Reader(Arc::clone(&self.shown))
     }
 
-    /// Routes `prefix` to `hop`; the next hop it had before, if it had one. Costs what the prefix covers: a store for each of its /24, or for
-    /// a longer one up to 48 stores.
+    /// Routes `prefix` to `hop`; returns the next hop it had before. Costs what the prefix covers: of IPv4 a store for each of its /24, or
+    /// for a longer one up to 48 stores.
     ///
     /// # Errors
     /// [`FibFull`] for a new prefix when the limit is reached. Another next hop for a known prefix always fits.
-    pub fn insert(&mut self, prefix: Prefix, hop: NextHopId) -> Result<Option<NextHopId>, FibFull> {
+    pub fn insert(&mut self, prefix: IpPrefix<A>, hop: NextHopId) -> Result<Option<NextHopId>, FibFull> {
         let known = self.routes.contains_key(&prefix);
-        if !known && (self.routes.len() >= self.limit || !self.has_room(prefix)) {
+        if !known && (self.routes.len() >= self.limit || !self.spare.has(A::Matcher::needs(prefix))) {
             return Err(FibFull { limit: self.limit });
         }
         let replaced = self.routes.insert(prefix, hop);
-        if let Some(table) = self.matcher.table.get() {
-            table.insert(prefix, Entry::route(prefix.len(), hop), &mut self.spare, &self.matcher.pins);
-        } else if !self.matcher.few.insert(prefix, hop) {
-            self.make_table();
-        }
+        let Shown { matcher, pins } = &*self.shown;
+        matcher.insert(prefix, hop, &self.routes, &mut self.spare, pins, self.pages);
         Ok(replaced)
     }
 
-    /// Forgets `prefix`; the next hop it had. What it covered falls to the next shorter route.
-    pub fn remove(&mut self, prefix: Prefix) -> Option<NextHopId> {
+    /// Removes the route to `prefix`; returns its next hop. What it covered falls to the next shorter route.
+    pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<NextHopId> {
         let removed = self.routes.remove(&prefix)?;
-        match self.matcher.table.get() {
-            None => self.matcher.few.remove(prefix),
-            Some(table) => {
-                table.remove(prefix, covering(&self.routes, prefix), &mut self.spare, &self.matcher.pins);
-            }
-        }
+        let Shown { matcher, pins } = &*self.shown;
+        matcher.remove(prefix, covering(&self.routes, prefix), &mut self.spare, pins);
         Some(removed)
     }
 
-    /// Whether the table has the groups that a new prefix may need.
-    fn has_room(&self, prefix: Prefix) -> bool {
-        prefix.len() <= 24 || self.spare.has(2)
-    }
-
-    /// From now on the table answers: it is shown when all routes are in it. It stays: readers may be in it.
-    fn make_table(&mut self) {
-        let table = Box::new(Table::new(self.huge_pages));
-        for (&prefix, &hop) in &self.routes {
-            table.insert(prefix, Entry::route(prefix.len(), hop), &mut self.spare, &self.matcher.pins);
-        }
-        drop(self.matcher.table.set(table)); // there was none
-    }
-
-    /// The next hop of exactly this prefix.
-    pub fn get(&self, prefix: Prefix) -> Option<NextHopId> {
+    /// Returns the next hop of exactly this prefix.
+    pub fn get(&self, prefix: IpPrefix<A>) -> Option<NextHopId> {
         self.routes.get(&prefix).copied()
     }
 
-    /// The next hop of the longest prefix that contains `dst`.
+    /// Returns the next hop of the longest prefix that contains `dst`.
     #[inline]
-    pub fn lookup(&self, dst: Ipv4Addr) -> Option<NextHopId> {
-        self.find(dst.to_bits()).hop()
+    pub fn lookup(&self, dst: A::Addr) -> Option<NextHopId> {
+        self.shown.matcher.find(A::of(dst)).hop()
     }
 
     /// [`Fib::lookup`] of many: `out[i]` answers `dst[i]`, in host byte order. The loads of a burst overlap
@@ -334,51 +423,47 @@ impl Fib {
     ///
     /// # Panics
     /// If the two slices differ in length.
-    pub fn lookup_burst(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
+    pub fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]) {
         assert_eq!(dst.len(), out.len(), "lookup_burst: one answer per address");
-        self.matcher.lookup_burst(dst, out);
+        self.shown.matcher.lookup_burst(dst, out);
     }
 
     /// [`Fib::lookup`], and the prefix that matched: for `route get`.
-    pub fn lookup_prefix(&self, dst: Ipv4Addr) -> Option<(Prefix, NextHopId)> {
-        self.find(dst.to_bits()).found_for(dst.to_bits())
+    pub fn lookup_prefix(&self, dst: A::Addr) -> Option<(IpPrefix<A>, NextHopId)> {
+        let dst = A::of(dst);
+        self.shown.matcher.find(dst).found_for(dst)
     }
 
-    /// All routes by address, a shorter prefix before the longer ones inside it.
-    pub fn iter(&self) -> impl Iterator<Item = (Prefix, NextHopId)> {
+    /// Returns all routes by address, a shorter prefix before the longer ones inside it.
+    pub fn iter(&self) -> impl Iterator<Item = (IpPrefix<A>, NextHopId)> {
         self.routes.iter().map(|(&prefix, &hop)| (prefix, hop))
     }
 
-    /// Number of routes.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
 
-    /// True without a single route.
+    /// Returns whether there is no route.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Memory reserved, in bytes. Of the table's 80 MB only pages that routes were written to are resident; the
-    /// ordered map's share is an estimate.
+    /// Returns the memory reserved, in bytes. Of IPv4's table of 80 MB only pages that routes were written to are
+    /// resident; the ordered map's share is an estimate.
     pub fn bytes(&self) -> usize {
-        let table = self.matcher.table.get().map_or(0, |table| table.bytes());
-        size_of::<Fib>() + size_of::<Matcher>() + self.routes.len() * MAP_BYTES_PER_ROUTE + table + self.spare.bytes()
-    }
-
-    #[inline]
-    fn find(&self, dst: u32) -> Entry {
-        self.matcher.find(dst)
+        let of_map = self.routes.len() * (MAP_BYTES_PER_ROUTE + 2 * (size_of::<A>() - size_of::<u32>()));
+        size_of::<Fib<A>>() + size_of::<Shown<A>>() + of_map + self.shown.matcher.bytes() + self.spare.bytes()
     }
 }
 
-impl Default for Fib {
-    fn default() -> Fib {
+impl<A: Matched> Default for Fib<A> {
+    fn default() -> Fib<A> {
         Fib::new()
     }
 }
 
-impl fmt::Debug for Fib {
+impl<A: Matched> fmt::Debug for Fib<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fib").field("routes", &self.len()).field("limit", &self.limit).finish_non_exhaustive()
     }
@@ -388,8 +473,8 @@ impl fmt::Debug for Fib {
 ///
 /// In the map's order a covering route comes before `prefix`. The last one before it, `near`, either covers it, or
 /// shares its first n bits, and then every covering route covers `near` too and is at most n long: look again from
-/// there. Each turn shortens n, so 32 turns at most, two or three in a real table.
-fn covering(routes: &BTreeMap<Prefix, NextHopId>, prefix: Prefix) -> Entry {
+/// there. Each turn shortens n, so as many turns as an address has bits at most, two or three in a real table.
+fn covering<A: AddrBits>(routes: &BTreeMap<IpPrefix<A>, NextHopId>, prefix: IpPrefix<A>) -> Entry {
     let mut below = routes.range(..prefix).next_back();
     while let Some((&near, &hop)) = below {
         if near.covers(prefix) {

@@ -21,7 +21,7 @@ use crate::fib::NextHopId;
 use crate::icmp4::Cause;
 use crate::iface::Iface;
 use crate::route::{Hop, Via};
-use crate::stack::{CHUNK, Odd, OwnAddresses};
+use crate::stack::{CHUNK, Odd, OwnFilter};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use reass::{Expired, Outcome};
@@ -95,7 +95,7 @@ impl<L: Locks> Stack<L> {
         }
         let counters = self.count(cx);
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
-        let own = if iface.is_some() { self.own_addresses() } else { OwnAddresses::NONE };
+        let own = if iface.is_some() { self.own.now() } else { OwnFilter::NONE };
         let (mut dst, mut odd) = ([0; CHUNK], Odd::default());
         let mut proto = OneProto::of(packets.as_slice(), station.map_or(0, |_| eth::HEADER_LEN));
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
@@ -120,7 +120,7 @@ impl<L: Locks> Stack<L> {
         let pinned = self.ways.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
         let mut common = self.ways.lookup_chunk(&pinned, dst.get(..n).unwrap_or_default(), &mut ids);
         if self.ways.has_paths() {
-            common = self.choose_paths(cx, &pinned, packets, &mut ids);
+            common = self.choose_paths::<u32>(cx, &pinned, packets, &mut ids);
         }
         match common.map(|hop| (hop.via, hop)) {
             Some((Via::Local(_), _)) if proto.is(Proto::UDP) && !self.raw.has_transport4() => {
@@ -153,14 +153,15 @@ impl<L: Locks> Stack<L> {
     /// Takes one packet that came by itself.
     pub(crate) fn ip4_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: Lap<'_>) {
         let counters = self.count(cx);
-        let header = plain(&mut packet, None, iface.offload().rx, self.own_addresses());
+        let header = plain(&mut packet, None, iface.offload().rx, self.own.now());
         let Some(header) = header.filter(|header| self.source_is_valid(cx, iface.id, header.src())) else {
             return self.ip4_input_mixed(cx, Some(iface), false, &mut Burst::of(packet), Odd::FIRST, lap);
         };
         counters.ip4.received.bump();
         lap.mark(Stage::Ip4Input, 1);
         let pinned = self.ways.pin(cx);
-        let hop = self.way_to(cx, &pinned, header.dst()).and_then(|hop| self.choose_path(cx, &pinned, hop, &packet));
+        let hop = self.way_to(cx, &pinned, header.dst().to_bits());
+        let hop = hop.and_then(|hop| self.choose_path::<u32>(cx, &pinned, hop, &packet));
         match hop {
             Some(Hop { via: Via::Local(_), .. })
                 if matches!(header.proto(), Proto::TCP | Proto::UDP) && !self.raw.has_transport4() =>
@@ -218,7 +219,7 @@ impl<L: Locks> Stack<L> {
         let pinned = self.ways.pin(cx);
         self.ways.lookup_chunk(&pinned, dst.get(..packets.len()).unwrap_or_default(), &mut ids);
         if self.ways.has_paths() {
-            self.choose_paths(cx, &pinned, packets, &mut ids);
+            self.choose_paths::<u32>(cx, &pinned, packets, &mut ids);
         }
         self.ip4_route(cx, iface, packets, &ids, udp, lap);
     }
@@ -297,7 +298,7 @@ impl<L: Locks> Stack<L> {
                 return Err(DropReason::Ip4MartianSource);
             }
             // LAND and La Tierra: nothing that comes from a wire was sent by us, or by everybody.
-            if src == dst || self.own_addresses().may_have(src) && self.is_own(cx, header.src) {
+            if src == dst || self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
             }
             if !self.source_is_valid(cx, iface.id, header.src) {
@@ -449,7 +450,7 @@ fn piece_len(packet: &Frame) -> usize {
 /// station to `station`, if it is in one)? Cuts link header and padding off. For what it does not let through [`Stack::ether_odd`] and
 /// [`Stack::ip4_check`] have the last word, and the reason.
 #[inline(always)]
-fn plain(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnAddresses) -> Option<ip4::Glance> {
+fn plain(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<ip4::Glance> {
     let bytes = match station {
         None => packet.bytes().first_chunk::<{ ip4::HEADER_LEN }>()?.as_slice(),
         Some(mac) => {

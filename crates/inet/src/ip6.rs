@@ -25,13 +25,14 @@ pub(crate) use output::Outgoing6;
 
 use crate::Stack;
 use crate::ends::Domain;
-use crate::fib6::{self, Fib6, Via6};
 use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::ip4::reass::Outcome;
 use crate::neigh;
 use crate::redirect::Redirects;
+use crate::route::{Routes, Via6, Ways};
+use crate::stack::{Found, OwnAddresses};
 use crate::zone;
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
@@ -44,9 +45,17 @@ use wire::icmp6::{self, Problem, parameter};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, ip4, tcp, udp};
 
+/// Routes at most: twice the Internet's table of 2026, which has some 240,000.
+pub const ROUTES_MAX: usize = 1 << 19;
+
 /// What a stack has for IPv6 alone.
 pub(crate) struct Ip6<L: Locks> {
-    pub(crate) routes: Guarded<L, Fib6>,
+    pub(crate) routes: Guarded<L, Routes<u128>>,
+    /// The routes as packets read them.
+    pub(crate) fib: Ways<u128>,
+    pub(crate) found: Guarded<L, Found<u128>>,
+    /// Filter over this host's own addresses.
+    pub(crate) own: OwnAddresses,
     pub(crate) neighbors: Guarded<L, neigh::Table<Ipv6Addr>>,
     pub(crate) path_mtus: Guarded<L, PathMtus<Ipv6Addr>>,
     pub(crate) limiter: Guarded<L, Limiter>,
@@ -65,9 +74,13 @@ pub(crate) struct Ip6<L: Locks> {
 }
 
 impl<L: Locks> Ip6<L> {
-    pub(crate) fn new(key: impl Fn(u64) -> Key) -> Ip6<L> {
+    pub(crate) fn new(key: impl Fn(u64) -> Key, threads: usize) -> Ip6<L> {
+        let routes = Routes::new(ROUTES_MAX, threads);
         Ip6 {
-            routes: Guarded::new(Fib6::new(key(61), fib6::LIMIT)),
+            fib: routes.ways(),
+            routes: Guarded::new(routes),
+            found: Guarded::default(),
+            own: OwnAddresses::default(),
             neighbors: Guarded::new(neigh::Table::new(key(62))),
             path_mtus: Guarded::new(PathMtus::new(key(63), FLOOR6)),
             limiter: Guarded::new(Limiter::new(key(64))),
@@ -218,7 +231,7 @@ impl<L: Locks> Stack<L> {
 
     /// Where packets to `dst` go.
     pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
-        self.six.routes.lock(cx).lookup(dst).map(|route| route.via)
+        self.way_from_here(cx, dst.to_bits()).map(|hop| hop.via)
     }
 
     /// Hands a packet for this host to its protocol, put together first if it is a fragment. What was put together is not again.

@@ -29,7 +29,6 @@ pub mod echo;
 pub mod ends;
 mod family;
 pub mod fib;
-pub mod fib6;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod groups;

@@ -6,8 +6,9 @@
 use crate::Stack;
 use crate::counters::Counters;
 use crate::fib::Prefix;
-use crate::fib6::{Prefix6, Via6};
+use crate::fib::Prefix6;
 use crate::route::Via;
+use crate::route::Via6;
 use clock::{Duration, Instant};
 use lock::{Cx, Guarded, Locks};
 use stats::Counter;

@@ -12,26 +12,26 @@ mod tests;
 mod ways;
 mod why;
 
-use crate::fib::{Fib, FibFull, NextHopId, Prefix};
+use crate::fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
 use crate::iface::IfaceId;
 pub use hops::{Adjacency, Hop};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path, PathsId};
 use std::collections::{HashMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 pub use ways::Ways;
 pub use why::{Choice, Question, Why};
 
 /// Where a route leads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Via {
+pub enum Via<G = Ipv4Addr> {
     /// To this host: an address of `iface`.
     Local(IfaceId),
-    /// To everybody on the link of `iface`.
+    /// To all hosts on the link of `iface`; of IPv4.
     Broadcast(IfaceId),
     /// To a neighbor on the link of `iface`: the destination itself.
     Link(IfaceId),
     /// To a gateway on the link of `iface`.
-    Gateway(IfaceId, Ipv4Addr),
+    Gateway(IfaceId, G),
     /// By one of several, each flow by one.
     Paths(PathsId),
     /// Nowhere: answered with host unreachable.
@@ -42,14 +42,30 @@ pub enum Via {
     Blackhole,
 }
 
+/// Where a route of IPv6 leads.
+pub type Via6 = Via<Ipv6Addr>;
+
+impl<G> Via<G> {
+    /// Returns the iface it leads to; `None`: to none, or by several paths.
+    pub fn iface(&self) -> Option<IfaceId> {
+        match self {
+            Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(*id),
+            Via::Paths(_) | Via::Reject | Via::Prohibit | Via::Blackhole => None,
+        }
+    }
+}
+
 /// A route, for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Which destinations.
-    pub prefix: Prefix,
+pub struct Route<A: Matched = u32> {
+    /// Its destinations.
+    pub prefix: IpPrefix<A>,
     /// Where they go.
-    pub via: Via,
+    pub via: Via<A::Addr>,
 }
+
+/// A route of IPv6.
+pub type Route6 = Route<u128>;
 
 /// Why a route was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,27 +81,27 @@ pub enum RouteError {
 }
 
 /// The routes of one stack.
-pub struct Routes {
-    fib: Fib,
-    ways: Ways,
-    by_via: HashMap<Via, NextHopId>,
+pub struct Routes<A: Matched = u32> {
+    fib: Fib<A>,
+    ways: Ways<A>,
+    by_via: HashMap<Via<A::Addr>, NextHopId>,
     /// Routes and sets that lead to each next hop.
     uses: Vec<u32>,
     free: Vec<NextHopId>,
     /// Nothing leads there any more since this count of readers' pins, but a reader may have it in hand.
     waiting: VecDeque<(u64, NextHopId)>,
-    sets: Vec<Vec<Path>>,
+    sets: Vec<Vec<Path<A::Addr>>>,
     free_sets: Vec<PathsId>,
 }
 
 /// So many next hops wait before the readers are asked.
 const ASK_AT: usize = 16;
 
-impl Routes {
-    /// None, with readers on up to `threads` threads.
-    pub fn new(threads: usize) -> Routes {
+impl<A: Matched> Routes<A> {
+    /// Returns a table for up to `limit` routes, with readers on up to `threads` threads.
+    pub fn new(limit: usize, threads: usize) -> Routes<A> {
         // The table of a router with many routes is read at random: huge pages spare it a page walk a lookup.
-        let fib = Fib::with_readers(crate::fib::DEFAULT_LIMIT, threads).with_huge_pages();
+        let fib = Fib::with_readers(limit, threads).with_huge_pages();
         Routes {
             ways: Ways::new(fib.reader()),
             fib,
@@ -99,7 +115,7 @@ impl Routes {
     }
 
     /// What packets go by.
-    pub fn ways(&self) -> Ways {
+    pub fn ways(&self) -> Ways<A> {
         self.ways.clone()
     }
 
@@ -107,7 +123,7 @@ impl Routes {
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
-    pub fn insert(&mut self, prefix: Prefix, via: Via) -> Result<Option<Via>, RouteError> {
+    pub fn insert(&mut self, prefix: IpPrefix<A>, via: Via<A::Addr>) -> Result<Option<Via<A::Addr>>, RouteError> {
         let id = self.hold(via)?;
         match self.fib.insert(prefix, id) {
             Ok(before) => {
@@ -126,7 +142,11 @@ impl Routes {
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
-    pub fn insert_paths(&mut self, prefix: Prefix, paths: &[Path]) -> Result<Option<Via>, RouteError> {
+    pub fn insert_paths(
+        &mut self,
+        prefix: IpPrefix<A>,
+        paths: &[Path<A::Addr>],
+    ) -> Result<Option<Via<A::Addr>>, RouteError> {
         match paths {
             [only] => self.insert(prefix, only.via),
             _ => {
@@ -141,7 +161,7 @@ impl Routes {
     }
 
     /// Removes the route to `prefix`; says where it led.
-    pub fn remove(&mut self, prefix: Prefix) -> Option<Via> {
+    pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
         let id = self.fib.remove(prefix)?;
         let led = self.via(id);
         self.release(id);
@@ -150,13 +170,14 @@ impl Routes {
 
     /// Removes the routes by an iface that is going away. Of several paths the others stay, if there is room for a set of them.
     pub fn forget_iface(&mut self, iface: IfaceId) {
-        let through = |via: Via| matches!(via, Via::Local(i) | Via::Broadcast(i) | Via::Link(i) | Via::Gateway(i, _) if i == iface);
+        let through = |via: Via<A::Addr>| via.iface() == Some(iface);
         for Route { prefix, via } in self.iter().collect::<Vec<_>>() {
             let Via::Paths(set) = via else {
                 through(via).then(|| self.remove(prefix));
                 continue;
             };
-            let (gone, others): (Vec<Path>, Vec<Path>) = self.paths(set).iter().partition(|path| through(path.via));
+            let (gone, others): (Vec<Path<A::Addr>>, Vec<Path<A::Addr>>) =
+                self.paths(set).iter().partition(|path| through(path.via));
             if !gone.is_empty() && self.insert_paths(prefix, &others).is_err() {
                 self.remove(prefix);
             }
@@ -164,34 +185,34 @@ impl Routes {
     }
 
     /// Where the route to exactly `prefix` leads.
-    pub fn get(&self, prefix: Prefix) -> Option<Via> {
+    pub fn get(&self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
         self.via(self.fib.get(prefix)?)
     }
 
     /// The paths of a set, in the order in which they were given.
-    pub fn paths(&self, PathsId(set): PathsId) -> &[Path] {
+    pub fn paths(&self, PathsId(set): PathsId) -> &[Path<A::Addr>] {
         self.sets.get(usize::from(set)).map_or(&[], Vec::as_slice)
     }
 
     /// The next hop to a gateway, if a route leads there.
-    pub fn hop_to(&self, via: Via) -> Option<NextHopId> {
+    pub fn hop_to(&self, via: Via<A::Addr>) -> Option<NextHopId> {
         self.by_via.get(&via).copied()
     }
 
     /// The route that packets to `dst` take, with its prefix.
-    pub fn explain(&self, dst: Ipv4Addr) -> Option<Route> {
+    pub fn explain(&self, dst: A::Addr) -> Option<Route<A>> {
         let (prefix, id) = self.fib.lookup_prefix(dst)?;
         Some(Route { prefix, via: self.via(id)? })
     }
 
     /// All routes whose prefix contains `dst`, the longest first: the first one is taken.
-    pub fn covering(&self, dst: Ipv4Addr) -> Vec<Route> {
-        let prefixes = (0..=32).rev().filter_map(|len| Prefix::new(dst, len).ok());
+    pub fn covering(&self, dst: A::Addr) -> Vec<Route<A>> {
+        let prefixes = (0..=A::BITS).rev().filter_map(|len| IpPrefix::new(dst, len).ok());
         prefixes.filter_map(|prefix| Some(Route { prefix, via: self.get(prefix)? })).collect()
     }
 
     /// All routes, in order of their prefixes.
-    pub fn iter(&self) -> impl Iterator<Item = Route> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Route<A>> + '_ {
         self.fib.iter().filter_map(|(prefix, id)| Some(Route { prefix, via: self.via(id)? }))
     }
 
@@ -210,12 +231,12 @@ impl Routes {
         self.fib.bytes() + self.ways.bytes() + self.uses.capacity() * size_of::<u32>()
     }
 
-    fn via(&self, id: NextHopId) -> Option<Via> {
+    fn via(&self, id: NextHopId) -> Option<Via<A::Addr>> {
         self.ways.via(id)
     }
 
     /// The next hop for `via`, which one more leads to.
-    fn hold(&mut self, via: Via) -> Result<NextHopId, RouteError> {
+    fn hold(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
         let id = match self.by_via.get(&via) {
             Some(&id) => id,
             None => self.new_hop(via)?,
@@ -224,7 +245,7 @@ impl Routes {
         Ok(id)
     }
 
-    fn new_hop(&mut self, via: Via) -> Result<NextHopId, RouteError> {
+    fn new_hop(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
         if self.free.is_empty() {
             self.look_after();
         }
@@ -271,12 +292,12 @@ impl Routes {
     }
 
     /// The way by these paths: a set that is there already, or a new one.
-    fn via_of(&mut self, paths: &[Path]) -> Result<Via, RouteError> {
+    fn via_of(&mut self, paths: &[Path<A::Addr>]) -> Result<Via<A::Addr>, RouteError> {
         let known = self.sets.iter().position(|set| set == paths);
         if let Some(via) = known.map(|at| Via::Paths(PathsId(at as u16))).filter(|via| self.by_via.contains_key(via)) {
             return Ok(via);
         }
-        let leads = |path: &Path| matches!(path.via, Via::Gateway(..) | Via::Link(_));
+        let leads = |path: &Path<A::Addr>| matches!(path.via, Via::Gateway(..) | Via::Link(_));
         if paths.is_empty() || paths.len() > PATHS_MAX || !paths.iter().all(leads) {
             return Err(RouteError::BadPaths);
         }
@@ -302,7 +323,8 @@ impl Routes {
                 }
             }
         }
-        let buckets: Vec<NextHopId> = paths::deal(paths).into_iter().filter_map(|at| hops.get(at).copied()).collect();
+        let buckets: Vec<NextHopId> =
+            paths::deal::<A>(paths).into_iter().filter_map(|at| hops.get(at).copied()).collect();
         self.ways.set_paths(id, &buckets);
         self.sets.iter_mut().skip(usize::from(id.0)).take(1).for_each(|set| *set = paths.to_vec());
         self.note_sets();
@@ -310,7 +332,7 @@ impl Routes {
     }
 
     /// A set that nothing leads to and no reader has.
-    fn end_set(&mut self, via: Via) {
+    fn end_set(&mut self, via: Via<A::Addr>) {
         let Via::Paths(id) = via else { return };
         let paths = self.sets.get_mut(usize::from(id.0)).map(std::mem::take).unwrap_or_default();
         let hops: Vec<NextHopId> = paths.iter().filter_map(|path| self.hop_to(path.via)).collect();

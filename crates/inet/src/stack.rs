@@ -3,18 +3,21 @@
 mod books;
 mod buffers;
 mod odd;
+mod own;
 mod queues;
 mod stage;
 mod ways;
 
 pub use books::{LockUse, LoopUse};
 pub(crate) use odd::Odd;
+pub(crate) use own::{OwnAddresses, OwnFilter};
 pub(crate) use stage::AtOnce;
+pub(crate) use ways::Found;
 
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::echo::Exchanges;
-use crate::fib::Prefix;
+use crate::fib::{self, Prefix};
 use crate::groups::Memberships;
 use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload, Output};
@@ -97,7 +100,7 @@ pub struct Stack<L: Locks> {
     pub(crate) routes: Guarded<L, Routes>,
     /// What packets go by: the routes, read without a lock.
     pub(crate) ways: Ways,
-    pub(crate) found: Guarded<L, ways::Found>,
+    pub(crate) found: Guarded<L, Found<u32>>,
     pub(crate) neighbors: Guarded<L, neigh::Table>,
     pub(crate) reassembly: Guarded<L, Reassembly>,
     pub(crate) limiter: Guarded<L, Limiter>,
@@ -137,8 +140,8 @@ pub struct Stack<L: Locks> {
     /// Buffers for datagrams longer than the pool's: made when the first is sent.
     large: Guarded<L, Option<Pool>>,
     large_config: PoolConfig,
-    /// A filter of this host's own addresses: see [`OwnAddresses`].
-    own: AtomicU64,
+    /// Filter over this host's own addresses.
+    pub(crate) own: OwnAddresses,
     /// Grows whenever a route, a neighbor, an address or an iface changes: what was cached before is stale.
     epoch: AtomicU64,
     /// The same without routes: what is known of a next hop's link stays good when routes change.
@@ -156,7 +159,8 @@ impl<L: Locks> Stack<L> {
             large.locks = PoolLocks::Light; // several threads will take from it
         }
         let large_config = buffers::large(large, &config.pool);
-        let routes = Routes::new(if L::SHARED { USUAL_THREADS } else { 1 });
+        let threads = if L::SHARED { USUAL_THREADS } else { 1 };
+        let routes = Routes::new(fib::DEFAULT_LIMIT, threads);
         let stack = Stack {
             name: config.name,
             large: Guarded::new(None),
@@ -184,7 +188,7 @@ impl<L: Locks> Stack<L> {
             loopback: Guarded::default(),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),
-            six: Ip6::new(key),
+            six: Ip6::new(key, threads),
             loop_peak: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             staged: AtomicBool::new(false),
@@ -199,7 +203,7 @@ impl<L: Locks> Stack<L> {
             ),
             pool: config.pool,
             secret,
-            own: AtomicU64::new(0),
+            own: OwnAddresses::default(),
             epoch: AtomicU64::new(1),
             links: AtomicU64::new(1),
         };
@@ -214,11 +218,6 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
-    }
-
-    #[inline(always)]
-    pub(crate) fn own_addresses(&self) -> OwnAddresses {
-        OwnAddresses(self.own.load(Ordering::Relaxed))
     }
 
     /// The epoch of what is known of next hops.
@@ -469,7 +468,7 @@ impl<L: Locks> Stack<L> {
             let mut routes = self.routes.lock(cx);
             for (prefix, via) in own_routes(iface, addr) {
                 if matches!(via, Via::Local(_) | Via::Broadcast(_)) {
-                    self.own.fetch_or(OwnAddresses::bit(u32::from(prefix.addr())), Ordering::Relaxed);
+                    self.own.add(prefix.addr().to_bits());
                 }
                 routes.insert(prefix, via)?;
             }
@@ -615,7 +614,7 @@ impl<L: Locks> Stack<L> {
     pub fn set_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, mac: Mac) {
         let pending = self.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
-        self.answered(cx, id, addr);
+        self.answered::<u32>(cx, id, addr);
         self.send_pending(cx, id, mac, pending);
         self.flush(cx);
     }
@@ -649,29 +648,6 @@ impl<L: Locks> Stack<L> {
         self.reassembly.lock(cx).end_all(DropReason::Shutdown, &mut |frame, _| ended.push(frame));
         self.pcbs.for_each(cx, |_, pcb| ended.extend(pcb.drain()));
         ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::Shutdown));
-    }
-}
-
-/// A Bloom filter of one word over a host's own addresses: "certainly not ours" for nearly every source, in two
-/// instructions; the routes have the last word. Addresses that were removed stay in it.
-#[derive(Clone, Copy)]
-pub(crate) struct OwnAddresses(u64);
-
-impl OwnAddresses {
-    pub(crate) const NONE: OwnAddresses = OwnAddresses(0);
-
-    #[inline(always)]
-    fn place(addr: u32) -> u32 {
-        addr.wrapping_mul(0x9e37_79b1) >> 26
-    }
-
-    fn bit(addr: u32) -> u64 {
-        1 << OwnAddresses::place(addr)
-    }
-
-    #[inline(always)]
-    pub(crate) fn may_have(self, addr: u32) -> bool {
-        self.0 >> OwnAddresses::place(addr) & 1 != 0 // not by the bit: shifted this way it is one instruction (BT)
     }
 }
 

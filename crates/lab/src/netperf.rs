@@ -30,7 +30,7 @@ use apps::netperf::session::{Asked, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
 use dispatch::netisr::Mode;
-use inet::fib6::Prefix6;
+use inet::fib::Prefix6;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig, RouteConfig};

@@ -37,7 +37,7 @@ mod text;
 mod tunnel;
 
 pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
-pub use fib::{FibRig, fib6_rig};
+pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};

@@ -276,7 +276,7 @@ pub struct RouteConfig {
     /// The gateway, if they are not on the link.
     pub via: Option<Ipv4Addr>,
     /// Which destinations of IPv6; then this is no route of IPv4.
-    pub to6: Option<inet::fib6::Prefix6>,
+    pub to6: Option<inet::fib::Prefix6>,
     /// The gateway's IPv6 address: without `to6` of all of IPv6.
     pub via6: Option<std::net::Ipv6Addr>,
     /// The iface; found by the gateway if not given.

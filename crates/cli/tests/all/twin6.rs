@@ -7,9 +7,9 @@
 use crate::common::{Dir, Rng, has, isolated, run};
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Clock, Instant, SimClock};
-use inet::fib6::Via6;
 use inet::iface::IfaceId;
 use inet::ip6::IfaceAddr6;
+use inet::route::Via6;
 use lock::Up;
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};

@@ -38,7 +38,7 @@ impl Row {
     fn of(word: u64) -> Row {
         let entry = Entry(word as u32);
         // The entry has the length plus one: /0 shifts all 32 bits out, an empty row too.
-        let mask = (u64::from(u32::MAX) << (33 - (entry.0 >> 24 & 63).min(33))) as u32;
+        let mask = (u64::from(u32::MAX) << (33 - (entry.0 >> Entry::LEN_AT & 63).min(33))) as u32;
         Row { addr: (word >> 32) as u32, mask, entry }
     }
 
@@ -137,5 +137,5 @@ fn is(row: &AtomicU64, word: u64) -> bool {
 
 /// Of a row that is not empty.
 fn len_of(word: u64) -> u8 {
-    ((word as u32 >> 24) as u8).wrapping_sub(1)
+    ((word as u32 >> Entry::LEN_AT) as u8).wrapping_sub(1)
 }

@@ -13,26 +13,41 @@ use buf::mem::{self, Pages};
 use lock::Pins;
 
 const GROUP: u32 = 1 << 31;
+/// Of a reference: to a jump of [`super::trie`], not to a group.
+const JUMP: u32 = 1 << 30;
 const IN_GROUP: usize = 16;
-/// Groups in a segment: 256 KiB, which the system gives zeroed and takes back.
-const IN_SEGMENT: usize = 4096;
-/// Two groups for each of four million /32, and one segment over: 512 MiB.
-const SEGMENTS: usize = 2 * super::DEFAULT_LIMIT / IN_SEGMENT + 1;
+/// Groups in the first segment, 4 KiB; each has twice as many as the one before, which the system gives zeroed.
+const FIRST: usize = 64;
+/// Segments for two groups for each of four million /32: 512 MiB.
+const SEGMENTS: usize = 17;
+const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
+const _: () = assert!(GROUPS_MAX >= 2 * super::DEFAULT_LIMIT && GROUPS_MAX < JUMP as usize);
 /// Groups that wait for readers. Beyond that a group stays where it is with all its entries the same, which is right, if not
 /// short; the next removal there looks again.
 const WAITING: usize = 1 << 16;
 /// So many wait before the readers are asked.
 const ASK_AT: usize = 64;
 
-/// True of an entry that refers to a group, and of several entries or-ed together of which one does.
+/// Returns whether an entry refers to 16 words: a group, or a jump.
 #[inline(always)]
 pub(super) fn is_group(entry: u32) -> bool {
     entry & GROUP != 0
 }
 
+/// Returns whether an entry that refers to 16 words refers to a jump.
+#[inline(always)]
+pub(super) fn is_jump(entry: u32) -> bool {
+    entry & JUMP != 0
+}
+
+/// Returns the reference to a jump that stands in the words of `group`.
+pub(super) fn jump_at(group: u32) -> u32 {
+    group | JUMP
+}
+
 #[inline(always)]
 fn index(entry: u32) -> usize {
-    (entry & !GROUP) as usize
+    (entry & !(GROUP | JUMP)) as usize
 }
 
 /// Every entry that no prefix longer than `len` owns becomes `with`, in `entries` and in the groups below them.
@@ -46,26 +61,32 @@ pub(super) fn paint(entries: &[AtomicU32], groups: &Groups, len: u8, with: Entry
         if now < bound {
             entry.store(with.0, Ordering::Release);
         } else if is_group(now) {
-            paint(groups.of(now), groups, len, with); // two levels of groups, no more
+            let inside = groups.of(now);
+            paint(if is_jump(now) { &inside[super::trie::ENTRIES] } else { inside }, groups, len, with);
         }
     }
 }
 
+/// Segment of a group, and the number of the group in it.
+#[inline(always)]
+fn place(index: usize) -> (usize, usize) {
+    let at = index + FIRST;
+    let segment = at.ilog2() - FIRST.ilog2();
+    (segment as usize, at - (FIRST << segment))
+}
+
+#[derive(Default)]
 pub(super) struct Groups {
-    segments: Box<[OnceLock<Box<[AtomicU32]>>]>,
+    segments: [OnceLock<Box<[AtomicU32]>>; SEGMENTS],
 }
 
 impl Groups {
-    pub(super) fn new() -> Groups {
-        Groups { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect() }
-    }
-
     /// The 16 entries of a group.
     #[inline(always)]
     pub(super) fn of(&self, entry: u32) -> &[AtomicU32] {
-        let first = index(entry) % IN_SEGMENT * IN_GROUP;
-        match self.segments[index(entry) / IN_SEGMENT].get() {
-            Some(segment) => &segment[first..first + IN_GROUP],
+        let (segment, at) = place(index(entry));
+        match self.segments.get(segment).and_then(OnceLock::get) {
+            Some(segment) => &segment[at * IN_GROUP..][..IN_GROUP],
             None => &[], // no entry refers to a group that was not made
         }
     }
@@ -91,7 +112,7 @@ impl Groups {
     /// Takes the group of `entry` out once nothing longer than `len` is left in it. Readers that are in it find there what it said last.
     pub(super) fn close(&self, entry: &AtomicU32, len: u8, spare: &mut Spare, pins: &Pins) {
         let group = entry.load(Ordering::Relaxed);
-        if !is_group(group) || spare.waiting.len() >= WAITING {
+        if !is_group(group) || spare.is_behind() {
             return;
         }
         let inside = self.of(group);
@@ -104,14 +125,14 @@ impl Groups {
     }
 
     fn make_segment(&self, at: usize) -> Option<()> {
-        self.segments.get(at)?.get_or_init(|| mem::zeroed_words(IN_SEGMENT * IN_GROUP, Pages::Small));
+        self.segments.get(at)?.get_or_init(|| mem::zeroed_words((FIRST << at) * IN_GROUP, Pages::Small));
         Some(())
     }
 }
 
 /// The groups that no entry refers to.
 #[derive(Default)]
-pub(super) struct Spare {
+pub struct Spare {
     free: Vec<u32>,
     /// Taken out at this count of [`Pins`], the oldest first.
     waiting: VecDeque<(u64, u32)>,
@@ -120,28 +141,41 @@ pub(super) struct Spare {
 
 impl Spare {
     pub(super) fn bytes(&self) -> usize {
-        let segments = self.made.div_ceil(IN_SEGMENT) * IN_SEGMENT * IN_GROUP * size_of::<u32>();
-        segments + self.free.capacity() * 4 + self.waiting.capacity() * 16
+        self.made * IN_GROUP * size_of::<u32>() + self.free.capacity() * 4 + self.waiting.capacity() * 16
     }
 
     /// Whether `groups` more can be had for sure.
     pub(super) fn has(&self, groups: usize) -> bool {
-        SEGMENTS * IN_SEGMENT - self.made + self.free.len() >= groups
+        GROUPS_MAX - self.made + self.free.len() >= groups
     }
 
-    fn take(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
+    /// Returns how many are referred to by an entry.
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> usize {
+        self.made - self.free.len() - self.waiting.len()
+    }
+
+    /// Returns whether so many wait for readers that no more is to be taken out than must be.
+    pub(super) fn is_behind(&self) -> bool {
+        self.waiting.len() >= WAITING
+    }
+
+    /// Takes 16 words of any content that no entry refers to.
+    pub(super) fn take(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
         if self.free.is_empty() && !self.waiting.is_empty() {
             self.look_after(pins);
         }
         if let Some(group) = self.free.pop() {
             return Some(group);
         }
-        groups.make_segment(self.made / IN_SEGMENT)?;
+        groups.make_segment(place(self.made).0)?;
         self.made += 1;
         Some(GROUP | (self.made - 1) as u32)
     }
 
-    fn retire(&mut self, group: u32, pins: &Pins) {
+    /// Gives back what no entry refers to any more, for use when no reader has it.
+    pub(super) fn retire(&mut self, group: u32, pins: &Pins) {
+        let group = group & !JUMP;
         self.waiting.push_back((pins.retire(), group));
         if self.waiting.len().is_multiple_of(ASK_AT) {
             self.look_after(pins);

@@ -1,127 +1,246 @@
-//! An IPv4 prefix, written `10.0.0.0/8` (RFC 4632 3.1).
+//! An address block, written `10.0.0.0/8` (RFC 4632 3.1) or `2001:db8::/32` (RFC 4291 2.3).
 
-use std::fmt;
-use std::net::Ipv4Addr;
+use std::fmt::{self, Debug, Display};
+use std::hash::Hash;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::{BitAnd, BitOr, BitXor};
 use std::str::FromStr;
+
+/// The bits of an address: [`u32`] for IPv4, [`u128`] for IPv6.
+pub trait AddrBits:
+    Copy + Ord + Hash + Default + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
+{
+    /// An address.
+    type Addr: Copy + Eq + Hash + Debug + Display + FromStr;
+    /// Bits of an address.
+    const BITS: u8;
+    /// A prefix and the prefix of one address, for error messages.
+    const EXAMPLES: [&'static str; 2];
+
+    /// Returns the bits of an address.
+    fn of(addr: Self::Addr) -> Self;
+    /// Returns the address with these bits.
+    fn to_addr(self) -> Self::Addr;
+    /// Returns a mask of `len` leading ones; `len` is at most [`AddrBits::BITS`].
+    fn mask(len: u8) -> Self;
+    /// Returns the number of leading zeros.
+    fn zeros(self) -> u8;
+    /// Returns the bits as those of a wide address; those of IPv4 are the last.
+    fn to_wide(self) -> u128;
+    /// Returns the last bits of a wide address.
+    fn from_wide(bits: u128) -> Self;
+}
+
+impl AddrBits for u32 {
+    type Addr = Ipv4Addr;
+    const BITS: u8 = 32;
+    const EXAMPLES: [&'static str; 2] = ["10.0.0.0/8", "/32"];
+
+    #[inline(always)]
+    fn of(addr: Ipv4Addr) -> u32 {
+        addr.to_bits()
+    }
+
+    #[inline(always)]
+    fn to_addr(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self)
+    }
+
+    #[inline(always)]
+    fn mask(len: u8) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0) // /0 shifts all bits out
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> u8 {
+        self.leading_zeros() as u8
+    }
+
+    #[inline(always)]
+    fn to_wide(self) -> u128 {
+        u128::from(self)
+    }
+
+    #[inline(always)]
+    fn from_wide(bits: u128) -> u32 {
+        bits as u32
+    }
+}
+
+impl AddrBits for u128 {
+    type Addr = Ipv6Addr;
+    const BITS: u8 = 128;
+    const EXAMPLES: [&'static str; 2] = ["2001:db8::/32", "/128"];
+
+    #[inline(always)]
+    fn of(addr: Ipv6Addr) -> u128 {
+        addr.to_bits()
+    }
+
+    #[inline(always)]
+    fn to_addr(self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(self)
+    }
+
+    #[inline(always)]
+    fn mask(len: u8) -> u128 {
+        u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> u8 {
+        self.leading_zeros() as u8
+    }
+
+    #[inline(always)]
+    fn to_wide(self) -> u128 {
+        self
+    }
+
+    #[inline(always)]
+    fn from_wide(bits: u128) -> u128 {
+        bits
+    }
+}
 
 /// An address block: the first `len` bits of `addr`, all others zero.
 ///
 /// Ordered by address, then length, so a block comes before the blocks inside it.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Prefix {
-    addr: u32,
+pub struct IpPrefix<A> {
+    addr: A,
     len: u8,
 }
+
+/// A prefix of IPv4.
+pub type Prefix = IpPrefix<u32>;
+/// A prefix of IPv6.
+pub type Prefix6 = IpPrefix<u128>;
 
 impl Prefix {
     /// Every address.
     pub const DEFAULT: Prefix = Prefix { addr: 0, len: 0 };
 
-    /// The block of `len` bits that `addr` is in; bits beyond `len` are dropped.
+    /// Returns the mask as an address: 255.0.0.0 for a /8.
+    pub fn netmask(self) -> Ipv4Addr {
+        u32::mask(self.len).to_addr()
+    }
+}
+
+impl Prefix6 {
+    /// Every address.
+    pub const DEFAULT: Prefix6 = Prefix6 { addr: 0, len: 0 };
+}
+
+impl<A: AddrBits> IpPrefix<A> {
+    /// Returns the block of `len` bits that `addr` is in; bits beyond `len` are dropped.
     ///
     /// # Errors
-    /// [`PrefixError::Length`] above 32.
-    pub const fn new(addr: Ipv4Addr, len: u8) -> Result<Prefix, PrefixError> {
-        if len > 32 {
-            return Err(PrefixError::Length);
+    /// [`PrefixFault::Length`] above the bits of an address.
+    pub fn new(addr: A::Addr, len: u8) -> Result<IpPrefix<A>, PrefixError<A>> {
+        if len > A::BITS {
+            return Err(PrefixError::new(PrefixFault::Length));
         }
-        Ok(Prefix::masked(addr.to_bits(), len))
+        Ok(IpPrefix::masked(A::of(addr), len))
     }
 
-    /// One address.
-    pub const fn host(addr: Ipv4Addr) -> Prefix {
-        Prefix { addr: addr.to_bits(), len: 32 }
+    /// Returns the block of one address.
+    pub fn host(addr: A::Addr) -> IpPrefix<A> {
+        IpPrefix { addr: A::of(addr), len: A::BITS }
     }
 
-    /// `len` is at most 32.
-    pub(super) const fn masked(addr: u32, len: u8) -> Prefix {
-        Prefix { addr: addr & mask(len), len }
+    /// Returns the block of `len` bits, at most those of an address, that `addr` is in.
+    pub(crate) fn masked(addr: A, len: u8) -> IpPrefix<A> {
+        IpPrefix { addr: addr & A::mask(len), len }
     }
 
-    /// The first address.
-    pub const fn addr(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.addr)
+    /// Returns the first address.
+    pub fn addr(self) -> A::Addr {
+        self.addr.to_addr()
     }
 
-    /// Leading bits that count, 0 to 32.
+    /// Returns the number of leading bits that count.
     #[expect(clippy::len_without_is_empty, reason = "a number of bits, not of elements")]
     pub const fn len(self) -> u8 {
         self.len
     }
 
-    /// The mask as an address: 255.0.0.0 for a /8.
-    pub const fn netmask(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(mask(self.len))
+    /// Returns whether `addr` is in the block.
+    pub fn contains(self, addr: A::Addr) -> bool {
+        self.covers(IpPrefix::host(addr))
     }
 
-    /// Whether `addr` is in the block.
-    pub const fn contains(self, addr: Ipv4Addr) -> bool {
-        addr.to_bits() & mask(self.len) == self.addr
+    /// Returns whether all of `other` is in the block.
+    pub fn covers(self, other: IpPrefix<A>) -> bool {
+        self.len <= other.len && other.addr & A::mask(self.len) == self.addr
     }
 
-    /// Whether all of `other` is in the block.
-    pub const fn covers(self, other: Prefix) -> bool {
-        self.len <= other.len && other.addr & mask(self.len) == self.addr
+    /// Returns the longest block that covers both.
+    pub(super) fn common(self, other: IpPrefix<A>) -> IpPrefix<A> {
+        let same = (self.addr ^ other.addr).zeros();
+        IpPrefix::masked(self.addr, same.min(self.len).min(other.len))
     }
 
-    /// The longest block that covers both.
-    pub(super) fn common(self, other: Prefix) -> Prefix {
-        let same = (self.addr ^ other.addr).leading_zeros() as u8;
-        Prefix::masked(self.addr, same.min(self.len).min(other.len))
-    }
-
-    pub(super) const fn bits(self) -> u32 {
+    pub(super) const fn bits(self) -> A {
         self.addr
     }
 }
 
-/// A shift by 32 has no answer for /0, so it gets one.
-pub(super) const fn mask(len: u8) -> u32 {
-    match len {
-        0 => 0,
-        len => u32::MAX << (32 - len),
-    }
-}
-
-impl fmt::Display for Prefix {
+impl<A: AddrBits> Display for IpPrefix<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.addr(), self.len)
     }
 }
 
-impl FromStr for Prefix {
-    type Err = PrefixError;
+impl<A: AddrBits> FromStr for IpPrefix<A> {
+    type Err = PrefixError<A>;
 
-    /// `a.b.c.d/len`, the length in decimal without sign. Bits beyond it are dropped, as `new` does.
-    fn from_str(text: &str) -> Result<Prefix, PrefixError> {
-        let (addr, len) = text.split_once('/').ok_or(PrefixError::NoLength)?;
-        let addr = addr.parse().map_err(|_| PrefixError::Address)?;
+    /// Parses `address/len`, the length in decimal without sign. Bits beyond it are dropped, as
+    /// [`IpPrefix::new`] does.
+    fn from_str(text: &str) -> Result<IpPrefix<A>, PrefixError<A>> {
+        let (addr, len) = text.split_once('/').ok_or(PrefixError::new(PrefixFault::NoLength))?;
+        let addr = addr.parse().map_err(|_| PrefixError::new(PrefixFault::Address))?;
         if len.is_empty() || !len.bytes().all(|digit| digit.is_ascii_digit()) {
-            return Err(PrefixError::Length);
+            return Err(PrefixError::new(PrefixFault::Length));
         }
-        Prefix::new(addr, len.parse().map_err(|_| PrefixError::Length)?)
+        IpPrefix::new(addr, len.parse().map_err(|_| PrefixError::new(PrefixFault::Length))?)
     }
 }
 
-/// Why something is not a prefix.
+/// Why a text is not a prefix of the family `A`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum PrefixError {
+pub struct PrefixError<A> {
+    /// The fault.
+    pub fault: PrefixFault,
+    family: std::marker::PhantomData<A>,
+}
+
+/// A fault of a text that is not a prefix.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum PrefixFault {
     /// No slash.
     NoLength,
-    /// Not four numbers with dots before the slash.
+    /// No address before the slash.
     Address,
-    /// Not a number of bits from 0 to 32.
+    /// Not a number of bits from 0 to those of an address.
     Length,
 }
 
-impl fmt::Display for PrefixError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PrefixError::NoLength => "a prefix needs a length: 10.0.0.0/8, or /32 for one address",
-            PrefixError::Address => "a prefix starts with an IPv4 address: 10.0.0.0/8",
-            PrefixError::Length => "a prefix length is a number from 0 to 32",
-        })
+impl<A> PrefixError<A> {
+    fn new(fault: PrefixFault) -> PrefixError<A> {
+        PrefixError { fault, family: std::marker::PhantomData }
     }
 }
 
-impl std::error::Error for PrefixError {}
+impl<A: AddrBits> Display for PrefixError<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [example, host] = A::EXAMPLES;
+        match self.fault {
+            PrefixFault::NoLength => write!(f, "a prefix needs a length: {example}, or {host} for one address"),
+            PrefixFault::Address => write!(f, "a prefix starts with an address: {example}"),
+            PrefixFault::Length => write!(f, "a prefix length is a number from 0 to {}", A::BITS),
+        }
+    }
+}
+
+impl<A: AddrBits> std::error::Error for PrefixError<A> {}

@@ -12,13 +12,14 @@
 //! One thread changes the table while others read it: see [decision 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries: the compiler leaves the check out")]
 
+use super::default::{DefaultRead, DefaultRoute};
 use super::groups::{Groups, Spare, is_group, paint};
 use super::prefix::Prefix;
 use super::{CHUNK, Entry, NextHopId};
 use buf::mem::{self, Pages};
 use buf::prefetch;
 use lock::Pins;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
 
 const SLOTS: usize = 1 << 24;
 
@@ -29,31 +30,17 @@ pub(super) struct Table {
     codes: Box<[AtomicU8; SLOTS]>,
     level24: Box<[AtomicU32; SLOTS]>,
     groups: Groups,
-    /// The default route's entry, and above it how often it has changed: a reader that finds a slot empty must know that the default it
-    /// has read was the default then.
-    default: AtomicU64,
-}
-
-/// The default route as a reader found it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct DefaultRoute(u64);
-
-impl DefaultRoute {
-    #[inline(always)]
-    fn entry(self) -> Entry {
-        Entry(self.0 as u32)
-    }
+    default: DefaultRoute,
 }
 
 impl Table {
     #[allow(clippy::expect_used, reason = "the length is the constant one word further left")]
-    pub(super) fn new(huge_pages: bool) -> Table {
-        let pages = if huge_pages { Pages::Huge2M } else { Pages::Small };
+    pub(super) fn new(pages: Pages) -> Table {
         Table {
             codes: mem::zeroed_bytes(SLOTS, pages).try_into().expect("just made with that length"),
             level24: mem::zeroed_words(SLOTS, pages).try_into().expect("just made with that length"),
-            groups: Groups::new(),
-            default: AtomicU64::new(0),
+            groups: Groups::default(),
+            default: DefaultRoute::default(),
         }
     }
 
@@ -76,12 +63,12 @@ impl Table {
     #[inline]
     pub(super) fn find(&self, dst: u32) -> Entry {
         loop {
-            let default = self.default();
+            let default = self.default.read();
             let entry = self.descend(self.level24[slot(dst)].load(Ordering::Acquire), dst);
             if entry != 0 {
                 return Entry(entry);
             }
-            if self.is_still(default) {
+            if self.default.is_still(default) {
                 return default.entry();
             }
         }
@@ -119,7 +106,7 @@ impl Table {
     /// collecting the groups in a list first, 3 to 6 more with either.
     #[inline]
     fn lookup_chunk(&self, dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
-        let default = self.default();
+        let default = self.default.read();
         // One loop: what is stored a code at a time and read by vectors a moment later waits for the stores.
         let fallback = default.entry().0 & Entry::HOP;
         let (mut codes, mut seen) = ([0u32; CHUNK], 0);
@@ -132,12 +119,12 @@ impl Table {
         if seen > u32::from(ASK) {
             self.ask_chunk(&codes, dst, out, default);
         }
-        self.is_still(default)
+        self.default.is_still(default)
     }
 
     /// The same for those whose code does not say it: again all loads first.
     #[inline(never)]
-    fn ask_chunk(&self, codes: &[u32; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRoute) {
+    fn ask_chunk(&self, codes: &[u32; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
         let (mut entries, mut asked) = ([0u32; CHUNK], [0usize; CHUNK]);
         let mut n = 0;
         for (at, &code) in codes.iter().enumerate().take(dst.len()) {
@@ -165,27 +152,13 @@ impl Table {
         entry
     }
 
-    #[inline(always)]
-    fn default(&self) -> DefaultRoute {
-        DefaultRoute(self.default.load(Ordering::Acquire))
-    }
-
-    #[inline(always)]
-    fn is_still(&self, default: DefaultRoute) -> bool {
-        fence(Ordering::Acquire);
-        self.default.load(Ordering::Relaxed) == default.0
-    }
-
     /// Makes `entry` the answer wherever no longer prefix has one; `None` if there are no more groups and it takes one, which a prefix that
     /// is there already does not.
     pub(super) fn insert(&self, prefix: Prefix, entry: Entry, spare: &mut Spare, pins: &Pins) -> Option<()> {
         let (addr, len) = (prefix.bits(), prefix.len());
         let outer = &self.level24[slot(addr)];
         match len {
-            0 => {
-                let changes = (self.default.load(Ordering::Relaxed) >> 32).wrapping_add(1);
-                self.default.store(changes << 32 | u64::from(entry.0), Ordering::Release);
-            }
+            0 => self.default.set(entry),
             1..=24 => {
                 let slots = slot(addr)..slot(addr) + (1 << (24 - len));
                 paint(&self.level24[slots.clone()], &self.groups, len, entry);
@@ -210,8 +183,7 @@ impl Table {
 
     /// `cover` is the answer of the longest route left that contains `prefix`.
     pub(super) fn remove(&self, prefix: Prefix, cover: Entry, spare: &mut Spare, pins: &Pins) {
-        // A default route answers where the array is empty, so what it covers is left empty.
-        let cover = if cover.0 < Entry::bound(0) { Entry::NONE } else { cover };
+        let cover = cover.beside_default();
         self.insert(prefix, cover, spare, pins); // the groups on the way are there
         if prefix.len() > 24 {
             let outer = &self.level24[slot(prefix.bits())];

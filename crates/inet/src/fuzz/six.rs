@@ -9,11 +9,12 @@ mod echo;
 
 use self::echo::{Echo, Echoed};
 use super::{EM0, Side, Tape, framed, mac};
-use crate::fib6::{Prefix6, Via6};
+use crate::fib::Prefix6;
 use crate::iface::IfaceId;
 use crate::ip6::autoconf::{PREFIXES_MAX, ROUTERS_MAX};
 use crate::ip6::{AddrState, IfaceAddr6};
 use crate::raw::RawKind;
+use crate::route::Via6;
 use crate::tunnel::{Config, Kind};
 use crate::udp::{Domain, SourceChange};
 use clock::{Duration, Instant};
@@ -326,7 +327,7 @@ fn configure(side: &Side, cx: Cx, ids: [IfaceId; 3], tape: &mut Tape<'_>) -> Opt
         2 => {
             let via =
                 [Via6::Link(EM0), Via6::Gateway(EM0, FAR), Via6::Link(id), Via6::Reject][usize::from(tape.byte() % 4)];
-            let _ = stack.add_route6(cx, Prefix6::masked(addr(tape), tape.byte() % 129), via);
+            let _ = stack.add_route6(cx, Prefix6::masked(addr(tape).to_bits(), tape.byte() % 129), via);
         }
         3 => stack.set_tunnel_mtu(cx, id, tape.word()),
         4 => stack.set_up(cx, EM0, tape.byte() & 1 != 0),

@@ -97,7 +97,7 @@ impl<L: Locks> Stack<L> {
             let mac = if dst.is_broadcast() { Mac::BROADCAST } else { Mac::multicast4(dst) };
             return Ok(Exit { iface: out, to: Target::Station(mac) });
         }
-        let hop = self.way_from_here(cx, dst).ok_or(OutputError::NoRoute)?;
+        let hop = self.way_from_here(cx, dst.to_bits()).ok_or(OutputError::NoRoute)?;
         Ok(match hop.via {
             Via::Local(iface) => Exit { iface, to: Target::Here },
             Via::Broadcast(iface) => Exit { iface, to: Target::Station(Mac::BROADCAST) },

@@ -40,7 +40,7 @@ impl<L: Locks> Stack<L> {
             return true;
         }
         let pinned = self.ways.pin(cx);
-        self.leads_back(&pinned, self.ways.lookup_within(&pinned, src).map(|hop| hop.via), iface)
+        self.leads_back(&pinned, self.ways.lookup_within(&pinned, src.to_bits()).map(|hop| hop.via), iface)
     }
 
     /// Loose: a route leads to the source, wherever (RFC 3704 2.4). Strict: by `iface`, if only as one of several paths (2.2, 2.3). A route

@@ -8,10 +8,11 @@
 //! tunnel one that is drawn. Other addresses are configured, or made of an advertised prefix ([`super::autoconf`]).
 
 use crate::Stack;
-use crate::fib6::{self, Fib6, Full6, Prefix6, Via6};
+use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::advertise::Advertiser;
 use crate::ip6::autoconf::Autoconf;
+use crate::route::{RouteError, Routes, Via6};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
@@ -80,7 +81,7 @@ impl IfaceAddr6 {
 
     /// Its prefix.
     pub fn prefix(self) -> Prefix6 {
-        Prefix6::masked(self.addr, self.len)
+        Prefix6::masked(self.addr.to_bits(), self.len)
     }
 
     /// Returns the on-link prefix of a configured address. An autoconfigured one has none: the
@@ -203,13 +204,14 @@ impl<L: Locks> Stack<L> {
         }
         let mut routes = self.six.routes.lock(cx);
         let own = own_routes6(iface, &addr);
-        if routes.len() + own.len() > fib6::LIMIT || insert_all(&mut routes, &own).is_err() {
+        if routes.len() + own.len() > super::ROUTES_MAX || insert_all(&mut routes, &own).is_err() {
             return Err(Refused6::NoRoom);
         }
         drop(routes);
         let asked = iface.kind == IfaceKind::Ethernet && self.knobs.dad_count.get() > 0;
         let state =
             if asked { AddrState::Tentative(cx.now, self.knobs.dad_count.get() as u32) } else { AddrState::Valid };
+        self.six.own.add(addr.addr.to_bits());
         iface.six.lock(cx).addrs.push(IfaceAddr6 { state, ..addr });
         iface.speaks6.store(true, Ordering::Relaxed);
         self.six.on.store(true, Ordering::Relaxed);
@@ -375,6 +377,6 @@ fn connected_routes6<L: Locks>(cx: Cx, iface: &Iface<L>) -> Vec<(Prefix6, Via6)>
     of_addrs.chain(advertised).collect()
 }
 
-fn insert_all(routes: &mut Fib6, all: &[(Prefix6, Via6)]) -> Result<(), Full6> {
+fn insert_all(routes: &mut Routes<u128>, all: &[(Prefix6, Via6)]) -> Result<(), RouteError> {
     all.iter().try_for_each(|(prefix, via)| routes.insert(*prefix, *via).map(drop))
 }

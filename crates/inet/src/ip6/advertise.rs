@@ -7,7 +7,7 @@
 //! advertising ends, a last one has the lifetime 0.
 
 use crate::Stack;
-use crate::fib6::Prefix6;
+use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::addr::{IfaceAddr6, Origin, Refused6};
 use clock::{Duration, Instant};

@@ -23,10 +23,11 @@
 //! (CVE-2015-2922), and the knobs have defaults for all of them.
 
 use crate::Stack;
-use crate::fib6::{Prefix6, Via6};
+use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::addr::{AddrState, IfaceAddr6, Origin, Refused6};
 use crate::resolvers::ResolverSource;
+use crate::route::Via6;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -329,7 +330,7 @@ impl<L: Locks> Stack<L> {
                 if !is_usable(&info) {
                     continue;
                 }
-                let prefix = Prefix6::masked(info.prefix, info.len);
+                let prefix = Prefix6::masked(info.prefix.to_bits(), info.len);
                 if info.on_link {
                     let entry = AdvertisedPrefix { prefix, until: end_of(info.valid, cx.now) };
                     match autoconf.update_prefix(entry, cx.now) {

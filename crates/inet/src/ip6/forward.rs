@@ -2,9 +2,9 @@
 //! A route has one next hop.
 
 use crate::Stack;
-use crate::fib6::Via6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::neigh::Resolved;
+use crate::route::Via6;
 use crate::stack::AtOnce;
 use buf::Frame;
 use lock::{Cx, Locks};
@@ -57,7 +57,9 @@ impl<L: Locks> Stack<L> {
             Some(Via6::Gateway(out, gateway)) => (out, gateway),
             Some(Via6::Link(out)) => (out, header.dst),
             Some(Via6::Prohibit) => return Err((DropReason::Ip6Prohibited, told(unreachable::ADMIN_PROHIBITED))),
-            Some(Via6::Blackhole | Via6::Local(_)) => return Err((DropReason::Ip6NoRoute, None)),
+            Some(Via6::Blackhole | Via6::Local(_) | Via6::Broadcast(_) | Via6::Paths(_)) => {
+                return Err((DropReason::Ip6NoRoute, None));
+            }
             Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, told(unreachable::NO_ROUTE))),
         };
         // RFC 4443 3.1: between two ends of a tunnel it would go to and fro until its hops end.

@@ -1,9 +1,9 @@
 //! IPv6 output: header, route, source address, fragments, and on to the neighbor, the group, or this host itself.
 
 use crate::Stack;
-use crate::fib6::Via6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip4::output::{Exit, OutputError, Target};
+use crate::route::Via6;
 use crate::stack::AtOnce;
 use buf::Frame;
 use lock::{Cx, Locks};
@@ -67,7 +67,9 @@ impl<L: Locks> Stack<L> {
             Via6::Local(iface) => Exit { iface, to: Target::Here },
             Via6::Link(iface) => Exit { iface, to: Target::Neighbor(dst) },
             Via6::Gateway(iface, gateway) => Exit { iface, to: Target::Neighbor(gateway) },
-            Via6::Reject | Via6::Prohibit | Via6::Blackhole => return Err(OutputError::Rejected),
+            Via6::Reject | Via6::Prohibit | Via6::Blackhole | Via6::Broadcast(_) | Via6::Paths(_) => {
+                return Err(OutputError::Rejected);
+            }
         })
     }
 

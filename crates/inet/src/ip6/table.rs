@@ -1,7 +1,8 @@
 //! The routes of IPv6, as who configures a host sees them.
 
 use crate::Stack;
-use crate::fib6::{Full6, Prefix6, Route6, Via6};
+use crate::fib::Prefix6;
+use crate::route::{Route6, RouteError, Via6};
 use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 
@@ -9,8 +10,8 @@ impl<L: Locks> Stack<L> {
     /// Adds or replaces a route; says where it led before.
     ///
     /// # Errors
-    /// [`Full6`]; nothing has changed then.
-    pub fn add_route6(&self, cx: Cx, prefix: Prefix6, via: Via6) -> Result<Option<Via6>, Full6> {
+    /// [`RouteError`]; nothing has changed then.
+    pub fn add_route6(&self, cx: Cx, prefix: Prefix6, via: Via6) -> Result<Option<Via6>, RouteError> {
         let before = self.six.routes.lock(cx).insert(prefix, via);
         self.rerouted();
         before
@@ -30,11 +31,11 @@ impl<L: Locks> Stack<L> {
 
     /// All routes of IPv6, in order of their prefixes.
     pub fn routes6(&self, cx: Cx) -> Vec<Route6> {
-        self.six.routes.lock(cx).sorted()
+        self.six.routes.lock(cx).iter().collect()
     }
 
     /// The route that packets to `dst` take.
     pub fn route6_to(&self, cx: Cx, dst: Ipv6Addr) -> Option<Route6> {
-        self.six.routes.lock(cx).lookup(dst)
+        self.six.routes.lock(cx).explain(dst)
     }
 }

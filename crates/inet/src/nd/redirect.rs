@@ -5,8 +5,9 @@
 
 use super::is_anothers;
 use crate::Stack;
-use crate::fib6::{Prefix6, Via6};
+use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceKind};
+use crate::route::Via6;
 use buf::Frame;
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -38,7 +39,7 @@ impl<L: Locks> Stack<L> {
             && is_by_first_hop
             && !is_own
             && !ip6::is_link_local(dst)
-            && self.reroute::<u128>(cx, Prefix6::masked(dst, 128), via);
+            && self.reroute::<u128>(cx, Prefix6::host(dst), via);
         match (accepted, link) {
             (false, _) => {
                 self.count(cx).nd.ignored.bump();

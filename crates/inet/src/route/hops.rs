@@ -6,7 +6,7 @@
 //! 32, 64, 128 ..., which never move.
 
 use super::{PathsId, Via};
-use crate::fib::NextHopId;
+use crate::fib::{AddrBits, NextHopId};
 use crate::iface::IfaceId;
 use clock::Instant;
 use std::net::Ipv4Addr;
@@ -20,9 +20,9 @@ pub(super) const HOPS_MAX: usize = FIRST << SEGMENTS;
 
 /// The answer to "where next?", by value.
 #[derive(Clone, Copy, Debug)]
-pub struct Hop {
+pub struct Hop<G = Ipv4Addr> {
     /// Where it leads.
-    pub via: Via,
+    pub via: Via<G>,
     /// Which next hop this is, for [`super::Ways::remember`].
     pub id: NextHopId,
     /// The Ethernet header of the last packet that went to this gateway, good while `epoch` is the links' epoch.
@@ -53,7 +53,10 @@ impl Adjacency {
 #[derive(Default)]
 #[repr(align(64))]
 struct Cell {
+    /// Kind, iface, and the last bits of a gateway's address.
     via: AtomicU64,
+    /// The other bits of a gateway's address, of IPv6.
+    gateway: [AtomicU64; 2],
     /// Odd while the three below are being written.
     sequence: AtomicU64,
     epoch: AtomicU64,
@@ -63,6 +66,25 @@ struct Cell {
 }
 
 impl Cell {
+    #[inline(always)]
+    fn via<A: AddrBits>(&self) -> Via<A::Addr> {
+        let word = self.via.load(Ordering::Acquire);
+        let mut bits = u128::from(word as u32);
+        if A::BITS > 32 {
+            let [low, high] = [0, 1].map(|at| self.gateway.get(at).map_or(0, |word| word.load(Ordering::Relaxed)));
+            bits |= u128::from(low) << 32 | u128::from(high) << 96;
+        }
+        decode(word, A::from_wide(bits))
+    }
+
+    fn set<A: AddrBits>(&self, via: Via<A::Addr>) {
+        let bits = gateway_bits::<A>(via);
+        for (word, value) in self.gateway.iter().zip([bits >> 32, bits >> 96]) {
+            word.store(value as u64, Ordering::Relaxed);
+        }
+        self.via.store(encode(via, bits), Ordering::Release);
+    }
+
     /// The adjacency and its epoch, 0 if it is just being written.
     #[inline(always)]
     fn adjacency(&self) -> ([u8; 14], u64) {
@@ -124,10 +146,10 @@ impl Hops {
 
     /// The hop numbered `id`. The caller is pinned.
     #[inline(always)]
-    pub(super) fn get(&self, id: NextHopId) -> Option<Hop> {
+    pub(super) fn get<A: AddrBits>(&self, id: NextHopId) -> Option<Hop<A::Addr>> {
         let cell = self.cell(id)?;
         let (adjacency, epoch) = cell.adjacency();
-        Some(Hop { via: decode(cell.via.load(Ordering::Acquire)), id, adjacency, epoch })
+        Some(Hop { via: cell.via::<A>(), id, adjacency, epoch })
     }
 
     /// The Ethernet header kept with hop `id`, if that is a gateway on `out` and the header is good in `epoch`. The caller is pinned.
@@ -145,12 +167,12 @@ impl Hops {
 
     /// Where hop `id` leads.
     #[inline(always)]
-    pub(super) fn via(&self, id: NextHopId) -> Option<Via> {
-        Some(decode(self.cell(id)?.via.load(Ordering::Acquire)))
+    pub(super) fn via<A: AddrBits>(&self, id: NextHopId) -> Option<Via<A::Addr>> {
+        Some(self.cell(id)?.via::<A>())
     }
 
     /// Makes `id` lead to `via`; nothing is known of its gateway. No reader has `id`.
-    pub(super) fn set(&self, id: NextHopId, via: Via) {
+    pub(super) fn set<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>) {
         if let Some(segment) = segment_of(id.index())
             && let Some(cells) = self.segments.get(segment)
         {
@@ -159,13 +181,13 @@ impl Hops {
         if let Some(cell) = self.cell(id) {
             self.revive(id);
             cell.remember([0; 14], 0);
-            cell.via.store(encode(via), Ordering::Release);
+            cell.set::<A>(via);
         }
     }
 
     /// Keeps the Ethernet header for a gateway, if `id` leads there still. The caller is pinned.
-    pub(super) fn remember(&self, id: NextHopId, via: Via, link: [u8; 14], epoch: u64) {
-        if let Some(cell) = self.cell(id).filter(|cell| cell.via.load(Ordering::Acquire) == encode(via)) {
+    pub(super) fn remember<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>, link: [u8; 14], epoch: u64) {
+        if let Some(cell) = self.cell(id).filter(|cell| cell.via::<A>() == via) {
             cell.remember(link, epoch);
         }
     }
@@ -226,29 +248,34 @@ fn segment_of(at: usize) -> Option<usize> {
 /// The kind of a gateway's word.
 const GATEWAY: u64 = 4;
 
-/// A word for each way: kind, iface, address.
-fn encode(via: Via) -> u64 {
-    let word = |kind: u64, iface: u16, addr: u32| kind << 56 | u64::from(iface) << 32 | u64::from(addr);
+/// The bits of a gateway's address.
+fn gateway_bits<A: AddrBits>(via: Via<A::Addr>) -> u128 {
+    if let Via::Gateway(_, gateway) = via { A::of(gateway).to_wide() } else { 0 }
+}
+
+/// A word for each way: kind, iface, the last bits of an address.
+fn encode<G>(via: Via<G>, bits: u128) -> u64 {
+    let word = |kind: u64, iface: u16| kind << 56 | u64::from(iface) << 32 | u64::from(bits as u32);
     match via {
-        Via::Blackhole => word(0, 0, 0),
-        Via::Local(iface) => word(1, iface.0, 0),
-        Via::Broadcast(iface) => word(2, iface.0, 0),
-        Via::Link(iface) => word(3, iface.0, 0),
-        Via::Gateway(iface, gateway) => word(GATEWAY, iface.0, gateway.to_bits()),
-        Via::Reject => word(5, 0, 0),
-        Via::Prohibit => word(6, 0, 0),
-        Via::Paths(PathsId(paths)) => word(7, paths, 0),
+        Via::Blackhole => word(0, 0),
+        Via::Local(iface) => word(1, iface.0),
+        Via::Broadcast(iface) => word(2, iface.0),
+        Via::Link(iface) => word(3, iface.0),
+        Via::Gateway(iface, _) => word(GATEWAY, iface.0),
+        Via::Reject => word(5, 0),
+        Via::Prohibit => word(6, 0),
+        Via::Paths(PathsId(paths)) => word(7, paths),
     }
 }
 
 #[inline(always)]
-fn decode(word: u64) -> Via {
-    let (iface, addr) = (IfaceId((word >> 32) as u16), Ipv4Addr::from_bits(word as u32));
+fn decode<A: AddrBits>(word: u64, gateway: A) -> Via<A::Addr> {
+    let iface = IfaceId((word >> 32) as u16);
     match word >> 56 {
         1 => Via::Local(iface),
         2 => Via::Broadcast(iface),
         3 => Via::Link(iface),
-        4 => Via::Gateway(iface, addr),
+        4 => Via::Gateway(iface, gateway.to_addr()),
         5 => Via::Reject,
         6 => Via::Prohibit,
         7 => Via::Paths(PathsId(iface.0)),

@@ -6,8 +6,9 @@
 //! whose path is dead goes on to other buckets by a step of its own, so that it stays with one living path and the dead one's flows spread.
 
 use super::{Via, hops::Hops};
-use crate::fib::NextHopId;
+use crate::fib::{AddrBits, NextHopId};
 use clock::{Duration, Instant};
+use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -26,9 +27,9 @@ pub struct PathsId(pub(super) u16);
 
 /// One of several ways of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Path {
+pub struct Path<G = Ipv4Addr> {
     /// Where it leads: [`Via::Gateway`] or [`Via::Link`].
-    pub via: Via,
+    pub via: Via<G>,
     /// Its share: 1 to 256.
     pub weight: u16,
 }
@@ -98,7 +99,7 @@ pub(super) fn bucket(hash: u64) -> usize {
 }
 
 /// Which path each bucket belongs to, as an index into `paths`.
-pub(super) fn deal(paths: &[Path]) -> Vec<usize> {
+pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
     let total: usize = paths.iter().map(|path| usize::from(path.weight.max(1))).sum();
     let mut left: Vec<usize> =
         paths.iter().map(|path| BUCKETS * usize::from(path.weight.max(1)) / total.max(1)).collect();
@@ -107,7 +108,7 @@ pub(super) fn deal(paths: &[Path]) -> Vec<usize> {
     let mut dealt = Vec::with_capacity(BUCKETS);
     for bucket in 0..BUCKETS {
         let open = paths.iter().enumerate().filter(|(at, _)| left.get(*at).is_some_and(|left| *left > 0));
-        let Some((at, _)) = open.max_by_key(|(_, path)| draw(bucket, path.via)) else { break };
+        let Some((at, _)) = open.max_by_key(|(_, path)| draw::<A>(bucket, path.via)) else { break };
         left.iter_mut().skip(at).take(1).for_each(|left| *left -= 1);
         dealt.push(at);
     }
@@ -115,13 +116,14 @@ pub(super) fn deal(paths: &[Path]) -> Vec<usize> {
 }
 
 /// What a path draws for a bucket: the same in whichever set it is.
-fn draw(bucket: usize, via: Via) -> u64 {
+fn draw<A: AddrBits>(bucket: usize, via: Via<A::Addr>) -> u64 {
     let (iface, addr) = match via {
-        Via::Gateway(iface, gateway) => (iface.0, gateway.to_bits()),
+        Via::Gateway(iface, gateway) => (iface.0, A::of(gateway).to_wide()),
         Via::Link(iface) => (iface.0, 0),
         _ => (0, 0),
     };
-    let mut x = (bucket as u64) << 48 ^ u64::from(iface) << 32 ^ u64::from(addr);
+    let folded = (addr >> 64) as u64 ^ addr as u64;
+    let mut x = (bucket as u64) << 48 ^ u64::from(iface) << 32 ^ folded;
     for multiplier in [0xbf58_476d_1ce4_e5b9u64, 0x94d0_49bb_1331_11eb] {
         x = (x ^ x >> 30).wrapping_mul(multiplier);
     }
@@ -132,7 +134,6 @@ fn draw(bucket: usize, via: Via) -> u64 {
 mod tests {
     use super::*;
     use crate::iface::IfaceId;
-    use std::net::Ipv4Addr;
 
     fn paths(weights: &[u16]) -> Vec<Path> {
         let via = |i: usize| Via::Gateway(IfaceId(1), Ipv4Addr::new(10, 0, 0, i as u8 + 1));
@@ -142,11 +143,11 @@ mod tests {
     #[test]
     fn buckets_are_dealt_by_weight() {
         for (weights, expected) in [(vec![1, 1], vec![128, 128]), (vec![3, 1], vec![192, 64]), (vec![1], vec![256])] {
-            let dealt = deal(&paths(&weights));
+            let dealt = deal::<u32>(&paths(&weights));
             let got: Vec<_> = (0..weights.len()).map(|at| dealt.iter().filter(|of| **of == at).count()).collect();
             assert_eq!(got, expected);
         }
-        assert_eq!(deal(&paths(&[1; PATHS_MAX])).len(), BUCKETS);
+        assert_eq!(deal::<u32>(&paths(&[1; PATHS_MAX])).len(), BUCKETS);
     }
 
     // RFC 2992 3: of four paths one goes; a quarter has to move, and little more does.
@@ -154,7 +155,7 @@ mod tests {
     fn few_flows_move_when_a_path_goes() {
         let four = paths(&[1, 1, 1, 1]);
         let three = &four[..3];
-        let (before, after) = (deal(&four), deal(three));
+        let (before, after) = (deal::<u32>(&four), deal::<u32>(three));
         let moved = before.iter().zip(&after).filter(|(a, b)| a != b).count();
         assert!((64..=128).contains(&moved), "{moved} of 256; modulo moves 192");
     }

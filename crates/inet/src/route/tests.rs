@@ -1,4 +1,5 @@
 use super::*;
+use crate::fib::Prefix;
 use crate::iface::IfaceId;
 
 fn gateway(i: u8) -> Via {
@@ -11,7 +12,7 @@ fn prefix(text: &str) -> Prefix {
 
 #[test]
 fn a_next_hop_that_nothing_leads_to_is_another_once_no_reader_has_it() {
-    let mut routes = Routes::new(4);
+    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 4);
     let ways = routes.ways();
     routes.insert(prefix("10.1.0.0/16"), gateway(1)).unwrap();
     let id = routes.hop_to(gateway(1)).unwrap();
@@ -30,7 +31,7 @@ fn a_next_hop_that_nothing_leads_to_is_another_once_no_reader_has_it() {
 
 #[test]
 fn routes_with_the_same_paths_share_a_set_and_it_ends_with_the_last() {
-    let mut routes = Routes::new(1);
+    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
     let paths = [1, 2].map(|i| Path { via: gateway(i), weight: 1 });
     routes.insert_paths(prefix("10.1.0.0/16"), &paths).unwrap();
     routes.insert_paths(prefix("10.2.0.0/16"), &paths).unwrap();
@@ -51,7 +52,7 @@ fn routes_with_the_same_paths_share_a_set_and_it_ends_with_the_last() {
 
 #[test]
 fn an_adjacency_is_kept_for_the_gateway_it_was_found_for() {
-    let mut routes = Routes::new(1);
+    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
     let ways = routes.ways();
     routes.insert(prefix("10.1.0.0/16"), gateway(1)).unwrap();
     let (cx, id) = (lock::Cx::enter(lock::How::Register, clock::Instant::ZERO), routes.hop_to(gateway(1)).unwrap());
@@ -65,7 +66,7 @@ fn an_adjacency_is_kept_for_the_gateway_it_was_found_for() {
 
 #[test]
 fn a_dead_path_is_avoided_and_tried_again_by_one() {
-    let mut routes = Routes::new(1);
+    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
     let ways = routes.ways();
     let paths = [1, 2].map(|i| Path { via: gateway(i), weight: 1 });
     routes.insert_paths(prefix("10.1.0.0/16"), &paths).unwrap();

@@ -5,18 +5,22 @@
 use super::Via;
 use super::hops::{Adjacency, Hop, Hops};
 use super::paths::{BUCKETS, PathsId, Sets};
-use crate::fib::{Ahead, NextHopId, Reader};
+use crate::fib::{Ahead, Matched, NextHopId, Reader};
 use crate::iface::IfaceId;
 use clock::Instant;
 use lock::{Cx, Pinned, Pins};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// The readers' side of [`super::Routes`].
-#[derive(Clone)]
-pub struct Ways {
-    fib: Reader,
+pub struct Ways<A: Matched = u32> {
+    fib: Reader<A>,
     hops: Arc<Shared>,
+}
+
+impl<A: Matched> Clone for Ways<A> {
+    fn clone(&self) -> Ways<A> {
+        Ways { fib: self.fib.clone(), hops: Arc::clone(&self.hops) }
+    }
 }
 
 #[derive(Default)]
@@ -25,8 +29,8 @@ struct Shared {
     sets: Sets,
 }
 
-impl Ways {
-    pub(super) fn new(fib: Reader) -> Ways {
+impl<A: Matched> Ways<A> {
+    pub(super) fn new(fib: Reader<A>) -> Ways<A> {
         Ways { fib, hops: Arc::default() }
     }
 
@@ -42,30 +46,30 @@ impl Ways {
 
     /// Where packets to `dst` go; [`Via::Paths`] is left to the caller, who knows the flow.
     #[inline(always)]
-    pub fn lookup(&self, cx: Cx, dst: Ipv4Addr) -> Option<Hop> {
-        self.lookup_within(&self.pin(cx), dst)
+    pub fn lookup(&self, cx: Cx, dst: A::Addr) -> Option<Hop<A::Addr>> {
+        self.lookup_within(&self.pin(cx), A::of(dst))
     }
 
     /// The same within a pin: a set of paths that is found is that set until it ends.
     #[inline(always)]
-    pub fn lookup_within(&self, pinned: &Pinned<'_>, dst: Ipv4Addr) -> Option<Hop> {
+    pub fn lookup_within(&self, pinned: &Pinned<'_>, dst: A) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.fib.lookup(pinned, dst)?)
     }
 
     /// Fetches ahead what [`Ways::lookup_chunk`] will need, address by address.
     #[inline(always)]
-    pub fn ahead(&self) -> Option<Ahead<'_>> {
+    pub fn ahead(&self) -> Option<Ahead<'_, A>> {
         self.fib.ahead()
     }
 
     /// Where packets to each of `dst` go, in `ids`; the hop itself if it is the same for all, as at a host or behind one
     /// gateway it is. None is looked up when there are fewer `ids` than destinations.
     #[inline(always)]
-    pub fn lookup_chunk(&self, pinned: &Pinned<'_>, dst: &[u32], ids: &mut [Option<NextHopId>]) -> Option<Hop> {
+    pub fn lookup_chunk(&self, pinned: &Pinned<'_>, dst: &[A], ids: &mut [Option<NextHopId>]) -> Option<Hop<A::Addr>> {
         let (&first, _) = dst.split_first()?;
         let ids = ids.get_mut(..dst.len())?;
-        if dst.iter().fold(0, |differs, dst| differs | dst ^ first) == 0 {
-            ids.fill(self.fib.lookup(pinned, Ipv4Addr::from(first)));
+        if dst.iter().fold(A::default(), |differs, dst| differs | *dst ^ first) == A::default() {
+            ids.fill(self.fib.lookup(pinned, first));
         } else {
             self.fib.lookup_burst(pinned, dst, ids);
         }
@@ -81,22 +85,22 @@ impl Ways {
 
     /// The next hop numbered `id`.
     #[inline(always)]
-    pub fn hop(&self, _: &Pinned<'_>, id: NextHopId) -> Option<Hop> {
-        self.hops.hops.get(id)
+    pub fn hop(&self, _: &Pinned<'_>, id: NextHopId) -> Option<Hop<A::Addr>> {
+        self.hops.hops.get::<A>(id)
     }
 
-    pub(super) fn via(&self, id: NextHopId) -> Option<Via> {
-        self.hops.hops.via(id)
+    pub(super) fn via(&self, id: NextHopId) -> Option<Via<A::Addr>> {
+        self.hops.hops.via::<A>(id)
     }
 
-    pub(super) fn set(&self, id: NextHopId, via: Via) {
-        self.hops.hops.set(id, via);
+    pub(super) fn set(&self, id: NextHopId, via: Via<A::Addr>) {
+        self.hops.hops.set::<A>(id, via);
     }
 
     /// Keeps the Ethernet header for the gateway `via`, whose hop was `id`: good while `epoch` is the links'.
-    pub fn remember(&self, cx: Cx, id: NextHopId, via: Via, adjacency: [u8; 14], epoch: u64) {
+    pub fn remember(&self, cx: Cx, id: NextHopId, via: Via<A::Addr>, adjacency: [u8; 14], epoch: u64) {
         let _pinned = self.pin(cx);
-        self.hops.hops.remember(id, via, adjacency, epoch);
+        self.hops.hops.remember::<A>(id, via, adjacency, epoch);
     }
 
     /// Whether any route has several paths.
@@ -114,17 +118,17 @@ impl Ways {
     }
 
     /// The one of several paths that a flow takes, by the hash of what makes it a flow.
-    pub fn choose(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop> {
+    pub fn choose(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.choose(paths, hash, &self.hops.hops, now)?)
     }
 
     /// What [`Ways::choose`] would say of a packet that goes nowhere: it does not use up a dead gateway's next try.
-    pub fn peek(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop> {
+    pub fn peek(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
 
     /// Where [`Ways::choose`] would lead, with nothing noted of who tries again.
-    pub fn would_choose(&self, _: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Via> {
+    pub fn would_choose(&self, _: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Via<A::Addr>> {
         self.via(self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
 

@@ -99,7 +99,7 @@ impl<L: Locks> Stack<L> {
         let ports = u64::from(source) << 16 | u64::from(destination);
         let hash = match question.from {
             Some((_, src)) => self.flow_hash_of(src, question.dst, question.proto, ports),
-            None => self.own_hash(question.dst),
+            None => self.own_hash(question.dst.to_bits()),
         };
         let routes = self.routes.lock(cx);
         let dead = |path: &Path| routes.hop_to(path.via).and_then(|id| self.ways.dead_until(id));

@@ -1,114 +1,127 @@
-//! Where packets go: the routes as packets ask them, and which of several paths a flow takes.
+//! Route lookups of packets, of either family: the next hop, and which of several paths a flow takes.
 
 use super::{CHUNK, Stack};
+use crate::family::Family;
 use crate::fib::NextHopId;
 use crate::iface::IfaceId;
 use crate::route::{DEAD_FOR, Hop, Via};
 use buf::{Burst, Frame};
 use lock::{Cx, Locks, Pinned};
 use std::net::Ipv4Addr;
-use wire::{flow, ip4};
+use wire::flow;
 
-/// What one thread's stack has found before, while nothing has changed since: a place for an address by its last bits, so that our own
-/// and a peer's do not push each other out.
+/// Route cache of a stack with one thread, direct-mapped by the last bits of the destination, so that our own address and a
+/// peer's do not push each other out. An entry is good while the stack's epoch is the one it has.
 #[derive(Default)]
-pub(crate) struct Found([(u64, u32, Option<NextHopId>); FOUND]);
+pub(crate) struct Found<A>([(u64, A, Option<NextHopId>); FOUND]);
 
 /// Addresses whose next hop is remembered.
 const FOUND: usize = 8;
 
 impl<L: Locks> Stack<L> {
-    /// Where packets to `dst` go. With one thread the address is nearly always one of the few of before, as it is at a host: with three
-    /// routes that spares 60 instructions. Several threads would need a lock for it, which costs more.
+    /// Returns the next hop of packets to `dst`. With one thread the address is nearly always in the route cache, which at a host with three
+    /// routes spares 60 instructions. Several threads would need a lock for it, which costs more.
     #[inline(always)]
-    pub(crate) fn way_to(&self, cx: Cx, pinned: &Pinned<'_>, dst: Ipv4Addr) -> Option<Hop> {
+    pub(crate) fn way_to<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
+        let fib = F::fib(self);
         if L::SHARED {
-            return self.ways.lookup_within(pinned, dst);
+            return fib.lookup_within(pinned, dst);
         }
-        let (epoch, mut found) = (self.epoch(), self.found.lock(cx));
-        let place = found.0.get_mut(dst.to_bits() as usize % FOUND)?;
+        let (epoch, mut found) = (self.epoch(), F::found(self).lock(cx));
+        let place = found.0.get_mut(dst.to_wide() as usize % FOUND)?;
         match *place {
-            (since, before, Some(id)) if before == dst.to_bits() && since == epoch => self.ways.hop(pinned, id),
+            (since, before, Some(id)) if before == dst && since == epoch => fib.hop(pinned, id),
             _ => {
-                let hop = self.ways.lookup_within(pinned, dst)?;
-                *place = (epoch, dst.to_bits(), Some(hop.id));
+                let hop = fib.lookup_within(pinned, dst)?;
+                *place = (epoch, dst, Some(hop.id));
                 Some(hop)
             }
         }
     }
 
-    /// Where this host's own packets to `dst` go: of several paths one for each destination.
+    /// Returns the next hop of this host's own packets to `dst`: of several paths one for each destination.
     #[inline(always)]
-    pub(crate) fn way_from_here(&self, cx: Cx, dst: Ipv4Addr) -> Option<Hop> {
-        let pinned = self.ways.pin(cx);
+    pub(crate) fn way_from_here<F: Family>(&self, cx: Cx, dst: F) -> Option<Hop<F::Addr>> {
+        let fib = F::fib(self);
+        let pinned = fib.pin(cx);
         let hop = self.way_to(cx, &pinned, dst)?;
         match hop.via {
-            Via::Paths(set) => self.ways.choose(&pinned, set, self.own_hash(dst), cx.now),
+            Via::Paths(set) => fib.choose(&pinned, set, self.own_hash(dst), cx.now),
             _ => Some(hop),
         }
     }
 
-    /// The hop itself, or the path that the packet's flow takes.
+    /// Returns the hop itself, or the path that the packet's flow takes.
     #[inline(always)]
-    pub(crate) fn choose_path(&self, cx: Cx, pinned: &Pinned<'_>, hop: Hop, packet: &Frame) -> Option<Hop> {
+    pub(crate) fn choose_path<F: Family>(
+        &self,
+        cx: Cx,
+        pinned: &Pinned<'_>,
+        hop: Hop<F::Addr>,
+        packet: &Frame,
+    ) -> Option<Hop<F::Addr>> {
         let Via::Paths(set) = hop.via else { return Some(hop) };
-        let hash = self.flow_hash(packet.bytes());
-        match ip4::Glance::of(packet.bytes()).is_some_and(|header| header.ttl() > 1) {
-            true => self.ways.choose(pinned, set, hash, cx.now),
-            false => self.ways.peek(pinned, set, hash, cx.now),
+        let hash = self.flow_hash::<F>(packet.bytes());
+        match F::hop_limit(packet.bytes()).is_some_and(|left| left > 1) {
+            true => F::fib(self).choose(pinned, set, hash, cx.now),
+            false => F::fib(self).peek(pinned, set, hash, cx.now),
         }
     }
 
     /// Puts in `ids` for each packet whose route has several paths the one its flow takes; the hop if it is one for all.
     #[inline(never)]
-    pub(crate) fn choose_paths(
+    pub(crate) fn choose_paths<F: Family>(
         &self,
         cx: Cx,
         pinned: &Pinned<'_>,
         packets: &Burst,
         ids: &mut [Option<NextHopId>; CHUNK],
-    ) -> Option<Hop> {
+    ) -> Option<Hop<F::Addr>> {
+        let fib = F::fib(self);
         for (id, packet) in ids.iter_mut().zip(packets.as_slice()) {
-            if let Some(hop) = id.and_then(|id| self.ways.hop(pinned, id)) {
-                *id = self.choose_path(cx, pinned, hop, packet).map(|hop| hop.id);
+            if let Some(hop) = id.and_then(|id| fib.hop(pinned, id)) {
+                *id = self.choose_path::<F>(cx, pinned, hop, packet).map(|hop| hop.id);
             }
         }
         let (first, rest) = ids.get(..packets.len())?.split_first()?;
-        if rest.iter().all(|id| id == first) { self.ways.hop(pinned, (*first)?) } else { None }
+        if rest.iter().all(|id| id == first) { fib.hop(pinned, (*first)?) } else { None }
     }
 
-    /// What makes packets a flow: addresses, protocol, and the L4 ports where they are known. A fragment has none to show but the first,
-    /// and must go where that goes: for fragments the addresses do.
-    pub(crate) fn flow_hash(&self, packet: &[u8]) -> u64 {
-        self.secret.hash2(flow::four(self.secret, packet).unwrap_or_default(), FLOW)
+    /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports where they are known. A fragment has none to show but the
+    /// first, and must go where that goes: for fragments the addresses do.
+    pub(crate) fn flow_hash<F: Family>(&self, packet: &[u8]) -> u64 {
+        self.secret.hash2(F::flow(self.secret, packet).unwrap_or_default(), FLOW)
     }
 
-    /// The same of what is given; `ports`: both L4 ports as they stand in the packet, 0 if there are none.
+    /// Returns the hash of a flow of IPv4; `ports`: both L4 ports as they stand in the packet, 0 if there are none.
     pub(crate) fn flow_hash_of(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: u8, ports: u64) -> u64 {
         let both = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
         self.secret.hash2(flow::of(self.secret, both, proto, ports), FLOW)
     }
 
-    /// What makes this host's own packets a flow: their destination.
-    pub(crate) fn own_hash(&self, dst: Ipv4Addr) -> u64 {
-        self.secret.hash4(0, u64::from(dst.to_bits()), 0, OWN)
+    /// Returns the hash of this host's own packets to a destination, which is all that makes them a flow.
+    pub(crate) fn own_hash<F: Family>(&self, dst: F) -> u64 {
+        let dst = dst.to_wide();
+        self.secret.hash4((dst >> 64) as u64, dst as u64, 0, OWN)
     }
 
-    /// A neighbor did not answer: paths that lead by it are avoided for a time.
-    pub(crate) fn silent(&self, cx: Cx, iface: IfaceId, addr: Ipv4Addr) {
-        if self.ways.has_paths()
-            && let Some(id) = self.routes.lock(cx).hop_to(Via::Gateway(iface, addr))
+    /// Avoids paths by a neighbor that did not answer, for a time.
+    pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
+        let fib = F::fib(self);
+        if fib.has_paths()
+            && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
-            self.ways.set_dead(id, Some(cx.now.after(DEAD_FOR)));
+            fib.set_dead(id, Some(cx.now.after(DEAD_FOR)));
         }
     }
 
-    /// A neighbor answers.
-    pub(crate) fn answered(&self, cx: Cx, iface: IfaceId, addr: Ipv4Addr) {
-        if self.ways.any_dead()
-            && let Some(id) = self.routes.lock(cx).hop_to(Via::Gateway(iface, addr))
+    /// Notes that a neighbor answers.
+    pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
+        let fib = F::fib(self);
+        if fib.any_dead()
+            && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
-            self.ways.set_dead(id, None);
+            fib.set_dead(id, None);
         }
     }
 }

@@ -4,8 +4,9 @@
 use crate::common::six::*;
 use crate::common::*;
 use clock::Duration;
-use linerate_inet::fib6::{Prefix6, Via6};
+use linerate_inet::fib::Prefix6;
 use linerate_inet::ip6::{AddrState, IfaceAddr6, Origin};
+use linerate_inet::route::Via6;
 use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::icmp6::nd::{Advert, Message as Nd, Preference};

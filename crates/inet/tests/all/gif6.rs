@@ -3,10 +3,10 @@
 use crate::common::packets::{Ip, ip_of, ping};
 use crate::common::six::*;
 use crate::common::*;
-use linerate_inet::fib6::Via6;
 use linerate_inet::iface::IfaceId;
 use linerate_inet::ip6::IfaceAddr6;
 use linerate_inet::route::Via;
+use linerate_inet::route::Via6;
 use linerate_inet::tunnel::{Config, Kind, Refused};
 use lock::Locks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -2,8 +2,8 @@
 
 use crate::common::six::*;
 use crate::common::*;
-use linerate_inet::fib6::Via6;
 use linerate_inet::ip6::IfaceAddr6;
+use linerate_inet::route::Via6;
 use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::icmp6::{Problem, parameter, time_exceeded, unreachable};

@@ -2,8 +2,9 @@
 
 use crate::common::six::*;
 use crate::common::*;
-use linerate_inet::fib6::{Prefix6, Via6};
+use linerate_inet::fib::Prefix6;
 use linerate_inet::neigh::State;
+use linerate_inet::route::Via6;
 use lock::Locks;
 use std::net::{Ipv6Addr, SocketAddr};
 use wire::icmp6::nd::{Message as Nd, Opt};

@@ -3,7 +3,7 @@
 use super::{ROUTES, lookups, run_slow};
 use crate::native::forward::{Bench, Forward, Part, Who};
 use crate::result::{Report, Row};
-use crate::rigs::{RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig, fib6_rig};
+use crate::rigs::{FibRig, RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig};
 use crate::side::{Shared, Side};
 use crate::study::{Options, Progress, Study, Unit};
 use crate::subject::Subject;
@@ -122,9 +122,13 @@ fn over_ipv6(study: &mut Study<'_>) {
     let title = "IPv6 forwarding, 220 k routes, destinations within them, burst 32";
     study.rows([group.row("six.route.220k.burst32", title, Unit::TICKS)]);
     let options = run_slow(study);
-    let side = Side::new("six.fib.220k", || fib6_rig("six.fib.220k", ROUTES6));
-    let group = study.measure_with(vec![side], options);
-    study.rows([group.row("six.fib.220k", "longest-prefix lookup, 220 k IPv6 routes, one by one", Unit::TICKS)]);
+    let sides = [(32, "six.fib.220k"), (1, "six.fib.220k_one")]
+        .map(|(burst, id)| Side::new(id, move || Ok(FibRig::six(id, ROUTES6)?.in_bursts_of(burst))));
+    let group = study.measure_with(sides.into(), options);
+    study.rows([
+        group.row("six.fib.220k", "longest-prefix lookup, 220 k IPv6 routes, bursts of 32", Unit::TICKS),
+        group.row("six.fib.220k_one", "longest-prefix lookup, 220 k IPv6 routes, one by one", Unit::TICKS),
+    ]);
 }
 
 fn tunnels(study: &mut Study<'_>) {

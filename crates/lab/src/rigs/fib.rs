@@ -1,62 +1,29 @@
-//! Lookups alone: the FIB with a million routes.
+//! Lookups alone: the FIB of either family with a router's table.
 
 use super::route::{destinations6, prefixes, prefixes6};
-use crate::subject::{self, Reading, Subject, measure};
-use anyhow::{Context, anyhow, ensure};
-use inet::fib::{Fib, NextHopId};
-use inet::fib6::{self, Fib6, Via6};
-use inet::iface::IfaceId;
+use crate::subject::{Reading, Subject, measure};
+use anyhow::{Context, ensure};
+use inet::fib::{Fib, IpPrefix, Matched, NextHopId};
 use std::net::Ipv6Addr;
-use wire::hash::Key;
 
 const LOOKUPS: usize = 1 << 16;
 
-/// Creates a rig of the IPv6 table: `routes` routes through 16 next hops, an address of each looked up in turn.
-///
-/// # Errors
-/// The table is full.
-pub fn fib6_rig(id: &'static str, routes: usize) -> anyhow::Result<impl Subject> {
-    let mut fib = Fib6::new(Key::seeded(1), fib6::LIMIT);
-    for (i, prefix) in prefixes6(routes).enumerate() {
-        let gateway = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0x10 + (i % 16) as u16);
-        fib.insert(prefix, Via6::Gateway(IfaceId(1), gateway)).map_err(|_| anyhow!("no room for {routes} routes"))?;
-    }
-    ensure!(fib.len() == routes);
-    let addresses: Vec<Ipv6Addr> = destinations6(routes).collect();
-    let mut at = 0;
-    Ok(subject::from_fn(id, move || {
-        let mut found = 0;
-        let reading = measure(LOOKUPS as u64, || {
-            for _ in 0..LOOKUPS {
-                found += usize::from(std::hint::black_box(fib.lookup(addresses[at])).is_some());
-                at = if at + 1 < addresses.len() { at + 1 } else { 0 };
-            }
-        });
-        ensure!(found == LOOKUPS, "{id}: {found} of {LOOKUPS} addresses found a route");
-        Ok(reading)
-    }))
-}
-
 /// A FIB and the addresses that are looked up in it.
-pub struct FibRig {
+pub struct FibRig<A: Matched = u32> {
     id: String,
-    fib: Fib,
-    addresses: Vec<u32>,
+    fib: Fib<A>,
+    addresses: Vec<A>,
     at: usize,
     burst: usize,
 }
 
 impl FibRig {
-    /// `routes` routes through `hops` next hops; `addresses` different random addresses, looked up in turn, 32 at once.
+    /// Creates a rig of `routes` routes of IPv4 through `hops` next hops; `addresses` different random addresses are
+    /// looked up in turn, 32 at once.
     ///
     /// # Errors
     /// The table is full.
     pub fn new(id: &str, routes: usize, hops: u32, addresses: usize) -> anyhow::Result<FibRig> {
-        let mut fib = Fib::new().with_huge_pages();
-        for (i, prefix) in prefixes(routes).enumerate() {
-            fib.insert(prefix, NextHopId::new(i as u32 % hops).context("next hop")?)?;
-        }
-        ensure!(fib.len() == routes);
         let mut state = 88_172_645_463_325_252u64;
         let addresses = (0..addresses.next_multiple_of(LOOKUPS))
             .map(|_| {
@@ -66,16 +33,43 @@ impl FibRig {
                 (state >> 32) as u32
             })
             .collect();
+        FibRig::of(id, prefixes(routes), hops, addresses)
+    }
+}
+
+impl FibRig<u128> {
+    /// Creates a rig of `routes` routes of IPv6 through 16 next hops; an address of each is looked up in turn, 32 at once.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub fn six(id: &str, routes: usize) -> anyhow::Result<FibRig<u128>> {
+        let of_each: Vec<u128> = destinations6(routes).map(Ipv6Addr::to_bits).collect();
+        let addresses = of_each.iter().copied().cycle().take(routes.next_multiple_of(LOOKUPS)).collect();
+        FibRig::of(id, prefixes6(routes), 16, addresses)
+    }
+}
+
+impl<A: Matched> FibRig<A> {
+    fn of(
+        id: &str,
+        prefixes: impl Iterator<Item = IpPrefix<A>>,
+        hops: u32,
+        addresses: Vec<A>,
+    ) -> anyhow::Result<FibRig<A>> {
+        let mut fib = Fib::new().with_huge_pages();
+        for (i, prefix) in prefixes.enumerate() {
+            fib.insert(prefix, NextHopId::new(i as u32 % hops).context("next hop")?)?;
+        }
         Ok(FibRig { id: id.to_owned(), fib, addresses, at: 0, burst: 32 })
     }
 
-    /// So many addresses are asked for at once, of which [`LOOKUPS`] are a multiple.
-    pub fn in_bursts_of(self, burst: usize) -> FibRig {
+    /// Looks up so many addresses at once; [`LOOKUPS`] is a multiple.
+    pub fn in_bursts_of(self, burst: usize) -> FibRig<A> {
         FibRig { burst, ..self }
     }
 }
 
-impl Subject for FibRig {
+impl<A: Matched + Send> Subject for FibRig<A> {
     fn id(&self) -> &str {
         &self.id
     }
@@ -117,7 +111,11 @@ mod tests {
 
     #[test]
     fn each_address_has_its_route_in_the_ipv6_table() {
-        assert_eq!(fib6_rig("six.fib", 20_000).unwrap().trial().unwrap().ops, LOOKUPS as u64);
+        let mut rig = FibRig::six("six.fib", 20_000).unwrap();
+        assert_eq!((rig.fib.len(), rig.trial().unwrap().ops), (20_000, LOOKUPS as u64));
+        let mut hops = vec![None; rig.addresses.len()];
+        rig.fib.lookup_burst(&rig.addresses, &mut hops);
+        assert!(hops.iter().all(Option::is_some));
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn build_with<L: Locks>(
     for route in &config.routes {
         let six = route.to6.is_some() || route.via6.is_some();
         let to = match six {
-            true => route.to6.unwrap_or(inet::fib6::Prefix6::DEFAULT).to_string(),
+            true => route.to6.unwrap_or(inet::fib::Prefix6::DEFAULT).to_string(),
             false => route.to.to_string(),
         };
         let via = if six { route.via6.map(|via| via.to_string()) } else { route.via.map(|via| via.to_string()) };

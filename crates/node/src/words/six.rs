@@ -13,9 +13,10 @@ pub(super) use route::{run as route, table};
 
 use super::parse;
 use super::{Ctl, WordError};
-use inet::fib6::{Prefix6, Via6};
+use inet::fib::Prefix6;
 use inet::iface::IfaceId;
 use inet::ip6::{IfaceAddr6, Refused6};
+use inet::route::Via6;
 use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::ip6;
@@ -45,7 +46,7 @@ pub(super) fn prefix(word: &str) -> Result<Prefix6, WordError> {
         return Ok(Prefix6::DEFAULT);
     }
     let text = if word.contains('/') { word.to_string() } else { format!("{word}/128") };
-    text.parse().map_err(|why: inet::fib6::PrefixError6| WordError::bad("destination", word, why.to_string()))
+    text.parse().map_err(|why: inet::fib::PrefixError<u128>| WordError::bad("destination", word, why.to_string()))
 }
 
 /// As iproute2 and BSD write it: a /128 as an address and a /0 as `default`.

@@ -7,15 +7,15 @@ use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// All routes at one moment.
-type Version = Vec<(Prefix, NextHopId)>;
+type Version<A = u32> = Vec<(IpPrefix<A>, NextHopId)>;
 
 /// RFC 1812 5.2.4.3 (2), by looking at each route.
-fn naive(version: &Version, dst: u32) -> Option<NextHopId> {
-    let covers = version.iter().filter(|(prefix, _)| prefix.contains(Ipv4Addr::from_bits(dst)));
+fn naive<A: Matched>(version: &Version<A>, dst: A) -> Option<NextHopId> {
+    let covers = version.iter().filter(|(prefix, _)| prefix.contains(dst.to_addr()));
     covers.max_by_key(|(prefix, _)| prefix.len()).map(|(_, hop)| *hop)
 }
 
-fn step(change: &Change, version: &Version) -> Version {
+fn step<A: Matched>(change: &Change<A>, version: &Version<A>) -> Version<A> {
     let mut next = version.clone();
     match change {
         Change::Insert(prefix, hop) => {
@@ -31,7 +31,7 @@ fn step(change: &Change, version: &Version) -> Version {
 }
 
 /// From one version to the next, which differ by one route.
-fn advance(fib: &mut Fib, from: &Version, to: &Version) {
+fn advance<A: Matched>(fib: &mut Fib<A>, from: &Version<A>, to: &Version<A>) {
     for (prefix, hop) in to.iter().filter(|route| !from.contains(route)) {
         fib.insert(*prefix, *hop).unwrap();
     }
@@ -41,13 +41,13 @@ fn advance(fib: &mut Fib, from: &Version, to: &Version) {
 }
 
 /// Asks until the writer has ended; panics at an answer that was never true.
-fn read(
-    reader: &Reader,
+fn read<A: Matched>(
+    reader: &Reader<A>,
     thread: usize,
-    versions: &[Version],
+    versions: &[Version<A>],
     at: &AtomicUsize,
     ended: &AtomicBool,
-    ask: &[u32],
+    ask: &[A],
 ) -> u64 {
     let (mut out, mut asked, mut last) = (vec![None; ask.len()], 0, false);
     while !last {
@@ -57,7 +57,7 @@ fn read(
         if asked % 2 == 0 {
             reader.lookup_burst(&pinned, ask, &mut out);
         } else {
-            ask.iter().zip(&mut out).for_each(|(dst, out)| *out = reader.lookup(&pinned, Ipv4Addr::from_bits(*dst)));
+            ask.iter().zip(&mut out).for_each(|(dst, out)| *out = reader.lookup(&pinned, *dst));
         }
         // The change after the version that is announced may be under way.
         let after = (at.load(Ordering::SeqCst) + 1).min(versions.len() - 1);
@@ -65,13 +65,13 @@ fn read(
         asked += 1;
         for (&dst, &answer) in ask.iter().zip(&out) {
             let mut true_ones = versions[before..=after].iter().map(|version| naive(version, dst));
-            assert!(true_ones.any(|it| it == answer), "{}: {answer:?} at {before}..={after}", Ipv4Addr::from_bits(dst));
+            assert!(true_ones.any(|it| it == answer), "{}: {answer:?} at {before}..={after}", dst.to_addr());
         }
     }
     asked
 }
 
-fn readers_see_what_was_true(changes: &[Change], first: Version, ask: &[u32]) {
+pub(super) fn readers_see_what_was_true<A: Matched + Sync>(changes: &[Change<A>], first: Version<A>, ask: &[A]) {
     let mut versions = vec![first];
     for change in changes.iter().filter(|change| !matches!(change, Change::Shrink(_))) {
         versions.push(step(change, &versions[versions.len() - 1]));
@@ -97,18 +97,23 @@ fn readers_see_what_was_true(changes: &[Change], first: Version, ask: &[u32]) {
     });
 }
 
-fn run(first: impl Fn() -> Version) {
+/// Runs changes of routes with long and short prefixes, and of the default route, under two readers.
+pub(super) fn run<A: Matched + Sync>(
+    first: impl Fn() -> Version<A>,
+    prefix: impl Strategy<Value = IpPrefix<A>>,
+    long: impl Strategy<Value = IpPrefix<A>>,
+    address: impl Strategy<Value = A>,
+) {
     let config =
         ProptestConfig { cases: 60, failure_persistence: None, max_shrink_iters: 0, ..ProptestConfig::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let near = (any_prefix(), 0..9u32).prop_map(|(prefix, index)| Change::Insert(prefix, hop(index)));
-    let long = (any_address(), 22..=32u8, 0..9u32)
-        .prop_map(|(addr, len, i)| Change::Insert(Prefix::masked(addr, len), hop(i)));
-    let default = (0..9u32).prop_map(|index| Change::Insert(Prefix::DEFAULT, hop(index)));
+    let near = (prefix, 0..9u32).prop_map(|(prefix, index)| Change::Insert(prefix, hop(index)));
+    let long = (long, 0..9u32).prop_map(|(prefix, index)| Change::Insert(prefix, hop(index)));
+    let default = (0..9u32).prop_map(|index| Change::Insert(IpPrefix::masked(A::default(), 0), hop(index)));
     let change =
         prop_oneof![2 => near, 4 => long, 3 => default, 8 => any::<prop::sample::Index>().prop_map(Change::Remove)];
     let changes = prop::collection::vec(change, 200..400);
-    let ask = prop::collection::vec(any_address(), 40);
+    let ask = prop::collection::vec(address, 40);
     runner
         .run(&(changes, ask), |(changes, ask)| {
             readers_see_what_was_true(&changes, first(), &ask);
@@ -117,15 +122,20 @@ fn run(first: impl Fn() -> Version) {
         .unwrap();
 }
 
+fn run_four(first: impl Fn() -> Version) {
+    let long = (any_address(), 22..=32u8).prop_map(|(addr, len)| Prefix::masked(addr, len));
+    run(first, any_prefix(), long, any_address());
+}
+
 #[test]
 fn a_table_is_read_while_it_changes() {
-    run(|| (0..=FEW as u8).map(|i| (prefix(&format!("192.168.{i}.0/24")), hop(0))).collect());
+    run_four(|| (0..=FEW as u8).map(|i| (prefix(&format!("192.168.{i}.0/24")), hop(0))).collect());
 }
 
 // And, as routes come and go, a list that becomes a table under its readers.
 #[test]
 fn a_list_is_read_while_it_changes() {
-    run(Vec::new);
+    run_four(Vec::new);
 }
 
 // Groups are taken out and used again under readers that are in them: two hosts and two blocks, each always in one of two states.

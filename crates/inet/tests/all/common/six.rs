@@ -53,7 +53,7 @@ impl<L: Locks> Host<L> {
         h.stack.knobs.forwarding6.set(1);
         h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
         h.stack.set_neighbor6(h.cx(), EM1, FAR6.ip, FAR6.mac);
-        h.route6("2001:db8::/32", linerate_inet::fib6::Via6::Gateway(EM1, FAR6.ip));
+        h.route6("2001:db8::/32", linerate_inet::route::Via6::Gateway(EM1, FAR6.ip));
         h.forget_counters();
         h
     }
@@ -78,7 +78,7 @@ impl<L: Locks> Host<L> {
         self
     }
 
-    pub fn route6(&self, prefix: &str, via: linerate_inet::fib6::Via6) {
+    pub fn route6(&self, prefix: &str, via: linerate_inet::route::Via6) {
         self.stack.add_route6(self.cx(), prefix.parse().unwrap(), via).unwrap();
     }
 

@@ -230,7 +230,7 @@ fn who_asks_from_elsewhere_is_not_remembered<L: Locks>() {
         sent6_nothing(&h, EM1);
     }
     // A route says who else is on the link.
-    route6(&h, "2001:db8:0:55::/64", linerate_inet::fib6::Via6::Link(EM0));
+    route6(&h, "2001:db8:0:55::/64", linerate_inet::route::Via6::Link(EM0));
     h.inject(EM0, ns(on(0x55, 1), solicited(ME6), ME6, &link_option(1, NEW_MAC)).by_peer());
     assert!(sent6(&h, EM0).iter().any(|got| got.is_icmp(136, 0) && got.to == NEW_MAC));
     // What is on its way to FAR goes to FAR.

@@ -20,10 +20,10 @@ mod router;
 use crate::common::*;
 pub use packet::*;
 
-use linerate_inet::fib6::Via6;
 use linerate_inet::iface::IfaceId;
 use linerate_inet::ip6::IfaceAddr6;
 use linerate_inet::neigh::{Neighbor, State};
+use linerate_inet::route::Via6;
 use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::Mac;

@@ -19,7 +19,7 @@ fn every_name_has_the_bucket_of_the_part_it_is_of() {
         ("std::thread::park", Bucket::Scheduling),
         ("inet::fib::table::lookup", Bucket::RouteNeighbor),
         ("inet::neigh::resolve", Bucket::RouteNeighbor),
-        ("inet::fib6::lookup", Bucket::RouteNeighbor),
+        ("inet::fib::trie::lookup", Bucket::RouteNeighbor),
         ("inet::nd::nd_ask", Bucket::RouteNeighbor),
         ("clock::tsc::ticks", Bucket::Time),
         ("[vdso] clock_gettime", Bucket::Time),

@@ -7,10 +7,11 @@ use super::super::{Ctl, WordError};
 use super::ifconfig::{add_addr6, scope};
 use super::ndp::seconds_left;
 use super::{host, own_address, prefix, prefix_text, zoned};
-use inet::fib6::{Prefix6, Route6, Via6};
+use inet::fib::Prefix6;
 use inet::iface::Iface;
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
 use inet::neigh::{Neighbor, State};
+use inet::route::{Route6, Via6};
 use lock::Locks;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
@@ -211,7 +212,7 @@ fn type_word(via: Via6) -> Option<&'static str> {
         Via6::Reject => Some("unreachable"),
         Via6::Prohibit => Some("prohibit"),
         Via6::Blackhole => Some("blackhole"),
-        Via6::Link(_) | Via6::Gateway(..) => None,
+        Via6::Link(_) | Via6::Gateway(..) | Via6::Broadcast(_) | Via6::Paths(_) => None,
     }
 }
 

@@ -3,8 +3,9 @@
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
 use super::{ip, prefix, prefix_text, with_zone, zoned};
-use inet::fib6::{Prefix6, Via6};
+use inet::fib::Prefix6;
 use inet::iface::IfaceKind;
+use inet::route::Via6;
 use lock::Locks;
 use wire::ip6;
 
@@ -129,7 +130,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordE
         Via6::Reject | Via6::Prohibit => flags.push("REJECT"),
         Via6::Blackhole => flags.push("BLACKHOLE"),
         Via6::Gateway(..) => flags.push("STATIC"),
-        Via6::Link(_) => {}
+        Via6::Link(_) | Via6::Broadcast(_) | Via6::Paths(_) => {}
     }
     flags.push("DONE");
     Ok(out + &format!("      flags: <{}>\n", flags.join(",")))
@@ -140,7 +141,7 @@ fn letters(via: Via6, prefix: Prefix6) -> String {
     let host = if prefix.len() == 128 { "H" } else { "" };
     match via {
         Via6::Gateway(..) => format!("UG{host}S"),
-        Via6::Link(_) => format!("U{host}"),
+        Via6::Link(_) | Via6::Broadcast(_) | Via6::Paths(_) => format!("U{host}"),
         Via6::Local(_) => format!("U{host}l"),
         Via6::Reject | Via6::Prohibit => format!("U{host}RS"),
         Via6::Blackhole => format!("U{host}BS"),
