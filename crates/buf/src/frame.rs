@@ -475,6 +475,17 @@ impl Frame {
         Some(unsafe { &*self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
+    /// [`Frame::headers`] to be written; `None` too if the buffer is on loan.
+    #[inline(always)]
+    pub fn headers_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        const { assert!(N < BACK as usize) };
+        if self.meta.back() != N || self.is_lent() {
+            return None;
+        }
+        // SAFETY: the bytes in front were the frame's before they were pulled: inside the buffer, ours alone as it is not lent.
+        Some(unsafe { &mut *self.at(self.meta.off() - N).cast::<[u8; N]>() })
+    }
+
     /// Grows the frame by `n` bytes at its end and returns them to be written; `None` if the tailroom is too
     /// small, or the buffer is on loan: after a truncation the bytes behind are the holder's payload.
     #[inline(always)]

@@ -137,7 +137,7 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn send_pending(&self, cx: Cx, id: IfaceId, mac: Mac, pending: impl IntoIterator<Item = Frame>) {
         for packet in pending {
             match self.ifaces.get(id) {
-                Some(iface) => self.ether_output(cx, iface, mac, packet, AtOnce::Later),
+                Some(iface) => self.ether_output::<u32>(cx, iface, mac, packet, AtOnce::Later),
                 None => self.drop_frame(cx, packet, DropReason::TxNoPort),
             }
         }

@@ -9,6 +9,7 @@ use crate::zone;
 use lock::{Cx, Guarded, Lock, Locks};
 use std::hint::{cold_path, select_unpredictable};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::BitAnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::L4Port;
 use wire::hash::Key;
@@ -52,34 +53,49 @@ impl Addr {
 }
 
 /// The bits of an address as sockets and datagrams have them; 0 is "any". [`u32`] is of IPv4, [`u128`] of IPv6.
-pub(crate) trait Bits: Copy + Eq + Default {
+pub(crate) trait Bits: Copy + Eq + Default + BitAnd<Output = Self> {
+    /// The bits that a probe masks.
+    const ALL: Self;
+    /// The ends of a datagram as its headers have them.
+    type Wire: Copy + Default + Into<Ends<Self>>;
+
     /// Returns the address.
     fn addr(self) -> Addr;
-    /// Returns the hash of as much of `ends` as a lookup in `demux` begins with.
-    fn first_hash<L: Locks>(demux: &Demux<L>, ends: Ends<Self>) -> u64;
+    /// Returns whether two datagrams have the same hash because what is hashed is the same.
+    fn is_same(probe: &EndsProbe<Self>, one: Self::Wire, other: Self::Wire) -> bool;
 }
 
 impl Bits for u32 {
+    const ALL: u32 = u32::MAX;
+    type Wire = WireEnds;
+
     #[inline(always)]
     fn addr(self) -> Addr {
         Addr(MAPPED | u128::from(self))
     }
 
     #[inline(always)]
-    fn first_hash<L: Locks>(demux: &Demux<L>, ends: Ends4) -> u64 {
-        demux.ends_probe().hash(ends)
+    fn is_same(probe: &EndsProbe<u32>, one: WireEnds, other: WireEnds) -> bool {
+        let addrs = (one.addrs ^ other.addrs) & (u64::from(probe.remote) << 32 | u64::from(probe.local));
+        let ports = u64::from(one.ports ^ other.ports) & (probe.ports << 16 | probe.ports >> 16);
+        addrs | ports == 0
     }
 }
 
 impl Bits for u128 {
+    const ALL: u128 = u128::MAX;
+    type Wire = Ends6;
+
     #[inline(always)]
     fn addr(self) -> Addr {
         Addr(self)
     }
 
     #[inline(always)]
-    fn first_hash<L: Locks>(demux: &Demux<L>, ends: Ends6) -> u64 {
-        demux.hash(&demux.first_probe().of(ends.into()))
+    fn is_same(probe: &EndsProbe<u128>, one: Ends6, other: Ends6) -> bool {
+        let addrs = (one.local ^ other.local) & probe.local | (one.remote ^ other.remote) & probe.remote;
+        let ports = |ends: Ends6| u64::from(ends.local_port.0) << 16 | u64::from(ends.remote_port.0);
+        addrs == 0 && (ports(one) ^ ports(other)) & probe.ports == 0
     }
 }
 
@@ -218,36 +234,33 @@ impl Probe {
 
 /// A [`Probe`] as masks of what is hashed: no branch and no [`Tuple`] for each datagram.
 #[derive(Clone, Copy)]
-pub(crate) struct EndsProbe {
+pub(crate) struct EndsProbe<A> {
     key: Key,
-    local: u64,
-    remote: u64,
+    local: A,
+    remote: A,
     ports: u64,
 }
 
-impl EndsProbe {
+impl<A: Bits> EndsProbe<A> {
     /// [`Demux::hash`] of as much of a datagram's ends as is looked for.
     #[inline(always)]
-    pub(crate) fn hash(&self, ends: Ends4) -> u64 {
-        let mapped = |addr: u32| MAPPED as u64 | u64::from(addr);
+    pub(crate) fn hash(&self, ends: Ends<A>) -> u64 {
         let ports = u64::from(ends.local_port.0) << 16 | u64::from(ends.remote_port.0);
-        self.key.hash4(mapped(ends.local) & self.local, mapped(ends.remote) & self.remote, ports & self.ports, 0)
-    }
-
-    /// Returns whether the hashes of two datagrams are the same because what is hashed is.
-    #[inline(always)]
-    pub(crate) fn is_same(&self, one: WireEnds, other: WireEnds) -> bool {
-        let addrs = (one.addrs ^ other.addrs) & (self.remote << 32 | self.local & 0xffff_ffff); // of IPv4 alone
-        let ports = u64::from(one.ports ^ other.ports) & (self.ports << 16 | self.ports >> 16);
-        addrs | ports == 0
+        hash(self.key, (ends.local & self.local).addr(), (ends.remote & self.remote).addr(), ports & self.ports)
     }
 
     /// Returns whether a socket with these ends takes all datagrams that are the same to this probe, or none of them.
     #[inline(always)]
-    pub(crate) fn covers(&self, socket: Ends4) -> bool {
-        let asks = |mask: u64| mask as u32 != 0;
-        (asks(self.local) || socket.local == 0) && (asks(self.remote) || socket.remote_port.0 == 0)
+    pub(crate) fn covers(&self, socket: Ends<A>) -> bool {
+        (self.local == A::ALL || socket.local == A::default()) && (self.remote == A::ALL || socket.remote_port.0 == 0)
     }
+}
+
+/// The secret hash of two ends; the upper halves, which differ only in IPv6, share a word.
+#[inline(always)]
+fn hash(key: Key, Addr(local): Addr, Addr(remote): Addr, ports: u64) -> u64 {
+    let upper = ((local >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((remote >> 64) as u64).rotate_left(21);
+    key.hash4(local as u64, remote as u64, ports, upper)
 }
 
 #[derive(Clone, Copy, Default)]
@@ -422,11 +435,7 @@ impl<L: Locks> Demux<L> {
     #[inline(always)]
     pub fn hash(&self, tuple: &Tuple) -> u64 {
         let ports = u64::from(tuple.local_port.0) << 16 | u64::from(tuple.remote_port.0);
-        let (local, remote) = (tuple.local.0, tuple.remote.0);
-        // The upper halves differ only in IPv6; they share a word with the ports.
-        let upper =
-            ((local >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((remote >> 64) as u64).rotate_left(21);
-        self.key.hash4(local as u64, remote as u64, ports, upper)
+        hash(self.key, tuple.local, tuple.remote, ports)
     }
 
     #[inline(always)]
@@ -482,14 +491,13 @@ impl<L: Locks> Demux<L> {
         self.len() > NEAR
     }
 
-    /// [`Demux::first_probe`] for the ends of IPv4 datagrams.
+    /// [`Demux::first_probe`] for the ends of a family's datagrams.
     #[inline(always)]
-    pub(crate) fn ends_probe(&self) -> EndsProbe {
-        let any = MAPPED as u64; // hashed with each address of IPv4, and alone for any
+    pub(crate) fn ends_probe<A: Bits>(&self) -> EndsProbe<A> {
         let (local, remote, ports) = match self.first_probe() {
-            Probe::Connected => (u64::MAX, u64::MAX, u64::MAX),
-            Probe::Bound => (u64::MAX, any, 0xffff_0000),
-            Probe::Any => (any, any, 0xffff_0000),
+            Probe::Connected => (A::ALL, A::ALL, u64::MAX),
+            Probe::Bound => (A::ALL, A::default(), 0xffff_0000),
+            Probe::Any => (A::default(), A::default(), 0xffff_0000),
         };
         EndsProbe { key: self.key, local, remote, ports }
     }

@@ -4,7 +4,7 @@
 //! ([`zone`]); none of that goes on a wire.
 
 use crate::Stack;
-use crate::counters::Counters;
+use crate::counters::{Counters, Ip4, Ip6};
 use crate::demux::Bits;
 use crate::ends::Domain;
 use crate::fib::Matched;
@@ -18,12 +18,22 @@ use crate::stack::{AtOnce, Found, OwnAddresses};
 use crate::zone;
 use buf::Frame;
 use lock::{Cx, Guarded, Locks};
-use stats::DropReason;
+use stats::{Counter, DropReason};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::checksum::{self, Partial};
 use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{L4Port, Mac, Proto, flow, icmp4, icmp6, ip4, ip6};
+
+/// IP counters that both families have.
+#[derive(Clone, Copy)]
+pub(crate) struct IpCounts<'a> {
+    pub(crate) received: &'a Counter,
+    pub(crate) delivered: &'a Counter,
+    pub(crate) forwarded: &'a Counter,
+    pub(crate) sent: &'a Counter,
+    pub(crate) no_route: &'a Counter,
+}
 
 /// IP header of packets that this host sends.
 #[derive(Clone, Copy, Debug)]
@@ -121,10 +131,8 @@ pub(crate) trait Family: Bits + Matched {
     fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
     /// Returns whether a socket of this host has joined the group `dst` on `iface`.
     fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
-    /// Counts packets that were sent with kept headers.
-    fn count_sent(counters: &Counters, n: u64);
-    /// Counts a packet that has no way out.
-    fn count_no_route(counters: &Counters);
+    /// Returns the counters.
+    fn counts(counters: &Counters) -> IpCounts<'_>;
     /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes; returns its sum, of IPv4.
     fn emit<L: Locks>(stack: &Stack<L>, head: &Head<Self>, into: &mut [u8]) -> Option<Partial>;
     /// Writes the length of what follows into an IP header that [`Family::emit`] wrote, and sets the bits of ECN; `sum`: its
@@ -246,12 +254,9 @@ impl Family for u32 {
     }
 
     #[inline(always)]
-    fn count_sent(counters: &Counters, n: u64) {
-        counters.ip4.sent.add(n);
-    }
-
-    fn count_no_route(counters: &Counters) {
-        counters.ip4.no_route.bump();
+    fn counts(counters: &Counters) -> IpCounts<'_> {
+        let Counters { ip4: Ip4 { received, delivered, forwarded, sent, no_route, .. }, .. } = counters;
+        IpCounts { received, delivered, forwarded, sent, no_route }
     }
 
     fn emit<L: Locks>(_: &Stack<L>, head: &Head<u32>, into: &mut [u8]) -> Option<Partial> {
@@ -416,12 +421,9 @@ impl Family for u128 {
     }
 
     #[inline(always)]
-    fn count_sent(counters: &Counters, n: u64) {
-        counters.ip6.sent.add(n);
-    }
-
-    fn count_no_route(counters: &Counters) {
-        counters.ip6.no_route.bump();
+    fn counts(counters: &Counters) -> IpCounts<'_> {
+        let Counters { ip6: Ip6 { received, delivered, forwarded, sent, no_route, .. }, .. } = counters;
+        IpCounts { received, delivered, forwarded, sent, no_route }
     }
 
     fn emit<L: Locks>(stack: &Stack<L>, head: &Head<u128>, into: &mut [u8]) -> Option<Partial> {

@@ -236,11 +236,11 @@ impl<L: Locks> Iface<L> {
         self.offload.store(bits, Ordering::Relaxed);
     }
 
-    /// The Ethernet header of an IPv4 packet from here to the station `dst`.
+    /// Returns the Ethernet header of a packet of `ethertype` from here to the station `dst`.
     #[inline]
-    pub(crate) fn header_to(&self, dst: Mac) -> [u8; eth::HEADER_LEN] {
+    pub(crate) fn header_to(&self, dst: Mac, ethertype: EtherType) -> [u8; eth::HEADER_LEN] {
         let mut header = [0; eth::HEADER_LEN];
-        eth::Header { dst, src: self.mac, ethertype: EtherType::IPV4 }.emit(&mut header);
+        eth::Header { dst, src: self.mac, ethertype }.emit(&mut header);
         header
     }
 

@@ -113,7 +113,7 @@ impl<L: Locks> Stack<L> {
         } else {
             counters.igmp.reports_sent.bump()
         }
-        self.ether_output(cx, iface, Mac::multicast4(dst), packet, AtOnce::Later);
+        self.ether_output::<u32>(cx, iface, Mac::multicast4(dst), packet, AtOnce::Later);
     }
 }
 

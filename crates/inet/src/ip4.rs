@@ -1,8 +1,8 @@
-//! IPv4 input: from `link::ether` (or the loopback queue) to `udp`, `icmp4`, `igmp`, or `ip4::forward`.
+//! IPv4 input: the checks of the fast path, and the slow path behind [`crate::ip`], to `udp`, `tcp`, `icmp4`, `igmp`, or
+//! `ip4::forward`.
 //!
-//! Packets arrive with the link header pulled, up to a chunk at a time, and each ends as a delivery, a forward, a held
-//! fragment, or a drop. Checks follow RFC 1122 3.2.1 and RFC 1812 5.2. Source routes are dropped, not followed. One FIB
-//! lookup decides between "ours" and "onward": a host's own addresses are routes.
+//! Each packet ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 1122 3.2.1 and RFC 1812 5.2.
+//! Source routes are dropped, not followed.
 
 mod forward;
 pub mod frag;
@@ -19,42 +19,19 @@ use crate::Stack;
 use crate::ends::Domain;
 use crate::fib::NextHopId;
 use crate::icmp4::Cause;
-use crate::iface::Iface;
-use crate::route::{Hop, Via};
+use crate::iface::{Iface, IfaceId};
+use crate::ip::{Input, Opened};
+use crate::neigh;
+use crate::route::{Adjacency, Hop, Via};
 use crate::stack::{CHUNK, Odd, OwnFilter};
 use buf::{Burst, Flags, Frame};
-use lock::{Cx, Locks};
+use lock::{Cx, Guarded, Locks};
 use reass::{Expired, Outcome};
 use stats::{DropReason, Lap, Stage};
 use std::net::Ipv4Addr;
+use wire::eth::{self, EtherType};
 use wire::ip4::{self, Opt};
-use wire::{Mac, Malformed, Proto, eth};
-
-/// Which protocol a chunk has, if it has but one: told by two instructions a packet.
-#[derive(Clone, Copy)]
-struct OneProto {
-    first: u8,
-    differs: u8,
-}
-
-impl OneProto {
-    /// `link`: bytes in front of their headers.
-    #[inline(always)]
-    fn of(packets: &[Frame], link: usize) -> OneProto {
-        let header = packets.first().and_then(|packet| ip4::Glance::of(packet.bytes().get(link..)?));
-        OneProto { first: header.map_or(0, |header| header.proto().0), differs: 0 }
-    }
-
-    #[inline(always)]
-    fn note(&mut self, proto: Proto) {
-        self.differs |= proto.0 ^ self.first;
-    }
-
-    #[inline(always)]
-    fn is(self, proto: Proto) -> bool {
-        self.differs == 0 && self.first == proto.0
-    }
-}
+use wire::{Mac, Malformed, Proto};
 
 /// Where a packet that passed its checks goes.
 enum Destination {
@@ -67,124 +44,6 @@ enum Destination {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes up to a chunk of packets. `iface`: where they came from; `None` for loopback.
-    pub(crate) fn ip4_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: Lap<'_>) {
-        self.ip4_input_behind(cx, iface, None, packets, lap);
-    }
-
-    /// Takes up to a chunk of frames as they came from the port `iface`: `link::ether`'s question and this layer's are asked of a frame
-    /// together, and what it is without its link header is written once: a routed frame takes a sixth less time for it. Sources are not
-    /// validated here.
-    pub(crate) fn ip4_input_framed(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
-        self.ip4_input_behind(cx, Some(iface), Some(iface.mac), frames, lap);
-    }
-
-    /// `station`: the packets are in Ethernet frames still, those for us are for this station.
-    #[inline(always)]
-    fn ip4_input_behind(
-        &self,
-        cx: Cx,
-        iface: Option<&Iface<L>>,
-        station: Option<Mac>,
-        packets: &mut Burst,
-        lap: Lap<'_>,
-    ) {
-        let n = packets.len().min(CHUNK);
-        if n == 0 {
-            return;
-        }
-        let counters = self.count(cx);
-        let trusted = iface.is_none_or(|iface| iface.offload().rx);
-        let own = if iface.is_some() { self.own.now() } else { OwnFilter::NONE };
-        let (mut dst, mut odd) = ([0; CHUNK], Odd::default());
-        let mut proto = OneProto::of(packets.as_slice(), station.map_or(0, |_| eth::HEADER_LEN));
-        for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
-            match plain(packet, station, trusted, own) {
-                Some(header) => {
-                    proto.note(header.proto());
-                    *dst = header.dst().to_bits();
-                }
-                None => odd.add(at),
-            }
-        }
-        if let Some(iface) = iface.filter(|_| station.is_none() && self.knobs.source_validation.on()) {
-            odd = odd.or(self.doubtful_sources(cx, iface, packets));
-        }
-        if odd.any() {
-            counters.ip4.received.add((n - odd.count()) as u64);
-            return self.ip4_input_mixed(cx, iface, station.is_some(), packets, odd, lap);
-        }
-        counters.ip4.received.add(n as u64);
-        lap.mark(Stage::Ip4Input, n as u64);
-        let mut ids = [None; CHUNK];
-        let pinned = self.ways.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
-        let mut common = self.ways.lookup_chunk(&pinned, dst.get(..n).unwrap_or_default(), &mut ids);
-        if self.ways.has_paths() {
-            common = self.choose_paths::<u32>(cx, &pinned, packets, &mut ids);
-        }
-        match common.map(|hop| (hop.via, hop)) {
-            Some((Via::Local(_), _)) if proto.is(Proto::UDP) && !self.raw.has_transport4() => {
-                counters.ip4.delivered.add(n as u64);
-                lap.mark(Stage::Ip4Forward, n as u64);
-                self.udp_input(cx, iface, packets);
-                lap.mark(Stage::Demux, n as u64);
-            }
-            Some((Via::Local(_), _)) if proto.is(Proto::TCP) && !self.raw.has_transport4() => {
-                counters.ip4.delivered.add(n as u64);
-                lap.mark(Stage::Ip4Forward, n as u64);
-                self.tcp_input(cx, iface, packets);
-                lap.mark(Stage::Demux, n as u64);
-            }
-            Some((Via::Gateway(..) | Via::Link(_), hop)) => {
-                self.ip4_forward(cx, iface, packets, Some(&hop));
-                lap.mark(Stage::Ip4Forward, n as u64);
-            }
-            None => {
-                let passed = self.forward_through_gateways(cx, iface, packets, &ids, &pinned);
-                lap.mark(Stage::Ip4Forward, passed as u64);
-                if passed < n {
-                    self.ip4_route(cx, iface, packets, ids.get(passed..).unwrap_or_default(), Burst::new(), lap);
-                }
-            }
-            _ => self.ip4_route(cx, iface, packets, &ids, Burst::new(), lap),
-        }
-    }
-
-    /// Takes one packet that came by itself.
-    pub(crate) fn ip4_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: Lap<'_>) {
-        let counters = self.count(cx);
-        let header = plain(&mut packet, None, iface.offload().rx, self.own.now());
-        let Some(header) = header.filter(|header| self.source_is_valid(cx, iface.id, header.src())) else {
-            return self.ip4_input_mixed(cx, Some(iface), false, &mut Burst::of(packet), Odd::FIRST, lap);
-        };
-        counters.ip4.received.bump();
-        lap.mark(Stage::Ip4Input, 1);
-        let pinned = self.ways.pin(cx);
-        let hop = self.way_to(cx, &pinned, header.dst().to_bits());
-        let hop = hop.and_then(|hop| self.choose_path::<u32>(cx, &pinned, hop, &packet));
-        match hop {
-            Some(Hop { via: Via::Local(_), .. })
-                if matches!(header.proto(), Proto::TCP | Proto::UDP) && !self.raw.has_transport4() =>
-            {
-                counters.ip4.delivered.bump();
-                lap.mark(Stage::Ip4Forward, 1);
-                match header.proto() {
-                    Proto::TCP => self.tcp_input_one::<u32>(cx, iface, packet, None),
-                    _ => self.udp_input_one(cx, iface, packet),
-                }
-                lap.mark(Stage::Demux, 1);
-            }
-            Some(hop @ Hop { via: Via::Gateway(..) | Via::Link(_), .. }) => {
-                self.ip4_forward(cx, Some(iface), &mut Burst::of(packet), Some(&hop));
-                lap.mark(Stage::Ip4Forward, 1);
-            }
-            _ => {
-                let id = hop.map(|hop| hop.id);
-                self.ip4_route(cx, Some(iface), &mut Burst::of(packet), &[id], Burst::new(), lap);
-            }
-        }
-    }
-
     /// A chunk in which some packets are not plain: those are looked at one by one, those that are `framed` by the link layer first.
     #[inline(never)]
     fn ip4_input_mixed(
@@ -197,9 +56,13 @@ impl<L: Locks> Stack<L> {
         lap: Lap<'_>,
     ) {
         let (n, mut udp) = (packets.len() as u64, Burst::new());
-        let lost = || self.count_bug(cx);
+        let (mut six, lost) = (Burst::new(), || self.count_bug(cx));
         odd.sort(packets, lost, |mut packet| {
             if let Some(iface) = iface.filter(|_| framed) {
+                if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV6) && iface.speaks6() {
+                    six.put(packet, lost); // no more than came
+                    return None;
+                }
                 packet = self.ether_odd(cx, iface, packet)?;
             }
             self.count(cx).ip4.received.bump();
@@ -211,6 +74,9 @@ impl<L: Locks> Stack<L> {
             }
             None
         });
+        if let Some(iface) = iface.filter(|_| !six.is_empty()) {
+            self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), &mut six, lap);
+        }
         lap.mark(Stage::Ip4Input, n);
         let (mut dst, mut ids) = ([0; CHUNK], [None; CHUNK]);
         for (packet, dst) in packets.as_slice().iter().zip(&mut dst) {
@@ -248,7 +114,7 @@ impl<L: Locks> Stack<L> {
         self.ip4_run(cx, iface, &mut run, way, &mut udp);
         lap.mark(Stage::Ip4Forward, n);
         let n = udp.len() as u64;
-        self.udp_input(cx, iface, &mut udp);
+        self.udp_input::<u32>(cx, iface, &mut udp);
         lap.mark(Stage::Demux, n);
     }
 
@@ -259,7 +125,7 @@ impl<L: Locks> Stack<L> {
         }
         let hop = way.and_then(|id| self.ways.hop(&self.ways.pin(cx), id));
         if !matches!(hop.map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_))) {
-            return self.ip4_forward(cx, iface, run, hop.as_ref());
+            return self.ip_forward::<u32>(cx, iface, run, hop.as_ref());
         }
         let broadcast = matches!(hop.map(|hop| hop.via), Some(Via::Broadcast(_)));
         for mut packet in run.drain() {
@@ -369,7 +235,7 @@ impl<L: Locks> Stack<L> {
                     self.drop_frame(cx, packet, DropReason::UdpBufferFull); // a burst holds more than a chunk
                 }
             }
-            Proto::TCP => self.tcp_input(cx, iface, &mut Burst::of(packet)),
+            Proto::TCP => self.tcp_input::<u32>(cx, iface, &mut Burst::of(packet)),
             Proto::ICMP => self.icmp4_input(cx, iface, packet, &header),
             Proto::IGMP => self.igmp_input(cx, iface, packet, &header),
             Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => self.tunnel_input(cx, packet, &header),
@@ -446,37 +312,137 @@ fn piece_len(packet: &Frame) -> usize {
     }
 }
 
-/// Is this what nearly every packet is: whole, without options, its checksum good, from a host to a host (and its frame from some other
-/// station to `station`, if it is in one)? Cuts link header and padding off. For what it does not let through [`Stack::ether_odd`] and
-/// [`Stack::ip4_check`] have the last word, and the reason.
-#[inline(always)]
-fn plain(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<ip4::Glance> {
-    let bytes = match station {
-        None => packet.bytes().first_chunk::<{ ip4::HEADER_LEN }>()?.as_slice(),
-        Some(mac) => {
-            let headers = packet.bytes().first_chunk::<{ eth::HEADER_LEN + ip4::HEADER_LEN }>()?;
-            headers.get(eth::HEADER_LEN..).filter(|_| eth::is_ip4_between(headers, mac))?
-        }
-    };
-    let header = ip4::Glance::of(bytes)?;
-    let len = usize::from(header.total_len());
-    let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
-    let flags = packet.flags();
-    // Upwards `open_link` checks what is in a frame.
-    let fits = len >= ip4::HEADER_LEN && (station.is_some() || len <= packet.len());
-    let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
-    let plain = header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
-    if !plain || flags.has(Flags::LINK_BROADCAST) {
-        return None;
+impl Input for u32 {
+    const NOT_FORWARDING: DropReason = DropReason::Ip4NotForwarding;
+
+    #[inline(always)]
+    fn is_spoken<L: Locks>(_: &Iface<L>) -> bool {
+        true
     }
-    let opened = match station {
-        None => {
-            packet.truncate(len);
-            true
+
+    #[inline(always)]
+    fn is_router<L: Locks>(stack: &Stack<L>) -> bool {
+        stack.knobs.forwarding.on()
+    }
+
+    #[inline(always)]
+    fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<u32>> {
+        let bytes = match station {
+            None => packet.bytes().first_chunk::<{ ip4::HEADER_LEN }>()?.as_slice(),
+            Some(mac) => {
+                let headers = packet.bytes().first_chunk::<{ eth::HEADER_LEN + ip4::HEADER_LEN }>()?;
+                headers.get(eth::HEADER_LEN..).filter(|_| eth::is_between(headers, mac, EtherType::IPV4))?
+            }
+        };
+        let header = ip4::Glance::of(bytes)?;
+        let len = usize::from(header.total_len());
+        let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
+        let flags = packet.flags();
+        // Upwards `open_link` checks what is in a frame.
+        let fits = len >= ip4::HEADER_LEN && (station.is_some() || len <= packet.len());
+        let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
+        let plain =
+            header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
+        if !plain || flags.has(Flags::LINK_BROADCAST) {
+            return None;
         }
-        Some(_) => packet.open_link(eth::HEADER_LEN, len),
-    };
-    opened.then_some(header)
+        let opened = match station {
+            None => {
+                packet.truncate(len);
+                true
+            }
+            Some(_) => packet.open_link(eth::HEADER_LEN, len),
+        };
+        opened.then_some(Opened { proto: header.proto(), src, dst })
+    }
+
+    #[inline(always)]
+    fn is_usable<L: Locks>(_: &Stack<L>, _: Cx, _: IfaceId, _: u32) -> bool {
+        true
+    }
+
+    fn invalid_sources<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd {
+        stack.doubtful_sources(cx, iface, packets)
+    }
+
+    #[inline(always)]
+    fn is_valid_source<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, src: u32) -> bool {
+        stack.source_is_valid(cx, iface, Ipv4Addr::from_bits(src))
+    }
+
+    fn input_odd<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        framed: bool,
+        packets: &mut Burst,
+        odd: Odd,
+        lap: Lap<'_>,
+    ) {
+        stack.ip4_input_mixed(cx, iface, framed, packets, odd, lap);
+    }
+
+    #[inline(always)]
+    fn opened(packet: &Frame) -> Option<Opened<u32>> {
+        let header = ip4::Glance::of(packet.bytes())?;
+        Some(Opened { proto: header.proto(), src: header.src().to_bits(), dst: header.dst().to_bits() })
+    }
+
+    fn input_opened<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packets: &mut Burst,
+        ids: &[Option<NextHopId>],
+        lap: Lap<'_>,
+    ) {
+        stack.ip4_route(cx, iface, packets, ids, Burst::new(), lap);
+    }
+
+    #[inline(always)]
+    fn passable(packet: &Frame, mtu: usize) -> Option<u32> {
+        let header = ip4::Glance::of(packet.bytes())?;
+        let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
+        let room = room && header.ihl_len() == ip4::HEADER_LEN; // options may want to be written in
+        (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst().to_bits())
+    }
+
+    #[inline(always)]
+    fn take_hop(packet: &mut Frame) {
+        ip4::decrement_ttl(packet.bytes_mut());
+    }
+
+    #[inline(always)]
+    fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool {
+        let write = |header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; ip4::HEADER_LEN]| {
+            link.write(header);
+            ip4::take_hop(packet)
+        };
+        packet.push_link_if(mtu, write) || forward::pass_on_large(packet, mtu, link)
+    }
+
+    fn forward_slow<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        from: Option<&Iface<L>>,
+        packet: Frame,
+        hop: Option<&Hop>,
+    ) -> bool {
+        stack.forward_slow(cx, from, packet, hop)
+    }
+
+    #[inline(always)]
+    fn neighbors<L: Locks>(stack: &Stack<L>) -> &Guarded<L, neigh::Table> {
+        &stack.neighbors
+    }
+
+    fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules {
+        stack.neigh_rules()
+    }
+
+    fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Ipv4Addr) {
+        stack.arp_ask(cx, iface, next, None);
+    }
 }
 
 /// Not 0/8, 127/8, multicast, 240/4 or broadcast.

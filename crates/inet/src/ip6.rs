@@ -1,4 +1,4 @@
-//! IPv6 input: from `link::ether` (or the loopback queue, or a tunnel) to `icmp6`, a tunnel, or `ip6::forward`; one packet at a time.
+//! The slow path of IPv6 input, behind [`crate::ip`]: one packet at a time, to `udp`, `tcp`, `icmp6`, a tunnel, or `ip6::forward`.
 //!
 //! Packets arrive with the link header pulled, and each ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 8200,
 //! RFC 4291 and RFC 4007; the chain of extension headers is walked once, flatly, and only of packets for this host: a router looks at no
@@ -12,6 +12,7 @@ pub(crate) mod autoconf;
 mod forward;
 mod frag;
 mod ident;
+mod input;
 mod options;
 pub(crate) mod output;
 pub(crate) mod select;
@@ -34,7 +35,7 @@ use crate::redirect::Redirects;
 use crate::route::{Routes, Via6, Ways};
 use crate::stack::{Found, OwnAddresses};
 use crate::zone;
-use buf::{Burst, Flags, Frame};
+use buf::{Flags, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
@@ -110,32 +111,28 @@ enum Destination {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes the IPv6 packets out of a chunk that came from this host itself or out of a tunnel, and takes them in; the others stay.
-    pub(crate) fn take_ip6(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
-        if !packets.as_slice().iter().any(|packet| ip6::is_version(packet.bytes())) {
-            return;
-        }
-        for _ in 0..packets.len() {
-            let Some(packet) = packets.pop() else { break };
-            if ip6::is_version(packet.bytes()) {
-                self.ip6_input(cx, iface, packet);
-            } else {
-                packets.put(packet, || self.count_bug(cx)); // one was popped
-            }
-        }
-    }
-
     /// Takes one packet. `iface`: where it came from; `None` for loopback.
     #[inline(never)]
-    pub(crate) fn ip6_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
+    pub(crate) fn ip6_input(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         if iface.is_some_and(|iface| !iface.speaks6()) {
             return self.drop_frame(cx, packet, DropReason::EtherUnknownType);
         }
         self.count(cx).ip6.received.bump();
+        self.ip6_packet(cx, iface, packet);
+    }
+
+    /// Takes one packet that has been counted.
+    pub(crate) fn ip6_packet(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         match self.ip6_check(cx, iface, &mut packet) {
             Err(why) => self.drop_frame(cx, packet, why),
             Ok((header, Destination::Here)) => self.ip6_deliver(cx, iface, packet, header),
-            Ok((header, Destination::Onward)) => self.ip6_forward(cx, iface, packet, &header),
+            Ok((header, Destination::Onward)) => {
+                let pinned = self.six.fib.pin(cx);
+                let hop = self.way_to(cx, &pinned, header.dst.to_bits());
+                let hop = hop.and_then(|hop| self.choose_path::<u128>(cx, &pinned, hop, &packet));
+                let is_sent = self.ip6_forward(cx, iface, packet, &header, hop.as_ref());
+                self.count(cx).ip6.forwarded.add(u64::from(is_sent));
+            }
         }
     }
 
@@ -268,7 +265,10 @@ impl<L: Locks> Stack<L> {
                 }
             }
             Proto::NO_NEXT => self.drop_frame(cx, packet, DropReason::Ip6NoNext),
-            Proto::UDP => self.udp_input6(cx, iface, packet, &header, &chain),
+            Proto::UDP => {
+                let delivered = self.udp_input6(cx, iface, packet, &header, &chain);
+                self.count(cx).udp.delivered.add(delivered);
+            }
             Proto::TCP => self.tcp_input6(cx, iface, packet, &header, &chain),
             _ => self.unknown_next(cx, iface, packet, &chain),
         }

@@ -36,6 +36,7 @@ mod icmp4;
 mod icmp6;
 pub mod iface;
 mod igmp;
+mod ip;
 pub mod ip4;
 pub mod ip6;
 pub mod knobs;

@@ -168,7 +168,7 @@ impl<L: Locks> Stack<L> {
                 counters.created.add(u64::from(created));
                 counters.moved.add(u64::from(moved));
                 counters.resolved.add(u64::from(!created && !moved));
-                pending.into_iter().for_each(|packet| self.ether_output6(cx, iface, mac, packet, AtOnce::Later));
+                pending.into_iter().for_each(|packet| self.ether_output::<u128>(cx, iface, mac, packet, AtOnce::Later));
                 true
             }
             Learned::Permanent => false,
@@ -281,7 +281,7 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(id) else {
             return pending.into_iter().for_each(|packet| self.drop_frame(cx, packet, DropReason::TxNoPort));
         };
-        pending.into_iter().for_each(|packet| self.ether_output6(cx, iface, mac, packet, AtOnce::Later));
+        pending.into_iter().for_each(|packet| self.ether_output::<u128>(cx, iface, mac, packet, AtOnce::Later));
         self.flush(cx);
     }
 

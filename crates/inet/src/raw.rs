@@ -129,11 +129,13 @@ impl<L: Locks> RawSockets<L> {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (proto.0 % 64) & 1 != 0)
     }
 
-    /// Returns whether there is a raw socket of UDP or TCP over IPv4, whose fast paths make no copies: one test for both.
+    /// Returns whether there is a raw socket of UDP or TCP of this domain, whose fast paths make no copies: one test for
+    /// both.
     #[inline(always)]
-    pub(crate) fn has_transport4(&self) -> bool {
+    pub(crate) fn has_transport(&self, domain: Domain) -> bool {
         const BOTH: u64 = 1 << Proto::UDP.0 | 1 << Proto::TCP.0;
-        let [[first, ..], _] = &self.wanted;
+        let [[first4, ..], [first6, ..]] = &self.wanted;
+        let first = if domain == Domain::Inet { first4 } else { first6 };
         first.load(Ordering::Relaxed) & BOTH != 0
     }
 

@@ -28,6 +28,8 @@ mod show;
 mod timers;
 mod unowned;
 
+pub(crate) use net::Net;
+
 use crate::demux::{Bits, Demux, Ends4, Ends6};
 use crate::ends::Domain;
 use crate::stack::LockUse;

@@ -13,6 +13,7 @@ mod input;
 mod net;
 mod output;
 mod read;
+mod receive;
 mod to;
 
 use crate::demux::Ends4;
@@ -35,6 +36,7 @@ pub(crate) use input::came_by;
 pub use output::SendError;
 pub(crate) use read::strip6;
 pub use read::{Read, Received, Sender, sender};
+pub(crate) use receive::Receive;
 
 /// An error that an earlier datagram met on its way, for the socket that sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

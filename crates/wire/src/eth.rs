@@ -202,11 +202,11 @@ impl Header {
     }
 }
 
-/// Whether `frame` is what nearly every frame is: an IPv4 packet from some other station to the station `to`.
+/// Returns whether `frame` holds a packet of `ethertype` from some other station to the station `to`.
 ///
 /// What [`Header::parse`] and comparing its fields would say, from two loads instead of fourteen bytes.
 #[inline(always)]
-pub fn is_ip4_between(frame: &[u8], to: Mac) -> bool {
+pub fn is_between(frame: &[u8], to: Mac, ethertype: EtherType) -> bool {
     let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
     let (Some(dst), Some(rest)) = (header.first_chunk::<8>(), header.last_chunk::<8>()) else { return false };
     let [t0, t1, t2, t3, t4, t5] = to.0;
@@ -214,7 +214,8 @@ pub fn is_ip4_between(frame: &[u8], to: Mac) -> bool {
     let to = u64::from_le_bytes([0, 0, t0, t1, t2, t3, t4, t5]);
     let (dst, rest) = (u64::from_le_bytes(*dst) << 16, u64::from_le_bytes(*rest));
     let src = rest << 16;
-    if dst ^ to | (rest & TYPE_AND_GROUP) ^ IPV4_NOT_GROUP != 0 {
+    let type_not_group = u64::from(ethertype.0.swap_bytes()) << 48;
+    if dst ^ to | (rest & TYPE_AND_GROUP) ^ type_not_group != 0 {
         cold_path();
         return false;
     }
@@ -227,4 +228,3 @@ pub fn is_ip4_between(frame: &[u8], to: Mac) -> bool {
 
 /// Of the last eight bytes of a header, little-endian: the EtherType, and the group bit of the source.
 const TYPE_AND_GROUP: u64 = 0xffff << 48 | 1;
-const IPV4_NOT_GROUP: u64 = (EtherType::IPV4.0.swap_bytes() as u64) << 48;

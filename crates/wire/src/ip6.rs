@@ -95,6 +95,52 @@ impl Header {
     }
 }
 
+/// The fixed header at a glance: what input reads of nearly every packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance {
+    first: u64, // version to hop limit
+    /// Bits of the source address.
+    pub src: u128,
+    /// Bits of the destination address.
+    pub dst: u128,
+}
+
+impl Glance {
+    /// `None` when the fixed header is not all there, or the version is not 6.
+    #[inline(always)]
+    pub fn of(packet: &[u8]) -> Option<Glance> {
+        let (first, addrs) = packet.first_chunk::<HEADER_LEN>()?.split_first_chunk::<8>()?;
+        let (src, dst) = addrs.split_first_chunk::<16>()?;
+        let first = u64::from_be_bytes(*first);
+        let (src, dst) = (u128::from_be_bytes(*src), u128::from_be_bytes(*dst.first_chunk()?));
+        (first >> 60 == 6).then_some(Glance { first, src, dst })
+    }
+
+    /// DSCP and ECN.
+    #[inline(always)]
+    pub fn traffic_class(self) -> u8 {
+        (self.first >> 52) as u8
+    }
+
+    /// Bytes after the header, as it says.
+    #[inline(always)]
+    pub fn payload_len(self) -> u16 {
+        (self.first >> 16) as u16
+    }
+
+    /// What follows the header.
+    #[inline(always)]
+    pub fn next(self) -> Proto {
+        Proto((self.first >> 8) as u8)
+    }
+
+    /// Hop limit.
+    #[inline(always)]
+    pub fn hop_limit(self) -> u8 {
+        self.first as u8
+    }
+}
+
 /// Is this the beginning of an IPv6 packet, by its version?
 #[inline(always)]
 pub fn is_version(packet: &[u8]) -> bool {
@@ -106,6 +152,14 @@ pub fn decrement_hop_limit(packet: &mut [u8]) -> Option<u8> {
     let header = packet.first_chunk_mut::<HEADER_LEN>()?;
     header[7] = header[7].checked_sub(1)?;
     Some(header[7])
+}
+
+/// Takes one from the hop limit of a packet that is to travel on; `false`, and nothing is written, where none would be left.
+#[inline(always)]
+pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
+    let is_taken = header[7] > 1;
+    header[7] -= u8::from(is_taken);
+    is_taken
 }
 
 /// Writes DSCP and ECN. `None`: it is no header.

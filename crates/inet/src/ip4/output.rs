@@ -258,8 +258,8 @@ impl<L: Locks> Stack<L> {
         let lap = self.resume(cx);
         lap.mark(Stage::Ip4Output, 1);
         match to {
-            Target::Station(mac) => self.ether_output(cx, iface, mac, packet, at_once),
-            Target::Neighbor(next) => self.send_to_neighbor(cx, iface.id, next, packet, None, at_once),
+            Target::Station(mac) => self.ether_output::<u32>(cx, iface, mac, packet, at_once),
+            Target::Neighbor(next) => self.send_to_neighbor::<u32>(cx, iface.id, next, packet, None, at_once),
             Target::Here => self.loop_back(cx, packet),
         }
         if at_once == AtOnce::Later {

@@ -1,10 +1,9 @@
-//! IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3): scope, next hop, hop limit, length; never a fragment made, never a checksum to mend.
-//! A route has one next hop.
+//! The slow path of IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3), behind the fast one of [`crate::ip`]: scope, next
+//! hop, hop limit, length; never a fragment made, never a checksum to mend.
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId, IfaceKind};
-use crate::neigh::Resolved;
-use crate::route::Via6;
+use crate::route::{Hop, Via6};
 use crate::stack::AtOnce;
 use buf::Frame;
 use lock::{Cx, Locks};
@@ -17,24 +16,33 @@ use wire::ip6;
 type Obstacle = (DropReason, Option<Problem>);
 
 impl<L: Locks> Stack<L> {
-    /// Takes a packet that is not for this host, which is a router.
-    pub(super) fn ip6_forward(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header) {
-        match self.onward6(cx, from, &packet, header) {
+    /// Takes a packet that is not for this host, which is a router; returns whether it went out or waits for a neighbor.
+    pub(super) fn ip6_forward(
+        &self,
+        cx: Cx,
+        from: Option<&Iface<L>>,
+        mut packet: Frame,
+        header: &ip6::Header,
+        hop: Option<&Hop<Ipv6Addr>>,
+    ) -> bool {
+        match self.onward6(cx, from, &packet, header, hop.map(|hop| hop.via)) {
             Ok((out, next)) => {
                 if let Some(from) = from.filter(|from| from.id == out) {
                     self.maybe_redirect6(cx, from, &packet, header, next);
                 }
                 if ip6::decrement_hop_limit(packet.bytes_mut()).is_none() {
-                    return self.drop_as_bug(cx, packet, "a packet that is forwarded has a hop limit above 1");
+                    self.drop_as_bug(cx, packet, "a packet that is forwarded has a hop limit above 1");
+                    return false;
                 }
-                self.count(cx).ip6.forwarded.bump();
-                self.send_to_neighbor6(cx, out, next, packet, AtOnce::Later);
+                self.send_to_neighbor::<u128>(cx, out, next, packet, hop, AtOnce::Later);
+                true
             }
             Err((why, problem)) => {
                 if let Some(problem) = problem {
                     self.icmp6_error(cx, from.map(|from| from.id), &packet, problem);
                 }
                 self.drop_frame(cx, packet, why);
+                false
             }
         }
     }
@@ -45,6 +53,7 @@ impl<L: Locks> Stack<L> {
         from: Option<&Iface<L>>,
         packet: &Frame,
         header: &ip6::Header,
+        via: Option<Via6>,
     ) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
         let told = |code| Some(Problem::Unreachable { code });
         if header.src.is_unspecified() {
@@ -53,7 +62,7 @@ impl<L: Locks> Stack<L> {
         if ip6::is_link_local(header.src) {
             return Err((DropReason::Ip6BeyondScope, told(unreachable::BEYOND_SCOPE)));
         }
-        let (out, next) = match self.via6(cx, header.dst) {
+        let (out, next) = match via {
             Some(Via6::Gateway(out, gateway)) => (out, gateway),
             Some(Via6::Link(out)) => (out, header.dst),
             Some(Via6::Prohibit) => return Err((DropReason::Ip6Prohibited, told(unreachable::ADMIN_PROHIBITED))),
@@ -76,36 +85,6 @@ impl<L: Locks> Stack<L> {
             return Err((DropReason::Ip6TooBig, Some(Problem::TooBig { mtu: mtu.max(1280) as u32 })));
         }
         Ok((out, next))
-    }
-
-    /// Sends a packet to a neighbor whose link-layer address may or may not be known.
-    pub(crate) fn send_to_neighbor6(&self, cx: Cx, out: IfaceId, next: Ipv6Addr, packet: Frame, at_once: AtOnce) {
-        let Some(iface) = self.ifaces.get(out).filter(|iface| iface.is_up()) else {
-            return self.drop_frame(cx, packet, DropReason::TxNoPort);
-        };
-        match iface.kind {
-            IfaceKind::Tunnel => return self.tunnel_output(cx, iface, packet, at_once), // its far end is the only neighbor
-            IfaceKind::Loopback => return self.drop_frame(cx, packet, DropReason::Ip6NoRoute),
-            IfaceKind::Ethernet => {}
-        }
-        let mut neighbors = self.six.neighbors.lock(cx);
-        let resolved = neighbors.resolve(out, next, packet, cx.now, self.neigh_rules6(), &self.pool);
-        let ended = neighbors.take_ended();
-        drop(neighbors);
-        self.end_all(cx, ended);
-        match resolved {
-            Resolved::To(packet, mac) => self.ether_output6(cx, iface, mac, packet, at_once),
-            Resolved::Waits { ask } => {
-                if ask {
-                    self.count(cx).neigh.created.bump();
-                    self.nd_ask(cx, iface, next, false);
-                    if at_once == AtOnce::Yes {
-                        self.flush(cx); // a sender that now waits for the answer has nobody who flushes for it
-                    }
-                }
-            }
-            Resolved::Full(packet) => self.drop_frame(cx, packet, DropReason::NeighTableFull),
-        }
     }
 
     /// A packet that waited for a neighbor in vain: its sender is told.

@@ -9,7 +9,6 @@ use buf::Frame;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
-use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, ip6};
 
 /// What the sender of a packet says about it.
@@ -149,22 +148,10 @@ impl<L: Locks> Stack<L> {
 
     fn send_packet6(&self, cx: Cx, iface: &Iface<L>, to: Target<Ipv6Addr>, packet: Frame, at_once: AtOnce) {
         match to {
-            Target::Station(mac) => self.ether_output6(cx, iface, mac, packet, at_once),
-            Target::Neighbor(next) => self.send_to_neighbor6(cx, iface.id, next, packet, at_once),
+            Target::Station(mac) => self.ether_output::<u128>(cx, iface, mac, packet, at_once),
+            Target::Neighbor(next) => self.send_to_neighbor::<u128>(cx, iface.id, next, packet, None, at_once),
             Target::Here => self.loop_back(cx, packet),
         }
-    }
-
-    /// Sends an IPv6 packet to the station `dst`.
-    pub(crate) fn ether_output6(&self, cx: Cx, iface: &Iface<L>, dst: Mac, mut packet: Frame, at_once: AtOnce) {
-        if iface.kind == IfaceKind::Tunnel {
-            return self.tunnel_output(cx, iface, packet, at_once); // to a group
-        }
-        match packet.push::<{ eth::HEADER_LEN }>() {
-            Some(room) => eth::Header { dst, src: iface.mac, ethertype: EtherType::IPV6 }.emit(room),
-            None => return self.drop_as_bug(cx, packet, "a packet for an iface has no room for its link header"),
-        }
-        self.stage(cx, iface, packet, at_once);
     }
 
     /// Convenience for protocols here: a packet from this host.

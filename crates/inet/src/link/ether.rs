@@ -1,26 +1,27 @@
 //! Ethernet input and output.
 //!
-//! A frame arrives as the port gave it and leaves, its header pulled, for `ip4::input`; ARP and IPv6 are dealt with at once. On
-//! the way out a packet gets its header pushed into the headroom and is staged at its iface. FCS and padding are the
+//! A frame arrives as the port gave it and leaves, its header pulled, for `ip::input`; ARP and what is not for us alone
+//! is dealt with at once. On the way out a packet gets its header pushed into the headroom and is staged at its iface. FCS and padding are the
 //! port's business; what IP is told to be longer than the frame is dropped there.
 
 use crate::Stack;
+use crate::family::Family;
 use crate::iface::{Iface, IfaceKind};
 use crate::stack::{AtOnce, Odd};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
-use stats::DropReason;
+use stats::{DropReason, Lap, Stage};
 use wire::Mac;
 use wire::eth::{self, EtherType};
 use wire::vlan;
 
 impl<L: Locks> Stack<L> {
-    /// Takes a chunk of frames; leaves the IPv4 packets that are for us. Where nobody asks what this costs by itself it is done
-    /// together with IP's checks ([`Stack::ip4_input_framed`]).
+    /// Takes a chunk of frames; leaves the IPv4 packets that are for us. Unless sources are validated it is done
+    /// together with IP's checks ([`Stack::ip_input`]).
     pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
         let (mac, mut odd) = (iface.mac, Odd::default());
         for (at, frame) in frames.as_mut_slice().iter_mut().enumerate() {
-            if eth::is_ip4_between(frame.bytes(), mac) {
+            if eth::is_between(frame.bytes(), mac, EtherType::IPV4) {
                 frame.pull_link(eth::HEADER_LEN);
             } else {
                 odd.add(at);
@@ -31,14 +32,24 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Takes one frame; gives the IPv4 packet that is for us.
+    /// Takes one frame.
     #[inline(always)]
-    pub(crate) fn ether_input_one(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
-        if !eth::is_ip4_between(frame.bytes(), iface.mac) {
-            return self.ether_odd(cx, iface, frame);
+    pub(crate) fn ether_input_one(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame, lap: Lap<'_>) {
+        if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV4) {
+            frame.pull_link(eth::HEADER_LEN);
+            lap.mark(Stage::LinkInput, 1);
+            return self.ip_input_one::<u32>(cx, iface, frame, lap);
         }
-        frame.pull_link(eth::HEADER_LEN);
-        Some(frame)
+        if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV6) && iface.speaks6() {
+            frame.pull_link(eth::HEADER_LEN);
+            lap.mark(Stage::LinkInput, 1);
+            return self.ip_input_one::<u128>(cx, iface, frame, lap);
+        }
+        let packet = self.ether_odd(cx, iface, frame);
+        lap.mark(Stage::LinkInput, 1);
+        if let Some(packet) = packet {
+            self.ip_input_one::<u32>(cx, iface, packet, lap);
+        }
     }
 
     /// Takes one frame of any kind; gives the IPv4 packet in it, if that is what it was and it was for us.
@@ -85,14 +96,21 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends an IPv4 packet to the station `dst`.
+    /// Sends a packet to the station `dst`.
     #[inline(always)]
-    pub(crate) fn ether_output(&self, cx: Cx, iface: &Iface<L>, dst: Mac, mut packet: Frame, at_once: AtOnce) {
+    pub(crate) fn ether_output<F: Family>(
+        &self,
+        cx: Cx,
+        iface: &Iface<L>,
+        dst: Mac,
+        mut packet: Frame,
+        at_once: AtOnce,
+    ) {
         if iface.kind == IfaceKind::Tunnel {
             return self.tunnel_output(cx, iface, packet, at_once); // to a group
         }
         match packet.push::<{ eth::HEADER_LEN }>() {
-            Some(room) => *room = iface.header_to(dst),
+            Some(room) => *room = iface.header_to(dst, F::ETHERTYPE),
             None => return self.drop_as_bug(cx, packet, "a packet for an iface has no room for its link header"),
         }
         self.stage(cx, iface, packet, at_once);

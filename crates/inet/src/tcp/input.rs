@@ -1,4 +1,4 @@
-//! TCP input: from `ip4::input` a burst at a time, from `ip6` one by one, to connections, listeners, or an RST.
+//! TCP input: from `ip` a burst at a time, to connections, listeners, or an RST.
 //!
 //! A run of segments for one connection takes its lock once and is answered once, when the run ends: that is what GRO and
 //! stretched ACKs do elsewhere. Segments in order that say the same are one to the core (`lro`); nothing is copied for that:
@@ -99,9 +99,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Takes whole, unfragmented IPv4 packets with TCP in them.
-    pub(crate) fn tcp_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
-        self.tcp_input_all::<u32>(cx, iface, packets, None);
+    /// Takes whole, unfragmented packets with TCP in them, without extension headers and link-local addresses.
+    pub(crate) fn tcp_input<A: Net>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+        self.tcp_input_all::<A>(cx, iface, packets, None);
     }
 
     #[inline(always)]
@@ -233,7 +233,7 @@ impl<L: Locks> Stack<L> {
     /// The socket for a segment, if there is one: the connection, or a listener.
     #[inline(always)]
     fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Open<'_, L, A>> {
-        let hash = A::first_hash(&self.tcp.demux, ends);
+        let hash = self.tcp.demux.ends_probe::<A>().hash(ends);
         let id = self.tcp.demux.lookup_hashed(cx, || ends.into(), hash).or_else(|| self.tcp_any_port())?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
         let sock = slot.as_ref()?;

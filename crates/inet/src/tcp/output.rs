@@ -314,7 +314,7 @@ impl<L: Locks> Stack<L> {
         let exit = match A::exit(self, cx, dst, None) {
             Ok(exit) => exit,
             Err(_) => {
-                A::count_no_route(self.count(cx));
+                A::counts(self.count(cx)).no_route.bump();
                 return self.drop_frame(cx, frame, A::NO_ROUTE);
             }
         };
@@ -363,7 +363,7 @@ impl<L: Locks> Stack<L> {
     /// Hands over a segment with all its headers; `alone`: straight to the port.
     #[inline(always)]
     fn tcp_stage<A: Net>(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
-        A::count_sent(self.count(cx), 1);
+        A::counts(self.count(cx)).sent.add(1);
         match self.ifaces.get(headers.iface) {
             Some(iface) if alone => self.stage_alone(cx, iface, frame),
             Some(iface) => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),

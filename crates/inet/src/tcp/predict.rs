@@ -154,7 +154,7 @@ impl<L: Locks> Stack<L> {
         let flags = wire::tcp::Flags::ACK | wire::tcp::Flags::PSH;
         stream.headers.emit_next(ends, &next, flags, &mut frame, sum);
         counts::noted(&counters.tcp, &mut stream.tcb);
-        A::count_sent(counters, 1);
+        A::counts(counters).sent.add(1);
         counters.ledger.resume().mark(Stage::TcpOutput, 1);
         self.stage_alone(cx, iface, frame);
         true
@@ -195,7 +195,7 @@ impl<L: Locks> Stack<L> {
         };
         stream.headers.emit_next(ends, &next, flags, &mut frame, Partial::ZERO);
         counts::noted(&counters.tcp, &mut stream.tcb);
-        A::count_sent(counters, 1);
+        A::counts(counters).sent.add(1);
         counters.ledger.resume().mark(Stage::TcpOutput, 1);
         match at_once {
             AtOnce::Yes => self.stage_alone(cx, iface, frame),

@@ -119,7 +119,6 @@ impl<L: Locks> Stack<L> {
         if iface.kind == IfaceKind::Ethernet {
             return self.input_chunk(cx, iface, frames, self.resume(cx));
         }
-        self.take_ip6(cx, Some(iface), frames);
-        self.ip4_input(cx, Some(iface), frames, self.resume(cx));
+        self.input_packets(cx, Some(iface), frames, self.resume(cx));
     }
 }

@@ -1,4 +1,4 @@
-//! UDP input: from `ip4::input` a chunk at a time, from `ip6` one by one, to the sockets' receive queues.
+//! UDP input: from `ip::input` a chunk at a time, from the slow path of IPv6 one by one, to the sockets' receive queues.
 //!
 //! Of a chunk: two passes over the chunk, with the datagrams where they lie: check, strip and hash; deliver. What is hashed is compared with
 //! that of the datagram before: a run of datagrams for one socket is hashed, looked up and locked once, and queued together. With
@@ -8,9 +8,10 @@
 
 use super::ancillary::note_iface;
 use super::ends::OfPcb;
-use super::read::{self, PLAIN_HEADERS, Sender, strip6};
+use super::read::{self, strip6};
+use super::receive::Receive;
 use super::{Pcb, SoError};
-use crate::demux::{Bits, Ends, Ends4, Ends6, EndsProbe, WireEnds};
+use crate::demux::{Ends, Ends4, Ends6, EndsProbe};
 use crate::icmp4::Cause;
 use crate::iface::{Iface, IfaceId, LOOPBACK};
 use crate::stack::{CHUNK, Odd};
@@ -29,18 +30,18 @@ use wire::{L4Port, Proto, ip4, udp};
 type PcbPlace<'a, L> = &'a Guarded<L, Slot<Pcb<L>>>;
 
 /// The first of a run of datagrams that are for the same socket.
-struct Run<'a, L: Locks> {
+struct Run<'a, L: Locks, A> {
     hash: u64,
-    ends: WireEnds,
-    came_by: IfaceId,
+    ends: Ends<A>,
+    iface: Option<&'a Iface<L>>,
     found: Option<(usize, PcbPlace<'a, L>)>,
 }
 
 /// Checks datagrams of an iface.
 #[derive(Clone, Copy)]
-struct Check {
+pub(crate) struct Check {
     /// Flags of those whose checksum is not verified.
-    verified: Flags,
+    pub(super) verified: Flags,
 }
 
 impl Check {
@@ -50,46 +51,8 @@ impl Check {
         Check { verified: if trusts_port { open.with(Flags::RX_L4_OK) } else { open } }
     }
 
-    /// Fast path: returns the ends of a sound datagram to a port of one host that has no IP options, and leaves its payload, with
-    /// the headers in front. Counts those that have no checksum. For what it does not let through [`Check::strip`] has the last word.
-    #[inline(always)]
-    fn strip_plain(self, packet: &mut Frame, without_checksum: &mut u64) -> Option<WireEnds> {
-        let (flags, whole) = (packet.flags(), packet.bytes());
-        let headers = whole.first_chunk::<PLAIN_HEADERS>()?;
-        let (&addrs, udp) = headers.last_chunk::<16>()?.split_first_chunk::<8>()?;
-        let (addrs, udp) = (u64::from_be_bytes(addrs), u64::from_be_bytes(*udp.first_chunk()?));
-        let (ports, len, checksum) = ((udp >> 32) as u32, (udp >> 16) as u16, udp as u16);
-        let payload = usize::from(len).wrapping_sub(udp::HEADER_LEN);
-        let fits = payload <= whole.len() - PLAIN_HEADERS;
-        let for_one = (addrs as u32) < 224 << 24 && !flags.has(Flags::LINK_BROADCAST);
-        if headers[0] != 0x45 || !fits || !for_one || ports as u16 == 0 {
-            return None;
-        }
-        if checksum != 0 && !flags.any(self.verified) {
-            let pseudo = Partial::pseudo4_of(addrs, Proto::UDP, len);
-            if !udp::checksum_ok(pseudo, whole.get(ip4::HEADER_LEN..ip4::HEADER_LEN + usize::from(len))?) {
-                return None;
-            }
-        }
-        let is_open = packet.open_headers::<PLAIN_HEADERS>(payload);
-        *without_checksum += u64::from(is_open && checksum == 0);
-        is_open.then_some(WireEnds { addrs, ports })
-    }
-
-    /// [`Check::strip_plain`] of a datagram that may have IP options; `None` of one for many, too, which is left as it is.
-    #[cold]
-    #[inline(never)]
-    fn strip(self, packet: &mut Frame, without_checksum: &mut u64) -> Option<WireEnds> {
-        let seen = self.look(packet, without_checksum).ok()?;
-        let is_for_one = seen.ends.local < 224 << 24 && !packet.flags().has(Flags::LINK_BROADCAST);
-        is_for_one.then(|| {
-            seen.strip(packet);
-            seen.ends.into()
-        })
-    }
-
     /// RFC 768, RFC 1122 4.1.3: lengths, checksum, ends. Counts those that have no checksum.
-    fn look(self, packet: &Frame, without_checksum: &mut u64) -> Result<Seen, DropReason> {
+    pub(super) fn look(self, packet: &Frame, without_checksum: &mut u64) -> Result<Seen, DropReason> {
         let bytes = packet.bytes();
         let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
         let ihl = ip.ihl_len();
@@ -134,54 +97,54 @@ impl Check {
 
 /// Values from the headers of a valid datagram: addresses and ports, bytes of both headers, bytes of
 /// the whole packet.
-struct Seen {
-    ends: Ends4,
+pub(super) struct Seen {
+    pub(super) ends: Ends4,
     header_len: usize,
     len: usize,
 }
 
 impl Seen {
     /// Leaves the payload; the headers stay in front.
-    fn strip(&self, packet: &mut Frame) {
+    pub(super) fn strip(&self, packet: &mut Frame) {
         packet.truncate(self.len);
         packet.pull(self.header_len);
     }
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes whole, unfragmented IPv4 packets with UDP in them.
-    pub(crate) fn udp_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+    /// Takes whole, unfragmented packets with UDP in them; of IPv6 without extension headers and link-local addresses.
+    pub(crate) fn udp_input<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let mut chunk = Burst::new();
         while packets.len() > CHUNK {
             chunk.take_some(packets, CHUNK);
-            self.udp_input_chunk(cx, iface, &mut chunk);
+            self.udp_input_chunk::<A>(cx, iface, &mut chunk);
         }
-        self.udp_input_chunk(cx, iface, packets);
+        self.udp_input_chunk::<A>(cx, iface, packets);
     }
 
     #[inline(always)]
-    fn udp_input_chunk(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
-        let n = packets.len();
+    fn udp_input_chunk<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+        let (n, came_by) = (packets.len(), came_by(iface));
         let check = Check::of(iface);
         let ahead = self.udp.is_large() && n > 1 && self.knobs.prefetch.on();
-        let probe = self.udp.ends_probe();
+        let probe = self.udp.ends_probe::<A>();
         let mut lookups = self.udp.run();
-        let (mut hashes, mut ends) = ([0; CHUNK], [WireEnds::default(); CHUNK]); // of the first of each run
+        let (mut hashes, mut ends) = ([0; CHUNK], [A::Wire::default(); CHUNK]); // of the first of each run
         let (mut firsts, mut odd, mut without_checksum) = (Odd::default(), Odd::default(), 0);
-        let mut before = WireEnds::default(); // differs from any: no datagram is for port 0
+        let mut before = A::Wire::default(); // differs from any: no datagram is for port 0
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
-            let seen = match check.strip_plain(packet, &mut without_checksum) {
+            let seen = match A::strip(check, packet, came_by, &mut without_checksum) {
                 Some(seen) => seen,
-                None => match check.strip(packet, &mut without_checksum) {
+                None => match A::strip_options(check, packet, &mut without_checksum) {
                     Some(seen) => seen,
                     None => {
-                        before = WireEnds::default();
+                        before = A::Wire::default();
                         odd.add(at);
                         continue;
                     }
                 },
             };
-            if probe.is_same(seen, before) {
+            if A::is_same(&probe, seen, before) {
                 continue;
             }
             before = seen;
@@ -196,18 +159,18 @@ impl<L: Locks> Stack<L> {
         let found = if ahead { Some(self.find_ahead(cx, &mut lookups, &hashes, n)) } else { None };
         drop(lookups);
         let counters = self.count(cx);
-        counters.udp.received.add(n as u64);
+        counters.udp.received.add((n - odd.count() * usize::from(A::IS_SUMMED)) as u64); // `udp_input6` counts its own
         counters.udp.no_checksum.add(without_checksum);
         let (mut delivered, mut at) = (0, 0);
         let mut packets = packets.drain();
         while at < n {
             let run = firsts.or(odd).next_after(at).min(n) - at;
             if odd.has(at) {
-                delivered += packets.next().map_or(0, |packet| self.udp_odd(cx, iface, packet));
+                delivered += packets.next().map_or(0, |packet| A::input_slow(self, cx, iface, packet));
             } else if let (Some(&hash), Some(&ends)) = (hashes.get(at), ends.get(at)) {
                 let found = found.as_ref().and_then(|found| found.get(at).copied().flatten());
-                delivered +=
-                    self.udp_run(cx, Run { hash, ends, came_by: came_by(iface), found }, &probe, &mut packets, run);
+                let first = Run { hash, ends: ends.into(), iface, found };
+                delivered += self.udp_run(cx, first, &probe, &mut packets, run);
             }
             at += run;
         }
@@ -235,11 +198,17 @@ impl<L: Locks> Stack<L> {
 
     /// Queues the first `n` of `packets`, a run of datagrams for the same socket, whose lock is taken once; returns how many it took.
     #[inline(always)]
-    fn udp_run(&self, cx: Cx, run: Run<'_, L>, probe: &EndsProbe, packets: &mut Drain<'_>, n: usize) -> u64 {
-        let Run { hash, ends, came_by, found } = run;
-        let mut ends = ends.into();
+    fn udp_run<A: Receive>(
+        &self,
+        cx: Cx,
+        run: Run<'_, L, A>,
+        probe: &EndsProbe<A>,
+        packets: &mut Drain<'_>,
+        n: usize,
+    ) -> u64 {
+        let Run { hash, mut ends, iface, found } = run;
         let Some((id, slot)) = found.or_else(|| self.find_pcb(cx, hash, ends)) else {
-            packets.by_ref().take(n).for_each(|packet| self.udp_no_socket(cx, packet));
+            packets.by_ref().take(n).for_each(|packet| A::no_socket(self, cx, iface, packet));
             return 0;
         };
         let mut slot = slot.lock(cx);
@@ -247,7 +216,7 @@ impl<L: Locks> Stack<L> {
             && let Some(pcb) = slot.as_mut()
             && pcb.accepts(ends)
             && pcb.reception.is_usual()
-            && u32::ends_of(pcb).is_some_and(|own| probe.covers(own))
+            && A::ends_of(pcb).is_some_and(|own| probe.covers(own))
             && pcb.enqueue_run(cx, id, packets, n, self.pool.size())
         {
             return n as u64;
@@ -256,9 +225,9 @@ impl<L: Locks> Stack<L> {
         for at in 0..n {
             let Some(packet) = packets.next() else { break };
             if at > 0 {
-                ends = ends_in_run(ends, &packet);
+                ends = read::ends(&packet).map_or(ends, |headers| A::ends_in_run(ends, &headers));
             }
-            match deliver(cx, id, &mut slot, ends, packet, came_by, self.pool.size()) {
+            match deliver(cx, id, &mut slot, ends, packet, came_by(iface), self.pool.size()) {
                 Ok(()) => delivered += 1,
                 Err((packet, why)) => self.drop_frame(cx, packet, why),
             }
@@ -266,20 +235,22 @@ impl<L: Locks> Stack<L> {
         delivered
     }
 
-    /// Takes a whole, unfragmented IPv4 packet with UDP in it that came by itself.
+    /// [`Stack::udp_input`] of a packet that came by itself.
     #[inline(always)]
-    pub(crate) fn udp_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
+    pub(crate) fn udp_input_one<A: Receive>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
         let (counters, check, mut without_checksum) = (self.count(cx), Check::of(Some(iface)), 0);
-        counters.udp.received.bump();
-        let seen = check.strip_plain(&mut packet, &mut without_checksum);
-        let seen = seen.or_else(|| check.strip(&mut packet, &mut without_checksum));
+        let seen = A::strip(check, &mut packet, iface.id, &mut without_checksum);
+        let seen = seen.or_else(|| A::strip_options(check, &mut packet, &mut without_checksum));
+        counters.udp.received.add(u64::from(seen.is_some() || !A::IS_SUMMED)); // `udp_input6` counts its own
         counters.udp.no_checksum.add(without_checksum);
         let Some(seen) = seen else {
-            return counters.udp.delivered.add(self.udp_odd(cx, Some(iface), packet));
+            return counters.udp.delivered.add(A::input_slow(self, cx, Some(iface), packet));
         };
         let ends = seen.into();
         let hash = self.udp.ends_probe().hash(ends);
-        let Some((id, slot)) = self.find_pcb(cx, hash, ends) else { return self.udp_no_socket(cx, packet) };
+        let Some((id, slot)) = self.find_pcb(cx, hash, ends) else {
+            return A::no_socket(self, cx, Some(iface), packet);
+        };
         match deliver(cx, id, &mut slot.lock(cx), ends, packet, iface.id, self.pool.size()) {
             Ok(()) => counters.udp.delivered.bump(),
             Err((packet, why)) => self.drop_frame(cx, packet, why),
@@ -294,7 +265,7 @@ impl<L: Locks> Stack<L> {
 
     /// A datagram that did not pass its checks ends for the reason that they give; one for many goes to all of them.
     #[inline(never)]
-    fn udp_odd(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
+    pub(super) fn udp_odd(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
         match Check::of(iface).look(&packet, &mut 0) {
             Ok(seen) => {
                 seen.strip(&mut packet);
@@ -309,7 +280,7 @@ impl<L: Locks> Stack<L> {
     }
 
     #[inline(never)]
-    fn udp_no_socket(&self, cx: Cx, mut packet: Frame) {
+    pub(super) fn udp_no_socket(&self, cx: Cx, mut packet: Frame) {
         packet.rewind_to_l3();
         let Some(packet) = self.vxlan_input(cx, packet) else { return };
         if !self.knobs.udp_blackhole.on() {
@@ -318,7 +289,7 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
-    /// Takes a whole IPv6 packet with UDP in it: `chain` leads to it.
+    /// Slow path of IPv6: takes a whole packet with UDP in it, to which `chain` leads; returns the number of deliveries.
     pub(crate) fn udp_input6(
         &self,
         cx: Cx,
@@ -326,14 +297,15 @@ impl<L: Locks> Stack<L> {
         mut packet: Frame,
         header: &ip6::Header,
         chain: &Chain,
-    ) {
-        let counters = self.count(cx);
-        counters.udp.received.bump();
+    ) -> u64 {
+        self.count(cx).udp.received.bump();
         let seen = match Check::of(iface).look6(&packet, header, chain) {
             Ok(seen) => seen,
             Err(why) => {
-                let Some(packet) = self.vxlan_unchecked(cx, packet, header, chain) else { return };
-                return self.drop_frame(cx, packet, why);
+                if let Some(packet) = self.vxlan_unchecked(cx, packet, header, chain) {
+                    self.drop_frame(cx, packet, why);
+                }
+                return 0;
             }
         };
         let came_by = came_by(iface);
@@ -344,27 +316,32 @@ impl<L: Locks> Stack<L> {
             local_port: seen.dst,
             remote_port: seen.src,
         };
-        let hash = u128::first_hash(&self.udp, ends);
+        let hash = self.udp.ends_probe().hash(ends);
         let found = if header.dst.is_multicast() { None } else { self.find_pcb(cx, hash, ends) };
         if found.is_none() && !header.dst.is_multicast() {
-            let Some(packet) = self.vxlan_input6(cx, packet, header, chain) else { return };
-            return self.udp_no_socket6(cx, iface, packet);
+            if let Some(packet) = self.vxlan_input6(cx, packet, header, chain) {
+                self.udp_no_socket6(cx, iface, packet);
+            }
+            return 0;
         }
         let at = (Proto::UDP, chain.offset);
         if !strip6(&mut packet, header, at, seen.len.into(), udp::HEADER_LEN, zone.unwrap_or(came_by)) {
-            return self.drop_frame(cx, packet, DropReason::UdpNoCopy);
+            self.drop_frame(cx, packet, DropReason::UdpNoCopy);
+            return 0;
         }
         let Some((id, slot)) = found else {
-            let delivered = self.udp_deliver_to_all(cx, iface, packet, ends, header.dst.into());
-            return counters.udp.delivered.add(delivered);
+            return self.udp_deliver_to_all(cx, iface, packet, ends, header.dst.into());
         };
         match deliver(cx, id, &mut slot.lock(cx), ends, packet, came_by, self.pool.size()) {
-            Ok(()) => counters.udp.delivered.bump(),
-            Err((packet, why)) => self.drop_frame(cx, packet, why),
+            Ok(()) => 1,
+            Err((packet, why)) => {
+                self.drop_frame(cx, packet, why);
+                0
+            }
         }
     }
 
-    fn udp_no_socket6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
+    pub(super) fn udp_no_socket6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         if !self.knobs.udp_blackhole.on() {
             let problem = Problem::Unreachable { code: icmp6::unreachable::PORT };
             self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
@@ -518,14 +495,4 @@ fn deliver<L: Locks, A: OfPcb>(
             pcb.enqueue(cx, id, datagram, buffer_size).map_err(|back| (back, DropReason::UdpBufferFull))
         }
     }
-}
-
-/// The ends of a datagram whose headers have been stripped and that is in the run that `first` begins: the same port of ours.
-#[cold]
-fn ends_in_run(first: Ends4, datagram: &Frame) -> Ends4 {
-    let Some(read::Headers { from: Sender::V4(remote, remote_port), to: IpAddr::V4(local), .. }) = read::ends(datagram)
-    else {
-        return first;
-    };
-    Ends4 { local: local.to_bits(), remote: remote.to_bits(), remote_port, ..first }
 }

@@ -314,7 +314,7 @@ impl<L: Locks> Stack<L> {
         let counters = self.count(cx);
         counters.udp.sent.add(sent as u64);
         counters.udp.header_cached.add(sent as u64);
-        A::count_sent(counters, sent as u64);
+        A::counts(counters).sent.add(sent as u64);
         lap.mark(Stage::UdpOutput, sent as u64);
         Ok(sent)
     }
@@ -363,7 +363,7 @@ impl<L: Locks> Stack<L> {
         lap.mark_at(Stage::UdpOutput, 1, || trace::buffer_made(|| self.pool.number()));
         counters.udp.sent.bump();
         counters.udp.header_cached.bump();
-        A::count_sent(counters, 1);
+        A::counts(counters).sent.add(1);
         match self.ifaces.get(cache.iface) {
             Some(iface) => self.stage_at_once(cx, counters, iface, frame, lap),
             None => self.drop_frame(cx, frame, DropReason::TxNoPort),

@@ -100,19 +100,19 @@ pub fn sender(frame: &Frame, domain: Domain) -> Option<Sender> {
 }
 
 /// Values from the headers in front of a datagram's payload.
-pub(super) struct Headers {
+pub(crate) struct Headers {
     pub(super) from: Sender,
     pub(super) to: IpAddr,
     ttl: u8,
     tos: u8,
     /// Number of the iface, written over the length: for IPv6 always, for IPv4 if the socket requests it.
-    noted: IfaceId,
+    pub(super) noted: IfaceId,
 }
 
 #[inline(always)]
 pub(super) fn ends(frame: &Frame) -> Option<Headers> {
-    let Some(headers) = frame.headers::<PLAIN_HEADERS>() else {
-        return ends_otherwise(frame);
+    let Some(headers) = frame.headers::<PLAIN4>() else {
+        return ends6(frame).or_else(|| ends_otherwise(frame));
     };
     let &[_, tos, n0, n1, _, _, _, _, ttl, .., s0, s1, s2, s3, d0, d1, d2, d3, p0, p1, _, _, _, _, _, _] = headers;
     let from = Sender::V4(Ipv4Addr::new(s0, s1, s2, s3), L4Port(u16::from_be_bytes([p0, p1])));
@@ -120,7 +120,23 @@ pub(super) fn ends(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), ttl, tos, noted })
 }
 
-/// Reads the headers of IPv6, of IPv4 with options, and of the packets of raw and ICMP sockets, which have no ports.
+/// Reads the headers of a datagram of IPv6.
+#[inline(always)]
+fn ends6(frame: &Frame) -> Option<Headers> {
+    let headers = frame.headers::<PLAIN6>()?;
+    let (ip, port) = (ip6::Glance::of(headers)?, headers.get(ip6::HEADER_LEN..)?.first_chunk()?);
+    Some(headers6(ip, L4Port(u16::from_be_bytes(*port))))
+}
+
+#[inline(always)]
+fn headers6(ip: ip6::Glance, port: L4Port) -> Headers {
+    let (src, noted) = (Ipv6Addr::from_bits(ip.src), IfaceId(ip.payload_len()));
+    let scope_id = if ip6::is_link_local(src) { zone::scope_id(noted) } else { 0 };
+    let (from, to) = (Sender::V6(src, port, scope_id), Ipv6Addr::from_bits(ip.dst).into());
+    Headers { from, to, ttl: ip.hop_limit(), tos: ip.traffic_class(), noted }
+}
+
+/// Reads the headers of IPv4 with options, and of the packets of raw and ICMP sockets, which have no ports.
 #[inline(never)]
 fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     let (packet, pulled) = (frame.l3_bytes(), frame.l3_bytes().len() - frame.len());
@@ -130,15 +146,9 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
         let noted = IfaceId(u16::from_be_bytes(*packet.first_chunk()?));
         return Some(Headers { from, to: header.dst().into(), ttl: header.ttl(), tos: header.tos(), noted });
     }
-    if ip6::is_version(packet) {
-        let (ip, rest) = packet.split_first_chunk::<{ ip6::HEADER_LEN }>()?;
-        let header = ip6::Header::parse_quoted(ip).ok()?;
-        let port = L4Port(if pulled > ip6::HEADER_LEN { u16::from_be_bytes(*rest.first_chunk()?) } else { 0 });
-        let iface = IfaceId(header.payload_len);
-        let scope_id = if ip6::is_link_local(header.src) { zone::scope_id(iface) } else { 0 };
-        let from = Sender::V6(header.src, port, scope_id);
-        let (ttl, tos) = (header.hop_limit, header.traffic_class);
-        return Some(Headers { from, to: header.dst.into(), ttl, tos, noted: iface });
+    if let Some(ip) = ip6::Glance::of(packet) {
+        let port = packet.get(ip6::HEADER_LEN..)?.first_chunk().filter(|_| pulled > ip6::HEADER_LEN);
+        return Some(headers6(ip, L4Port(port.map_or(0, |port| u16::from_be_bytes(*port)))));
     }
     let header = packet.first_chunk::<20>()?;
     let ihl = usize::from(header[0] & 0xf) * 4;
@@ -153,7 +163,9 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
 }
 
 /// IPv4 without options, and UDP.
-pub(super) const PLAIN_HEADERS: usize = wire::ip4::HEADER_LEN + wire::udp::HEADER_LEN;
+pub(super) const PLAIN4: usize = ip4::HEADER_LEN + wire::udp::HEADER_LEN;
+/// IPv6 without extension headers, and UDP.
+pub(super) const PLAIN6: usize = ip6::HEADER_LEN + wire::udp::HEADER_LEN;
 
 /// Leaves what follows the first `pulled` bytes of the `len` bytes of an IPv6 packet behind its extension headers, where
 /// `at` says which protocol they are of, with those and an IPv6 header without extension headers in front, in whose

@@ -1,0 +1,91 @@
+//! IP of either family: one body for the packets that nearly all are, 1 to 32 at a time.
+//!
+//! `link::ether`, the loopback queue and tunnels hand packets to [`input`]; each goes to UDP, to TCP, to [`forward`], or to
+//! the slow path of its family ([`crate::ip4`], [`crate::ip6`]), which has the last word and the reason.
+
+mod forward;
+mod input;
+
+use crate::Stack;
+use crate::fib::{AddrBits, NextHopId};
+use crate::iface::{Iface, IfaceId};
+use crate::neigh;
+use crate::route::{Adjacency, Hop};
+use crate::stack::{Odd, OwnFilter};
+use crate::{tcp, udp};
+use buf::{Burst, Frame};
+use lock::{Cx, Guarded, Locks};
+use stats::{DropReason, Lap};
+use wire::{Mac, Proto};
+
+/// Values from the header of a packet that the fast path takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Opened<A> {
+    /// Protocol of what follows the header.
+    pub(crate) proto: Proto,
+    pub(crate) src: A,
+    pub(crate) dst: A,
+}
+
+/// A family as input and forwarding take its packets.
+pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address> {
+    /// Reason of a packet that is not forwarded since this host is no router.
+    const NOT_FORWARDING: DropReason;
+
+    /// Returns whether `iface` takes packets of the family.
+    fn is_spoken<L: Locks>(iface: &Iface<L>) -> bool;
+    /// Returns whether this host is a router.
+    fn is_router<L: Locks>(stack: &Stack<L>) -> bool;
+    /// Fast path: returns values from a packet that is whole, sound, from a host to a host, and without anything that needs
+    /// a second look; leaves it without link header and padding. `station`: it is in an Ethernet frame, and must be for
+    /// this station. `trusted`: its port verifies checksums. `None`, and nothing changed, of any other.
+    fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
+    /// Returns whether a socket's fast path may take packets to the address `dst` of `iface`.
+    fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
+    /// Returns which packets have sources that are not valid at `iface`.
+    fn invalid_sources<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd;
+    /// Returns whether a packet from `src` may come by `iface`.
+    fn is_valid_source<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, src: Self) -> bool;
+    /// Slow path: takes a chunk in which some packets are not opened. `framed`: those have their link header.
+    fn input_odd<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        framed: bool,
+        packets: &mut Burst,
+        odd: Odd,
+        lap: Lap<'_>,
+    );
+    /// Returns the values of a packet that was opened.
+    fn opened(packet: &Frame) -> Option<Opened<Self>>;
+    /// Slow path: takes opened packets whose next hops are `ids`.
+    fn input_opened<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packets: &mut Burst,
+        ids: &[Option<NextHopId>],
+        lap: Lap<'_>,
+    );
+    /// Returns the destination of a packet that may be forwarded by the fast path to a link with this MTU.
+    fn passable(packet: &Frame, mtu: usize) -> Option<Self>;
+    /// Takes a hop from a packet that [`Input::passable`] accepts.
+    fn take_hop(packet: &mut Frame);
+    /// Takes a hop from an opened packet and gives it a link header; `false`, and nothing changed, if something is in its
+    /// way.
+    fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool;
+    /// Slow path: forwards a packet; returns whether it, or its fragments, went out or wait for a neighbor.
+    fn forward_slow<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        from: Option<&Iface<L>>,
+        packet: Frame,
+        hop: Option<&Hop<Self::Addr>>,
+    ) -> bool;
+    /// Returns the neighbors.
+    fn neighbors<L: Locks>(stack: &Stack<L>) -> &Guarded<L, neigh::Table<Self::Addr>>;
+    /// Returns the rules for them.
+    fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules;
+    /// Asks for a neighbor's link-layer address.
+    fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Self::Addr);
+}

@@ -1,0 +1,205 @@
+//! IP input, from the link layer to the protocols or onward.
+//!
+//! A chunk is opened where it lies, one FIB lookup decides for all of it between "ours" and "onward", and a chunk of one
+//! protocol for one address goes on as it is. A host's own addresses are routes.
+
+use super::Input;
+use crate::Stack;
+use crate::iface::Iface;
+use crate::route::{Hop, Via};
+use crate::stack::{CHUNK, Odd, OwnFilter};
+use buf::{Burst, Frame};
+use lock::{Cx, Locks, Pinned};
+use stats::{DropReason, Lap, Stage};
+use wire::{Mac, Proto};
+
+/// The protocols of a chunk: bits that all of them have, and that any has. Two instructions a packet.
+#[derive(Clone, Copy)]
+struct Protos {
+    all: u8,
+    any: u8,
+}
+
+impl Protos {
+    const NONE: Protos = Protos { all: u8::MAX, any: 0 };
+
+    #[inline(always)]
+    fn note(&mut self, proto: Proto) {
+        self.all &= proto.0;
+        self.any |= proto.0;
+    }
+
+    #[inline(always)]
+    fn are(self, proto: Proto) -> bool {
+        self.all == proto.0 && self.any == proto.0
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Takes up to a chunk of packets. `iface`: where they came from; `None` for loopback. `station`: they are in Ethernet
+    /// frames still, and those for us are for this station: the link layer's question and this layer's are asked of a frame
+    /// together, and what it is without its link header is written once, for which a routed frame takes a sixth less time.
+    /// Sources are not validated then.
+    #[inline(always)]
+    pub(crate) fn ip_input<F: Input>(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        station: Option<Mac>,
+        packets: &mut Burst,
+        lap: Lap<'_>,
+    ) {
+        let n = packets.len().min(CHUNK);
+        if n == 0 {
+            return;
+        }
+        if iface.is_some_and(|iface| !F::is_spoken(iface)) {
+            return packets.drain().for_each(|packet| self.drop_frame(cx, packet, DropReason::EtherUnknownType));
+        }
+        let trusted = iface.is_none_or(|iface| iface.offload().rx);
+        let own = if iface.is_some() { F::own(self).now() } else { OwnFilter::NONE };
+        let (mut dst, mut odd) = ([F::default(); CHUNK], Odd::default());
+        let mut protos = Protos::NONE;
+        for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
+            match F::open(packet, station, trusted, own) {
+                Some(opened) => {
+                    protos.note(opened.proto);
+                    *dst = opened.dst;
+                }
+                None => odd.add(at),
+            }
+        }
+        if let Some(iface) = iface.filter(|_| station.is_none() && self.knobs.source_validation.on()) {
+            odd = odd.or(F::invalid_sources(self, cx, iface, packets));
+        }
+        let counts = F::counts(self.count(cx));
+        if odd.any() {
+            counts.received.add((n - odd.count()) as u64);
+            return F::input_odd(self, cx, iface, station.is_some(), packets, odd, lap);
+        }
+        counts.received.add(n as u64);
+        lap.mark(Stage::Ip4Input, n as u64);
+        self.ip_dispatch(cx, iface, packets, dst.get(..n).unwrap_or_default(), protos, lap);
+    }
+
+    /// Takes what is left of a chunk when its odd packets are gone.
+    pub(crate) fn ip_resume<F: Input>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: Lap<'_>) {
+        let (mut dst, mut protos) = ([F::default(); CHUNK], Protos::NONE);
+        for (packet, dst) in packets.as_slice().iter().zip(&mut dst) {
+            if let Some(opened) = F::opened(packet) {
+                protos.note(opened.proto);
+                *dst = opened.dst;
+            }
+        }
+        if !packets.is_empty() {
+            self.ip_dispatch(cx, iface, packets, dst.get(..packets.len()).unwrap_or_default(), protos, lap);
+        }
+    }
+
+    /// Takes up to a chunk of opened packets to `dst`.
+    #[inline(always)]
+    fn ip_dispatch<F: Input>(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packets: &mut Burst,
+        dst: &[F],
+        protos: Protos,
+        lap: Lap<'_>,
+    ) {
+        let (n, fib, counts) = (packets.len(), F::fib(self), F::counts(self.count(cx)));
+        let mut ids = [None; CHUNK];
+        let pinned = fib.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
+        let mut common = fib.lookup_chunk(&pinned, dst, &mut ids);
+        if fib.has_paths() {
+            common = self.choose_paths::<F>(cx, &pinned, packets, &mut ids);
+        }
+        match common.map(|hop| (hop.via, hop)) {
+            Some((Via::Local(_), hop)) if protos.are(Proto::UDP) && self.is_for_sockets(cx, &hop, dst) => {
+                counts.delivered.add(n as u64);
+                lap.mark(Stage::Ip4Forward, n as u64);
+                self.udp_input::<F>(cx, iface, packets);
+                lap.mark(Stage::Demux, n as u64);
+            }
+            Some((Via::Local(_), hop)) if protos.are(Proto::TCP) && self.is_for_sockets(cx, &hop, dst) => {
+                counts.delivered.add(n as u64);
+                lap.mark(Stage::Ip4Forward, n as u64);
+                self.tcp_input::<F>(cx, iface, packets);
+                lap.mark(Stage::Demux, n as u64);
+            }
+            Some((Via::Gateway(..) | Via::Link(_), hop)) => {
+                self.ip_forward::<F>(cx, iface, packets, Some(&hop));
+                lap.mark(Stage::Ip4Forward, n as u64);
+            }
+            None => self.ip_through_gateways::<F>(cx, iface, packets, &ids, &pinned, lap),
+            _ => F::input_opened(self, cx, iface, packets, &ids, lap),
+        }
+    }
+
+    /// Forwards what it can of packets with different next hops, and leaves the rest to the slow path.
+    #[inline(always)]
+    fn ip_through_gateways<F: Input>(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packets: &mut Burst,
+        ids: &[Option<crate::fib::NextHopId>],
+        pinned: &Pinned<'_>,
+        lap: Lap<'_>,
+    ) {
+        let n = packets.len();
+        let passed = self.forward_through_gateways::<F>(cx, iface, packets, ids, pinned);
+        lap.mark(Stage::Ip4Forward, passed as u64);
+        if passed < n {
+            F::input_opened(self, cx, iface, packets, ids.get(passed..).unwrap_or_default(), lap);
+        }
+    }
+
+    /// Returns whether no raw socket takes copies, and the host may use all these addresses of one iface.
+    #[inline(always)]
+    fn is_for_sockets<F: Input>(&self, cx: Cx, hop: &Hop<F::Addr>, dst: &[F]) -> bool {
+        let Via::Local(iface) = hop.via else { return false };
+        let mut before = F::default();
+        let mut is_usable = |dst: F| {
+            let is_new = std::mem::replace(&mut before, dst) != dst;
+            !is_new || F::is_usable(self, cx, iface, dst)
+        };
+        !self.raw.has_transport(F::DOMAIN) && dst.iter().all(|dst| is_usable(*dst))
+    }
+
+    /// Takes one packet without link header that came by itself.
+    #[inline(always)]
+    pub(crate) fn ip_input_one<F: Input>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: Lap<'_>) {
+        let counts = F::counts(self.count(cx));
+        let opened = F::open(&mut packet, None, iface.offload().rx, F::own(self).now());
+        let Some(opened) = opened.filter(|opened| F::is_valid_source(self, cx, iface.id, opened.src)) else {
+            return F::input_odd(self, cx, Some(iface), false, &mut Burst::of(packet), Odd::FIRST, lap);
+        };
+        counts.received.bump();
+        lap.mark(Stage::Ip4Input, 1);
+        let pinned = F::fib(self).pin(cx);
+        let hop = self.way_to(cx, &pinned, opened.dst);
+        let hop = hop.and_then(|hop| self.choose_path::<F>(cx, &pinned, hop, &packet));
+        match hop {
+            Some(hop @ Hop { via: Via::Local(_), .. })
+                if matches!(opened.proto, Proto::TCP | Proto::UDP) && self.is_for_sockets(cx, &hop, &[opened.dst]) =>
+            {
+                counts.delivered.bump();
+                lap.mark(Stage::Ip4Forward, 1);
+                match opened.proto {
+                    Proto::TCP => self.tcp_input_one::<F>(cx, iface, packet, None),
+                    _ => self.udp_input_one::<F>(cx, iface, packet),
+                }
+                lap.mark(Stage::Demux, 1);
+            }
+            Some(hop @ Hop { via: Via::Gateway(..) | Via::Link(_), .. }) => {
+                self.ip_forward::<F>(cx, Some(iface), &mut Burst::of(packet), Some(&hop));
+                lap.mark(Stage::Ip4Forward, 1);
+            }
+            _ => {
+                let id = hop.map(|hop| hop.id);
+                F::input_opened(self, cx, Some(iface), &mut Burst::of(packet), &[id], lap);
+            }
+        }
+    }
+}

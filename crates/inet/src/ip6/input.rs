@@ -1,0 +1,174 @@
+//! IPv6 packets on the fast path of [`crate::ip`]: no extension header is read there, and no link-local address.
+
+use crate::Stack;
+use crate::fib::NextHopId;
+use crate::iface::{Iface, IfaceId};
+use crate::ip::{Input, Opened};
+use crate::ip6::AddrState;
+use crate::neigh;
+use crate::route::{Adjacency, Hop};
+use crate::stack::{Odd, OwnFilter};
+use buf::{Burst, Flags, Frame};
+use lock::{Cx, Guarded, Locks};
+use stats::{DropReason, Lap};
+use std::net::Ipv6Addr;
+use wire::eth::{self, EtherType};
+use wire::{Mac, Proto, ip6};
+
+impl Input for u128 {
+    const NOT_FORWARDING: DropReason = DropReason::Ip6NotForwarding;
+
+    #[inline(always)]
+    fn is_spoken<L: Locks>(iface: &Iface<L>) -> bool {
+        iface.speaks6()
+    }
+
+    #[inline(always)]
+    fn is_router<L: Locks>(stack: &Stack<L>) -> bool {
+        stack.knobs.forwarding6.on()
+    }
+
+    #[inline(always)]
+    fn open(packet: &mut Frame, station: Option<Mac>, _: bool, own: OwnFilter) -> Option<Opened<u128>> {
+        let bytes = match station {
+            None => packet.bytes().first_chunk::<{ ip6::HEADER_LEN }>()?.as_slice(),
+            Some(mac) => {
+                let headers = packet.bytes().first_chunk::<{ eth::HEADER_LEN + ip6::HEADER_LEN }>()?;
+                headers.get(eth::HEADER_LEN..).filter(|_| eth::is_between(headers, mac, EtherType::IPV6))?
+            }
+        };
+        let header = ip6::Glance::of(bytes)?;
+        let ip6::Glance { src, dst, .. } = header;
+        let len = ip6::HEADER_LEN + usize::from(header.payload_len());
+        let fits = station.is_some() || len <= packet.len();
+        let plain = fits && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
+        if !plain || header.next() == Proto::HOP_BY_HOP || packet.flags().has(Flags::LINK_BROADCAST) {
+            return None;
+        }
+        let opened = match station {
+            None => {
+                packet.truncate(len);
+                true
+            }
+            Some(_) => packet.open_link(eth::HEADER_LEN, len),
+        };
+        opened.then_some(Opened { proto: header.next(), src, dst })
+    }
+
+    fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u128) -> bool {
+        let own = stack.ifaces.get(iface).and_then(|iface| iface.addr6(cx, Ipv6Addr::from_bits(dst)));
+        own.is_some_and(|own| own.state == AddrState::Valid)
+    }
+
+    fn invalid_sources<L: Locks>(_: &Stack<L>, _: Cx, _: &Iface<L>, _: &Burst) -> Odd {
+        Odd::default() // the knob is IPv4's
+    }
+
+    #[inline(always)]
+    fn is_valid_source<L: Locks>(_: &Stack<L>, _: Cx, _: IfaceId, _: u128) -> bool {
+        true
+    }
+
+    #[inline(never)]
+    fn input_odd<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        framed: bool,
+        packets: &mut Burst,
+        odd: Odd,
+        lap: Lap<'_>,
+    ) {
+        let (mut four, mut opened, lost) = (Burst::new(), Burst::new(), || stack.count_bug(cx));
+        odd.sort(packets, lost, |packet| {
+            match iface.filter(|_| framed) {
+                None => stack.ip6_input(cx, iface, packet),
+                Some(iface) if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV4) => four.put(packet, lost),
+                Some(iface) => {
+                    if let Some(packet) = stack.ether_odd(cx, iface, packet) {
+                        opened.put(packet, lost);
+                    }
+                }
+            }
+            None
+        });
+        stack.ip_input::<u32>(cx, iface, iface.map(|iface| iface.mac), &mut four, lap);
+        stack.ip_input::<u32>(cx, iface, None, &mut opened, lap);
+        stack.ip_resume::<u128>(cx, iface, packets, lap);
+    }
+
+    #[inline(always)]
+    fn opened(packet: &Frame) -> Option<Opened<u128>> {
+        let header = ip6::Glance::of(packet.bytes())?;
+        Some(Opened { proto: header.next(), src: header.src, dst: header.dst })
+    }
+
+    #[inline(never)]
+    fn input_opened<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packets: &mut Burst,
+        _: &[Option<NextHopId>],
+        _: Lap<'_>,
+    ) {
+        packets.drain().for_each(|packet| stack.ip6_packet(cx, iface, packet));
+    }
+
+    #[inline(always)]
+    fn passable(packet: &Frame, mtu: usize) -> Option<u128> {
+        let header = ip6::Glance::of(packet.bytes())?;
+        let room = packet.len() <= mtu && packet.headroom() >= eth::HEADER_LEN;
+        (room && header.hop_limit() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then_some(header.dst)
+    }
+
+    #[inline(always)]
+    fn take_hop(packet: &mut Frame) {
+        ip6::decrement_hop_limit(packet.bytes_mut());
+    }
+
+    #[inline(always)]
+    fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool {
+        let write = |header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; ip6::HEADER_LEN]| {
+            link.write(header);
+            ip6::take_hop(packet)
+        };
+        packet.push_link_if(mtu, write)
+    }
+
+    fn forward_slow<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        from: Option<&Iface<L>>,
+        packet: Frame,
+        hop: Option<&Hop<Ipv6Addr>>,
+    ) -> bool {
+        match ip6::Header::parse(packet.bytes()) {
+            Ok(header) => stack.ip6_forward(cx, from, packet, &header, hop),
+            Err(_) => {
+                stack.drop_frame(cx, packet, DropReason::Ip6Malformed);
+                false
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn neighbors<L: Locks>(stack: &Stack<L>) -> &Guarded<L, neigh::Table<Ipv6Addr>> {
+        &stack.six.neighbors
+    }
+
+    fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules {
+        stack.neigh_rules6()
+    }
+
+    fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Ipv6Addr) {
+        stack.nd_ask(cx, iface, next, false);
+    }
+}
+
+/// Not ::/8 (unspecified, loopback, IPv4-mapped and translated addresses), and not fe00::/7 (link-local, multicast).
+#[inline(always)]
+fn is_host(addr: u128) -> bool {
+    let first = (addr >> 120) as u8;
+    first.wrapping_sub(1) < 0xfd
+}

@@ -1,0 +1,157 @@
+//! What differs between the families when UDP takes a datagram: the places of its fields, and what has no socket.
+
+use super::OfPcb;
+use super::input::Check;
+use super::read::{Headers, PLAIN4, PLAIN6, Sender};
+use crate::Stack;
+use crate::demux::{Ends, Ends4, Ends6, WireEnds};
+use crate::family::Family;
+use crate::iface::{Iface, IfaceId};
+use crate::zone;
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use std::net::IpAddr;
+use wire::checksum::Partial;
+use wire::ip6::{self, Chain};
+use wire::{L4Port, Proto, ip4, udp};
+
+/// An address family as UDP receives by it.
+pub(crate) trait Receive: Family + OfPcb {
+    /// Fast path: returns the ends of a sound datagram to a port of one host that has nothing between its IP header and UDP,
+    /// and leaves its payload, with the headers in front. Counts those that have no checksum. What it does not let through it
+    /// leaves as it is.
+    fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, without_checksum: &mut u64) -> Option<Self::Wire>;
+    /// [`Receive::strip`] of a datagram that it does not let through, and that may have IP options.
+    fn strip_options(check: Check, packet: &mut Frame, without_checksum: &mut u64) -> Option<Self::Wire>;
+    /// Slow path: takes a datagram that is not stripped, or ends it with the reason; returns the number of deliveries.
+    fn input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64;
+    /// Ends a stripped datagram that no socket takes.
+    fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame);
+    /// Returns the ends of a stripped datagram in the run that `first` begins: the same port of ours.
+    fn ends_in_run(first: Ends<Self>, headers: &Headers) -> Ends<Self>;
+}
+
+impl Receive for u32 {
+    #[inline(always)]
+    fn strip(check: Check, packet: &mut Frame, _: IfaceId, without_checksum: &mut u64) -> Option<WireEnds> {
+        let (flags, whole) = (packet.flags(), packet.bytes());
+        let headers = whole.first_chunk::<PLAIN4>()?;
+        let (&addrs, udp) = headers.last_chunk::<16>()?.split_first_chunk::<8>()?;
+        let (addrs, udp) = (u64::from_be_bytes(addrs), u64::from_be_bytes(*udp.first_chunk()?));
+        let (ports, len, checksum) = ((udp >> 32) as u32, (udp >> 16) as u16, udp as u16);
+        let payload = usize::from(len).wrapping_sub(udp::HEADER_LEN);
+        let fits = payload <= whole.len() - PLAIN4;
+        let for_one = (addrs as u32) < 224 << 24 && !flags.has(Flags::LINK_BROADCAST);
+        if headers[0] != 0x45 || !fits || !for_one || ports as u16 == 0 {
+            return None;
+        }
+        if checksum != 0 && !flags.any(check.verified) {
+            let pseudo = Partial::pseudo4_of(addrs, Proto::UDP, len);
+            if !udp::checksum_ok(pseudo, whole.get(ip4::HEADER_LEN..ip4::HEADER_LEN + usize::from(len))?) {
+                return None;
+            }
+        }
+        let is_open = packet.open_headers::<PLAIN4>(payload);
+        *without_checksum += u64::from(is_open && checksum == 0);
+        is_open.then_some(WireEnds { addrs, ports })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn strip_options(check: Check, packet: &mut Frame, without_checksum: &mut u64) -> Option<WireEnds> {
+        let seen = check.look(packet, without_checksum).ok()?;
+        let is_for_one = seen.ends.local < 224 << 24 && !packet.flags().has(Flags::LINK_BROADCAST);
+        is_for_one.then(|| {
+            seen.strip(packet);
+            seen.ends.into()
+        })
+    }
+
+    fn input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64 {
+        stack.udp_odd(cx, iface, packet)
+    }
+
+    fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, _: Option<&Iface<L>>, packet: Frame) {
+        stack.udp_no_socket(cx, packet);
+    }
+
+    fn ends_in_run(first: Ends4, headers: &Headers) -> Ends4 {
+        match (headers.from, headers.to) {
+            (Sender::V4(remote, remote_port), IpAddr::V4(local)) => {
+                Ends4 { local: local.to_bits(), remote: remote.to_bits(), remote_port, ..first }
+            }
+            _ => first,
+        }
+    }
+}
+
+impl Receive for u128 {
+    #[inline(always)]
+    fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, _: &mut u64) -> Option<Ends6> {
+        let (flags, whole) = (packet.flags(), packet.bytes());
+        let headers = whole.first_chunk::<PLAIN6>()?;
+        let (ip, udp) = (ip6::Glance::of(headers)?, u64::from_be_bytes(*headers.last_chunk()?));
+        let (len, checksum) = ((udp >> 16) as u16, udp as u16);
+        let payload = usize::from(len).wrapping_sub(udp::HEADER_LEN);
+        let fits = payload <= whole.len() - PLAIN6;
+        let for_one = ip.dst >> 120 < 0xfe && !flags.has(Flags::LINK_BROADCAST);
+        // RFC 8200 8.1: there is always a checksum.
+        if ip.next() != Proto::UDP || !fits || !for_one || (udp >> 32) as u16 == 0 || checksum == 0 || packet.is_lent()
+        {
+            return None;
+        }
+        if !flags.any(check.verified) {
+            let pseudo = u128::pseudo(ip.src, ip.dst, Proto::UDP, u32::from(len));
+            if !udp::checksum_ok(pseudo, whole.get(ip6::HEADER_LEN..ip6::HEADER_LEN + usize::from(len))?) {
+                return None;
+            }
+        }
+        if !packet.open_headers::<PLAIN6>(payload) {
+            return None;
+        }
+        // As `strip6` leaves it: the iface in place of the length.
+        [packet.headers_mut::<PLAIN6>()?[4], packet.headers_mut::<PLAIN6>()?[5]] = came_by.0.to_be_bytes();
+        let (remote_port, local_port) = (L4Port((udp >> 48) as u16), L4Port((udp >> 32) as u16));
+        Some(Ends { local: ip.dst, remote: ip.src, local_port, remote_port })
+    }
+
+    fn strip_options(_: Check, _: &mut Frame, _: &mut u64) -> Option<Ends6> {
+        None
+    }
+
+    #[inline(never)]
+    fn input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64 {
+        let Ok(header) = ip6::Header::parse(packet.bytes()) else {
+            stack.drop_frame(cx, packet, Self::MALFORMED);
+            return 0;
+        };
+        let (chain, _) = Chain::walk_far(&header, packet.bytes()); // the protocol stands in the header
+        stack.udp_input6(cx, iface, packet, &header, &chain)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
+        packet.rewind_to_l3();
+        let len = (packet.len() - ip6::HEADER_LEN.min(packet.len())) as u16;
+        if let Some(place) = packet.bytes_mut().get_mut(4..6) {
+            place.copy_from_slice(&len.to_be_bytes());
+        }
+        let Ok(header) = ip6::Header::parse(packet.bytes()) else {
+            return stack.drop_frame(cx, packet, Self::MALFORMED);
+        };
+        let (chain, _) = Chain::walk_far(&header, packet.bytes());
+        let Some(packet) = stack.vxlan_input6(cx, packet, &header, &chain) else { return };
+        stack.udp_no_socket6(cx, iface, packet);
+    }
+
+    fn ends_in_run(first: Ends6, headers: &Headers) -> Ends6 {
+        match (headers.from, headers.to) {
+            (Sender::V6(remote, remote_port, _), IpAddr::V6(local)) => {
+                let zone = Some(headers.noted);
+                Ends6 { local: zone::embed(local, zone), remote: zone::embed(remote, zone), remote_port, ..first }
+            }
+            _ => first,
+        }
+    }
+}
