@@ -562,6 +562,12 @@ pub fn prefetch<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast());
 }
 
+/// [`prefetch`] of the cache line after the one in which `value` begins.
+#[inline(always)]
+pub fn prefetch_next<T>(value: &T) {
+    prefetch_ptr(std::ptr::from_ref(value).cast::<u8>().wrapping_add(64));
+}
+
 #[inline(always)]
 fn prefetch_ptr(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -15,7 +15,7 @@ mod unwind;
 
 pub use away::{Away, Place};
 pub use burst::{BURST_MAX, Burst, Drain};
-pub use frame::{Flags, Frame, evict, prefetch};
+pub use frame::{Flags, Frame, evict, prefetch, prefetch_next};
 pub use held::Held;
 pub use pool::{Kind, Layout, Pool, PoolConfig, PoolError, PoolLocks, PoolStats, Stride};
 pub use unwind::unwound;

@@ -84,8 +84,6 @@ pub(crate) trait Family: Bits + Matched {
     const NO_ROUTE: DropReason;
     /// Reason of a packet that is sent with a time to live, or hop limit, of 0.
     const TTL_ZERO: DropReason;
-    /// Ports compute UDP and TCP checksums, and cut large segments up, if they can.
-    const IS_LEFT_TO_PORTS: bool;
 
     /// Returns the routes.
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
@@ -164,7 +162,6 @@ impl Family for u32 {
     const MALFORMED: DropReason = DropReason::Ip4Malformed;
     const NO_ROUTE: DropReason = DropReason::Ip4NoRoute;
     const TTL_ZERO: DropReason = DropReason::Ip4TtlZero;
-    const IS_LEFT_TO_PORTS: bool = true;
 
     #[inline(always)]
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes> {
@@ -317,7 +314,6 @@ impl Family for u128 {
     const MALFORMED: DropReason = DropReason::Ip6Malformed;
     const NO_ROUTE: DropReason = DropReason::Ip6NoRoute;
     const TTL_ZERO: DropReason = DropReason::Ip6HopLimitZero;
-    const IS_LEFT_TO_PORTS: bool = false;
 
     #[inline(always)]
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<u128>> {
@@ -429,7 +425,7 @@ impl Family for u128 {
     fn emit<L: Locks>(stack: &Stack<L>, head: &Head<u128>, into: &mut [u8]) -> Option<Partial> {
         ip6::Header {
             traffic_class: head.tos,
-            flow_label: stack.flow_label(head),
+            flow_label: stack.flow_label(head.src, head.dst, head.ports),
             payload_len: 0,
             next: head.proto,
             hop_limit: head.ttl,
@@ -453,15 +449,16 @@ impl Family for u128 {
         packet: Frame,
         head: &Head<u128>,
         exit: &Exit<Ipv6Addr>,
-        _: bool,
+        by_port: bool,
         at_once: AtOnce,
     ) -> Result<(), OutputError> {
         let out = Outgoing6 {
+            partial_l4: by_port,
             src: Some(v6(head.src)),
             class: head.tos,
             iface: Some(exit.iface),
             whole: head.df,
-            flow_label: stack.flow_label(head),
+            flow_label: stack.flow_label(head.src, head.dst, head.ports),
             at_once,
             ..Outgoing6::new(v6(head.dst), head.proto, head.ttl)
         };
@@ -470,15 +467,14 @@ impl Family for u128 {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the label of a flow's packets (RFC 6437): the same for all of them, and not to be guessed.
-    fn flow_label(&self, head: &Head<u128>) -> u32 {
+    /// Returns the label of a flow's packets (RFC 6437), 20 bits: the same for all of them, and not to be guessed.
+    pub(crate) fn flow_label(&self, src: u128, dst: u128, [src_port, dst_port]: [L4Port; 2]) -> u32 {
         if !self.knobs.auto_flowlabel.on() {
             return 0;
         }
         let folded = |bits: u128| (bits >> 64) as u64 ^ (bits as u64).rotate_left(32);
-        let [src, dst] = head.ports;
-        let ports = u64::from(src.0) << 16 | u64::from(dst.0);
-        (self.secret.hash4(folded(head.src), folded(head.dst), ports, LABEL) as u32 & 0xf_ffff).max(1)
+        let ports = u64::from(src_port.0) << 16 | u64::from(dst_port.0);
+        (self.secret.hash4(folded(src), folded(dst), ports, LABEL) as u32 & 0xf_ffff).max(1)
     }
 }
 

@@ -143,9 +143,24 @@ impl Entry {
     }
 }
 
+/// Memory that a matcher's owner keeps for it: what is free, and what a reader may still have.
+pub trait Spares: Default {
+    /// Returns the bytes of all of it, used or not.
+    fn bytes(&self) -> usize;
+}
+
+impl Spares for Spare {
+    fn bytes(&self) -> usize {
+        Spare::bytes(self)
+    }
+}
+
 /// The longest-prefix match of a family: read by many threads, none of which waits for the one that changes it.
 /// Readers are pinned.
 pub trait Matcher<A>: Default + Send + Sync {
+    /// The memory that its owner keeps for it.
+    type Spare: Spares;
+
     /// Returns the answer for an address.
     fn find(&self, dst: A) -> Entry;
     /// Returns the answers for as many addresses as there are in the shorter slice.
@@ -154,20 +169,20 @@ pub trait Matcher<A>: Default + Send + Sync {
     fn is_fetched_ahead(&self) -> bool;
     /// Asks the cache for what [`Matcher::lookup_burst`] will load first.
     fn prefetch(&self, dst: A);
-    /// Returns how many groups a new prefix may need.
-    fn needs(prefix: IpPrefix<A>) -> usize;
-    /// Adds the route to `prefix`, which is one of `routes`, or gives it another next hop. There are groups enough.
+    /// Returns whether there is memory for a new prefix.
+    fn has_room(prefix: IpPrefix<A>, spare: &Self::Spare) -> bool;
+    /// Adds the route to `prefix`, which is one of `routes`, or gives it another next hop. There is room.
     fn insert(
         &self,
         prefix: IpPrefix<A>,
         hop: NextHopId,
         routes: &BTreeMap<IpPrefix<A>, NextHopId>,
-        spare: &mut Spare,
+        spare: &mut Self::Spare,
         pins: &Pins,
         pages: Pages,
     );
     /// Removes the route to `prefix`; `cover`: the answer of the longest route left that contains it.
-    fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);
+    fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Self::Spare, pins: &Pins);
     /// Returns the bytes reserved.
     fn bytes(&self) -> usize;
 }
@@ -208,8 +223,10 @@ impl Matcher<u32> for ListOrTable {
         }
     }
 
-    fn needs(prefix: Prefix) -> usize {
-        if prefix.len() <= 24 { 0 } else { 2 }
+    type Spare = Spare;
+
+    fn has_room(prefix: Prefix, spare: &Spare) -> bool {
+        prefix.len() <= 24 || spare.has(2)
     }
 
     fn insert(
@@ -350,7 +367,7 @@ impl<A: Matched> fmt::Debug for Reader<A> {
 pub struct Fib<A: Matched = u32> {
     routes: BTreeMap<IpPrefix<A>, NextHopId>,
     shown: Arc<Shown<A>>,
-    spare: Spare,
+    spare: <A::Matcher as Matcher<A>>::Spare,
     limit: usize,
     pages: Pages,
 }
@@ -370,7 +387,7 @@ impl<A: Matched> Fib<A> {
     /// which are usual ([`USUAL_THREADS`]), or 1 if owner and reader are one.
     pub fn with_readers(limit: usize, threads: usize) -> Fib<A> {
         let shown = Arc::new(Shown { matcher: Default::default(), pins: Pins::new(threads) });
-        Fib { routes: BTreeMap::new(), shown, spare: Spare::default(), limit, pages: Pages::Small }
+        Fib { routes: BTreeMap::new(), shown, spare: Default::default(), limit, pages: Pages::Small }
     }
 
     /// Returns the table with arrays that ask for huge pages.
@@ -390,7 +407,7 @@ impl<A: Matched> Fib<A> {
     /// [`FibFull`] for a new prefix when the limit is reached. Another next hop for a known prefix always fits.
     pub fn insert(&mut self, prefix: IpPrefix<A>, hop: NextHopId) -> Result<Option<NextHopId>, FibFull> {
         let known = self.routes.contains_key(&prefix);
-        if !known && (self.routes.len() >= self.limit || !self.spare.has(A::Matcher::needs(prefix))) {
+        if !known && (self.routes.len() >= self.limit || !A::Matcher::has_room(prefix, &self.spare)) {
             return Err(FibFull { limit: self.limit });
         }
         let replaced = self.routes.insert(prefix, hop);

@@ -7,13 +7,14 @@ mod forward;
 mod input;
 
 use crate::Stack;
+use crate::family::Family;
 use crate::fib::{AddrBits, NextHopId};
 use crate::iface::{Iface, IfaceId};
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
 use crate::stack::{Odd, OwnFilter};
 use crate::{tcp, udp};
-use buf::{Burst, Frame};
+use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
 use stats::{DropReason, Lap};
 use wire::{Mac, Proto};
@@ -88,4 +89,22 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules;
     /// Asks for a neighbor's link-layer address.
     fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Self::Addr);
+}
+
+/// Returns the length of the longest packet that a link sees of this one: itself, or a piece of a large segment.
+#[inline(always)]
+pub(crate) fn link_len<F: Family>(packet: &Frame) -> usize {
+    if packet.flags().has(Flags::GSO) { piece_len::<F>(packet) } else { packet.len() }
+}
+
+#[cold]
+fn piece_len<F: Family>(packet: &Frame) -> usize {
+    let headers = |bytes: &[u8]| {
+        let (upper, _) = F::glimpse(bytes, None)?.upper;
+        Some(upper + wire::tcp::Header::parse(bytes.get(upper..)?).ok()?.header_len)
+    };
+    match (packet.gso_size(), headers(packet.bytes())) {
+        (Some(size), Some(headers)) => packet.len().min(headers + usize::from(size)),
+        _ => packet.len(),
+    }
 }

@@ -20,7 +20,7 @@ use crate::ends::Domain;
 use crate::fib::NextHopId;
 use crate::icmp4::Cause;
 use crate::iface::{Iface, IfaceId};
-use crate::ip::{Input, Opened};
+use crate::ip::{Input, Opened, link_len};
 use crate::neigh;
 use crate::route::{Adjacency, Hop, Via};
 use crate::stack::{CHUNK, Odd, OwnFilter};
@@ -294,24 +294,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// The longest packet that a link sees of this one: itself, or the pieces that a large segment is cut into.
-#[inline(always)]
-fn link_len(packet: &Frame) -> usize {
-    if packet.flags().has(Flags::GSO) { piece_len(packet) } else { packet.len() }
-}
-
-#[cold]
-fn piece_len(packet: &Frame) -> usize {
-    let headers = |bytes: &[u8]| {
-        let ihl = ip4::Glance::of(bytes)?.ihl_len();
-        Some(ihl + wire::tcp::Header::parse(bytes.get(ihl..)?).ok()?.header_len)
-    };
-    match (packet.gso_size(), headers(packet.bytes())) {
-        (Some(size), Some(headers)) => packet.len().min(headers + usize::from(size)),
-        _ => packet.len(),
-    }
-}
-
 impl Input for u32 {
     const NOT_FORWARDING: DropReason = DropReason::Ip4NotForwarding;
 
@@ -402,7 +384,7 @@ impl Input for u32 {
     #[inline(always)]
     fn passable(packet: &Frame, mtu: usize) -> Option<u32> {
         let header = ip4::Glance::of(packet.bytes())?;
-        let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
+        let room = link_len::<u32>(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
         let room = room && header.ihl_len() == ip4::HEADER_LEN; // options may want to be written in
         (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst().to_bits())
     }

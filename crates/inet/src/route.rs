@@ -176,8 +176,7 @@ impl<A: Matched> Routes<A> {
                 through(via).then(|| self.remove(prefix));
                 continue;
             };
-            let (gone, others): (Vec<Path<A::Addr>>, Vec<Path<A::Addr>>) =
-                self.paths(set).iter().partition(|path| through(path.via));
+            let (gone, others): (Vec<_>, Vec<_>) = self.paths(set).iter().copied().partition(|path| through(path.via));
             if !gone.is_empty() && self.insert_paths(prefix, &others).is_err() {
                 self.remove(prefix);
             }

@@ -186,7 +186,8 @@ fn saturated(bytes: usize) -> u32 {
 /// One UDP socket's state.
 ///
 /// What a datagram touches on its way in and out again comes first: with the lock's word and the place's tag in front it is
-/// one cache line, so that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three.
+/// one cache line, so that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three;
+/// one of IPv6 for the next line, too.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcb<L: Locks> {
@@ -199,6 +200,8 @@ pub struct Pcb<L: Locks> {
     pub(crate) error: Option<SoError>,
     signalled: bool, // there is a signal in `rest`
     families: Families,
+    /// Local and remote address of a socket whose addresses are of IPv6; its ports are in `ends`.
+    wide: [u128; 2],
     /// Options, as the socket layer sets them.
     pub options: Options,
     pub(crate) shut_write: bool,
@@ -209,7 +212,7 @@ pub struct Pcb<L: Locks> {
     rest: Option<Box<Rest>>, // made when first needed
 }
 
-const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, options) == 64 - 8 - 8); // word, tag
+const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, wide) == 64 - 8 - 8); // word, tag
 
 /// What not every datagram needs, or not every socket.
 #[derive(Debug, Default)]
@@ -217,8 +220,6 @@ struct Rest {
     more: VecDeque<Frame>,
     signal: Option<Arc<Signal>>,
     groups: Vec<group::Joined>,
-    /// Ends of a socket whose addresses are of IPv6; its ports are in the first line, too.
-    ends6: crate::demux::Ends6,
     kept: cache::Kept,
     /// Of a raw or ICMP socket.
     raw: Option<Box<RawState>>,
@@ -236,6 +237,7 @@ impl<L: Locks> Pcb<L> {
             error: None,
             signalled: false,
             families: Families::of(domain),
+            wide: [0; 2],
             nonblocking: false,
             options,
             shut_write: false,

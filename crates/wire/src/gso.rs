@@ -1,16 +1,17 @@
 //! A large TCP segment, cut into what a link takes: what a NIC's TSO or Linux's GSO does.
 //!
 //! Each piece is what a sender without the offload would have sent: headers repeated, sequence number and identification counted
-//! on, CWR on the first only (RFC 3168 6.1.2), PSH and FIN on the last only, both checksums filled in. An identification of 0 with
+//! on, CWR on the first only (RFC 3168 6.1.2), PSH and FIN on the last only, all checksums filled in. An identification of 0 with
 //! DF stays 0 (RFC 6864 4.1: it means nothing there). The text is copied, and summed by the way.
+//! Over IPv6 the segment may follow extension headers, which are repeated as they are.
 
 use crate::checksum::{self, Partial};
-use crate::{Proto, ip4, tcp};
+use crate::{Proto, ip4, ip6, tcp};
 
 /// What the headers of a large segment say, and how much of it is cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    ip: ip4::Header,
+    ip: Ip,
     tcp: tcp::Header,
     /// Where the IP header, the TCP header and the text begin in the frame, and where the text ends.
     l3: usize,
@@ -23,15 +24,36 @@ pub struct Segment {
     pieces: u16,
 }
 
+/// The IP header of a large segment.
+#[derive(Clone, Copy, Debug)]
+enum Ip {
+    V4(ip4::Header),
+    V6(ip6::Header),
+}
+
+impl Ip {
+    /// Reads the headers below TCP of a packet; returns where TCP begins, and where the packet ends.
+    fn read(packet: &[u8]) -> Option<(Ip, usize, usize)> {
+        if ip6::is_version(packet) {
+            let ip = ip6::Header::parse(packet).ok()?;
+            let chain = ip6::Chain::walk(&ip, packet).ok()?;
+            let is_whole = chain.upper == Proto::TCP && chain.fragment.is_none();
+            return is_whole.then_some((Ip::V6(ip), chain.offset, ip6::HEADER_LEN + usize::from(ip.payload_len)));
+        }
+        let ip = ip4::Header::parse(packet).ok().filter(|ip| ip.proto == Proto::TCP && !ip.is_fragment())?;
+        Some((Ip::V4(ip), ip.ihl_len, usize::from(ip.total_len)))
+    }
+}
+
 impl Segment {
-    /// The segment whose IPv4 header begins at `l3` of `frame`, to be cut into pieces of `size` bytes of text; `None`: none
-    /// of TCP over IPv4, or pieces of nothing.
+    /// The segment whose IP header begins at `l3` of `frame`, to be cut into pieces of `size` bytes of text; `None`: none
+    /// of TCP, or pieces of nothing.
     pub fn read(frame: &[u8], l3: usize, size: u16) -> Option<Segment> {
         let packet = frame.get(l3..).filter(|_| size > 0)?;
-        let ip = ip4::Header::parse(packet).ok().filter(|ip| ip.proto == Proto::TCP && !ip.is_fragment())?;
-        let tcp = tcp::Header::parse(packet.get(ip.ihl_len..usize::from(ip.total_len))?).ok()?;
-        let l4 = l3 + ip.ihl_len;
-        let (text, end) = (l4 + tcp.header_len, l3 + usize::from(ip.total_len));
+        let (ip, l4, end) = Ip::read(packet)?;
+        let tcp = tcp::Header::parse(packet.get(l4..end)?).ok()?;
+        let (l4, end) = (l3 + l4, l3 + end);
+        let text = l4 + tcp.header_len;
         Some(Segment { ip, tcp, l3, l4, text, end, size: size.into(), done: 0, pieces: 0 })
     }
 
@@ -72,13 +94,22 @@ impl Segment {
     }
 
     fn write_ip(&self, header: &mut [u8], text: usize) {
-        let total_len = (self.text - self.l3 + text) as u16; // no longer than the packet was
-        let id = if self.ip.df && self.ip.id == 0 { 0 } else { self.ip.id.wrapping_add(self.pieces) };
-        if let Some(h) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() {
-            [h[2], h[3]] = total_len.to_be_bytes();
-            [h[4], h[5]] = id.to_be_bytes();
+        let len = self.text - self.l3 + text; // no longer than the packet was
+        match self.ip {
+            Ip::V4(ip) => {
+                let id = if ip.df && ip.id == 0 { 0 } else { ip.id.wrapping_add(self.pieces) };
+                if let Some(h) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() {
+                    [h[2], h[3]] = (len as u16).to_be_bytes();
+                    [h[4], h[5]] = id.to_be_bytes();
+                }
+                ip4::fill_checksum(header);
+            }
+            Ip::V6(_) => {
+                if let Some(h) = header.first_chunk_mut::<{ ip6::HEADER_LEN }>() {
+                    [h[4], h[5]] = ((len - ip6::HEADER_LEN) as u16).to_be_bytes();
+                }
+            }
         }
-        ip4::fill_checksum(header);
     }
 
     fn write_tcp(&self, header: &mut [u8], text: usize, last: bool, sum: Partial) {
@@ -106,7 +137,10 @@ impl Segment {
             [h[16], h[17]] = [0, 0];
             [h[18], h[19]] = urgent.to_be_bytes();
         }
-        let pseudo = Partial::pseudo4(self.ip.src, self.ip.dst, Proto::TCP, len);
+        let pseudo = match self.ip {
+            Ip::V4(ip) => Partial::pseudo4(ip.src, ip.dst, Proto::TCP, len),
+            Ip::V6(ip) => Partial::pseudo6(ip.src, ip.dst, Proto::TCP, len.into()),
+        };
         let field = pseudo.add(checksum::sum(header)).add(sum).finish();
         if let Some(h) = header.first_chunk_mut::<{ tcp::HEADER_LEN }>() {
             [h[16], h[17]] = field.to_be_bytes();

@@ -1,26 +1,49 @@
-//! Our TCP against the kernel's over a TAP device: in both roles, with each of its congestion controls, with and without
-//! offloads and large segments, at every size of packet, closed in every order; then with the options of RFC 2018, 3168 and 7323 left out by
-//! either side.
+//! Our TCP against the kernel's over a TAP device: over IPv4 and IPv6, in both roles, with each of its congestion controls, with and
+//! without offloads and large segments, at every size of packet, closed in every order; then with the options of RFC 2018, 3168 and
+//! 7323 left out by either side.
 //!
 //! A host of ours is stepped by the test, the kernel's socket lives in a thread. Each conversation moves as much in both
 //! directions, every byte of it compared; the host's audit balances and no checksum was wrong.
 
 use crate::common::isolated;
 use clock::{Clock, Strategy};
-use inet::iface::IfaceAddr;
 use lock::Up;
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::os::netlink::Netlink;
-use socket::{Calls, Errno, Fd, Opt};
+use socket::{Calls, Domain, Errno, Fd, Opt};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// Addresses of one family.
+#[derive(Clone, Copy)]
+struct Ends {
+    ours: IpAddr,
+    theirs: IpAddr,
+    prefix_len: u8,
+    /// Bytes of the IP header.
+    ip_len: usize,
+    /// The least MTU.
+    mtu: u16,
+}
+
+const FOUR: Ends = Ends {
+    ours: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+    theirs: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+    prefix_len: 24,
+    ip_len: 20,
+    mtu: 576,
+};
+const SIX: Ends = Ends {
+    ours: IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2)),
+    theirs: IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1)),
+    prefix_len: 64,
+    ip_len: 40,
+    mtu: 1280,
+};
 const PORT: u16 = 7777;
 /// What each side sends: more than the kernel's first window, and no multiple of anything.
 const BYTES: usize = 150_001;
@@ -62,16 +85,19 @@ fn text(side: usize) -> Vec<u8> {
 }
 
 /// A host of ours on tap0 and the kernel's side of it.
-fn start(options: &str, mtu: u16) -> Host<Up> {
+fn start(ends: Ends, options: &str, mtu: u16) -> Host<Up> {
     let port = format!("tap({options}mtu={mtu}):tap0");
     let config = HostConfig { pool_buffers: 1024, pool_data: usize::from(mtu).max(2048) + 64, ..HostConfig::default() };
     let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
-    let addresses = vec![IfaceAddr { addr: OURS, len: 24 }];
-    let iface = IfaceConfig { addresses, mtu: Some(mtu), ..IfaceConfig::on(&port) };
+    // Nobody else has these addresses: neither side waits for an answer to that question.
+    assert_eq!(host.stack.knobs.set("net.inet6.ip6.dad_count", 0), Some(Ok(())));
+    let mut iface = IfaceConfig { mtu: Some(mtu), ..IfaceConfig::on(&port) };
+    iface.add_address(ends.ours, ends.prefix_len);
     host.add_port(&iface, &port::Pairs::new()).unwrap();
+    let _ = std::fs::write("/proc/sys/net/ipv6/conf/tap0/accept_dad", "0");
     let mut netlink = Netlink::open().unwrap();
     netlink.set_up("tap0").unwrap();
-    netlink.add_addr("tap0", THEIRS, 24).unwrap();
+    netlink.add_addr("tap0", ends.theirs, ends.prefix_len).unwrap();
     host
 }
 
@@ -159,8 +185,8 @@ fn drive(host: &Host<Up>, what: &str, mut done: impl FnMut(&Calls<'_, Up>) -> bo
     }
 }
 
-fn stream(calls: &Calls<'_, Up>) -> Fd {
-    let fd = calls.stream_socket().unwrap();
+fn stream(calls: &Calls<'_, Up>, ends: Ends) -> Fd {
+    let fd = calls.stream_socket_of(if ends.ours.is_ipv6() { Domain::Inet6 } else { Domain::Inet }).unwrap();
     calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
     calls.set_option(fd, Opt::ReuseAddr(true)).unwrap();
     fd
@@ -169,22 +195,23 @@ fn stream(calls: &Calls<'_, Up>) -> Fd {
 /// A connection of ours to the kernel, opened by that side; and the kernel's part of it, under way.
 fn open(
     host: &Host<Up>,
+    ends: Ends,
     (opens, closes): (Opens, Closes),
     algorithm: &'static str,
     what: &str,
 ) -> (Fd, JoinHandle<Vec<u8>>) {
-    let (calls, fd) = (host.calls(), stream(&host.calls()));
+    let (calls, fd) = (host.calls(), stream(&host.calls(), ends));
     if opens == Opens::We {
-        let listener = TcpListener::bind((THEIRS, 0)).unwrap();
+        let listener = TcpListener::bind((ends.theirs, 0)).unwrap();
         let to = listener.local_addr().unwrap();
         let peer = std::thread::spawn(move || theirs(listener.accept().unwrap().0, algorithm, closes));
         assert_eq!(calls.connect(fd, to), Err(Errno::EINPROGRESS));
         drive(host, what, |calls| calls.peer_addr(fd).is_ok());
         return (fd, peer);
     }
-    calls.bind(fd, SocketAddr::from((OURS, PORT))).unwrap();
+    calls.bind(fd, SocketAddr::from((ends.ours, PORT))).unwrap();
     calls.listen(fd, 1).unwrap();
-    let to = SocketAddr::from((OURS, PORT));
+    let to = SocketAddr::from((ends.ours, PORT));
     let connect = move || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
     let peer = std::thread::spawn(move || theirs(connect(), algorithm, closes));
     let mut accepted = None;
@@ -199,9 +226,9 @@ fn open(
 }
 
 /// One conversation; what TCP_INFO told at its end.
-fn converse(host: &Host<Up>, role: (Opens, Closes), algorithm: &'static str, what: &str) -> tcp::Info {
+fn converse(host: &Host<Up>, ends: Ends, role: (Opens, Closes), algorithm: &'static str, what: &str) -> tcp::Info {
     let ((opens, closes), what) = (role, format!("{algorithm}, {what}, {:?} open, {:?} close", role.0, role.1));
-    let (fd, peer) = open(host, (opens, closes), algorithm, &what);
+    let (fd, peer) = open(host, ends, (opens, closes), algorithm, &what);
     let (said, mut ours) = (text(0), Ours::new(fd));
     drive(host, &what, |calls| {
         ours.step(calls, &said, closes);
@@ -231,14 +258,15 @@ fn all_roles(test: &str, options: &str, large: Large) {
         let mut there = vec!["cubic", "reno", "bbr"];
         there.retain(|algorithm| has_congestion(test, algorithm));
         assert!(there.contains(&"reno"), "the kernel has it always");
-        for mtu in MTUS {
-            let host = start(options, mtu);
+        let every_size = |ends: Ends| MTUS.into_iter().filter(move |mtu| *mtu >= ends.mtu).map(move |mtu| (ends, mtu));
+        for (ends, mtu) in [FOUR, SIX].into_iter().flat_map(every_size) {
+            let host = start(ends, options, mtu);
             for (algorithm, role) in there.iter().flat_map(|algorithm| ROLES.map(|role| (*algorithm, role))) {
-                converse(&host, role, algorithm, &format!("MTU {mtu}"));
+                converse(&host, ends, role, algorithm, &format!("{}, MTU {mtu}", ends.ours));
             }
-            if mtu == MTUS[0] {
+            if mtu == ends.mtu {
                 let conversations = (there.len() * ROLES.len()) as u64;
-                are_as_large_as_asked(&host, conversations, large);
+                are_as_large_as_asked(&host, ends, conversations, large);
             }
             end(&host);
         }
@@ -246,8 +274,8 @@ fn all_roles(test: &str, options: &str, large: Large) {
 }
 
 /// Frames of so many conversations over the least MTU: as many as segments where they are cut, far fewer where they are not.
-fn are_as_large_as_asked(host: &Host<Up>, conversations: u64, large: Large) {
-    let segments = (BYTES / (usize::from(MTUS[0]) - 40)) as u64 * conversations;
+fn are_as_large_as_asked(host: &Host<Up>, ends: Ends, conversations: u64, large: Large) {
+    let segments = (BYTES / (usize::from(ends.mtu) - ends.ip_len - 20)) as u64 * conversations;
     let (sent, received) = (host.stack.counter("inet.audit.sent"), host.stack.counter("inet.audit.received"));
     let told = format!("{sent} frames sent, {received} received, {segments} segments of text each way");
     assert_eq!(matches!(large, Large::Sent | Large::Both), sent < segments, "sent uncut: {told}");
@@ -318,13 +346,13 @@ fn options_are_agreed_with_the_kernel() {
             ("tcp_window_scaling", "1", "net.inet.tcp.rfc1323", 0, 2),
         ];
         for (theirs, value, ours, set, agreed) in cases {
-            let host = start("", 1500);
+            let host = start(FOUR, "", 1500);
             let usually = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{theirs}")).unwrap();
             assert!(kernel(theirs, value), "{theirs}={value}");
             assert_eq!(host.stack.knobs.set(ours, set), Some(Ok(())), "{ours}");
             for role in ROLES {
                 let what = format!("{theirs}={value}, {ours}={set}");
-                let info = converse(&host, role, "reno", &what);
+                let info = converse(&host, FOUR, role, "reno", &what);
                 assert_eq!(info.options & (usual | ECN), agreed, "{what}, {role:?}");
             }
             assert!(kernel(theirs, usually.trim()));

@@ -13,56 +13,57 @@ use buf::mem::{self, Pages};
 use lock::Pins;
 
 const GROUP: u32 = 1 << 31;
-/// Of a reference: to a jump of [`super::trie`], not to a group.
-const JUMP: u32 = 1 << 30;
 const IN_GROUP: usize = 16;
 /// Groups in the first segment, 4 KiB; each has twice as many as the one before, which the system gives zeroed.
 const FIRST: usize = 64;
 /// Segments for two groups for each of four million /32: 512 MiB.
 const SEGMENTS: usize = 17;
 const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
-const _: () = assert!(GROUPS_MAX >= 2 * super::DEFAULT_LIMIT && GROUPS_MAX < JUMP as usize);
+const _: () = assert!(GROUPS_MAX >= 2 * super::DEFAULT_LIMIT && GROUPS_MAX < INDEX as usize);
+/// The bits of a reference that are a number; the two above them are for its owner.
+const INDEX: u32 = (1 << 29) - 1;
 /// Groups that wait for readers. Beyond that a group stays where it is with all its entries the same, which is right, if not
 /// short; the next removal there looks again.
 const WAITING: usize = 1 << 16;
 /// So many wait before the readers are asked.
 const ASK_AT: usize = 64;
 
-/// Returns whether an entry refers to 16 words: a group, or a jump.
+/// Returns whether an entry, or one of several that are or-ed together, refers to words.
 #[inline(always)]
 pub(super) fn is_group(entry: u32) -> bool {
     entry & GROUP != 0
 }
 
-/// Returns whether an entry that refers to 16 words refers to a jump.
-#[inline(always)]
-pub(super) fn is_jump(entry: u32) -> bool {
-    entry & JUMP != 0
-}
-
-/// Returns the reference to a jump that stands in the words of `group`.
-pub(super) fn jump_at(group: u32) -> u32 {
-    group | JUMP
-}
-
 #[inline(always)]
 fn index(entry: u32) -> usize {
-    (entry & !(GROUP | JUMP)) as usize
+    (entry & INDEX) as usize
+}
+
+/// What entries that refer to words refer to.
+pub(super) trait Below {
+    /// Returns the entries below one that refers to words.
+    fn below(&self, entry: u32) -> &[AtomicU32];
+}
+
+impl Below for Groups<IN_GROUP> {
+    #[inline(always)]
+    fn below(&self, entry: u32) -> &[AtomicU32] {
+        self.of(entry)
+    }
 }
 
 /// Every entry that no prefix longer than `len` owns becomes `with`, in `entries` and in the groups below them.
 ///
 /// Insert and remove are both this: under a present prefix no entry belongs to a shorter one. Each entry is the whole answer for its
 /// addresses, so a reader in between has for each address the answer of before or that of after.
-pub(super) fn paint(entries: &[AtomicU32], groups: &Groups, len: u8, with: Entry) {
+pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: Entry) {
     let bound = Entry::bound(len);
     for entry in entries {
         let now = entry.load(Ordering::Relaxed);
         if now < bound {
             entry.store(with.0, Ordering::Release);
         } else if is_group(now) {
-            let inside = groups.of(now);
-            paint(if is_jump(now) { &inside[super::trie::ENTRIES] } else { inside }, groups, len, with);
+            paint(groups.below(now), groups, len, with);
         }
     }
 }
@@ -75,22 +76,30 @@ fn place(index: usize) -> (usize, usize) {
     (segment as usize, at - (FIRST << segment))
 }
 
+/// Groups of `N` words.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(super) struct Groups<const N: usize = IN_GROUP> {
     segments: [OnceLock<Box<[AtomicU32]>>; SEGMENTS],
 }
 
-impl Groups {
-    /// The 16 entries of a group.
+impl<const N: usize> Groups<N> {
+    /// Returns the words of a group.
     #[inline(always)]
     pub(super) fn of(&self, entry: u32) -> &[AtomicU32] {
         let (segment, at) = place(index(entry));
         match self.segments.get(segment).and_then(OnceLock::get) {
-            Some(segment) => &segment[at * IN_GROUP..][..IN_GROUP],
+            Some(segment) => &segment[at * N..][..N],
             None => &[], // no entry refers to a group that was not made
         }
     }
 
+    fn make_segment(&self, at: usize) -> Option<()> {
+        self.segments.get(at)?.get_or_init(|| mem::zeroed_words((FIRST << at) * N, Pages::Small));
+        Some(())
+    }
+}
+
+impl Groups {
     #[inline(always)]
     pub(super) fn at(&self, entry: u32, nibble: usize) -> u32 {
         self.of(entry)[nibble].load(Ordering::Acquire)
@@ -123,25 +132,20 @@ impl Groups {
             spare.retire(group, pins);
         }
     }
-
-    fn make_segment(&self, at: usize) -> Option<()> {
-        self.segments.get(at)?.get_or_init(|| mem::zeroed_words((FIRST << at) * IN_GROUP, Pages::Small));
-        Some(())
-    }
 }
 
 /// The groups that no entry refers to.
 #[derive(Default)]
-pub struct Spare {
+pub struct Spare<const N: usize = IN_GROUP> {
     free: Vec<u32>,
     /// Taken out at this count of [`Pins`], the oldest first.
     waiting: VecDeque<(u64, u32)>,
     pub(super) made: usize,
 }
 
-impl Spare {
+impl<const N: usize> Spare<N> {
     pub(super) fn bytes(&self) -> usize {
-        self.made * IN_GROUP * size_of::<u32>() + self.free.capacity() * 4 + self.waiting.capacity() * 16
+        self.made * N * size_of::<u32>() + self.free.capacity() * 4 + self.waiting.capacity() * 16
     }
 
     /// Whether `groups` more can be had for sure.
@@ -160,8 +164,8 @@ impl Spare {
         self.waiting.len() >= WAITING
     }
 
-    /// Takes 16 words of any content that no entry refers to.
-    pub(super) fn take(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
+    /// Takes a group of any content that no entry refers to.
+    pub(super) fn take(&mut self, groups: &Groups<N>, pins: &Pins) -> Option<u32> {
         if self.free.is_empty() && !self.waiting.is_empty() {
             self.look_after(pins);
         }
@@ -175,7 +179,7 @@ impl Spare {
 
     /// Gives back what no entry refers to any more, for use when no reader has it.
     pub(super) fn retire(&mut self, group: u32, pins: &Pins) {
-        let group = group & !JUMP;
+        let group = GROUP | group & INDEX;
         self.waiting.push_back((pins.retire(), group));
         if self.waiting.len().is_multiple_of(ASK_AT) {
             self.look_after(pins);

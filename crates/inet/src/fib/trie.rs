@@ -1,15 +1,17 @@
 //! The matcher of IPv6: a trie of 4 bits a step, in which a jump skips what has no branch.
 //!
 //! An entry at depth d (bits known so far, a multiple of 4) is the whole answer for its addresses, as in
-//! [`super::table`], or refers to 16 words that are one cache line:
+//! [`super::table`], or refers to
 //!
-//! - a group: 16 entries at depth d + 4;
+//! - a group: 16 entries at depth d + 4, a cache line;
 //! - a jump: a prefix longer than d, an entry for the addresses in it, and the answer for all others. A jump whose
-//!   length is not a multiple of 4 has an answer, not a reference, for the addresses in it.
+//!   length is not a multiple of 4 has an answer, not a reference, for the addresses in it. Four words hold a
+//!   prefix of up to 63 bits, others take a group's words.
 //!
 //! A lone route is one jump, whatever its length. Up to `FEW` routes the trie begins with one entry; with more, for good,
 //! with an array for the first 16 bits, of which the Internet's routes use a few pages. The default route stands beside
-//! both. 220,000 routes with the lengths of the Internet's table take some 30 MB.
+//! both. 220,000 routes with the lengths of the
+//! Internet's table take some 10 MB.
 //!
 //! One thread changes the trie while others read it. What is new is filled before one store shows it, and what it
 //! replaces is used again when no reader is pinned that may have it ([decision
@@ -17,9 +19,9 @@
 #![allow(clippy::indexing_slicing, reason = "16 bits index 2^16 entries, 4 bits index 16")]
 
 use super::default::DefaultRoute;
-use super::groups::{Groups, Spare, is_group, is_jump, jump_at, paint};
+use super::groups::{Below, Groups, Spare, is_group, paint};
 use super::prefix::{AddrBits, Prefix6};
-use super::{CHUNK, Entry, Matcher, NextHopId};
+use super::{CHUNK, Entry, Matcher, NextHopId, Spares};
 use buf::mem::{self, Pages};
 use buf::prefetch;
 use lock::Pins;
@@ -32,12 +34,19 @@ const FEW: usize = 16;
 const ROOT_BITS: u8 = 16;
 const STEP: u8 = 4;
 
-// Words of a jump: its key, its length, the entries.
-const LEN: usize = 4;
-const HIT: usize = 5;
-const MISS: usize = 6;
-/// The words of a jump that are entries.
-pub(super) const ENTRIES: Range<usize> = HIT..MISS + 1;
+/// Of a reference: to a jump of 16 words.
+const LONG: u32 = 1 << 30;
+/// Of a reference: to a jump of 4 words.
+const SHORT: u32 = 1 << 29;
+/// Words of a long jump: its key, its length, its entries.
+const LONG_LEN: usize = 4;
+const LONG_ENTRIES: Range<usize> = 5..7;
+/// Words of a short jump: its key with a one behind it, its entries.
+const IN_SHORT: usize = 4;
+const SHORT_ENTRIES: Range<usize> = 2..4;
+/// Entries of a jump: for the addresses in it, and for all others.
+const HIT: usize = 0;
+const MISS: usize = 1;
 
 #[derive(Default)]
 pub struct Trie {
@@ -45,7 +54,51 @@ pub struct Trie {
     few: AtomicU32,
     root: OnceLock<Box<[AtomicU32]>>,
     groups: Groups,
+    shorts: Groups<IN_SHORT>,
     default: DefaultRoute,
+}
+
+/// The words that no entry refers to.
+#[derive(Default)]
+pub struct TrieSpare {
+    pub(super) groups: Spare,
+    pub(super) shorts: Spare<IN_SHORT>,
+}
+
+impl Spares for TrieSpare {
+    fn bytes(&self) -> usize {
+        self.groups.bytes() + self.shorts.bytes()
+    }
+}
+
+impl Below for Trie {
+    #[inline(always)]
+    fn below(&self, entry: u32) -> &[AtomicU32] {
+        if is_jump(entry) { self.jump(entry).entries } else { self.groups.of(entry) }
+    }
+}
+
+/// A jump: its prefix, and its entries.
+#[derive(Clone, Copy)]
+struct Jump<'a> {
+    key: u128,
+    len: u8,
+    entries: &'a [AtomicU32],
+}
+
+impl Jump<'_> {
+    fn hit(&self) -> u32 {
+        self.entries[HIT].load(Ordering::Relaxed)
+    }
+
+    fn miss(&self) -> u32 {
+        self.entries[MISS].load(Ordering::Relaxed)
+    }
+}
+
+#[inline(always)]
+fn is_jump(entry: u32) -> bool {
+    entry & (LONG | SHORT) != 0
 }
 
 impl Matcher<u128> for Trie {
@@ -76,8 +129,10 @@ impl Matcher<u128> for Trie {
 
     fn prefetch(&self, _: u128) {}
 
-    fn needs(_: Prefix6) -> usize {
-        4
+    type Spare = TrieSpare;
+
+    fn has_room(_: Prefix6, spare: &TrieSpare) -> bool {
+        spare.groups.has(4) && spare.shorts.has(4)
     }
 
     fn insert(
@@ -85,7 +140,7 @@ impl Matcher<u128> for Trie {
         prefix: Prefix6,
         hop: NextHopId,
         routes: &std::collections::BTreeMap<Prefix6, NextHopId>,
-        spare: &mut Spare,
+        spare: &mut TrieSpare,
         pins: &Pins,
         pages: Pages,
     ) {
@@ -100,7 +155,7 @@ impl Matcher<u128> for Trie {
         self.change(root, spare, pins).insert_at(prefix, Entry::route(prefix.len(), hop));
     }
 
-    fn remove(&self, prefix: Prefix6, cover: Entry, spare: &mut Spare, pins: &Pins) {
+    fn remove(&self, prefix: Prefix6, cover: Entry, spare: &mut TrieSpare, pins: &Pins) {
         self.change(self.root.get().map(|root| &**root), spare, pins).remove_at(prefix, cover.beside_default());
     }
 
@@ -110,7 +165,7 @@ impl Matcher<u128> for Trie {
 }
 
 impl Trie {
-    fn change<'a>(&'a self, root: Option<&'a [AtomicU32]>, spare: &'a mut Spare, pins: &'a Pins) -> Change<'a> {
+    fn change<'a>(&'a self, root: Option<&'a [AtomicU32]>, spare: &'a mut TrieSpare, pins: &'a Pins) -> Change<'a> {
         Change { trie: self, root, spare, pins }
     }
 
@@ -131,16 +186,39 @@ impl Trie {
         entry
     }
 
+    /// Returns the jump that an entry refers to.
+    #[inline(always)]
+    fn jump(&self, entry: u32) -> Jump<'_> {
+        let word = |words: &[AtomicU32], at: usize| words[at].load(Ordering::Relaxed);
+        if entry & SHORT != 0 {
+            let words = self.shorts.of(entry);
+            let marked = u64::from(word(words, 0)) << 32 | u64::from(word(words, 1));
+            let key = u128::from(marked & marked.wrapping_sub(1)) << 64;
+            return Jump { key, len: 63 - marked.trailing_zeros() as u8, entries: &words[SHORT_ENTRIES] };
+        }
+        let words = self.groups.of(entry);
+        let key = (0..LONG_LEN).fold(0, |key, at| key << 32 | u128::from(word(words, at)));
+        Jump { key, len: word(words, LONG_LEN) as u8, entries: &words[LONG_ENTRIES] }
+    }
+
     /// Returns the next entry for an address after one that refers to words, and its depth.
     #[inline(always)]
     fn step(&self, entry: u32, depth: u8, dst: u128) -> (u32, u8) {
-        let inside = self.groups.of(entry);
         if !is_jump(entry) {
-            return (inside[nibble(dst, depth)].load(Ordering::Acquire), depth + STEP);
+            return (self.groups.of(entry)[nibble(dst, depth)].load(Ordering::Acquire), depth + STEP);
         }
-        let (key, len) = jump(inside);
+        if entry & SHORT != 0 {
+            let words = self.shorts.of(entry);
+            let word = |at: usize| u64::from(words[at].load(Ordering::Relaxed));
+            let marked = word(0) << 32 | word(1);
+            // The lowest one is behind the key: what differs in it and below does not count.
+            let differs = (dst >> 64) as u64 ^ marked;
+            let at = SHORT_ENTRIES.start + usize::from(differs > marked ^ marked.wrapping_sub(1));
+            return (words[at].load(Ordering::Acquire), 63 - marked.trailing_zeros() as u8);
+        }
+        let Jump { key, len, entries } = self.jump(entry);
         let at = if (dst ^ key).zeros() >= len { HIT } else { MISS };
-        (inside[at].load(Ordering::Acquire), len)
+        (entries[at].load(Ordering::Acquire), len)
     }
 
     /// Returns the answers for a chunk, a step of all of them at a time: their cache misses are under way together.
@@ -175,9 +253,11 @@ impl Trie {
 
     #[inline(always)]
     fn fetch(&self, entry: u32) {
-        if is_group(entry)
-            && let Some(first) = self.groups.of(entry).first()
-        {
+        if !is_group(entry) {
+            return;
+        }
+        let words = if entry & SHORT != 0 { self.shorts.of(entry) } else { self.groups.of(entry) };
+        if let Some(first) = words.first() {
             prefetch(first);
         }
     }
@@ -187,7 +267,7 @@ impl Trie {
 struct Change<'a> {
     trie: &'a Trie,
     root: Option<&'a [AtomicU32]>,
-    spare: &'a mut Spare,
+    spare: &'a mut TrieSpare,
     pins: &'a Pins,
 }
 
@@ -223,7 +303,7 @@ impl<'a> Change<'a> {
     fn insert(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, answer: Entry) -> Option<()> {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
         if len <= depth {
-            paint(std::slice::from_ref(slot), &self.trie.groups, len, answer);
+            paint(std::slice::from_ref(slot), self.trie, len, answer);
             return Some(());
         }
         if !is_group(now) {
@@ -231,29 +311,29 @@ impl<'a> Change<'a> {
             slot.store(lone, Ordering::Release);
             return Some(());
         }
-        let inside = self.trie.groups.of(now);
         if !is_jump(now) {
+            let inside = self.trie.groups.of(now);
             return match len >= depth + STEP {
                 true => self.insert(&inside[nibble(key, depth)], depth + STEP, prefix, answer),
                 false => {
-                    paint(&inside[nibbles(prefix, depth)], &self.trie.groups, len, answer);
+                    paint(&inside[nibbles(prefix, depth)], self.trie, len, answer);
                     Some(())
                 }
             };
         }
-        let (other, other_len) = jump(inside);
-        let common = (key ^ other).zeros().min(len).min(other_len);
-        if common == other_len && (len == other_len || other_len.is_multiple_of(STEP)) {
-            return self.insert(&inside[HIT], other_len, prefix, answer);
+        let other = self.trie.jump(now);
+        let common = (key ^ other.key).zeros().min(len).min(other.len);
+        if common == other.len && (len == other.len || other.len.is_multiple_of(STEP)) {
+            return self.insert(&other.entries[HIT], other.len, prefix, answer);
         }
         if common == len && len.is_multiple_of(STEP) {
             // A jump to a copy of the jump that is there.
-            let (hit, miss) = (inside[HIT].load(Ordering::Relaxed), inside[MISS].load(Ordering::Relaxed));
-            let inner = self.make_jump(Prefix6::masked(other, other_len), hit, miss)?;
-            paint(&self.trie.groups.of(inner)[ENTRIES], &self.trie.groups, len, answer);
+            let (hit, miss) = (other.hit(), other.miss());
+            let inner = self.make_jump(Prefix6::masked(other.key, other.len), hit, miss)?;
+            paint(self.trie.below(inner), self.trie, len, answer);
             let outer = self.make_jump(prefix, inner, miss)?;
             slot.store(outer, Ordering::Release);
-            self.spare.retire(now, self.pins);
+            self.retire(now);
             return Some(());
         }
         self.split(slot, depth, common - common % STEP)?;
@@ -262,51 +342,62 @@ impl<'a> Change<'a> {
 
     /// Puts a group at depth `at` in the way of the jump that `slot` at `depth` refers to; no answer changes.
     fn split(&mut self, slot: &AtomicU32, depth: u8, at: u8) -> Option<()> {
-        let groups = &self.trie.groups;
         let now = slot.load(Ordering::Relaxed);
-        let words = groups.of(now);
-        let (key, len) = jump(words);
-        let (hit, miss) = (words[HIT].load(Ordering::Relaxed), words[MISS].load(Ordering::Relaxed));
-        let group = self.spare.take(groups, self.pins)?;
-        let inside = groups.of(group);
+        let jump = self.trie.jump(now);
+        let (prefix, hit, miss) = (Prefix6::masked(jump.key, jump.len), jump.hit(), jump.miss());
+        let group = self.spare.groups.take(&self.trie.groups, self.pins)?;
+        let inside = self.trie.groups.of(group);
         inside.iter().for_each(|entry| entry.store(miss, Ordering::Relaxed));
-        let prefix = Prefix6::masked(key, len);
-        let below = if len > at + STEP { self.make_jump(prefix, hit, miss)? } else { hit };
+        let below = if prefix.len() > at + STEP { self.make_jump(prefix, hit, miss)? } else { hit };
         inside[nibbles(prefix, at)].iter().for_each(|entry| entry.store(below, Ordering::Relaxed));
-        let new = if at == depth { group } else { self.make_jump(Prefix6::masked(key, at), group, miss)? };
+        let new = if at == depth { group } else { self.make_jump(Prefix6::masked(jump.key, at), group, miss)? };
         slot.store(new, Ordering::Release);
-        self.spare.retire(now, self.pins);
+        self.retire(now);
         Some(())
     }
 
     fn make_jump(&mut self, prefix: Prefix6, hit: u32, miss: u32) -> Option<u32> {
-        let group = self.spare.take(&self.trie.groups, self.pins)?;
-        let words = self.trie.groups.of(group);
-        for (at, word) in words[..LEN].iter().enumerate() {
-            word.store((prefix.bits() >> (96 - 32 * at)) as u32, Ordering::Relaxed);
+        let (key, len, trie) = (prefix.bits(), prefix.len(), self.trie);
+        let store = |words: &[AtomicU32], values: &[u32]| {
+            words.iter().zip(values).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
+        };
+        if len < 64 {
+            let marked = (key >> 64) as u64 | 1 << (63 - len);
+            let group = self.spare.shorts.take(&trie.shorts, self.pins)?;
+            store(trie.shorts.of(group), &[(marked >> 32) as u32, marked as u32, hit, miss]);
+            return Some(group | SHORT);
         }
-        words[LEN].store(u32::from(prefix.len()), Ordering::Relaxed);
-        words[HIT].store(hit, Ordering::Relaxed);
-        words[MISS].store(miss, Ordering::Relaxed);
-        Some(jump_at(group))
+        let group = self.spare.groups.take(&trie.groups, self.pins)?;
+        let [k0, k1, k2, k3] = [96, 64, 32, 0].map(|shift| (key >> shift) as u32);
+        store(trie.groups.of(group), &[k0, k1, k2, k3, u32::from(len), hit, miss]);
+        Some(group | LONG)
+    }
+
+    /// Gives back what an entry referred to.
+    fn retire(&mut self, entry: u32) {
+        if entry & SHORT != 0 {
+            self.spare.shorts.retire(entry, self.pins);
+        } else {
+            self.spare.groups.retire(entry, self.pins);
+        }
     }
 
     /// Gives the addresses of `prefix` that no longer one has the answer of its cover, below an entry at `depth`.
     fn remove(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, cover: Entry) {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
         if len <= depth {
-            return paint(std::slice::from_ref(slot), &self.trie.groups, len, cover);
+            return paint(std::slice::from_ref(slot), self.trie, len, cover);
         }
         if !is_group(now) {
             return;
         }
-        let inside = self.trie.groups.of(now);
         if is_jump(now) {
-            self.remove(&inside[HIT], jump(inside).1, prefix, cover); // it begins with this jump's prefix
+            let jump = self.trie.jump(now);
+            self.remove(&jump.entries[HIT], jump.len, prefix, cover); // it begins with this jump's prefix
         } else if len >= depth + STEP {
-            self.remove(&inside[nibble(key, depth)], depth + STEP, prefix, cover);
+            self.remove(&self.trie.groups.of(now)[nibble(key, depth)], depth + STEP, prefix, cover);
         } else {
-            paint(&inside[nibbles(prefix, depth)], &self.trie.groups, len, cover);
+            paint(&self.trie.groups.of(now)[nibbles(prefix, depth)], self.trie, len, cover);
         }
         self.tidy(slot, depth);
     }
@@ -314,23 +405,24 @@ impl<'a> Change<'a> {
     /// Takes out what `slot` refers to if it makes no difference any more.
     fn tidy(&mut self, slot: &AtomicU32, depth: u8) {
         let now = slot.load(Ordering::Relaxed);
-        let inside = self.trie.groups.of(now);
-        let shorter = if is_jump(now) { self.without_jump(inside) } else { self.without_group(inside, depth) };
-        if let Some(shorter) = shorter.filter(|_| !self.spare.is_behind()) {
+        let shorter = if is_jump(now) { self.without_jump(now) } else { self.without_group(now, depth) };
+        if let Some(shorter) = shorter.filter(|_| !self.spare.groups.is_behind() && !self.spare.shorts.is_behind()) {
             slot.store(shorter, Ordering::Release);
-            self.spare.retire(now, self.pins);
+            self.retire(now);
         }
     }
 
     /// Returns what stands for a jump that hits and misses the same, or leads to one that misses the same.
-    fn without_jump(&self, words: &[AtomicU32]) -> Option<u32> {
-        let (hit, miss) = (words[HIT].load(Ordering::Relaxed), words[MISS].load(Ordering::Relaxed));
+    fn without_jump(&self, entry: u32) -> Option<u32> {
+        let jump = self.trie.jump(entry);
+        let (hit, miss) = (jump.hit(), jump.miss());
         (hit == miss || self.is_jump_that_misses(hit, miss)).then_some(hit)
     }
 
     /// Returns what stands for a group at `depth` whose entries are all the answer of a prefix that covers it, but for
     /// one that may be a jump which gives that answer where it misses.
-    fn without_group(&self, inside: &[AtomicU32], depth: u8) -> Option<u32> {
+    fn without_group(&self, entry: u32, depth: u8) -> Option<u32> {
+        let inside = self.trie.groups.of(entry);
         let load = |entry: &AtomicU32| entry.load(Ordering::Relaxed);
         let (first, second) = (load(&inside[0]), load(&inside[1]));
         let usual = if is_group(first) { second } else { first };
@@ -346,15 +438,8 @@ impl<'a> Change<'a> {
     }
 
     fn is_jump_that_misses(&self, entry: u32, miss: u32) -> bool {
-        is_group(entry) && is_jump(entry) && self.trie.groups.of(entry)[MISS].load(Ordering::Relaxed) == miss
+        is_group(entry) && is_jump(entry) && self.trie.jump(entry).miss() == miss
     }
-}
-
-/// Returns the prefix of a jump, as key and length.
-#[inline(always)]
-fn jump(words: &[AtomicU32]) -> (u128, u8) {
-    let word = |at: usize| u128::from(words[at].load(Ordering::Relaxed));
-    (word(0) << 96 | word(1) << 64 | word(2) << 32 | word(3), words[LEN].load(Ordering::Relaxed) as u8)
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
-use crate::ip::{Input, Opened};
+use crate::ip::{Input, Opened, link_len};
 use crate::ip6::AddrState;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
@@ -118,7 +118,7 @@ impl Input for u128 {
     #[inline(always)]
     fn passable(packet: &Frame, mtu: usize) -> Option<u128> {
         let header = ip6::Glance::of(packet.bytes())?;
-        let room = packet.len() <= mtu && packet.headroom() >= eth::HEADER_LEN;
+        let room = link_len::<u128>(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
         (room && header.hop_limit() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then_some(header.dst)
     }
 
@@ -133,7 +133,7 @@ impl Input for u128 {
             link.write(header);
             ip6::take_hop(packet)
         };
-        packet.push_link_if(mtu, write)
+        packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, link)
     }
 
     fn forward_slow<L: Locks>(
@@ -164,6 +164,16 @@ impl Input for u128 {
     fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Ipv6Addr) {
         stack.nd_ask(cx, iface, next, false);
     }
+}
+
+/// [`Input::pass_on`] of a large segment, or of a buffer on loan.
+#[inline(never)]
+fn pass_on_large(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool {
+    link_len::<u128>(packet) <= mtu
+        && packet.push_if(|header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; ip6::HEADER_LEN]| {
+            link.write(header);
+            ip6::take_hop(packet)
+        })
 }
 
 /// Not ::/8 (unspecified, loopback, IPv4-mapped and translated addresses), and not fe00::/7 (link-local, multicast).

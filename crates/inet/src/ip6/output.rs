@@ -2,10 +2,11 @@
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip::link_len;
 use crate::ip4::output::{Exit, OutputError, Target};
 use crate::route::Via6;
 use crate::stack::AtOnce;
-use buf::Frame;
+use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
@@ -26,13 +27,15 @@ pub(crate) struct Outgoing6 {
     pub(crate) whole: bool,
     /// Label of its flow (RFC 6437); 0: none.
     pub(crate) flow_label: u32,
+    /// The transport checksum is left to the port: its field holds the pseudo header's sum.
+    pub(crate) partial_l4: bool,
     pub(crate) at_once: AtOnce,
 }
 
 impl Outgoing6 {
     pub(crate) fn new(dst: Ipv6Addr, next: Proto, hop_limit: u8) -> Outgoing6 {
-        let (src, iface, class, flow_label) = Default::default();
-        Outgoing6 { src, dst, next, class, hop_limit, iface, whole: false, flow_label, at_once: AtOnce::Later }
+        let (src, iface, class, flow_label, whole, partial_l4) = Default::default();
+        Outgoing6 { src, dst, next, class, hop_limit, iface, whole, flow_label, partial_l4, at_once: AtOnce::Later }
     }
 }
 
@@ -123,13 +126,16 @@ impl<L: Locks> Stack<L> {
         };
         header.emit(room);
         packet.mark_l3();
+        if out.partial_l4 {
+            packet.set_flags(packet.flags().with(Flags::TX_L4_CSUM));
+        }
         self.count(cx).ip6.sent.bump();
         if let Target::Here = exit.to {
             self.loop_back(cx, packet);
             return Ok(());
         }
         let mtu = iface.mtu6().min(self.six.path_mtus.lock(cx).get(out.dst, cx.now));
-        if packet.len() <= mtu {
+        if link_len::<u128>(&packet) <= mtu {
             self.send_packet6(cx, iface, exit.to, packet, out.at_once);
             return Ok(());
         }

@@ -47,22 +47,20 @@ impl Place {
 
 /// An address family as TCP speaks by it.
 pub(crate) trait Net: Family {
-    /// Headers to one peer are the same for all connections, and are kept for the next one.
-    const SHARES_HEADERS: bool;
-
     /// Returns the socket's ends if it takes segments of this family.
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends<Self>>;
     /// Returns the text of a segment to a peer that states none (RFC 9293 3.7.1).
     fn default_mss<L: Locks>(stack: &Stack<L>) -> u16;
     /// Returns the configuration of connections of this family.
     fn listen_config(configs: &ListenConfigs) -> &Arc<Config>;
-    /// Returns whether headers that were made for segments between `ends` are these.
+    /// Returns whether headers, which were made for segments of another connection, are those of segments between `ends`
+    /// but for [`Net::make_own`].
     fn leads(headers: &[u8], ends: Ends<Self>, tos: u8, ttl: u8) -> bool;
+    /// Writes what headers have of one connection alone.
+    fn make_own<L: Locks>(headers: &mut [u8], stack: &Stack<L>, ends: Ends<Self>);
 }
 
 impl Net for u32 {
-    const SHARES_HEADERS: bool = true;
-
     #[inline(always)]
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends4> {
         (sock.place.families() != Families::V6).then_some(sock.ends)
@@ -83,12 +81,12 @@ impl Net for u32 {
         let addrs = u64::from(ends.local) << 32 | u64::from(ends.remote);
         (ip[1], ip[8]) == (tos, ttl) && ip.last_chunk() == Some(&addrs.to_be_bytes())
     }
+
+    #[inline(always)]
+    fn make_own<L: Locks>(_: &mut [u8], _: &Stack<L>, _: Ends4) {}
 }
 
 impl Net for u128 {
-    /// The flow label is of one connection.
-    const SHARES_HEADERS: bool = false;
-
     #[inline(always)]
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends6> {
         match sock.place.families() {
@@ -107,8 +105,22 @@ impl Net for u128 {
         &configs.six
     }
 
-    fn leads(_: &[u8], _: Ends6, _: u8, _: u8) -> bool {
-        false
+    /// The same link-local address is on many links: of those none is shared.
+    #[inline(always)]
+    fn leads(headers: &[u8], ends: Ends6, tos: u8, ttl: u8) -> bool {
+        let Some(ip) = headers.get(LINK..).and_then(ip6::Glance::of) else { return false };
+        let is_link_local = |bits: u128| bits >> 118 == 0xfe80 >> 6;
+        (ip.traffic_class(), ip.hop_limit(), ip.src, ip.dst) == (tos, ttl, ends.local, ends.remote)
+            && !is_link_local(ends.local)
+            && !is_link_local(ends.remote)
+    }
+
+    fn make_own<L: Locks>(headers: &mut [u8], stack: &Stack<L>, ends: Ends6) {
+        let [_, l0, l1, l2] =
+            stack.flow_label(ends.local, ends.remote, [ends.local_port, ends.remote_port]).to_be_bytes();
+        if let Some([_, f0, f1, f2, ..]) = headers.get_mut(LINK..) {
+            (*f0, *f1, *f2) = (*f0 & 0xf0 | l0, l1, l2);
+        }
     }
 }
 

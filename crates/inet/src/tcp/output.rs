@@ -319,7 +319,6 @@ impl<L: Locks> Stack<L> {
             }
         };
         let partial = !matches!(exit.to, Target::Here)
-            && A::IS_LEFT_TO_PORTS
             && (out.is_large() || self.ifaces.get(exit.iface).is_some_and(|iface| iface.offload().tx_l4));
         if out.is_large() {
             frame.set_gso_size(out.mss);
@@ -373,9 +372,6 @@ impl<L: Locks> Stack<L> {
 
     /// Keeps the headers of segments to this peer, if its MAC address is known.
     pub(super) fn tcp_keep_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
-        if !A::SHARES_HEADERS {
-            return self.tcp_make_headers(cx, ends, headers, options);
-        }
         let epoch = self.epoch();
         let place = ends.remote.addr().0 as usize % PEERS;
         if let Some(known) = self.tcp.peers.lock(cx).0.get(place)
@@ -383,6 +379,7 @@ impl<L: Locks> Stack<L> {
             && A::leads(&known.bytes, ends, options.tos, options.ttl)
         {
             *headers = *known;
+            A::make_own(&mut headers.bytes, self, ends);
             return;
         }
         self.tcp_make_headers(cx, ends, headers, options);
@@ -421,8 +418,8 @@ impl Headers {
         self.ip_len = A::IP_LEN as u8;
         self.iface = iface.id;
         self.mtu = A::mtu(iface) as u32;
-        self.offload = iface.offload().tx_l4 && A::IS_LEFT_TO_PORTS;
-        self.tso = iface.offload().tso && tso && A::IS_LEFT_TO_PORTS;
+        self.offload = iface.offload().tx_l4;
+        self.tso = iface.offload().tso && tso;
         self.epoch = epoch;
     }
 

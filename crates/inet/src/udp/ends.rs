@@ -23,7 +23,7 @@ impl OfPcb for u128 {
     #[inline(always)]
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends6> {
         match pcb.families {
-            Families::V6 => pcb.rest.as_ref().map(|rest| rest.ends6),
+            Families::V6 => Some(pcb.wide_ends()),
             Families::Both => Some(Ends { local_port: pcb.ends.local_port, ..Ends::default() }),
             Families::V4 | Families::Mapped => None,
         }
@@ -71,7 +71,7 @@ impl<L: Locks> Pcb<L> {
             SockEnds::V6(ends) => {
                 let Ends { local_port, remote_port, .. } = ends;
                 (self.families, self.ends) = (Families::V6, Ends { local: 0, remote: 0, local_port, remote_port });
-                self.rest().ends6 = ends;
+                self.wide = [ends.local, ends.remote];
             }
         }
         self.forget_headers();
@@ -81,9 +81,16 @@ impl<L: Locks> Pcb<L> {
     pub(crate) fn ends(&self) -> SockEnds {
         match self.families {
             Families::V4 | Families::Mapped => SockEnds::V4(self.ends),
-            Families::V6 => SockEnds::V6(self.rest.as_ref().map(|rest| rest.ends6).unwrap_or_default()),
+            Families::V6 => SockEnds::V6(self.wide_ends()),
             Families::Both => SockEnds::Both(self.ends.local_port),
         }
+    }
+
+    /// Returns the ends of a socket whose addresses are of IPv6.
+    #[inline(always)]
+    fn wide_ends(&self) -> Ends6 {
+        let ([local, remote], Ends { local_port, remote_port, .. }) = (self.wide, self.ends);
+        Ends { local, remote, local_port, remote_port }
     }
 
     /// Returns whether a datagram with these ends is for this socket, which may still have no room for it.

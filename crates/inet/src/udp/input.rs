@@ -156,7 +156,7 @@ impl<L: Locks> Stack<L> {
                 }
             }
         }
-        let found = if ahead { Some(self.find_ahead(cx, &mut lookups, &hashes, n)) } else { None };
+        let found = if ahead { Some(self.find_ahead(cx, &mut lookups, A::IS_SUMMED, &hashes, n)) } else { None };
         drop(lookups);
         let counters = self.count(cx);
         counters.udp.received.add((n - odd.count() * usize::from(A::IS_SUMMED)) as u64); // `udp_input6` counts its own
@@ -177,12 +177,13 @@ impl<L: Locks> Stack<L> {
         counters.udp.delivered.add(delivered);
     }
 
-    /// Finds the sockets of a chunk and asks the cache for their lines.
+    /// Finds the sockets of a chunk and asks the cache for their lines; `wide`: for the line with IPv6 addresses, too.
     #[inline(always)]
     fn find_ahead(
         &self,
         cx: Cx,
         lookups: &mut crate::demux::Run<'_, L>,
+        wide: bool,
         hashes: &[u64; CHUNK],
         n: usize,
     ) -> [Option<(usize, PcbPlace<'_, L>)>; CHUNK] {
@@ -191,6 +192,9 @@ impl<L: Locks> Stack<L> {
             *found = lookups.find(cx, hash).and_then(|id| Some((id, self.pcbs.get(id)?)));
             if let Some((_, slot)) = found {
                 buf::prefetch(*slot);
+                if wide {
+                    buf::prefetch_next(*slot);
+                }
             }
         }
         found

@@ -529,8 +529,7 @@ impl<L: Locks> Stack<L> {
         let len = frame.len();
         let looped = matches!(to.exit.to, Target::Here);
         let summed = A::IS_SUMMED || self.knobs.udp_checksum.on();
-        let by_port =
-            A::IS_LEFT_TO_PORTS && iface.is_some_and(|iface| iface.offload().tx_l4) && fits && !looped && summed;
+        let by_port = iface.is_some_and(|iface| iface.offload().tx_l4) && fits && !looped && summed;
         let header = udp::Header { src: to.src_port, dst: port, len: (len + udp::HEADER_LEN) as u16, checksum: 0 };
         let pseudo = A::pseudo(to.src, to.dst, Proto::UDP, header.len.into());
         let header = match (summed, by_port) {
@@ -622,7 +621,7 @@ impl<L: Locks> Stack<L> {
         let transport = rest.get_mut(A::IP_LEN..)?.first_chunk_mut::<{ udp::HEADER_LEN }>()?;
         udp::Header { src: to.src_port, dst: port, len: 0, checksum: 0 }.emit(transport);
         let pseudo = A::pseudo(to.src, to.dst, Proto::UDP, 0);
-        let who = match (A::IS_SUMMED || self.knobs.udp_checksum.on(), A::IS_LEFT_TO_PORTS && offload.tx_l4) {
+        let who = match (A::IS_SUMMED || self.knobs.udp_checksum.on(), offload.tx_l4) {
             (false, _) => Checksum::Nobody,
             (true, true) => Checksum::Port,
             (true, false) => Checksum::Ours,

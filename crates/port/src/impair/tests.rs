@@ -265,7 +265,7 @@ fn only_the_direction_that_was_named_is_impaired() {
 fn a_large_segment_is_impaired_frame_by_frame() {
     use crate::offload::gso::tests::{Sent, large};
     let (pool, big) = (pool(), Pool::new(&PoolConfig { buffers: 40, data: 65_600, ..PoolConfig::default() }).unwrap());
-    let sent = Sent { seq: 5, id: 0, df: true, flags: 0x18, urgent: 0, options: vec![], tags: 0 };
+    let sent = Sent { seq: 5, id: 0, df: true, flags: 0x18, urgent: 0, options: vec![], tags: 0, six: false };
     let caps = Caps { tso_max: 65_535, lro: true, ..Caps::PLAIN };
     let how = Impairment { loss: percent(5000), ..Default::default() };
     for direction in [Direction::Tx, Direction::Rx] {
@@ -298,7 +298,16 @@ fn large_through(how: &Impairment, direction: Direction) -> (Vec<(u32, usize, u6
     use crate::offload::gso::tests::{Sent, large, packet};
     let (pool, big) = (pool(), Pool::new(&PoolConfig { buffers: 8, data: 65_600, ..PoolConfig::default() }).unwrap());
     let text: Vec<u8> = (0..LARGEST_TEXT).map(|at| at as u8).collect();
-    let sent = |n: u32| Sent { seq: n * 100_000, id: 7, df: false, flags: 0x18, urgent: 0, options: vec![], tags: 0 };
+    let sent = |n: u32| Sent {
+        seq: n * 100_000,
+        id: 7,
+        df: false,
+        flags: 0x18,
+        urgent: 0,
+        options: vec![],
+        tags: 0,
+        six: false,
+    };
     let caps = Caps { tso_max: 65_535, lro: true, ..Caps::PLAIN };
     let (port, mut far) = pair::pair("p", 4096, caps);
     let mut port = wrap(how, direction, port, &pool);

@@ -392,7 +392,7 @@ fn wire_mac(last: u8) -> ::wire::Mac {
 #[test]
 fn a_large_segment_is_cut_up_on_the_card() {
     use crate::offload::gso::tests::{Sent, packet};
-    let sent = Sent { seq: 9, id: 3, df: true, flags: 0x18, urgent: 0, options: Vec::new(), tags: 0 };
+    let sent = Sent { seq: 9, id: 3, df: true, flags: 0x18, urgent: 0, options: Vec::new(), tags: 0, six: false };
     let text: Vec<u8> = (0..5000u32).map(|i| i as u8).collect();
     for dma in ["copy", "move"] {
         let pool = Pool::new(&PoolConfig { buffers: 600, data: 8192, ..PoolConfig::default() }).unwrap();

@@ -18,7 +18,7 @@ impl Cutter {
     /// Begins to cut `frame` up.
     ///
     /// # Errors
-    /// The frame, if it is not a large segment, or not of TCP over IPv4.
+    /// The frame, if it is not a large segment of TCP.
     pub fn new(frame: Frame) -> Result<Cutter, Frame> {
         match read(&frame) {
             Some(segment) => Ok(Cutter { frame, segment }),
@@ -53,7 +53,8 @@ impl Cutter {
 
 fn read(frame: &Frame) -> Option<Segment> {
     let size = frame.gso_size()?;
-    let (_, l3) = l3_place(frame.bytes()).filter(|(ethertype, _)| *ethertype == eth::EtherType::IPV4)?;
+    let is_ip = |ethertype| matches!(ethertype, eth::EtherType::IPV4 | eth::EtherType::IPV6);
+    let (_, l3) = l3_place(frame.bytes()).filter(|(ethertype, _)| is_ip(*ethertype))?;
     Segment::read(frame.bytes(), l3, size)
 }
 

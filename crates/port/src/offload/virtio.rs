@@ -4,6 +4,7 @@
 use super::{L4Place, RxCsum, gso};
 use crate::os::tun::VNET_HDR_LEN;
 use buf::{Flags, Frame};
+use wire::eth::EtherType;
 use wire::tcp;
 
 /// `flags`: the checksum at csum_start + csum_offset is open.
@@ -14,6 +15,8 @@ pub const DATA_VALID: u8 = 2;
 pub const GSO_NONE: u8 = 0;
 /// `gso_type`: a large TCP segment over IPv4.
 pub const GSO_TCPV4: u8 = 1;
+/// `gso_type`: a large TCP segment over IPv6.
+pub const GSO_TCPV6: u8 = 4;
 /// `gso_type`, beside another: with CWR, for the first piece only.
 pub const GSO_ECN: u8 = 0x80;
 
@@ -58,7 +61,7 @@ impl Header {
 pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: usize) -> Option<()> {
     match header.gso_type & !GSO_ECN {
         GSO_NONE => {}
-        GSO_TCPV4 if frame.len() <= largest && header.gso_size > 0 => {
+        GSO_TCPV4 | GSO_TCPV6 if frame.len() <= largest && header.gso_size > 0 => {
             frame.set_gso_size(header.gso_size);
             gso::places(frame)?;
         }
@@ -116,6 +119,7 @@ pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
         return Some(header); // one piece
     }
     let reduced = frame.bytes().get(l4 + 13).is_some_and(|flags| tcp::Flags(*flags).contains(tcp::Flags::CWR));
-    let gso_type = if reduced { GSO_TCPV4 | GSO_ECN } else { GSO_TCPV4 };
+    let is_six = super::l3_place(frame.bytes()).is_some_and(|(ethertype, _)| ethertype == EtherType::IPV6);
+    let gso_type = if is_six { GSO_TCPV6 } else { GSO_TCPV4 } | if reduced { GSO_ECN } else { 0 };
     Some(Header { gso_type, gso_size, hdr_len: text as u16, ..header })
 }

@@ -19,7 +19,7 @@ pub struct Config {
     pub vnet_hdr: usize,
     /// May the kernel leave TCP and UDP checksums open (TUN_F_CSUM)? Needs a virtio header.
     pub rx_csum: bool,
-    /// May it leave TCP segments of up to 64 KiB uncut (TUN_F_TSO4)? Needs open checksums.
+    /// May it leave TCP segments of up to 64 KiB uncut (TUN_F_TSO4, TUN_F_TSO6)? Needs open checksums.
     pub rx_large: bool,
 }
 
@@ -75,7 +75,7 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     config.rx_csum &= config.vnet_hdr > 0;
     config.rx_large &= config.rx_csum;
     // ECN too: a segment with CWR stays whole, and whoever cuts it up keeps CWR on the first piece.
-    let large = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO_ECN;
+    let large = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     config.rx_large &= set_offload(&file, large, config.rx_large).is_ok();
     if !config.rx_large {
         set_offload(&file, libc::TUN_F_CSUM, config.rx_csum).map_err(|error| ("TUNSETOFFLOAD", error))?;

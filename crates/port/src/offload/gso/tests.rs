@@ -3,7 +3,7 @@ use buf::PoolConfig;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use wire::checksum::Partial;
-use wire::{L4Port, Mac, Proto, ip4, tcp};
+use wire::{L4Port, Mac, Proto, ip4, ip6, tcp};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -23,6 +23,20 @@ pub struct Sent {
     pub urgent: u16,
     pub options: Vec<u8>,
     pub tags: usize,
+    /// Over IPv6.
+    pub six: bool,
+}
+
+fn six(payload_len: usize) -> ip6::Header {
+    ip6::Header {
+        traffic_class: 2,
+        flow_label: 0x12345,
+        payload_len: payload_len as u16,
+        next: Proto::TCP,
+        hop_limit: 64,
+        src: "2001:db8::1".parse().unwrap(),
+        dst: "2001:db8::2".parse().unwrap(),
+    }
 }
 
 /// The frame of the text at `at`, of `whole` bytes in all: the `n`-th that the sender makes. An `open` checksum is left to the port.
@@ -33,12 +47,18 @@ pub fn packet(sent: &Sent, at: usize, text: &[u8], whole: usize, n: u16, open: b
     for _ in 0..sent.tags {
         frame.extend([0x81, 0, 0, 7]);
     }
-    frame.extend([8, 0]);
+    frame.extend(if sent.six { [0x86, 0xdd] } else { [8, 0] });
     let (l3, header_len) = (frame.len(), tcp::HEADER_LEN + sent.options.len());
     let id = if sent.df && sent.id == 0 { 0 } else { sent.id.wrapping_add(n) };
-    let ip = ip4::Header { id, df: sent.df, ..ip4::Header::new(A, B, Proto::TCP, header_len + text.len()).unwrap() };
-    frame.resize(l3 + ip4::HEADER_LEN, 0);
-    ip.emit(frame[l3..].first_chunk_mut().unwrap());
+    if sent.six {
+        frame.resize(l3 + ip6::HEADER_LEN, 0);
+        six(header_len + text.len()).emit(frame[l3..].first_chunk_mut().unwrap());
+    } else {
+        let ip =
+            ip4::Header { id, df: sent.df, ..ip4::Header::new(A, B, Proto::TCP, header_len + text.len()).unwrap() };
+        frame.resize(l3 + ip4::HEADER_LEN, 0);
+        ip.emit(frame[l3..].first_chunk_mut().unwrap());
+    }
     let (first, last) = (at == 0, at + text.len() == whole);
     let mut flags = tcp::Flags(sent.flags);
     let urgent = usize::from(sent.urgent).saturating_sub(at) as u16;
@@ -63,7 +83,11 @@ pub fn packet(sent: &Sent, at: usize, text: &[u8], whole: usize, n: u16, open: b
     header.emit(frame[l4..].first_chunk_mut().unwrap());
     frame.extend(&sent.options);
     frame.extend(text);
-    let pseudo = Partial::pseudo4(A, B, Proto::TCP, (frame.len() - l4) as u16);
+    let len = frame.len() - l4;
+    let pseudo = match sent.six {
+        true => Partial::pseudo6(six(0).src, six(0).dst, Proto::TCP, len as u32),
+        false => Partial::pseudo4(A, B, Proto::TCP, len as u16),
+    };
     match open {
         true => frame[l4 + 16..l4 + 18].copy_from_slice(&crate::offload::open_field(pseudo).to_be_bytes()),
         false => tcp::fill_checksum(pseudo, &mut frame[l4..]),
@@ -81,7 +105,7 @@ pub fn large(sent: &Sent, text: &[u8], size: u16, pool: &Pool) -> Frame {
 }
 
 fn plain() -> Sent {
-    Sent { seq: 1000, id: 9, df: true, flags: 0x18, urgent: 0, options: vec![], tags: 0 }
+    Sent { seq: 1000, id: 9, df: true, flags: 0x18, urgent: 0, options: vec![], tags: 0, six: false }
 }
 
 fn cut_all(frame: Frame, pool: &Pool) -> Vec<Frame> {
@@ -97,12 +121,12 @@ fn cut_all(frame: Frame, pool: &Pool) -> Vec<Frame> {
 prop_compose! {
     fn sent()(
         seq: u32, id: u16, df: bool, flags in 0..=255u8, urgent in 0..4000u16,
-        options in prop_oneof![Just(vec![]), Just(vec![1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8])], tags in 0..3usize,
+        options in prop_oneof![Just(vec![]), Just(vec![1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8])], tags in 0..3usize, six: bool,
     ) -> Sent {
         // An urgent pointer of 0 is nobody's: a sender that has URG points behind something.
         let flags = if urgent == 0 { flags & !tcp::Flags::URG.0 } else { flags };
         let urgent = if flags & tcp::Flags::URG.0 == 0 { 0 } else { urgent };
-        Sent { seq, id, df, flags, urgent, options, tags }
+        Sent { seq, id, df, flags, urgent, options, tags, six }
     }
 }
 
@@ -143,6 +167,9 @@ fn what_is_no_large_segment_is_given_back() {
     let mut fragment = large(&plain(), &text, 1000, &pool);
     fragment.bytes_mut()[14 + 6] |= 0x20;
     assert!(Cutter::new(fragment).is_err());
+    let mut udp6 = large(&Sent { six: true, ..plain() }, &text, 1000, &pool);
+    udp6.bytes_mut()[14 + 6] = Proto::UDP.0;
+    assert!(Cutter::new(udp6).is_err());
     let mut cut = large(&plain(), &text, 1000, &pool);
     cut.truncate(60);
     assert!(Cutter::new(cut).is_err(), "shorter than its header says");
@@ -169,4 +196,21 @@ fn a_copy_of_a_large_segment_is_one_too_and_its_place_in_a_buffer_is_not_the_nex
     assert_eq!((copy.gso_size(), copy.bytes()), (Some(1000), frame.bytes()));
     drop((frame, copy));
     assert_eq!([pool.get().unwrap().gso_size(), pool.get().unwrap().gso_size()], [None, None]);
+}
+
+// virtio 1.2, 5.1.6: VIRTIO_NET_HDR_GSO_TCPV4 is 1, VIRTIO_NET_HDR_GSO_TCPV6 is 4.
+#[test]
+fn a_large_segment_of_either_family_is_announced_to_the_kernel_and_understood() {
+    use crate::offload::{RxCsum, virtio};
+    let pool = pool(4096);
+    for (six, gso_type, l4) in [(false, 1, 34), (true, 4, 54)] {
+        let mut frame = large(&Sent { six, ..plain() }, &[7; 3000], 1000, &pool);
+        let header = virtio::prepare(&mut frame, true).unwrap();
+        let places = (header.gso_type, header.gso_size, header.hdr_len, header.csum_start, header.csum_offset);
+        assert_eq!(places, (gso_type, 1000, l4 + 20, l4, 16), "six: {six}");
+        frame.set_flags(Flags::default());
+        virtio::understand(&header, &mut frame, RxCsum::Trust, 65_535).unwrap();
+        assert_eq!((frame.gso_size(), frame.flags().has(Flags::TX_L4_CSUM)), (Some(1000), true));
+        assert_eq!(cut_all(frame, &pool).len(), 3);
+    }
 }

@@ -1,8 +1,16 @@
 use super::*;
 use crate::offload::gso::tests::{Sent, large};
 
-const SENT: Sent =
-    Sent { seq: 1, id: 1, df: false, flags: wire::tcp::Flags::ACK.0, urgent: 0, options: Vec::new(), tags: 0 };
+const SENT: Sent = Sent {
+    seq: 1,
+    id: 1,
+    df: false,
+    flags: wire::tcp::Flags::ACK.0,
+    urgent: 0,
+    options: Vec::new(),
+    tags: 0,
+    six: false,
+};
 
 fn small(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()

@@ -3,7 +3,7 @@ use crate::offload::gso::tests::{Sent, large, packet};
 use crate::pair;
 use buf::PoolConfig;
 
-const SENT: Sent = Sent { seq: 5, id: 0, df: true, flags: 0x18, urgent: 0, options: vec![], tags: 0 };
+const SENT: Sent = Sent { seq: 5, id: 0, df: true, flags: 0x18, urgent: 0, options: vec![], tags: 0, six: false };
 
 fn pool(buffers: usize, data: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, data, ..PoolConfig::default() }).unwrap()
