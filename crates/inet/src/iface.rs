@@ -149,6 +149,8 @@ pub struct Iface<L: Locks> {
     /// IPv4 address that is about to be used.
     pub(crate) probe: crate::arp::Probe,
     pub(crate) speaks6: AtomicBool,
+    /// An address to which a route leads may be tentative, a duplicate or gone.
+    pub(crate) unsure6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
     pub(crate) stage: Guarded<L, TxStage>,
 }
@@ -173,6 +175,7 @@ impl<L: Locks> Iface<L> {
             addrs: Guarded::new(Vec::new()),
             probe: crate::arp::Probe::default(),
             speaks6: AtomicBool::new(false),
+            unsure6: AtomicBool::new(false),
             six: Guarded::default(),
             stage: Guarded::new(TxStage { burst: Burst::new(), output: None }),
         }

@@ -7,7 +7,6 @@ mod forward;
 mod input;
 
 use crate::Stack;
-use crate::family::Family;
 use crate::fib::{AddrBits, NextHopId};
 use crate::iface::{Iface, IfaceId};
 use crate::neigh;
@@ -17,6 +16,7 @@ use crate::{tcp, udp};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
 use stats::{DropReason, Lap};
+use wire::gso::Segment;
 use wire::{Mac, Proto};
 
 /// Values from the header of a packet that the fast path takes.
@@ -93,18 +93,12 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
 
 /// Returns the length of the longest packet that a link sees of this one: itself, or a piece of a large segment.
 #[inline(always)]
-pub(crate) fn link_len<F: Family>(packet: &Frame) -> usize {
-    if packet.flags().has(Flags::GSO) { piece_len::<F>(packet) } else { packet.len() }
+pub(crate) fn link_len(packet: &Frame) -> usize {
+    if packet.flags().has(Flags::GSO) { piece_len(packet) } else { packet.len() }
 }
 
 #[cold]
-fn piece_len<F: Family>(packet: &Frame) -> usize {
-    let headers = |bytes: &[u8]| {
-        let (upper, _) = F::glimpse(bytes, None)?.upper;
-        Some(upper + wire::tcp::Header::parse(bytes.get(upper..)?).ok()?.header_len)
-    };
-    match (packet.gso_size(), headers(packet.bytes())) {
-        (Some(size), Some(headers)) => packet.len().min(headers + usize::from(size)),
-        _ => packet.len(),
-    }
+fn piece_len(packet: &Frame) -> usize {
+    let segment = packet.gso_size().and_then(|size| Segment::read(packet.bytes(), 0, size));
+    segment.map_or(packet.len(), |segment| segment.longest())
 }

@@ -384,7 +384,7 @@ impl Input for u32 {
     #[inline(always)]
     fn passable(packet: &Frame, mtu: usize) -> Option<u32> {
         let header = ip4::Glance::of(packet.bytes())?;
-        let room = link_len::<u32>(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
+        let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
         let room = room && header.ihl_len() == ip4::HEADER_LEN; // options may want to be written in
         (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst().to_bits())
     }

@@ -10,7 +10,7 @@ pub(crate) mod addr;
 mod advertise;
 pub(crate) mod autoconf;
 mod forward;
-mod frag;
+pub(crate) mod frag;
 mod ident;
 mod input;
 mod options;

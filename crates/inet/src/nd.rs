@@ -76,7 +76,7 @@ impl<L: Locks> Stack<L> {
         let ended = neighbors.take_ended();
         drop(neighbors);
         self.end_all(cx, ended);
-        if self.learned6(cx, iface, mac, learned) { DropReason::NdConsumed } else { DropReason::NdStatic }
+        if self.learned6(cx, iface, (addr, mac), learned) { DropReason::NdConsumed } else { DropReason::NdStatic }
     }
 
     /// RFC 4861 7.2.3, RFC 4862 5.4.3: somebody asks for `target`.
@@ -150,7 +150,7 @@ impl<L: Locks> Stack<L> {
         }
         let learned = self.six.neighbors.lock(cx).advertised(iface.id, advert, link, cx.now, self.neigh_rules6());
         let known = !matches!(learned, Learned::Ignored);
-        if !self.learned6(cx, iface, link.unwrap_or(Mac::ZERO), learned) {
+        if !self.learned6(cx, iface, (advert.target, link.unwrap_or(Mac::ZERO)), learned) {
             return DropReason::NdStatic;
         }
         if known && !advert.router {
@@ -160,10 +160,11 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Counts what the table has learned and sends what waited; `false`: the entry was set by hand and stays.
-    fn learned6(&self, cx: Cx, iface: &Iface<L>, mac: Mac, learned: Learned) -> bool {
+    fn learned6(&self, cx: Cx, iface: &Iface<L>, (addr, mac): (Ipv6Addr, Mac), learned: Learned) -> bool {
         match learned {
             Learned::Changed { pending, moved, created } => {
                 self.changed();
+                self.answered::<u128>(cx, iface.id, addr);
                 let counters = &self.count(cx).neigh;
                 counters.created.add(u64::from(created));
                 counters.moved.add(u64::from(moved));
@@ -254,6 +255,7 @@ impl<L: Locks> Stack<L> {
                 }
                 Expired::Dead(id, addr, pending) => {
                     self.changed();
+                    self.silent::<u128>(cx, id, addr);
                     self.count(cx).neigh.failed.bump();
                     pending.into_iter().for_each(|packet| self.host_unreachable6(cx, packet));
                     if let Some(iface) = self.ifaces.get(id) {
@@ -278,6 +280,7 @@ impl<L: Locks> Stack<L> {
     pub fn set_neighbor6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr, mac: Mac) {
         let pending = self.six.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
+        self.answered::<u128>(cx, id, addr);
         let Some(iface) = self.ifaces.get(id) else {
             return pending.into_iter().for_each(|packet| self.drop_frame(cx, packet, DropReason::TxNoPort));
         };

@@ -37,7 +37,8 @@ impl Ip {
         if ip6::is_version(packet) {
             let ip = ip6::Header::parse(packet).ok()?;
             let chain = ip6::Chain::walk(&ip, packet).ok()?;
-            let is_whole = chain.upper == Proto::TCP && chain.fragment.is_none();
+            // With a Routing header the checksum is over an address that is not the header's (RFC 8200 8.1).
+            let is_whole = chain.upper == Proto::TCP && chain.fragment.is_none() && chain.routing.is_none();
             return is_whole.then_some((Ip::V6(ip), chain.offset, ip6::HEADER_LEN + usize::from(ip.payload_len)));
         }
         let ip = ip4::Header::parse(packet).ok().filter(|ip| ip.proto == Proto::TCP && !ip.is_fragment())?;

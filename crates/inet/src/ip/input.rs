@@ -53,7 +53,7 @@ impl<L: Locks> Stack<L> {
         if n == 0 {
             return;
         }
-        if iface.is_some_and(|iface| !F::is_spoken(iface)) {
+        if station.is_none() && iface.is_some_and(|iface| !F::is_spoken(iface)) {
             return packets.drain().for_each(|packet| self.drop_frame(cx, packet, DropReason::EtherUnknownType));
         }
         let trusted = iface.is_none_or(|iface| iface.offload().rx);

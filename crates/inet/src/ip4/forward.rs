@@ -50,7 +50,7 @@ impl<L: Locks> Stack<L> {
         if header.ttl() <= 1 {
             return Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded);
         }
-        if link_len::<u32>(packet) > self.ifaces.get(out).map_or(0, Iface::mtu) {
+        if link_len(packet) > self.ifaces.get(out).map_or(0, Iface::mtu) {
             return Obstacle::Fragment;
         }
         Obstacle::Resolve(out, next)
@@ -184,7 +184,7 @@ impl<L: Locks> Stack<L> {
 /// changed, if its TTL or its length is in the way.
 #[inline(never)]
 pub(super) fn pass_on_large(packet: &mut Frame, mtu: usize, adjacency: Adjacency) -> bool {
-    link_len::<u32>(packet) <= mtu
+    link_len(packet) <= mtu
         && packet.push_if(|link: &mut [u8; eth::HEADER_LEN], header: &mut [u8; ip4::HEADER_LEN]| {
             adjacency.write(link);
             ip4::take_hop(header)

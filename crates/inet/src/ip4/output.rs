@@ -236,7 +236,7 @@ impl<L: Locks> Stack<L> {
             return Ok(());
         }
         let mtu = iface.mtu().min(self.path_mtus.lock(cx).get(out.dst, cx.now));
-        if crate::ip::link_len::<u32>(&packet) <= mtu {
+        if crate::ip::link_len(&packet) <= mtu {
             self.send_packet(cx, iface, exit.to, packet, out.at_once);
             return Ok(());
         }

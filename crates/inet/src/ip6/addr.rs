@@ -204,6 +204,7 @@ impl<L: Locks> Stack<L> {
         }
         let mut routes = self.six.routes.lock(cx);
         let own = own_routes6(iface, &addr);
+        iface.unsure6.store(true, Ordering::Release); // until `poll_iface6` has looked
         if routes.len() + own.len() > super::ROUTES_MAX || insert_all(&mut routes, &own).is_err() {
             return Err(Refused6::NoRoom);
         }
@@ -212,7 +213,10 @@ impl<L: Locks> Stack<L> {
         let state =
             if asked { AddrState::Tentative(cx.now, self.knobs.dad_count.get() as u32) } else { AddrState::Valid };
         self.six.own.add(addr.addr.to_bits());
-        iface.six.lock(cx).addrs.push(IfaceAddr6 { state, ..addr });
+        let mut six = iface.six.lock(cx);
+        iface.unsure6.store(true, Ordering::Release);
+        six.addrs.push(IfaceAddr6 { state, ..addr });
+        drop(six);
         iface.speaks6.store(true, Ordering::Relaxed);
         self.six.on.store(true, Ordering::Relaxed);
         self.changed();
@@ -246,10 +250,12 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut six = iface.six.lock(cx);
         let Some(at) = six.addrs.iter().position(|own| own.addr == addr) else { return false };
+        iface.unsure6.store(true, Ordering::Release); // its routes go last
         let removed = six.addrs.remove(at);
         let none_left = six.addrs.is_empty();
         drop(six);
         self.withdraw6(cx, &own_routes6(iface, &removed));
+        self.six.due_at(cx.now); // for `unsure6`
         if none_left {
             iface.speaks6.store(false, Ordering::Relaxed);
         }
@@ -291,7 +297,9 @@ impl<L: Locks> Stack<L> {
         }
         let tries = self.knobs.dad_count.get() as u32;
         if tries > 0 {
-            iface.six.lock(cx).addrs.iter_mut().for_each(|own| own.state = AddrState::Tentative(cx.now, tries));
+            let mut six = iface.six.lock(cx);
+            iface.unsure6.store(true, Ordering::Release);
+            six.addrs.iter_mut().for_each(|own| own.state = AddrState::Tentative(cx.now, tries));
         }
         self.restart_soliciting(cx, iface);
         self.mld_report_all(cx, iface);
@@ -326,6 +334,7 @@ impl<L: Locks> Stack<L> {
                 _ => became = true,
             }
         }
+        iface.unsure6.store(six.addrs.iter().any(|own| !own.state.is_valid()), Ordering::Release);
         let report = six.report_due <= cx.now;
         if report {
             six.report_due = Instant::NEVER;

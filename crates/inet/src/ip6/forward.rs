@@ -82,7 +82,7 @@ impl<L: Locks> Stack<L> {
             return Err((DropReason::Ip6HopLimit, Some(problem)));
         }
         let mtu = self.ifaces.get(out).map_or(0, Iface::mtu6);
-        if link_len::<u128>(packet) > mtu {
+        if link_len(packet) > mtu {
             return Err((DropReason::Ip6TooBig, Some(Problem::TooBig { mtu: mtu.max(1280) as u32 })));
         }
         Ok((out, next))

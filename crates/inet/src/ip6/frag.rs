@@ -1,11 +1,11 @@
 //! Cutting a packet of this host's own into fragments (RFC 8200 4.5); routers do not. All of them are made before the first is handed out.
 
 use crate::Stack;
-use buf::{Frame, Pool};
+use buf::{Flags, Frame, Pool};
 use lock::{Cx, Locks};
 use stats::DropReason;
-use wire::Proto;
-use wire::ip6::{self, Fragment};
+use wire::ip6::{self, Chain, Fragment};
+use wire::{Proto, checksum};
 
 /// Bytes of a Fragment header.
 const LEN: usize = 8;
@@ -16,11 +16,16 @@ impl<L: Locks> Stack<L> {
     pub(super) fn output_fragments6(
         &self,
         cx: Cx,
-        packet: Frame,
+        mut packet: Frame,
         header: &ip6::Header,
         mtu: usize,
         mut send: impl FnMut(&Self, Frame),
     ) -> bool {
+        // A checksum that was left to the port is computed first: a port sees a part only.
+        if packet.flags().has(Flags::TX_L4_CSUM) && finish_checksum(&mut packet, header).is_none() {
+            self.drop_frame(cx, packet, DropReason::FragNoBuffer);
+            return false;
+        }
         let id = self.six.idents.lock(cx).next(header.src, header.dst);
         let Some(fragments) = cut(&packet, header, id, mtu, &self.pool) else {
             self.drop_frame(cx, packet, DropReason::FragNoBuffer);
@@ -34,6 +39,25 @@ impl<L: Locks> Stack<L> {
         fragments.into_iter().for_each(|fragment| send(self, fragment));
         true
     }
+}
+
+/// Computes the checksum that a port was to fill in: the field holds the pseudo header's sum. Protocols
+/// other than TCP and UDP, and fragments, have none to offload. `None`: the packet is shorter than its
+/// header says, or there is no buffer to write in.
+pub(crate) fn finish_checksum(packet: &mut Frame, header: &ip6::Header) -> Option<()> {
+    let packet = packet.make_own().then(|| packet.bytes_mut())?;
+    let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none());
+    let Some(chain) = chain else { return Some(()) };
+    let at = match chain.upper {
+        Proto::TCP => 16,
+        Proto::UDP => 6,
+        _ => return Some(()),
+    };
+    let segment = packet.get_mut(chain.offset..ip6::HEADER_LEN + usize::from(header.payload_len))?;
+    let sum = checksum::sum(segment);
+    let sum = if chain.upper == Proto::UDP { sum.finish_nonzero() } else { sum.finish() };
+    segment.get_mut(at..at + 2)?.copy_from_slice(&sum.to_be_bytes());
+    Some(())
 }
 
 /// `None`: not enough buffers for all of them.

@@ -4,7 +4,6 @@ use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::{Input, Opened, link_len};
-use crate::ip6::AddrState;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
 use crate::stack::{Odd, OwnFilter};
@@ -12,6 +11,7 @@ use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
 use stats::{DropReason, Lap};
 use std::net::Ipv6Addr;
+use std::sync::atomic::Ordering;
 use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, ip6};
 
@@ -55,9 +55,11 @@ impl Input for u128 {
         opened.then_some(Opened { proto: header.next(), src, dst })
     }
 
+    #[inline(always)]
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u128) -> bool {
-        let own = stack.ifaces.get(iface).and_then(|iface| iface.addr6(cx, Ipv6Addr::from_bits(dst)));
-        own.is_some_and(|own| own.state == AddrState::Valid)
+        let Some(iface) = stack.ifaces.get(iface) else { return false };
+        let is_valid = || iface.addr6(cx, Ipv6Addr::from_bits(dst)).is_some_and(|own| own.state.is_valid());
+        !iface.unsure6.load(Ordering::Acquire) || is_valid()
     }
 
     fn invalid_sources<L: Locks>(_: &Stack<L>, _: Cx, _: &Iface<L>, _: &Burst) -> Odd {
@@ -118,7 +120,7 @@ impl Input for u128 {
     #[inline(always)]
     fn passable(packet: &Frame, mtu: usize) -> Option<u128> {
         let header = ip6::Glance::of(packet.bytes())?;
-        let room = link_len::<u128>(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
+        let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
         (room && header.hop_limit() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then_some(header.dst)
     }
 
@@ -169,7 +171,7 @@ impl Input for u128 {
 /// [`Input::pass_on`] of a large segment, or of a buffer on loan.
 #[inline(never)]
 fn pass_on_large(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool {
-    link_len::<u128>(packet) <= mtu
+    link_len(packet) <= mtu
         && packet.push_if(|header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; ip6::HEADER_LEN]| {
             link.write(header);
             ip6::take_hop(packet)

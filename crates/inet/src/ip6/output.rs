@@ -135,7 +135,7 @@ impl<L: Locks> Stack<L> {
             return Ok(());
         }
         let mtu = iface.mtu6().min(self.six.path_mtus.lock(cx).get(out.dst, cx.now));
-        if link_len::<u128>(&packet) <= mtu {
+        if link_len(&packet) <= mtu {
             self.send_packet6(cx, iface, exit.to, packet, out.at_once);
             return Ok(());
         }

@@ -79,7 +79,7 @@ impl Net for u32 {
     fn leads(headers: &[u8], ends: Ends4, tos: u8, ttl: u8) -> bool {
         let Some(ip) = headers.get(LINK..).and_then(|ip| ip.first_chunk::<20>()) else { return false };
         let addrs = u64::from(ends.local) << 32 | u64::from(ends.remote);
-        (ip[1], ip[8]) == (tos, ttl) && ip.last_chunk() == Some(&addrs.to_be_bytes())
+        (ip[0], ip[1], ip[8]) == (0x45, tos, ttl) && ip.last_chunk() == Some(&addrs.to_be_bytes())
     }
 
     #[inline(always)]

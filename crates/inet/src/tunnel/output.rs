@@ -11,7 +11,7 @@ use crate::Stack;
 use crate::iface::{Iface, IfaceKind};
 use crate::ip4::pmtu::FLOOR6;
 use crate::ip4::{Outgoing, OutputError, frag};
-use crate::ip6::Outgoing6;
+use crate::ip6::{Outgoing6, frag as frag6};
 use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use wire::checksum::Partial;
 use wire::eth::EtherType;
 use wire::gso::Segment;
-use wire::ip6::{self, Chain};
+use wire::ip6;
 use wire::{L4Port, Proto, checksum, eth, etherip, flow, gre, ip4, udp, vxlan};
 
 /// Free bytes in front of a packet that was moved: it may have more tunnels before it.
@@ -240,24 +240,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Computes the checksum that a port was to fill in: the field holds the pseudo header's sum. Protocols
-/// other than TCP and UDP, and fragments, have none to offload. `None`: the packet is shorter than its
-/// header says.
-fn finish_checksum6(header: &ip6::Header, packet: &mut [u8]) -> Option<()> {
-    let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none());
-    let Some(chain) = chain else { return Some(()) };
-    let at = match chain.upper {
-        Proto::TCP => 16,
-        Proto::UDP => 6,
-        _ => return Some(()),
-    };
-    let segment = packet.get_mut(chain.offset..ip6::HEADER_LEN + usize::from(header.payload_len))?;
-    let sum = checksum::sum(segment);
-    let sum = if chain.upper == Proto::UDP { sum.finish_nonzero() } else { sum.finish() };
-    segment.get_mut(at..at + 2)?.copy_from_slice(&sum.to_be_bytes());
-    Some(())
-}
-
 /// Whose packet it is.
 fn source_of(packet: &[u8]) -> Option<IpAddr> {
     match ip6::is_version(packet) {
@@ -289,8 +271,7 @@ fn settle_packet(work: Flags, packet: &mut Frame) -> Option<Inner> {
     if ip6::is_version(packet.bytes()) {
         let Ok(header) = ip6::Header::parse(packet.bytes()) else { return Some(Inner::default()) };
         if work.has(Flags::TX_L4_CSUM) {
-            packet.make_own().then_some(())?;
-            finish_checksum6(&header, packet.bytes_mut())?;
+            frag6::finish_checksum(packet, &header)?;
         }
         return Some(Inner { tos: header.traffic_class, df: packet.len() > FLOOR6 });
     }

@@ -159,7 +159,7 @@ impl<L: Locks> Stack<L> {
         let found = if ahead { Some(self.find_ahead(cx, &mut lookups, A::IS_SUMMED, &hashes, n)) } else { None };
         drop(lookups);
         let counters = self.count(cx);
-        counters.udp.received.add((n - odd.count() * usize::from(A::IS_SUMMED)) as u64); // `udp_input6` counts its own
+        counters.udp.received.add((n - odd.count()) as u64); // the slow path counts its own
         counters.udp.no_checksum.add(without_checksum);
         let (mut delivered, mut at) = (0, 0);
         let mut packets = packets.drain();
@@ -245,11 +245,11 @@ impl<L: Locks> Stack<L> {
         let (counters, check, mut without_checksum) = (self.count(cx), Check::of(Some(iface)), 0);
         let seen = A::strip(check, &mut packet, iface.id, &mut without_checksum);
         let seen = seen.or_else(|| A::strip_options(check, &mut packet, &mut without_checksum));
-        counters.udp.received.add(u64::from(seen.is_some() || !A::IS_SUMMED)); // `udp_input6` counts its own
         counters.udp.no_checksum.add(without_checksum);
         let Some(seen) = seen else {
-            return counters.udp.delivered.add(A::input_slow(self, cx, Some(iface), packet));
+            return counters.udp.delivered.add(A::input_slow(self, cx, Some(iface), packet)); // which counts it
         };
+        counters.udp.received.bump();
         let ends = seen.into();
         let hash = self.udp.ends_probe().hash(ends);
         let Some((id, slot)) = self.find_pcb(cx, hash, ends) else {
@@ -270,6 +270,7 @@ impl<L: Locks> Stack<L> {
     /// A datagram that did not pass its checks ends for the reason that they give; one for many goes to all of them.
     #[inline(never)]
     pub(super) fn udp_odd(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
+        self.count(cx).udp.received.bump();
         match Check::of(iface).look(&packet, &mut 0) {
             Ok(seen) => {
                 seen.strip(&mut packet);

@@ -93,10 +93,15 @@ impl Receive for u128 {
         let (ip, udp) = (ip6::Glance::of(headers)?, u64::from_be_bytes(*headers.last_chunk()?));
         let (len, checksum) = ((udp >> 16) as u16, udp as u16);
         let payload = usize::from(len).wrapping_sub(udp::HEADER_LEN);
-        let fits = payload <= whole.len() - PLAIN6;
+        let is_all = len == ip.payload_len() && payload <= whole.len() - PLAIN6;
         let for_one = ip.dst >> 120 < 0xfe && !flags.has(Flags::LINK_BROADCAST);
         // RFC 8200 8.1: there is always a checksum.
-        if ip.next() != Proto::UDP || !fits || !for_one || (udp >> 32) as u16 == 0 || checksum == 0 || packet.is_lent()
+        if ip.next() != Proto::UDP
+            || !is_all
+            || !for_one
+            || (udp >> 32) as u16 == 0
+            || checksum == 0
+            || packet.is_lent()
         {
             return None;
         }

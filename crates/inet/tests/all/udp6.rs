@@ -3,11 +3,13 @@
 use crate::common::packets::*;
 use crate::common::six::*;
 use crate::common::*;
+use linerate_inet::iface::Offload;
 use linerate_inet::ip4::OutputError;
 use linerate_inet::udp::{BindError, SendError, SoError};
 use lock::Locks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::Proto;
+use wire::checksum::Partial;
 use wire::icmp6::{Problem, unreachable};
 
 conversations! {
@@ -20,6 +22,9 @@ conversations! {
     an_answer_leaves_from_the_address_that_was_asked
     a_narrow_path_is_an_error_and_then_fragments
     a_checksum_is_there_and_right
+    a_checksum_left_to_the_port_is_completed_in_fragments
+    chunks_of_both_families_are_delivered_in_order
+    an_error_quotes_the_datagram_as_it_came
     extension_headers_and_fragments_do_not_hide_the_sender
     kept_headers_are_as_the_first_ones
     options_stand_in_the_headers
@@ -262,6 +267,90 @@ fn a_checksum_is_there_and_right<L: Locks>() {
     padded.header.payload_len += 4;
     h.inject(EM0, padded.between(PEER6, ME6));
     assert_eq!(h.recv(s).unwrap().0, b"text");
+    h.audit();
+}
+
+fn a_checksum_left_to_the_port_is_completed_in_fragments<L: Locks>() {
+    let h = Host::<L>::six_and_neighbors();
+    let s = h.bound6(any6(9));
+    h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
+    h.set_checked(EM0, Checked::Nothing);
+    let on = Offload { tx_l4: true, ..Offload::default() };
+    assert_eq!(h.stack.set_offload(EM0, on), Some(on));
+    let is_good = |segment: &[u8]| {
+        let pseudo = Partial::pseudo6(ME6.ip, PEER6.ip, Proto::UDP, segment.len() as u32);
+        wire::udp::checksum_ok(pseudo, segment)
+    };
+    let long = vec![7; 1400];
+    // By the layers, then with kept headers: the field holds the pseudo header's sum.
+    for _ in 0..2 {
+        assert_eq!(h.send(s, &long, None), Ok(1400));
+        let (_, _, mut segment) = h.sent6_one(EM0);
+        assert!(!is_good(&segment));
+        let field = wire::checksum::sum(&segment).finish();
+        segment[6..8].copy_from_slice(&field.to_be_bytes());
+        assert!(is_good(&segment));
+    }
+    assert_eq!(h.send(s, &long, None), Ok(1400));
+    let frame = h.sent_one(EM0);
+    h.inject(EM0, error6(PEER6.ip, ME6.ip, Problem::TooBig { mtu: 1300 }, &frame[14..]).between(PEER6, ME6));
+    assert_eq!(h.send(s, &long, None), Err(SendError::Earlier(SoError::MessageSize)));
+    assert_eq!(h.send(s, &long, None), Ok(1400));
+    let sent = h.sent6(EM0);
+    assert!(sent.len() == 2 && sent.iter().all(|(_, header, _)| header.next == Proto::FRAGMENT));
+    let whole: Vec<u8> = sent.iter().flat_map(|(_, _, payload)| payload[8..].to_vec()).collect();
+    assert!(whole.len() == 1408 && is_good(&whole));
+    h.audit();
+}
+
+// A burst of both families, with what only the slow paths take among it: every datagram comes, in the order of its family.
+fn chunks_of_both_families_are_delivered_in_order<L: Locks>() {
+    let h = Host::<L>::six_and_neighbors();
+    let (six, four) = (h.bound6(any6(9)), h.open());
+    h.stack.udp_bind(h.cx(), four, any(10)).unwrap();
+    for first_is_six in [true, false] {
+        h.forget_counters();
+        let frames: Vec<Vec<u8>> = (0..30u8)
+            .map(|n| {
+                let packet = udp6((PEER6.ip, 5), (ME6.ip, 9), &[n]);
+                match n % 5 {
+                    _ if (n % 2 == 0) != first_is_six => udp_frame(PEER, 5, ME, 10, &[n]),
+                    // An extension header: the slow path, which is not for the order of a chunk.
+                    3 => packet.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]).between(PEER6, ME6),
+                    _ => packet.between(PEER6, ME6),
+                }
+            })
+            .collect();
+        h.inject_all(EM0, &frames);
+        let all = |socket: usize| std::iter::from_fn(|| h.recv(socket)).map(|(text, ..)| text[0]).collect::<Vec<u8>>();
+        let (sixes, fours) = (all(six), all(four));
+        assert_eq!(sixes.len() + fours.len(), 30);
+        assert!(fours.is_sorted(), "{fours:?}");
+        let plain: Vec<u8> = sixes.iter().copied().filter(|n| n % 5 != 3).collect();
+        assert!(plain.is_sorted(), "{plain:?}");
+        h.assert_counters(&format!(
+            "in 30, audit.consumed 30, ip6.received {0}, ip6.delivered {0}, ip4.received {1}, ip4.delivered {1}, udp.received 30, \
+             udp.delivered 30",
+            sixes.len(),
+            fours.len()
+        ));
+    }
+    h.audit();
+}
+
+fn an_error_quotes_the_datagram_as_it_came<L: Locks>() {
+    let h = Host::<L>::six_and_neighbors();
+    let plain = udp6((PEER6.ip, 5), (ME6.ip, 77), b"nobody");
+    let mut longer = udp6((PEER6.ip, 5), (ME6.ip, 77), b"nobody");
+    longer.payload.extend(b"more");
+    longer.header.payload_len += 4;
+    for packet in [plain, longer] {
+        let frame = packet.between(PEER6, ME6);
+        h.inject(EM0, frame.clone());
+        let (_, header, payload) = h.sent6_one(EM0);
+        assert_eq!((header.next, &payload[..2]), (Proto::IPV6_ICMP, &[1, 4][..]), "port unreachable");
+        assert_eq!(payload[8..], frame[14..], "RFC 4443 3.1");
+    }
     h.audit();
 }
 

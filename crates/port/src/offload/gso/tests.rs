@@ -170,6 +170,21 @@ fn what_is_no_large_segment_is_given_back() {
     let mut udp6 = large(&Sent { six: true, ..plain() }, &text, 1000, &pool);
     udp6.bytes_mut()[14 + 6] = Proto::UDP.0;
     assert!(Cutter::new(udp6).is_err());
+    // Behind destination options it is one; behind a routing header its checksum is over another address.
+    for (next, is_one) in [(Proto::DEST_OPTIONS, true), (Proto::ROUTING, false)] {
+        let mut bytes = packet(&Sent { six: true, ..plain() }, 0, &text, text.len(), 0, true);
+        bytes.splice(54..54, [Proto::TCP.0, 0, 1, 1, 0, 0, 0, 0]);
+        bytes[14 + 6] = next.0;
+        bytes[14 + 4..14 + 6].copy_from_slice(&3028u16.to_be_bytes());
+        let mut frame = pool.get().unwrap();
+        frame.extend(&bytes).unwrap();
+        frame.set_gso_size(1000);
+        assert_eq!(
+            Cutter::new(frame).is_ok_and(|cutter| cutter.longest() == 14 + 40 + 8 + 20 + 1000),
+            is_one,
+            "{next}"
+        );
+    }
     let mut cut = large(&plain(), &text, 1000, &pool);
     cut.truncate(60);
     assert!(Cutter::new(cut).is_err(), "shorter than its header says");
