@@ -105,17 +105,15 @@ const FUNCTIONS: &[(&str, Bucket)] = &[
     ("inet::ip4::forward::maybe_redirect", Bucket::IpEthernet),
     ("inet::ip6::forward::host_unreachable6", Bucket::IpEthernet),
     ("inet::ip4::forward::output_fragments", Bucket::IpEthernet),
-    ("inet::ip4::ip4_input_one", Bucket::IpEthernet),
+    ("inet::ip::input::ip_input_one", Bucket::IpEthernet),
     ("inet::link::ether::ether_output", Bucket::IpEthernet),
     ("inet::stack::stage::stage_at_once", Bucket::IpEthernet),
-    ("inet::ip4::forward::ip4_forward", Bucket::Forwarding),
+    ("inet::ip::forward::ip_forward", Bucket::Forwarding),
     ("inet::ip4::forward::forward_slow", Bucket::Forwarding),
-    ("inet::ip4::forward::pass_on_plain", Bucket::Forwarding),
+    ("inet::ip4::forward::pass_on_large", Bucket::Forwarding),
     ("inet::ip6::forward::ip6_forward", Bucket::Forwarding),
     ("bridge::fdb::learn", Bucket::Forwarding),
-    ("inet::ip4::forward::send_to_neighbor", Bucket::RouteNeighbor),
-    ("inet::ip4::forward::remember_gateway", Bucket::RouteNeighbor),
-    ("inet::ip6::forward::send_to_neighbor6", Bucket::RouteNeighbor),
+    ("inet::ip::forward::send_to_neighbor", Bucket::RouteNeighbor),
     ("inet::neigh::resolve", Bucket::RouteNeighbor),
     ("inet::fib::lookup_burst", Bucket::RouteNeighbor),
     ("node::host::output", Bucket::Port),
@@ -190,7 +188,7 @@ fn an_answer_to_an_echo_is_nobody_elses_packet() {
     assert_eq!(bucket(&names), Bucket::IpEthernet);
     // Its frame's way out is the host's own, as any other's.
     let names =
-        ["inet::ip4::forward::send_to_neighbor", "inet::ip4::output::send_packet", "inet::ip4::output::ip4_output"];
+        ["inet::ip::forward::send_to_neighbor", "inet::ip4::output::send_packet", "inet::ip4::output::ip4_output"];
     assert_eq!(bucket(&names), Bucket::RouteNeighbor);
 }
 
