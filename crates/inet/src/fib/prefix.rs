@@ -232,13 +232,14 @@ impl<A> PrefixError<A> {
     }
 }
 
+/// What a prefix has, as after "expected".
 impl<A: AddrBits> Display for PrefixError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [example, host] = A::EXAMPLES;
         match self.fault {
-            PrefixFault::NoLength => write!(f, "a prefix needs a length: {example}, or {host} for one address"),
-            PrefixFault::Address => write!(f, "a prefix starts with an address: {example}"),
-            PrefixFault::Length => write!(f, "a prefix length is a number from 0 to {}", A::BITS),
+            PrefixFault::NoLength => write!(f, "an address with a prefix length: {example}, or {host} for one address"),
+            PrefixFault::Address => write!(f, "an address before the slash: {example}"),
+            PrefixFault::Length => write!(f, "a prefix length from 0 to {}", A::BITS),
         }
     }
 }

@@ -55,7 +55,7 @@ fn a_prefix_reads_as_it_prints_and_drops_host_bits() {
         assert_eq!(text.parse::<Prefix6>().map_err(|error| error.fault), Err(why), "{text}");
     }
     let error = "::/129".parse::<Prefix6>().unwrap_err();
-    assert_eq!(error.to_string(), "a prefix length is a number from 0 to 128");
+    assert_eq!(error.to_string(), "a prefix length from 0 to 128");
 }
 
 #[test]

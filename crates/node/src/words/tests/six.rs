@@ -228,7 +228,7 @@ fn what_cannot_be_is_said() {
         ("route -6 add fd00::/64 fd00::2", "there is a route already"),
         ("route -6 delete 3fff::/20", "not in table"),
         ("route -6 frobnicate", "unknown verb"),
-        ("route -6 add 2001:db8::/130 fd00::2", "a prefix length is a number from 0 to 128"),
+        ("route -6 add 2001:db8::/130 fd00::2", "a prefix length from 0 to 128"),
         ("ndp -s fd00::2 ff:ff:ff:ff:ff:ff", "one station's address"),
         ("ndp -x", "unknown option"),
         ("ip -5 route", "possible: -j, -4, -6"),
