@@ -77,7 +77,7 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
 /// A file on tmpfs that is cut short, and written to, while it is read ends at its new end, with the bytes that it has then.
 #[test]
 fn a_file_that_is_cut_short_while_it_is_read_ends_there() {
-    let path = std::path::Path::new("/dev/shm").join(format!("linerate-cut-{}", std::process::id()));
+    let path = std::path::Path::new("/dev/shm").join(format!("linerate-cut-tests-{}", std::process::id()));
     if let Err(why) = std::fs::write(&path, LINE.repeat(100_000)) {
         return println!("skipped: /dev/shm: {why}");
     }
