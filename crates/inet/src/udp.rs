@@ -202,8 +202,8 @@ pub struct Pcb<L: Locks> {
     families: Families,
     /// Local and remote address of a socket whose addresses are of IPv6; its ports are in `ends`.
     wide: [u128; 2],
-    /// Options, as the socket layer sets them.
-    pub options: Options,
+    /// Options, as the socket layer sets them; boxed, so that a Pcb is two lines long.
+    pub options: Box<Options>,
     pub(crate) shut_write: bool,
     /// The local address was chosen for the present peer, not bound.
     pub(crate) chosen_local: bool,
@@ -213,6 +213,7 @@ pub struct Pcb<L: Locks> {
 }
 
 const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, wide) == 64 - 8 - 8); // word, tag
+const _: () = assert!(size_of::<Pcb<lock::Up>>() <= 128 - 8 - 8);
 
 /// What not every datagram needs, or not every socket.
 #[derive(Debug, Default)]
@@ -239,7 +240,7 @@ impl<L: Locks> Pcb<L> {
             families: Families::of(domain),
             wide: [0; 2],
             nonblocking: false,
-            options,
+            options: Box::new(options),
             shut_write: false,
             chosen_local: false,
             rest: None,

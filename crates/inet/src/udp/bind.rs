@@ -112,7 +112,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError`]; nothing has changed then.
     pub fn udp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, BindError> {
-        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), pcb.options, pcb.raw().is_some());
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), *pcb.options, pcb.raw().is_some());
         let (domain, bound, options, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
         let local = domain.end(options.v6only, &addr)?;
         if !self.is_bindable(cx, local)? {
@@ -205,7 +205,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError`]; nothing has changed then.
     pub fn udp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), BindError> {
-        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options, pcb.chosen_local, pcb.raw().is_some());
+        let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), *pcb.options, pcb.chosen_local, pcb.raw().is_some());
         let (domain, before, options, was_chosen, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
         let remote = domain.end(options.v6only, &addr)?;
         let remote_port = if is_raw { CONNECTED } else { L4Port(addr.port()) };

@@ -415,7 +415,7 @@ impl<L: Locks> Stack<L> {
         payload: &[u8],
         to: Between<A>,
     ) -> Result<Prepared<A, A::Addr>, SendError> {
-        let seen = |pcb: &mut Pcb<L>| (pcb.is_bound(), pcb.domain(), pcb.options, Upper::of(pcb.raw()));
+        let seen = |pcb: &mut Pcb<L>| (pcb.is_bound(), pcb.domain(), *pcb.options, Upper::of(pcb.raw()));
         let (bound, domain, mut options, upper) = self.with_pcb(cx, id, seen).ok_or(SendError::NoSocket)?;
         if payload.len() > self.longest_payload() + if upper == Upper::Udp { 0 } else { udp::HEADER_LEN } {
             return Err(SendError::TooLong);
