@@ -110,7 +110,7 @@ const FUNCTIONS: &[(&str, Bucket)] = &[
     ("inet::stack::stage::stage_at_once", Bucket::IpEthernet),
     ("inet::ip::forward::ip_forward", Bucket::Forwarding),
     ("inet::ip4::forward::forward_slow", Bucket::Forwarding),
-    ("inet::ip4::forward::pass_on_large", Bucket::Forwarding),
+    ("inet::ip::forward::pass_on_large", Bucket::Forwarding),
     ("inet::ip6::forward::ip6_forward", Bucket::Forwarding),
     ("bridge::fdb::learn", Bucket::Forwarding),
     ("inet::ip::forward::send_to_neighbor", Bucket::RouteNeighbor),
