@@ -88,7 +88,7 @@ pub(crate) trait Family: Bits + Matched {
     /// Returns the routes.
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
     /// Returns the routes as packets read them.
-    fn fib<L: Locks>(stack: &Stack<L>) -> &Ways<Self>;
+    fn ways<L: Locks>(stack: &Stack<L>) -> &Ways<Self>;
     /// Returns the route cache.
     fn found<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Found<Self>>;
     /// Returns the filter over this host's own addresses.
@@ -169,7 +169,7 @@ impl Family for u32 {
     }
 
     #[inline(always)]
-    fn fib<L: Locks>(stack: &Stack<L>) -> &Ways {
+    fn ways<L: Locks>(stack: &Stack<L>) -> &Ways {
         &stack.ways
     }
 
@@ -321,8 +321,8 @@ impl Family for u128 {
     }
 
     #[inline(always)]
-    fn fib<L: Locks>(stack: &Stack<L>) -> &Ways<u128> {
-        &stack.six.fib
+    fn ways<L: Locks>(stack: &Stack<L>) -> &Ways<u128> {
+        &stack.six.ways
     }
 
     #[inline(always)]

@@ -43,8 +43,7 @@ use trie::Trie;
 const FEW: usize = 8;
 /// Addresses worked on together inside a burst. 16 and 64 measure the same.
 const CHUNK: usize = 32;
-/// What the ordered map takes, glibc, 1 M routes of IPv4: 23 bytes each when they came in random order, 29 in sorted
-/// order.
+/// Bytes of the ordered map for each route of IPv4 (glibc, 1 M routes): 23 if they came in random order, 29 in sorted order.
 const MAP_BYTES_PER_ROUTE: usize = 29;
 /// Routes a [`Fib::new`] accepts: four times the Internet's table of IPv4 of 2026.
 pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
@@ -105,7 +104,7 @@ impl std::error::Error for FibFull {}
 /// |---|---|---|---|
 /// | no route | 0 | 0 | 0 |
 /// | route | 0 | prefix length + 1 | next hop index + 1 |
-/// | group | 1 | number of 16 words, over both fields ||
+/// | reference | 1 | number of a group of further entries, over both fields; in a trie also its kind ||
 ///
 /// The order of the fields is used: every entry that a prefix of length n may overwrite is below `Entry::bound(n)`.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -126,7 +125,7 @@ impl Entry {
         (u32::from(len) + 2) << Entry::LEN_AT
     }
 
-    /// The entry where the default route stands beside the matcher: what that covers is left empty.
+    /// Returns the entry, or none if it is the default route's, which stands beside the matcher.
     fn beside_default(self) -> Entry {
         if self.0 < Entry::bound(0) { Entry::NONE } else { self }
     }
@@ -165,10 +164,6 @@ pub trait Matcher<A>: Default + Send + Sync {
     fn find(&self, dst: A) -> Entry;
     /// Returns the answers for as many addresses as there are in the shorter slice.
     fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
-    /// Returns whether [`Matcher::prefetch`] is worth a call.
-    fn is_fetched_ahead(&self) -> bool;
-    /// Asks the cache for what [`Matcher::lookup_burst`] will load first.
-    fn prefetch(&self, dst: A);
     /// Returns whether there is memory for a new prefix.
     fn has_room(prefix: IpPrefix<A>, spare: &Self::Spare) -> bool;
     /// Adds the route to `prefix`, which is one of `routes`, or gives it another next hop. There is room.
@@ -195,6 +190,8 @@ pub struct ListOrTable {
 }
 
 impl Matcher<u32> for ListOrTable {
+    type Spare = Spare;
+
     #[inline(always)]
     fn find(&self, dst: u32) -> Entry {
         match self.table.get() {
@@ -210,20 +207,6 @@ impl Matcher<u32> for ListOrTable {
             Some(table) => table.lookup_burst(dst, out),
         }
     }
-
-    #[inline(always)]
-    fn is_fetched_ahead(&self) -> bool {
-        self.table.get().is_some()
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, dst: u32) {
-        if let Some(table) = self.table.get() {
-            table.prefetch(dst);
-        }
-    }
-
-    type Spare = Spare;
 
     fn has_room(prefix: Prefix, spare: &Spare) -> bool {
         prefix.len() <= 24 || spare.has(2)
@@ -276,7 +259,7 @@ impl Matched for u128 {
     type Matcher = Trie;
 }
 
-/// What readers see.
+/// The part of a [`Fib`] that readers share with its owner.
 struct Shown<A: Matched> {
     matcher: A::Matcher,
     pins: Pins,
@@ -317,30 +300,33 @@ impl<A: Matched> Reader<A> {
         self.0.matcher.lookup_burst(dst, out);
     }
 
-    /// Returns what fetches for lookups to come; `None`: there is nothing to fetch.
-    #[inline(always)]
-    pub fn ahead(&self) -> Option<Ahead<'_, A>> {
-        self.0.matcher.is_fetched_ahead().then_some(Ahead(&self.0.matcher))
-    }
-
     /// As [`Fib::lookup_prefix`].
     pub fn lookup_prefix(&self, _: &Pinned<'_>, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
         self.0.matcher.find(dst).found_for(dst)
     }
 }
 
-/// Fetches what a lookup will need, ahead of it.
-pub struct Ahead<'t, A: Matched = u32>(&'t A::Matcher);
+impl Reader {
+    /// Returns what fetches for lookups to come; `None`: there is nothing to fetch.
+    #[inline(always)]
+    pub fn ahead(&self) -> Option<Ahead<'_>> {
+        self.0.matcher.table.get().map(|table| Ahead(table))
+    }
+}
 
-impl<A: Matched> Ahead<'_, A> {
+/// Fetches what a lookup in the table of IPv4 will need, ahead of it.
+#[derive(Clone, Copy)]
+pub struct Ahead<'t>(&'t Table);
+
+impl Ahead<'_> {
     /// Fetches for a lookup of `dst`.
     #[inline(always)]
-    pub fn of(&self, dst: A) {
+    pub fn of(self, dst: u32) {
         self.0.prefetch(dst);
     }
 }
 
-impl<A: Matched> fmt::Debug for Ahead<'_, A> {
+impl fmt::Debug for Ahead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Ahead")
     }

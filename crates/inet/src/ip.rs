@@ -16,8 +16,11 @@ use crate::{tcp, udp};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
 use stats::{DropReason, Lap};
+use wire::eth::{self, EtherType};
 use wire::gso::Segment;
 use wire::{Mac, Proto};
+
+pub(crate) use forward::pass_on;
 
 /// Values from the header of a packet that the fast path takes.
 #[derive(Clone, Copy)]
@@ -47,7 +50,8 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn invalid_sources<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd;
     /// Returns whether a packet from `src` may come by `iface`.
     fn is_valid_source<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, src: Self) -> bool;
-    /// Slow path: takes a chunk in which some packets are not opened. `framed`: those have their link header.
+    /// Slow path: takes a chunk in which some packets, the odd ones, are not opened, and counts all of it as received.
+    /// `framed`: the odd ones have their link header.
     fn input_odd<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -57,8 +61,6 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         odd: Odd,
         lap: Lap<'_>,
     );
-    /// Returns the values of a packet that was opened.
-    fn opened(packet: &Frame) -> Option<Opened<Self>>;
     /// Slow path: takes opened packets whose next hops are `ids`.
     fn input_opened<L: Locks>(
         stack: &Stack<L>,
@@ -89,6 +91,34 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules;
     /// Asks for a neighbor's link-layer address.
     fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Self::Addr);
+}
+
+/// Returns the IP header of `H` bytes of a packet; `station`: it follows an Ethernet header, `FRAMED` bytes with that, which
+/// must be for this station and of `ethertype`.
+#[inline(always)]
+pub(crate) fn header<const H: usize, const FRAMED: usize>(
+    packet: &Frame,
+    station: Option<Mac>,
+    ethertype: EtherType,
+) -> Option<&[u8; H]> {
+    match station {
+        None => packet.bytes().first_chunk(),
+        Some(mac) => {
+            let headers = packet.bytes().first_chunk::<FRAMED>()?;
+            headers.last_chunk().filter(|_| eth::is_between(headers, mac, ethertype))
+        }
+    }
+}
+
+/// Leaves the `len` bytes of an IP packet without link header and padding. `false`, and nothing changed, if a frame has
+/// fewer; without one the caller has seen that they are there.
+#[inline(always)]
+pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool {
+    if station.is_some() {
+        return packet.open_link(eth::HEADER_LEN, len);
+    }
+    packet.truncate(len);
+    true
 }
 
 /// Returns the length of the longest packet that a link sees of this one: itself, or a piece of a large segment.

@@ -1,5 +1,4 @@
-//! IPv4 input: the checks of the fast path, and the slow path behind [`crate::ip`], to `udp`, `tcp`, `icmp4`, `igmp`, or
-//! `ip4::forward`.
+//! The slow path of IPv4 input, behind [`crate::ip`]: to `udp`, `tcp`, `icmp4`, `igmp`, a tunnel, or `ip4::forward`.
 //!
 //! Each packet ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 1122 3.2.1 and RFC 1812 5.2.
 //! Source routes are dropped, not followed.
@@ -7,6 +6,7 @@
 mod forward;
 pub mod frag;
 pub(crate) mod ident;
+mod input;
 pub(crate) mod output;
 pub mod pmtu;
 pub mod reass;
@@ -19,19 +19,15 @@ use crate::Stack;
 use crate::ends::Domain;
 use crate::fib::NextHopId;
 use crate::icmp4::Cause;
-use crate::iface::{Iface, IfaceId};
-use crate::ip::{Input, Opened, link_len};
-use crate::neigh;
-use crate::route::{Adjacency, Hop, Via};
-use crate::stack::{CHUNK, Odd, OwnFilter};
+use crate::iface::Iface;
+use crate::route::Via;
 use buf::{Burst, Flags, Frame};
-use lock::{Cx, Guarded, Locks};
+use lock::{Cx, Locks};
 use reass::{Expired, Outcome};
 use stats::{DropReason, Lap, Stage};
 use std::net::Ipv4Addr;
-use wire::eth::{self, EtherType};
 use wire::ip4::{self, Opt};
-use wire::{Mac, Malformed, Proto};
+use wire::{Malformed, Proto};
 
 /// Where a packet that passed its checks goes.
 enum Destination {
@@ -44,52 +40,6 @@ enum Destination {
 }
 
 impl<L: Locks> Stack<L> {
-    /// A chunk in which some packets are not plain: those are looked at one by one, those that are `framed` by the link layer first.
-    #[inline(never)]
-    fn ip4_input_mixed(
-        &self,
-        cx: Cx,
-        iface: Option<&Iface<L>>,
-        framed: bool,
-        packets: &mut Burst,
-        odd: Odd,
-        lap: Lap<'_>,
-    ) {
-        let (n, mut udp) = (packets.len() as u64, Burst::new());
-        let (mut six, lost) = (Burst::new(), || self.count_bug(cx));
-        odd.sort(packets, lost, |mut packet| {
-            if let Some(iface) = iface.filter(|_| framed) {
-                if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV6) && iface.speaks6() {
-                    six.put(packet, lost); // no more than came
-                    return None;
-                }
-                packet = self.ether_odd(cx, iface, packet)?;
-            }
-            self.count(cx).ip4.received.bump();
-            match self.ip4_check(cx, iface, &mut packet) {
-                Err(why) => self.drop_frame(cx, packet, why),
-                Ok((_, Destination::Unicast)) => return Some(packet),
-                Ok((header, Destination::Broadcast)) => self.ip4_deliver(cx, iface, packet, &header, &mut udp),
-                Ok((header, Destination::Multicast)) => self.ip4_group(cx, iface, packet, &header, &mut udp),
-            }
-            None
-        });
-        if let Some(iface) = iface.filter(|_| !six.is_empty()) {
-            self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), &mut six, lap);
-        }
-        lap.mark(Stage::Ip4Input, n);
-        let (mut dst, mut ids) = ([0; CHUNK], [None; CHUNK]);
-        for (packet, dst) in packets.as_slice().iter().zip(&mut dst) {
-            *dst = ip4::Glance::of(packet.bytes()).map_or(0, |header| header.dst().to_bits());
-        }
-        let pinned = self.ways.pin(cx);
-        self.ways.lookup_chunk(&pinned, dst.get(..packets.len()).unwrap_or_default(), &mut ids);
-        if self.ways.has_paths() {
-            self.choose_paths::<u32>(cx, &pinned, packets, &mut ids);
-        }
-        self.ip4_route(cx, iface, packets, &ids, udp, lap);
-    }
-
     /// A chunk that goes different ways: each run of packets with the same next hop by itself. `udp` holds datagrams
     /// for this host that have been found already.
     #[inline(never)]
@@ -292,143 +242,4 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
         dst.is_broadcast() || matches!(self.ways.lookup(cx, dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
     }
-}
-
-impl Input for u32 {
-    const NOT_FORWARDING: DropReason = DropReason::Ip4NotForwarding;
-
-    #[inline(always)]
-    fn is_spoken<L: Locks>(_: &Iface<L>) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn is_router<L: Locks>(stack: &Stack<L>) -> bool {
-        stack.knobs.forwarding.on()
-    }
-
-    #[inline(always)]
-    fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<u32>> {
-        let bytes = match station {
-            None => packet.bytes().first_chunk::<{ ip4::HEADER_LEN }>()?.as_slice(),
-            Some(mac) => {
-                let headers = packet.bytes().first_chunk::<{ eth::HEADER_LEN + ip4::HEADER_LEN }>()?;
-                headers.get(eth::HEADER_LEN..).filter(|_| eth::is_between(headers, mac, EtherType::IPV4))?
-            }
-        };
-        let header = ip4::Glance::of(bytes)?;
-        let len = usize::from(header.total_len());
-        let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
-        let flags = packet.flags();
-        // Upwards `open_link` checks what is in a frame.
-        let fits = len >= ip4::HEADER_LEN && (station.is_some() || len <= packet.len());
-        let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
-        let plain =
-            header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
-        if !plain || flags.has(Flags::LINK_BROADCAST) {
-            return None;
-        }
-        let opened = match station {
-            None => {
-                packet.truncate(len);
-                true
-            }
-            Some(_) => packet.open_link(eth::HEADER_LEN, len),
-        };
-        opened.then_some(Opened { proto: header.proto(), src, dst })
-    }
-
-    #[inline(always)]
-    fn is_usable<L: Locks>(_: &Stack<L>, _: Cx, _: IfaceId, _: u32) -> bool {
-        true
-    }
-
-    fn invalid_sources<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd {
-        stack.doubtful_sources(cx, iface, packets)
-    }
-
-    #[inline(always)]
-    fn is_valid_source<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, src: u32) -> bool {
-        stack.source_is_valid(cx, iface, Ipv4Addr::from_bits(src))
-    }
-
-    fn input_odd<L: Locks>(
-        stack: &Stack<L>,
-        cx: Cx,
-        iface: Option<&Iface<L>>,
-        framed: bool,
-        packets: &mut Burst,
-        odd: Odd,
-        lap: Lap<'_>,
-    ) {
-        stack.ip4_input_mixed(cx, iface, framed, packets, odd, lap);
-    }
-
-    #[inline(always)]
-    fn opened(packet: &Frame) -> Option<Opened<u32>> {
-        let header = ip4::Glance::of(packet.bytes())?;
-        Some(Opened { proto: header.proto(), src: header.src().to_bits(), dst: header.dst().to_bits() })
-    }
-
-    fn input_opened<L: Locks>(
-        stack: &Stack<L>,
-        cx: Cx,
-        iface: Option<&Iface<L>>,
-        packets: &mut Burst,
-        ids: &[Option<NextHopId>],
-        lap: Lap<'_>,
-    ) {
-        stack.ip4_route(cx, iface, packets, ids, Burst::new(), lap);
-    }
-
-    #[inline(always)]
-    fn passable(packet: &Frame, mtu: usize) -> Option<u32> {
-        let header = ip4::Glance::of(packet.bytes())?;
-        let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
-        let room = room && header.ihl_len() == ip4::HEADER_LEN; // options may want to be written in
-        (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst().to_bits())
-    }
-
-    #[inline(always)]
-    fn take_hop(packet: &mut Frame) {
-        ip4::decrement_ttl(packet.bytes_mut());
-    }
-
-    #[inline(always)]
-    fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool {
-        let write = |header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; ip4::HEADER_LEN]| {
-            link.write(header);
-            ip4::take_hop(packet)
-        };
-        packet.push_link_if(mtu, write) || forward::pass_on_large(packet, mtu, link)
-    }
-
-    fn forward_slow<L: Locks>(
-        stack: &Stack<L>,
-        cx: Cx,
-        from: Option<&Iface<L>>,
-        packet: Frame,
-        hop: Option<&Hop>,
-    ) -> bool {
-        stack.forward_slow(cx, from, packet, hop)
-    }
-
-    #[inline(always)]
-    fn neighbors<L: Locks>(stack: &Stack<L>) -> &Guarded<L, neigh::Table> {
-        &stack.neighbors
-    }
-
-    fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules {
-        stack.neigh_rules()
-    }
-
-    fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Ipv4Addr) {
-        stack.arp_ask(cx, iface, next, None);
-    }
-}
-
-/// Not 0/8, 127/8, multicast, 240/4 or broadcast.
-#[inline(always)]
-fn is_host(addr: u32) -> bool {
-    addr.wrapping_sub(1 << 24) < 223 << 24 && addr ^ 127 << 24 >= 1 << 24
 }

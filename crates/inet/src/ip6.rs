@@ -53,7 +53,7 @@ pub const ROUTES_MAX: usize = 1 << 19;
 pub(crate) struct Ip6<L: Locks> {
     pub(crate) routes: Guarded<L, Routes<u128>>,
     /// The routes as packets read them.
-    pub(crate) fib: Ways<u128>,
+    pub(crate) ways: Ways<u128>,
     pub(crate) found: Guarded<L, Found<u128>>,
     /// Filter over this host's own addresses.
     pub(crate) own: OwnAddresses,
@@ -78,7 +78,7 @@ impl<L: Locks> Ip6<L> {
     pub(crate) fn new(key: impl Fn(u64) -> Key, threads: usize) -> Ip6<L> {
         let routes = Routes::new(ROUTES_MAX, threads);
         Ip6 {
-            fib: routes.ways(),
+            ways: routes.ways(),
             routes: Guarded::new(routes),
             found: Guarded::default(),
             own: OwnAddresses::default(),
@@ -127,7 +127,7 @@ impl<L: Locks> Stack<L> {
             Err(why) => self.drop_frame(cx, packet, why),
             Ok((header, Destination::Here)) => self.ip6_deliver(cx, iface, packet, header),
             Ok((header, Destination::Onward)) => {
-                let pinned = self.six.fib.pin(cx);
+                let pinned = self.six.ways.pin(cx);
                 let hop = self.way_to(cx, &pinned, header.dst.to_bits());
                 let hop = hop.and_then(|hop| self.choose_path::<u128>(cx, &pinned, hop, &packet));
                 let is_sent = self.ip6_forward(cx, iface, packet, &header, hop.as_ref());

@@ -42,7 +42,7 @@ pub enum Via<G = Ipv4Addr> {
     Blackhole,
 }
 
-/// Where a route of IPv6 leads.
+/// [`Via`] of IPv6.
 pub type Via6 = Via<Ipv6Addr>;
 
 impl<G> Via<G> {
@@ -76,6 +76,8 @@ pub enum RouteError {
     TooManyNextHops,
     /// An address with a prefix longer than 32 bits.
     BadPrefix,
+    /// A destination that an address makes, or several paths at once: not one of a configured route.
+    BadVia,
     /// None, more than [`PATHS_MAX`], or one that leads neither to a gateway nor to a link.
     BadPaths,
 }

@@ -42,6 +42,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
+use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{Mac, Proto, ip6};
 
@@ -77,9 +78,6 @@ impl Config {
         Config { name: name.to_string(), pool, seed: None, reassembly: Limits::default() }
     }
 }
-
-/// Place of the EtherType in a frame.
-const ETHERTYPE_AT: std::ops::Range<usize> = 12..14;
 
 /// Do packets of a protocol come here that the second of these ends sends to the first, which is ours?
 type LeadsHere = Box<dyn Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync>;
@@ -292,7 +290,7 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     fn fetch_routes(&self, frames: &[Frame]) {
         const DST: usize = wire::eth::HEADER_LEN + 16;
-        let Some(ahead) = self.ways.ahead() else { return };
+        let Some(ahead) = self.ways.ahead().filter(|_| !begins_with_ip6(frames)) else { return };
         for frame in frames.iter().take(CHUNK) {
             if let Some((_, dst)) =
                 frame.bytes().first_chunk::<{ DST + 4 }>().and_then(|bytes| bytes.split_last_chunk())
@@ -312,11 +310,10 @@ impl<L: Locks> Stack<L> {
         }
         lap.mark(Stage::LinkInput, n);
         // Frames of the other family are sorted out.
-        match frames.as_slice().first().and_then(|frame| frame.bytes().get(ETHERTYPE_AT)) {
-            Some(&[0x86, 0xdd]) if iface.speaks6() => {
-                self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), frames, lap);
-            }
-            _ => self.ip_input::<u32>(cx, Some(iface), Some(iface.mac), frames, lap),
+        if begins_with_ip6(frames.as_slice()) && iface.speaks6() {
+            self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), frames, lap);
+        } else {
+            self.ip_input::<u32>(cx, Some(iface), Some(iface.mac), frames, lap);
         }
     }
 
@@ -663,6 +660,12 @@ impl<L: Locks> Stack<L> {
         self.pcbs.for_each(cx, |_, pcb| ended.extend(pcb.drain()));
         ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::Shutdown));
     }
+}
+
+/// Returns whether the first of a burst's frames is of IPv6.
+#[inline(always)]
+fn begins_with_ip6(frames: &[Frame]) -> bool {
+    frames.first().is_some_and(|frame| frame.bytes().get(12..14) == Some(&EtherType::IPV6.0.to_be_bytes()))
 }
 
 /// The routes that come with an address.

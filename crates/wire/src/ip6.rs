@@ -128,7 +128,7 @@ impl Glance {
         (self.first >> 16) as u16
     }
 
-    /// What follows the header.
+    /// Next Header: the protocol, or the first extension header.
     #[inline(always)]
     pub fn next(self) -> Proto {
         Proto((self.first >> 8) as u8)

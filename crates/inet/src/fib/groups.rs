@@ -1,4 +1,5 @@
-//! What lies under a /24 that has longer prefixes: groups of 16 entries, 64 bytes each.
+//! Groups of words of the matchers, mostly of 16 entries, 64 bytes: IPv4's under a /24 that has longer prefixes, and those of
+//! IPv6's trie.
 //!
 //! Groups stand in segments that never move, for readers are in them while the writer makes more. [`Groups`] is what both see;
 //! [`Spare`] is the writer's: which groups are free, and which were taken out but may still be in a reader's hand.
@@ -39,7 +40,7 @@ fn index(entry: u32) -> usize {
     (entry & INDEX) as usize
 }
 
-/// What entries that refer to words refer to.
+/// A matcher's references, resolved.
 pub(super) trait Below {
     /// Returns the entries below one that refers to words.
     fn below(&self, entry: u32) -> &[AtomicU32];

@@ -31,77 +31,48 @@ pub trait AddrBits:
     fn from_wide(bits: u128) -> Self;
 }
 
-impl AddrBits for u32 {
-    type Addr = Ipv4Addr;
-    const BITS: u8 = 32;
-    const EXAMPLES: [&'static str; 2] = ["10.0.0.0/8", "/32"];
+macro_rules! addr_bits {
+    ($bits:ty, $addr:ty, $examples:expr) => {
+        impl AddrBits for $bits {
+            type Addr = $addr;
+            const BITS: u8 = <$bits>::BITS as u8;
+            const EXAMPLES: [&'static str; 2] = $examples;
 
-    #[inline(always)]
-    fn of(addr: Ipv4Addr) -> u32 {
-        addr.to_bits()
-    }
+            #[inline(always)]
+            fn of(addr: $addr) -> $bits {
+                addr.to_bits()
+            }
 
-    #[inline(always)]
-    fn to_addr(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self)
-    }
+            #[inline(always)]
+            fn to_addr(self) -> $addr {
+                <$addr>::from_bits(self)
+            }
 
-    #[inline(always)]
-    fn mask(len: u8) -> u32 {
-        u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0) // /0 shifts all bits out
-    }
+            #[inline(always)]
+            fn mask(len: u8) -> $bits {
+                <$bits>::MAX.checked_shl(<$bits>::BITS - u32::from(len)).unwrap_or(0) // /0 shifts all bits out
+            }
 
-    #[inline(always)]
-    fn zeros(self) -> u8 {
-        self.leading_zeros() as u8
-    }
+            #[inline(always)]
+            fn zeros(self) -> u8 {
+                self.leading_zeros() as u8
+            }
 
-    #[inline(always)]
-    fn to_wide(self) -> u128 {
-        u128::from(self)
-    }
+            #[inline(always)]
+            fn to_wide(self) -> u128 {
+                self.into()
+            }
 
-    #[inline(always)]
-    fn from_wide(bits: u128) -> u32 {
-        bits as u32
-    }
+            #[inline(always)]
+            fn from_wide(bits: u128) -> $bits {
+                bits as $bits
+            }
+        }
+    };
 }
 
-impl AddrBits for u128 {
-    type Addr = Ipv6Addr;
-    const BITS: u8 = 128;
-    const EXAMPLES: [&'static str; 2] = ["2001:db8::/32", "/128"];
-
-    #[inline(always)]
-    fn of(addr: Ipv6Addr) -> u128 {
-        addr.to_bits()
-    }
-
-    #[inline(always)]
-    fn to_addr(self) -> Ipv6Addr {
-        Ipv6Addr::from_bits(self)
-    }
-
-    #[inline(always)]
-    fn mask(len: u8) -> u128 {
-        u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
-    }
-
-    #[inline(always)]
-    fn zeros(self) -> u8 {
-        self.leading_zeros() as u8
-    }
-
-    #[inline(always)]
-    fn to_wide(self) -> u128 {
-        self
-    }
-
-    #[inline(always)]
-    fn from_wide(bits: u128) -> u128 {
-        bits
-    }
-}
+addr_bits!(u32, Ipv4Addr, ["10.0.0.0/8", "/32"]);
+addr_bits!(u128, Ipv6Addr, ["2001:db8::/32", "/128"]);
 
 /// An address block: the first `len` bits of `addr`, all others zero.
 ///
@@ -222,7 +193,7 @@ pub enum PrefixFault {
     NoLength,
     /// No address before the slash.
     Address,
-    /// Not a number of bits from 0 to those of an address.
+    /// A length that is not a number from 0 to the bits of an address.
     Length,
 }
 
@@ -232,7 +203,7 @@ impl<A> PrefixError<A> {
     }
 }
 
-/// What a prefix has, as after "expected".
+/// Writes the part of a prefix that is missing or wrong as it has to be, to follow "expected".
 impl<A: AddrBits> Display for PrefixError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [example, host] = A::EXAMPLES;

@@ -9,9 +9,8 @@
 //!   prefix of up to 63 bits, others take a group's words.
 //!
 //! A lone route is one jump, whatever its length. Up to `FEW` routes the trie begins with one entry; with more, for good,
-//! with an array for the first 16 bits, of which the Internet's routes use a few pages. The default route stands beside
-//! both. 220,000 routes with the lengths of the
-//! Internet's table take some 10 MB.
+//! with an array for the first 16 bits, of which the Internet's routes use a few pages. What the one entry led to stays
+//! behind: readers may be in it, and it is small. The default route stands beside both.
 //!
 //! One thread changes the trie while others read it. What is new is filled before one store shows it, and what it
 //! replaces is used again when no reader is pinned that may have it ([decision
@@ -102,6 +101,8 @@ fn is_jump(entry: u32) -> bool {
 }
 
 impl Matcher<u128> for Trie {
+    type Spare = TrieSpare;
+
     #[inline(always)]
     fn find(&self, dst: u128) -> Entry {
         loop {
@@ -122,14 +123,6 @@ impl Matcher<u128> for Trie {
             while !self.lookup_chunk(dst, out) {}
         }
     }
-
-    fn is_fetched_ahead(&self) -> bool {
-        false // the array's few pages are near
-    }
-
-    fn prefetch(&self, _: u128) {}
-
-    type Spare = TrieSpare;
 
     fn has_room(_: Prefix6, spare: &TrieSpare) -> bool {
         spare.groups.has(4) && spare.shorts.has(4)

@@ -4,12 +4,12 @@
 //! neighbor that is not known) is for the slow path of its family. One iface lock per run of packets that leave the same
 //! way.
 
-use super::Input;
+use super::{Input, link_len};
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::neigh::Resolved;
-use crate::route::{Hop, Via};
+use crate::route::{Adjacency, Hop, Via};
 use crate::stack::{AtOnce, Odd};
 use buf::{Burst, Frame};
 use lock::{Cx, Locks, Pinned};
@@ -71,15 +71,15 @@ impl<L: Locks> Stack<L> {
         ids: &[Option<NextHopId>],
         pinned: &Pinned<'_>,
     ) -> usize {
-        let (epoch, fib) = (self.links_epoch(), F::fib(self));
-        let first = ids.first().and_then(|id| fib.hop(pinned, (*id)?));
+        let (epoch, ways) = (self.links_epoch(), F::ways(self));
+        let first = ids.first().and_then(|id| ways.hop(pinned, (*id)?));
         let Some(Via::Gateway(id, _)) = first.map(|hop| hop.via).filter(|_| F::is_router(self)) else {
             return 0;
         };
         let Some(out) = self.ifaces.get(id).filter(|out| from.is_none_or(|from| from.id != out.id)) else { return 0 };
         let (mtu, all) = (F::mtu(out), packets.len());
         let pass = |(packet, id): (&mut Frame, &Option<NextHopId>)| {
-            let adjacency = id.and_then(|id| fib.adjacency_to(pinned, id, out.id, epoch));
+            let adjacency = id.and_then(|id| ways.adjacency_to(pinned, id, out.id, epoch));
             adjacency.is_some_and(|adjacency| F::pass_on(packet, mtu, adjacency))
         };
         let n = packets.as_mut_slice().iter_mut().zip(ids).map(pass).take_while(|passed| *passed).count();
@@ -164,7 +164,7 @@ impl<L: Locks> Stack<L> {
         match resolved {
             Resolved::To(packet, mac) => {
                 if let Some(hop) = hop.filter(|hop| matches!(hop.via, Via::Gateway(..))) {
-                    F::fib(self).remember(cx, hop.id, hop.via, iface.header_to(mac, F::ETHERTYPE), epoch);
+                    F::ways(self).remember(cx, hop.id, hop.via, iface.header_to(mac, F::ETHERTYPE), epoch);
                 }
                 self.ether_output::<F>(cx, iface, mac, packet, at_once);
             }
@@ -180,4 +180,30 @@ impl<L: Locks> Stack<L> {
             Resolved::Full(packet) => self.drop_frame(cx, packet, DropReason::NeighTableFull),
         }
     }
+}
+
+/// Takes a hop from the IP header of `H` bytes with which a packet begins, and gives it a link header; `false`, and nothing
+/// changed, if its hops or its length are in the way.
+#[inline(always)]
+pub(crate) fn pass_on<const H: usize>(
+    packet: &mut Frame,
+    mtu: usize,
+    link: Adjacency,
+    take_hop: impl Fn(&mut [u8; H]) -> bool + Copy,
+) -> bool {
+    let write = move |header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; H]| {
+        link.write(header);
+        take_hop(packet)
+    };
+    packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, write)
+}
+
+/// [`pass_on`] of a large segment, or of a buffer on loan.
+#[inline(never)]
+fn pass_on_large<const H: usize>(
+    packet: &mut Frame,
+    mtu: usize,
+    write: impl Fn(&mut [u8; eth::HEADER_LEN], &mut [u8; H]) -> bool,
+) -> bool {
+    link_len(packet) <= mtu && packet.push_if(write)
 }

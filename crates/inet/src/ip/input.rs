@@ -5,6 +5,7 @@
 
 use super::Input;
 use crate::Stack;
+use crate::fib::NextHopId;
 use crate::iface::Iface;
 use crate::route::{Hop, Via};
 use crate::stack::{CHUNK, Odd, OwnFilter};
@@ -72,28 +73,12 @@ impl<L: Locks> Stack<L> {
         if let Some(iface) = iface.filter(|_| station.is_none() && self.knobs.source_validation.on()) {
             odd = odd.or(F::invalid_sources(self, cx, iface, packets));
         }
-        let counts = F::counts(self.count(cx));
         if odd.any() {
-            counts.received.add((n - odd.count()) as u64);
             return F::input_odd(self, cx, iface, station.is_some(), packets, odd, lap);
         }
-        counts.received.add(n as u64);
+        F::counts(self.count(cx)).received.add(n as u64);
         lap.mark(Stage::Ip4Input, n as u64);
         self.ip_dispatch(cx, iface, packets, dst.get(..n).unwrap_or_default(), protos, lap);
-    }
-
-    /// Takes what is left of a chunk when its odd packets are gone.
-    pub(crate) fn ip_resume<F: Input>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: Lap<'_>) {
-        let (mut dst, mut protos) = ([F::default(); CHUNK], Protos::NONE);
-        for (packet, dst) in packets.as_slice().iter().zip(&mut dst) {
-            if let Some(opened) = F::opened(packet) {
-                protos.note(opened.proto);
-                *dst = opened.dst;
-            }
-        }
-        if !packets.is_empty() {
-            self.ip_dispatch(cx, iface, packets, dst.get(..packets.len()).unwrap_or_default(), protos, lap);
-        }
     }
 
     /// Takes up to a chunk of opened packets to `dst`.
@@ -107,11 +92,11 @@ impl<L: Locks> Stack<L> {
         protos: Protos,
         lap: Lap<'_>,
     ) {
-        let (n, fib, counts) = (packets.len(), F::fib(self), F::counts(self.count(cx)));
+        let (n, ways, counts) = (packets.len(), F::ways(self), F::counts(self.count(cx)));
         let mut ids = [None; CHUNK];
-        let pinned = fib.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
-        let mut common = fib.lookup_chunk(&pinned, dst, &mut ids);
-        if fib.has_paths() {
+        let pinned = ways.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
+        let mut common = ways.lookup_chunk(&pinned, dst, &mut ids);
+        if ways.has_paths() {
             common = self.choose_paths::<F>(cx, &pinned, packets, &mut ids);
         }
         match common.map(|hop| (hop.via, hop)) {
@@ -143,7 +128,7 @@ impl<L: Locks> Stack<L> {
         cx: Cx,
         iface: Option<&Iface<L>>,
         packets: &mut Burst,
-        ids: &[Option<crate::fib::NextHopId>],
+        ids: &[Option<NextHopId>],
         pinned: &Pinned<'_>,
         lap: Lap<'_>,
     ) {
@@ -177,7 +162,7 @@ impl<L: Locks> Stack<L> {
         };
         counts.received.bump();
         lap.mark(Stage::Ip4Input, 1);
-        let pinned = F::fib(self).pin(cx);
+        let pinned = F::ways(self).pin(cx);
         let hop = self.way_to(cx, &pinned, opened.dst);
         let hop = hop.and_then(|hop| self.choose_path::<F>(cx, &pinned, hop, &packet));
         match hop {

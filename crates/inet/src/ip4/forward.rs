@@ -6,13 +6,12 @@ use crate::icmp4::Cause;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::link_len;
 use crate::ip4::frag::{self, FragError};
-use crate::route::{Adjacency, Hop, Via};
+use crate::route::{Hop, Via};
 use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
-use wire::eth;
 use wire::icmp4::unreachable;
 use wire::ip4;
 
@@ -178,15 +177,4 @@ impl<L: Locks> Stack<L> {
             self.icmp4_error(cx, packet, Cause::Redirect(gateway));
         }
     }
-}
-
-/// Takes a hop from a packet and gives it a link header, also of a large segment or of a buffer on loan; `false`, and nothing
-/// changed, if its TTL or its length is in the way.
-#[inline(never)]
-pub(super) fn pass_on_large(packet: &mut Frame, mtu: usize, adjacency: Adjacency) -> bool {
-    link_len(packet) <= mtu
-        && packet.push_if(|link: &mut [u8; eth::HEADER_LEN], header: &mut [u8; ip4::HEADER_LEN]| {
-            adjacency.write(link);
-            ip4::take_hop(header)
-        })
 }

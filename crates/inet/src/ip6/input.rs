@@ -3,7 +3,7 @@
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
-use crate::ip::{Input, Opened, link_len};
+use crate::ip::{Input, Opened, cut, header, link_len, pass_on};
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
 use crate::stack::{Odd, OwnFilter};
@@ -14,6 +14,9 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, ip6};
+
+/// Bytes of an Ethernet and an IPv6 header.
+const FRAMED: usize = eth::HEADER_LEN + ip6::HEADER_LEN;
 
 impl Input for u128 {
     const NOT_FORWARDING: DropReason = DropReason::Ip6NotForwarding;
@@ -30,14 +33,7 @@ impl Input for u128 {
 
     #[inline(always)]
     fn open(packet: &mut Frame, station: Option<Mac>, _: bool, own: OwnFilter) -> Option<Opened<u128>> {
-        let bytes = match station {
-            None => packet.bytes().first_chunk::<{ ip6::HEADER_LEN }>()?.as_slice(),
-            Some(mac) => {
-                let headers = packet.bytes().first_chunk::<{ eth::HEADER_LEN + ip6::HEADER_LEN }>()?;
-                headers.get(eth::HEADER_LEN..).filter(|_| eth::is_between(headers, mac, EtherType::IPV6))?
-            }
-        };
-        let header = ip6::Glance::of(bytes)?;
+        let header = ip6::Glance::of(header::<{ ip6::HEADER_LEN }, FRAMED>(packet, station, EtherType::IPV6)?)?;
         let ip6::Glance { src, dst, .. } = header;
         let len = ip6::HEADER_LEN + usize::from(header.payload_len());
         let fits = station.is_some() || len <= packet.len();
@@ -45,14 +41,7 @@ impl Input for u128 {
         if !plain || header.next() == Proto::HOP_BY_HOP || packet.flags().has(Flags::LINK_BROADCAST) {
             return None;
         }
-        let opened = match station {
-            None => {
-                packet.truncate(len);
-                true
-            }
-            Some(_) => packet.open_link(eth::HEADER_LEN, len),
-        };
-        opened.then_some(Opened { proto: header.next(), src, dst })
+        cut(packet, station, len).then_some(Opened { proto: header.next(), src, dst })
     }
 
     #[inline(always)]
@@ -96,13 +85,7 @@ impl Input for u128 {
         });
         stack.ip_input::<u32>(cx, iface, iface.map(|iface| iface.mac), &mut four, lap);
         stack.ip_input::<u32>(cx, iface, None, &mut opened, lap);
-        stack.ip_resume::<u128>(cx, iface, packets, lap);
-    }
-
-    #[inline(always)]
-    fn opened(packet: &Frame) -> Option<Opened<u128>> {
-        let header = ip6::Glance::of(packet.bytes())?;
-        Some(Opened { proto: header.next(), src: header.src, dst: header.dst })
+        stack.ip_input::<u128>(cx, iface, None, packets, lap); // the others
     }
 
     #[inline(never)]
@@ -131,11 +114,7 @@ impl Input for u128 {
 
     #[inline(always)]
     fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool {
-        let write = |header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; ip6::HEADER_LEN]| {
-            link.write(header);
-            ip6::take_hop(packet)
-        };
-        packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, link)
+        pass_on(packet, mtu, link, ip6::take_hop)
     }
 
     fn forward_slow<L: Locks>(
@@ -168,17 +147,8 @@ impl Input for u128 {
     }
 }
 
-/// [`Input::pass_on`] of a large segment, or of a buffer on loan.
-#[inline(never)]
-fn pass_on_large(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool {
-    link_len(packet) <= mtu
-        && packet.push_if(|header: &mut [u8; eth::HEADER_LEN], packet: &mut [u8; ip6::HEADER_LEN]| {
-            link.write(header);
-            ip6::take_hop(packet)
-        })
-}
-
-/// Not ::/8 (unspecified, loopback, IPv4-mapped and translated addresses), and not fe00::/7 (link-local, multicast).
+/// Returns whether an address is one host's wherever it comes from: not in ::/8 (unspecified, loopback, IPv4-mapped and
+/// translated addresses) and not in fe00::/7 (link-local, multicast).
 #[inline(always)]
 fn is_host(addr: u128) -> bool {
     let first = (addr >> 120) as u8;

@@ -12,6 +12,9 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
     pub fn add_route6(&self, cx: Cx, prefix: Prefix6, via: Via6) -> Result<Option<Via6>, RouteError> {
+        if matches!(via, Via6::Local(_) | Via6::Broadcast(_) | Via6::Paths(_)) {
+            return Err(RouteError::BadVia);
+        }
         let before = self.six.routes.lock(cx).insert(prefix, via);
         self.rerouted();
         before

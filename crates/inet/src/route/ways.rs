@@ -29,6 +29,14 @@ struct Shared {
     sets: Sets,
 }
 
+impl Ways {
+    /// Fetches ahead what [`Ways::lookup_chunk`] will need, address by address.
+    #[inline(always)]
+    pub fn ahead(&self) -> Option<Ahead<'_>> {
+        self.fib.ahead()
+    }
+}
+
 impl<A: Matched> Ways<A> {
     pub(super) fn new(fib: Reader<A>) -> Ways<A> {
         Ways { fib, hops: Arc::default() }
@@ -54,12 +62,6 @@ impl<A: Matched> Ways<A> {
     #[inline(always)]
     pub fn lookup_within(&self, pinned: &Pinned<'_>, dst: A) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.fib.lookup(pinned, dst)?)
-    }
-
-    /// Fetches ahead what [`Ways::lookup_chunk`] will need, address by address.
-    #[inline(always)]
-    pub fn ahead(&self) -> Option<Ahead<'_, A>> {
-        self.fib.ahead()
     }
 
     /// Where packets to each of `dst` go, in `ids`; the hop itself if it is the same for all, as at a host or behind one

@@ -23,16 +23,16 @@ impl<L: Locks> Stack<L> {
     /// routes spares 60 instructions. Several threads would need a lock for it, which costs more.
     #[inline(always)]
     pub(crate) fn way_to<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
-        let fib = F::fib(self);
+        let ways = F::ways(self);
         if L::SHARED {
-            return fib.lookup_within(pinned, dst);
+            return ways.lookup_within(pinned, dst);
         }
         let (epoch, mut found) = (self.epoch(), F::found(self).lock(cx));
         let place = found.0.get_mut(dst.to_wide() as usize % FOUND)?;
         match *place {
-            (since, before, Some(id)) if before == dst && since == epoch => fib.hop(pinned, id),
+            (since, before, Some(id)) if before == dst && since == epoch => ways.hop(pinned, id),
             _ => {
-                let hop = fib.lookup_within(pinned, dst)?;
+                let hop = ways.lookup_within(pinned, dst)?;
                 *place = (epoch, dst, Some(hop.id));
                 Some(hop)
             }
@@ -42,11 +42,11 @@ impl<L: Locks> Stack<L> {
     /// Returns the next hop of this host's own packets to `dst`: of several paths one for each destination.
     #[inline(always)]
     pub(crate) fn way_from_here<F: Family>(&self, cx: Cx, dst: F) -> Option<Hop<F::Addr>> {
-        let fib = F::fib(self);
-        let pinned = fib.pin(cx);
+        let ways = F::ways(self);
+        let pinned = ways.pin(cx);
         let hop = self.way_to(cx, &pinned, dst)?;
         match hop.via {
-            Via::Paths(set) => fib.choose(&pinned, set, self.own_hash(dst), cx.now),
+            Via::Paths(set) => ways.choose(&pinned, set, self.own_hash(dst), cx.now),
             _ => Some(hop),
         }
     }
@@ -63,8 +63,8 @@ impl<L: Locks> Stack<L> {
         let Via::Paths(set) = hop.via else { return Some(hop) };
         let hash = self.flow_hash::<F>(packet.bytes());
         match F::hop_limit(packet.bytes()).is_some_and(|left| left > 1) {
-            true => F::fib(self).choose(pinned, set, hash, cx.now),
-            false => F::fib(self).peek(pinned, set, hash, cx.now),
+            true => F::ways(self).choose(pinned, set, hash, cx.now),
+            false => F::ways(self).peek(pinned, set, hash, cx.now),
         }
     }
 
@@ -77,14 +77,14 @@ impl<L: Locks> Stack<L> {
         packets: &Burst,
         ids: &mut [Option<NextHopId>; CHUNK],
     ) -> Option<Hop<F::Addr>> {
-        let fib = F::fib(self);
+        let ways = F::ways(self);
         for (id, packet) in ids.iter_mut().zip(packets.as_slice()) {
-            if let Some(hop) = id.and_then(|id| fib.hop(pinned, id)) {
+            if let Some(hop) = id.and_then(|id| ways.hop(pinned, id)) {
                 *id = self.choose_path::<F>(cx, pinned, hop, packet).map(|hop| hop.id);
             }
         }
         let (first, rest) = ids.get(..packets.len())?.split_first()?;
-        if rest.iter().all(|id| id == first) { fib.hop(pinned, (*first)?) } else { None }
+        if rest.iter().all(|id| id == first) { ways.hop(pinned, (*first)?) } else { None }
     }
 
     /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports where they are known. A fragment has none to show but the
@@ -107,21 +107,21 @@ impl<L: Locks> Stack<L> {
 
     /// Avoids paths by a neighbor that did not answer, for a time.
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
-        let fib = F::fib(self);
-        if fib.has_paths()
+        let ways = F::ways(self);
+        if ways.has_paths()
             && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
-            fib.set_dead(id, Some(cx.now.after(DEAD_FOR)));
+            ways.set_dead(id, Some(cx.now.after(DEAD_FOR)));
         }
     }
 
     /// Notes that a neighbor answers.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
-        let fib = F::fib(self);
-        if fib.any_dead()
+        let ways = F::ways(self);
+        if ways.any_dead()
             && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
-            fib.set_dead(id, None);
+            ways.set_dead(id, None);
         }
     }
 }

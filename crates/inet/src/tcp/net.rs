@@ -105,7 +105,7 @@ impl Net for u128 {
         &configs.six
     }
 
-    /// The same link-local address is on many links: of those none is shared.
+    /// Headers between link-local addresses are never shared: the same address is on many links.
     #[inline(always)]
     fn leads(headers: &[u8], ends: Ends6, tos: u8, ttl: u8) -> bool {
         let Some(ip) = headers.get(LINK..).and_then(ip6::Glance::of) else { return false };

@@ -1,4 +1,4 @@
-//! A Pcb's ends: IPv4's in its first cache line, IPv6's beside it.
+//! A Pcb's ends: IPv4's in its first cache line, IPv6's addresses in the second.
 
 use super::{Domain, Families, Pcb, SockEnds};
 use crate::demux::{Bits, Ends, Ends4, Ends6, Tuple};
@@ -8,11 +8,16 @@ use std::net::SocketAddr;
 
 /// A family's view of a Pcb.
 pub(crate) trait OfPcb: Bits {
+    /// The ends of a socket do not fit the Pcb's first cache line.
+    const IN_TWO_LINES: bool;
+
     /// Returns the socket's ends if it takes datagrams of this family.
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends<Self>>;
 }
 
 impl OfPcb for u32 {
+    const IN_TWO_LINES: bool = false;
+
     #[inline(always)]
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends4> {
         (pcb.families != Families::V6).then_some(pcb.ends)
@@ -20,6 +25,8 @@ impl OfPcb for u32 {
 }
 
 impl OfPcb for u128 {
+    const IN_TWO_LINES: bool = true;
+
     #[inline(always)]
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends6> {
         match pcb.families {

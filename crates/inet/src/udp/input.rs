@@ -156,7 +156,7 @@ impl<L: Locks> Stack<L> {
                 }
             }
         }
-        let found = if ahead { Some(self.find_ahead(cx, &mut lookups, A::IS_SUMMED, &hashes, n)) } else { None };
+        let found = if ahead { Some(self.find_ahead::<A>(cx, &mut lookups, &hashes, n)) } else { None };
         drop(lookups);
         let counters = self.count(cx);
         counters.udp.received.add((n - odd.count()) as u64); // the slow path counts its own
@@ -177,13 +177,12 @@ impl<L: Locks> Stack<L> {
         counters.udp.delivered.add(delivered);
     }
 
-    /// Finds the sockets of a chunk and asks the cache for their lines; `wide`: for the line with IPv6 addresses, too.
+    /// Finds the sockets of a chunk and asks the cache for their lines.
     #[inline(always)]
-    fn find_ahead(
+    fn find_ahead<A: OfPcb>(
         &self,
         cx: Cx,
         lookups: &mut crate::demux::Run<'_, L>,
-        wide: bool,
         hashes: &[u64; CHUNK],
         n: usize,
     ) -> [Option<(usize, PcbPlace<'_, L>)>; CHUNK] {
@@ -192,7 +191,7 @@ impl<L: Locks> Stack<L> {
             *found = lookups.find(cx, hash).and_then(|id| Some((id, self.pcbs.get(id)?)));
             if let Some((_, slot)) = found {
                 buf::prefetch(*slot);
-                if wide {
+                if A::IN_TWO_LINES {
                     buf::prefetch_next(*slot);
                 }
             }

@@ -1,4 +1,5 @@
-//! What differs between the families when UDP takes a datagram: the places of its fields, and what has no socket.
+//! The differences between the families when UDP receives a datagram: the places of its fields, and the answer where no
+//! socket takes it.
 
 use super::OfPcb;
 use super::input::Check;

@@ -8,6 +8,7 @@ mod ancillary;
 mod arp;
 mod autoconf;
 mod bind;
+mod burst6;
 mod forward;
 mod frag;
 mod frag6;

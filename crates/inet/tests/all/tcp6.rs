@@ -17,6 +17,8 @@ use wire::{Mac, Proto, tcp};
 
 conversations! {
     a_connection_opens_carries_text_and_closes
+    connections_to_one_peer_have_their_own_labels_and_options
+    headers_of_one_family_are_never_the_others
     a_listener_of_any_address_takes_both_families
     a_listener_of_ipv6_alone_leaves_ipv4_to_others
     a_listener_says_what_fits_a_packet_of_its_family
@@ -104,6 +106,58 @@ fn a_connection_opens_carries_text_and_closes<L: Locks>() {
     assert_eq!((a.stack.tcp_late(a.cx()), b.stack.tcp_late(b.cx())), (1, 0));
     a.audit();
     b.audit();
+}
+
+// RFC 6437 2: a label is of one flow. The headers of connections to one peer are made from those of the one before.
+fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
+    let h = Host::<L>::six_and_neighbors();
+    let mut labels = Vec::new();
+    for (ttl, tos) in [(None, 0), (None, 0), (Some(32), 0), (None, 0xb8), (None, 0)] {
+        let client = open(&h, Domain::Inet6);
+        h.stack.tcp_set_options(h.cx(), client, |options| (options.ttl, options.tos) = (ttl, tos)).unwrap();
+        h.stack.tcp_connect(h.cx(), client, (PEER6.ip, 80).into()).unwrap();
+        let (link, header, syn) = {
+            let (link, header, payload) = h.sent6_one(EM0);
+            (link, header, tcp6_of(&header, &payload).0)
+        };
+        assert_eq!((link.dst, link.src, header.src, header.dst), (PEER6.mac, ME6.mac, ME6.ip, PEER6.ip));
+        assert_eq!(
+            (header.hop_limit, header.traffic_class, syn.flags.contains(Flags::SYN)),
+            (ttl.unwrap_or(64), tos, true)
+        );
+        labels.push(header.flow_label);
+        // Sent again, it has the same label.
+        h.advance(Duration::from_secs(4));
+        assert!(h.sent6(EM0).iter().all(|(_, again, _)| again.flow_label == header.flow_label));
+        h.stack.tcp_close(h.cx(), client, true);
+        h.sent(EM0);
+    }
+    labels.sort_unstable();
+    assert!(labels.windows(2).all(|two| two[0] != two[1]) && !labels.contains(&0), "{labels:x?}");
+    h.audit();
+}
+
+// Both IPv4 addresses stand in the IPv6 source address, where an IPv4 header has them, and the TTL before them.
+fn headers_of_one_family_are_never_the_others<L: Locks>() {
+    let h = Host::<L>::six_and_neighbors();
+    h.stack.knobs.auto_flowlabel.set(0);
+    h.stack.knobs.dad_count.set(0);
+    let (own, far) = ("2001:db8:a00:1:a00:2:0:1".parse().unwrap(), "2001:db8:a00:1::a00:2".parse().unwrap());
+    h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(own, 64)).unwrap();
+    h.stack.set_neighbor6(h.cx(), EM0, far, PEER6.mac);
+    h.sent(EM0);
+    for (domain, to, ethertype) in [
+        (Domain::Inet6, (far, 80).into(), [0x86, 0xdd]),
+        (Domain::Inet, at(PEER, 80), [8, 0]),
+        (Domain::Inet6, (far, 80).into(), [0x86, 0xdd]),
+    ] {
+        let client = open(&h, domain);
+        h.stack.tcp_set_options(h.cx(), client, |options| options.ttl = Some(0x20)).unwrap();
+        h.stack.tcp_connect(h.cx(), client, to).unwrap();
+        let frame = h.sent_one(EM0);
+        assert_eq!(frame[12..14], ethertype, "{to}");
+    }
+    h.audit();
 }
 
 fn a_listener_of_any_address_takes_both_families<L: Locks>() {

@@ -19,7 +19,7 @@ pub struct Config {
     pub vnet_hdr: usize,
     /// May the kernel leave TCP and UDP checksums open (TUN_F_CSUM)? Needs a virtio header.
     pub rx_csum: bool,
-    /// May it leave TCP segments of up to 64 KiB uncut (TUN_F_TSO4, TUN_F_TSO6)? Needs open checksums.
+    /// Lets the kernel leave TCP segments of up to 64 KiB uncut (TUN_F_TSO4, TUN_F_TSO6); needs open checksums.
     pub rx_large: bool,
 }
 

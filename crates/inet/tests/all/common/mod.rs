@@ -364,6 +364,13 @@ impl<L: Locks> Host<L> {
         self.before.replace(self.counters());
     }
 
+    /// Counters that have changed since last asked, by as much.
+    pub fn counted(&self) -> BTreeMap<String, u64> {
+        let now = self.counters();
+        let before = self.before.replace(now.clone());
+        now.into_iter().map(|(name, n)| (name.clone(), n - before[&name])).filter(|(_, n)| *n > 0).collect()
+    }
+
     pub fn counter(&self, name: &str) -> u64 {
         self.stack.counter(name)
     }
@@ -390,10 +397,7 @@ impl<L: Locks> Host<L> {
             }
         }
         wanted.retain(|_, n| *n > 0);
-        let now = self.counters();
-        let before = self.before.replace(now.clone());
-        let got: BTreeMap<String, u64> =
-            now.into_iter().map(|(name, n)| (name.clone(), n - before[&name])).filter(|(_, n)| *n > 0).collect();
+        let got = self.counted();
         assert!(got == wanted, "counted:  {}\nexpected: {}", in_short(&got), in_short(&wanted));
         self.audit();
     }

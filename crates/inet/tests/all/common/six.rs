@@ -49,7 +49,16 @@ impl<L: Locks> Host<L> {
 
     /// A router with `em0` and `em1`, which knows PEER6 and FAR6, and that BEYOND6 is behind FAR6.
     pub fn router6() -> Self {
-        let h = Host::router().speaking(&[(EM0, ME6), (EM1, MY6)]);
+        Host::router().made_router6()
+    }
+
+    /// The same with buffers that have room for a large segment.
+    pub fn roomy_router6() -> Self {
+        Host::roomy_router(64).made_router6()
+    }
+
+    fn made_router6(self) -> Self {
+        let h = self.speaking(&[(EM0, ME6), (EM1, MY6)]);
         h.stack.knobs.forwarding6.set(1);
         h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
         h.stack.set_neighbor6(h.cx(), EM1, FAR6.ip, FAR6.mac);
