@@ -6,6 +6,7 @@
 use crate::common::packets::*;
 use crate::common::six::*;
 use crate::common::*;
+use linerate_inet::iface::Offload;
 use linerate_inet::ip6::IfaceAddr6;
 use linerate_inet::route::Via6;
 use lock::Locks;
@@ -17,6 +18,7 @@ use wire::{Mac, Proto};
 
 conversations! {
     a_host_takes_a_burst_as_it_takes_its_frames
+    a_port_that_verifies_is_believed_in_a_burst_as_alone
     a_router_takes_a_burst_as_it_takes_its_frames
     a_large_segment_is_measured_by_its_pieces
 }
@@ -229,16 +231,28 @@ fn assert_same<L: Locks>(make: impl Fn() -> (Host<L>, Vec<usize>), frames: &[Vec
     assert!(results[0].1.len() > 5 && results[0].2.len() > 5, "{results:?}");
 }
 
+/// Returns a host with a socket for anyone, one for `PEER6` and one of IPv4.
+fn host_of_three<L: Locks>() -> (Host<L>, Vec<usize>) {
+    let h = Host::<L>::six_and_neighbors();
+    let (six, connected, four) = (h.bound6(any6(9)), h.bound6(any6(10)), h.bound(11));
+    h.stack.udp_connect(h.cx(), connected, (PEER6.ip, 5).into()).unwrap();
+    h.stack.set_neighbor6(h.cx(), EM0, OTHER6.ip, OTHER6.mac);
+    h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(TENTATIVE, 64)).unwrap();
+    h.sent(EM0);
+    h.forget_counters();
+    (h, vec![six, connected, four])
+}
+
 fn a_host_takes_a_burst_as_it_takes_its_frames<L: Locks>() {
+    assert_same(host_of_three::<L>, &for_us());
+}
+
+// RFC 8200 8.1: a UDP checksum of zero is wrong, whatever the port says.
+fn a_port_that_verifies_is_believed_in_a_burst_as_alone<L: Locks>() {
     let make = || {
-        let h = Host::<L>::six_and_neighbors();
-        let (six, connected, four) = (h.bound6(any6(9)), h.bound6(any6(10)), h.bound(11));
-        h.stack.udp_connect(h.cx(), connected, (PEER6.ip, 5).into()).unwrap();
-        h.stack.set_neighbor6(h.cx(), EM0, OTHER6.ip, OTHER6.mac);
-        h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(TENTATIVE, 64)).unwrap();
-        h.sent(EM0);
-        h.forget_counters();
-        (h, vec![six, connected, four])
+        let (h, sockets) = host_of_three::<L>();
+        h.stack.set_offload(EM0, Offload { rx: true, ..Offload::default() });
+        (h, sockets)
     };
     assert_same(make, &for_us());
 }

@@ -112,15 +112,23 @@ fn a_connection_opens_carries_text_and_closes<L: Locks>() {
 fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let mut labels = Vec::new();
-    for (ttl, tos) in [(None, 0), (None, 0), (Some(32), 0), (None, 0xb8), (None, 0)] {
+    let second = "fd00::1:1".parse().unwrap();
+    h.stack.knobs.dad_count.set(0);
+    h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(second, 64)).unwrap();
+    h.sent(EM0);
+    let (me, none) = (ME6.ip, None);
+    for (own, ttl, tos) in
+        [(me, none, 0), (me, none, 0), (second, none, 0), (me, Some(32), 0), (me, none, 0xb8), (me, none, 0)]
+    {
         let client = open(&h, Domain::Inet6);
+        h.stack.tcp_bind(h.cx(), client, (own, 0).into()).unwrap();
         h.stack.tcp_set_options(h.cx(), client, |options| (options.ttl, options.tos) = (ttl, tos)).unwrap();
         h.stack.tcp_connect(h.cx(), client, (PEER6.ip, 80).into()).unwrap();
         let (link, header, syn) = {
             let (link, header, payload) = h.sent6_one(EM0);
             (link, header, tcp6_of(&header, &payload).0)
         };
-        assert_eq!((link.dst, link.src, header.src, header.dst), (PEER6.mac, ME6.mac, ME6.ip, PEER6.ip));
+        assert_eq!((link.dst, link.src, header.src, header.dst), (PEER6.mac, ME6.mac, own, PEER6.ip));
         assert_eq!(
             (header.hop_limit, header.traffic_class, syn.flags.contains(Flags::SYN)),
             (ttl.unwrap_or(64), tos, true)

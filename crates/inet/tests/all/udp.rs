@@ -674,9 +674,7 @@ fn a_datagram_checked_by_the_port_is_believed_only_if_that_is_switched_on<L: Loc
     let inject = || {
         let mut frame = h.frame(&bad);
         frame.set_flags(buf::Flags::RX_IP_OK.with(buf::Flags::RX_L4_OK));
-        let mut burst = buf::Burst::new();
-        burst.push(frame).unwrap();
-        h.stack.input(h.cx(), EM0, &mut burst);
+        h.stack.input(h.cx(), EM0, &mut buf::Burst::of(frame));
     };
     inject();
     assert!(h.recv(s).is_none());

@@ -229,11 +229,15 @@ impl<L: Locks> Host<L> {
         self.stack.input(self.cx(), EM0, &mut Burst::of(frame));
     }
 
-    /// Frames arrive together.
+    /// Frames arrive together, marked as sound by a port that verifies checksums.
     pub fn inject_all<F: AsRef<[u8]>>(&self, iface: IfaceId, frames: impl IntoIterator<Item = F>) {
         let mut burst = Burst::new();
+        let sound = Flags::RX_IP_OK.with(Flags::RX_L4_OK);
+        let verifies = self.stack.iface(iface).is_some_and(|iface| iface.offload().rx);
         for frame in frames {
-            burst.push(self.frame(frame.as_ref())).unwrap();
+            let mut frame = self.frame(frame.as_ref());
+            frame.set_flags(if verifies { sound } else { Flags::default() });
+            burst.push(frame).unwrap();
         }
         self.stack.input(self.cx(), iface, &mut burst);
         assert!(burst.is_empty(), "input leaves nothing");
