@@ -568,6 +568,12 @@ pub fn prefetch_next<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast::<u8>().wrapping_add(64));
 }
 
+/// Prefetches a free buffer `front` bytes from its beginning, where its frame will begin.
+#[inline(always)]
+pub(crate) fn prefetch_buffer(buf: NonNull<u8>, front: usize) {
+    prefetch_ptr(buf.as_ptr().wrapping_add(front));
+}
+
 #[inline(always)]
 fn prefetch_ptr(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -9,9 +9,10 @@
 //!
 //! With [`PoolLocks::Owner`] (the `up` stack) the first thread that takes a buffer owns the free list and uses no
 //! atomics; frames dropped on other threads come back through a mutex-guarded list that the owner drains when its own is
-//! empty. With `Light` and `Heavy` every get and put takes that lock.
+//! empty. With `Light` each thread has a cache of buffers in front of the lock; with `Heavy` every get and put takes it.
 #![allow(unsafe_code)] // an unsafe room: exclusive use of a free list is proven by thread identity or by a lock
 
+mod cached;
 mod config;
 mod free;
 #[cfg(all(test, not(loom)))]
@@ -24,9 +25,10 @@ use crate::frame::POOLS_MAX;
 use crate::held::LOAN_ROOM;
 use crate::mem::Region;
 use crate::{Burst, Frame};
+use cached::Cached;
 use clock::Instant;
 use free::Free;
-use lock::{Cx, Guarded, Heavy, How, Light, thread_token, thread_token_if_any};
+use lock::{Cx, Guarded, Heavy, How, thread_token, thread_token_if_any};
 use stats::Counter;
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -97,7 +99,7 @@ pub(crate) struct Inner {
 
 enum Store {
     Owned(Owned),
-    Light(Guarded<Light, Free>),
+    Light(Cached),
     Heavy(Guarded<Heavy, Free>),
     Zone(Zone),
     Malloc(Malloc),
@@ -282,7 +284,7 @@ impl Inner {
                     empty += (*std::ptr::addr_of!((*local).empty)).get();
                 }
             }
-            Store::Light(free) => add(&free.lock(lock_cx())),
+            Store::Light(cached) => (gets, puts, empty) = cached.counts(),
             Store::Heavy(free) => add(&free.lock(lock_cx())),
             Store::Zone(zone) => (gets, puts, empty) = zone.counts(),
             Store::Malloc(malloc) => {
@@ -347,7 +349,7 @@ impl Inner {
     fn get_otherwise(&self) -> Option<NonNull<u8>> {
         match &self.store {
             Store::Owned(owned) => owned.get(self.prefetch),
-            Store::Light(free) => free.lock(lock_cx()).get_counted(self.prefetch),
+            Store::Light(cached) => cached.get(self.prefetch.then_some(usize::from(self.headroom))),
             Store::Heavy(free) => free.lock(lock_cx()).get_counted(self.prefetch),
             Store::Zone(zone) => zone.get(),
             Store::Malloc(malloc) => malloc.get(),
@@ -383,7 +385,7 @@ impl Inner {
                 // SAFETY: this thread is the owner; no other reference to `local` exists while it runs here.
                 unsafe { (*owned.local.get()).get_many(into, make) }
             }
-            Store::Light(free) => free.lock(lock_cx()).get_many(into, make),
+            Store::Light(cached) => cached.get_many(into, make),
             Store::Heavy(free) => free.lock(lock_cx()).get_many(into, make),
             _ => 0,
         };
@@ -419,7 +421,7 @@ impl Inner {
         let inner = unsafe { pool.as_ref() };
         match &inner.store {
             Store::Owned(owned) => owned.put_many(bufs),
-            Store::Light(free) => free.lock(lock_cx()).put_many(bufs),
+            Store::Light(cached) => cached.put_many(bufs),
             Store::Heavy(free) => free.lock(lock_cx()).put_many(bufs),
             _ => bufs.for_each(|buf| inner.put_otherwise(buf)),
         }
@@ -429,7 +431,7 @@ impl Inner {
     fn put_otherwise(&self, buf: NonNull<u8>) {
         match &self.store {
             Store::Owned(owned) => owned.put_foreign(buf),
-            Store::Light(free) => free.lock(lock_cx()).put(buf),
+            Store::Light(cached) => cached.put(buf),
             Store::Heavy(free) => free.lock(lock_cx()).put(buf),
             Store::Zone(zone) => zone.put(buf),
             Store::Malloc(malloc) => malloc.put(buf),
@@ -511,7 +513,7 @@ impl Pool {
                 local: UnsafeCell::new(filled()),
                 foreign: Mutex::new(free()),
             }),
-            (_, PoolLocks::Light) => Store::Light(Guarded::new(filled())),
+            (_, PoolLocks::Light) => Store::Light(Cached::new(filled(), config.buffers)),
             (_, PoolLocks::Heavy) => Store::Heavy(Guarded::new(filled())),
         };
         let inner = Inner {
@@ -601,7 +603,7 @@ impl Pool {
     pub fn locks(&self) -> (u64, usize) {
         match &self.inner().store {
             Store::Owned(_) => (0, 1),
-            Store::Light(free) => (free.acquisitions(), 1),
+            Store::Light(cached) => (cached.acquisitions(), 1),
             Store::Heavy(free) => (free.acquisitions(), 1),
             Store::Zone(zone) => (zone.acquisitions(), 1),
             Store::Malloc(_) => (0, 0),

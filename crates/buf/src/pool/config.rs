@@ -70,7 +70,7 @@ pub enum PoolLocks {
     /// One thread owns it.
     #[default]
     Owner,
-    /// A light mutex around every get and put.
+    /// A light mutex, and a cache for each thread in front of it.
     Light,
     /// A semaphore object around every get and put.
     Heavy,

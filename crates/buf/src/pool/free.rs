@@ -3,7 +3,7 @@
 
 use super::Kind;
 use crate::Frame;
-use crate::frame::prefetch;
+use crate::frame::prefetch_buffer;
 use stats::Counter;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -173,10 +173,7 @@ impl Free {
             List::Linked(head) => *head,
         };
         if let Some(next) = next {
-            // The headers end and the payload begins at the headroom: the line before it and the one at it.
-            // SAFETY: the address lies within the buffer; prefetching reads nothing.
-            let at = unsafe { next.add(self.headroom).as_ref() };
-            prefetch(at);
+            prefetch_buffer(next, self.headroom);
         }
     }
 }

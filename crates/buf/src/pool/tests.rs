@@ -79,6 +79,81 @@ fn several_threads_share_a_locked_pool() {
     }
 }
 
+/// Takes and returns eight buffers at a time, `rounds` times.
+fn churn(pool: &Pool, rounds: u64) {
+    for round in 0..rounds {
+        let frames: Vec<Frame> = (0..8).filter_map(|_| pool.get()).collect();
+        assert_eq!(frames.len(), 8, "{round}");
+    }
+}
+
+#[test]
+fn threads_that_return_what_they_take_seldom_meet_at_the_lock() {
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
+    std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(|| churn(&pool, 10_000))));
+    let (stats, (taken, _)) = (pool.stats(), pool.locks());
+    assert_eq!((stats.gets, stats.puts, stats.live()), (160_000, 160_000, 0));
+    assert!(taken < 100, "the lock was taken {taken} times");
+    // One that takes what another returns goes to the lock for half a cache of buffers.
+    let before = pool.locks().0;
+    let (give, taken) = std::sync::mpsc::sync_channel::<Frame>(64);
+    std::thread::scope(|scope| {
+        scope.spawn(|| taken.into_iter().for_each(drop));
+        (0..16_000).for_each(|_| give.send(pool.get().unwrap()).unwrap());
+        drop(give);
+    });
+    let times = pool.locks().0 - before;
+    assert!((1_000..2_500).contains(&times), "16,000 buffers in {times} times");
+}
+
+#[test]
+fn a_small_pool_is_not_shared_out() {
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 100)).unwrap();
+    for _ in 0..3 {
+        let frames: Vec<Frame> = (0..100).map(|_| pool.get().unwrap()).collect();
+        std::thread::scope(|scope| _ = scope.spawn(|| drop(frames)));
+    }
+}
+
+/// All but one of the usual threads live and have full caches; more threads have none.
+#[test]
+fn caches_hold_half_of_a_pool_at_most() {
+    const THREADS: usize = 80;
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
+    let frames: Vec<Vec<Frame>> = (0..THREADS).map(|_| std::iter::from_fn(|| pool.get()).take(51).collect()).collect();
+    let (full, over) = (std::sync::Barrier::new(THREADS + 1), std::sync::Barrier::new(THREADS + 1));
+    std::thread::scope(|scope| {
+        for frames in frames {
+            scope.spawn(|| {
+                drop(frames);
+                full.wait();
+                over.wait();
+            });
+        }
+        full.wait();
+        let here: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
+        assert!((2048..3072).contains(&here.len()), "{}", here.len());
+        assert_eq!(pool.stats().empty, 1);
+        drop(here);
+        over.wait();
+    });
+    assert_eq!(pool.stats().live(), 0);
+}
+
+/// The memory of a pool goes, whichever threads have caches of it.
+#[test]
+fn a_pool_that_several_threads_used_is_freed_by_the_next() {
+    let (give, taken) = std::sync::mpsc::sync_channel::<Vec<Frame>>(1);
+    let worker = std::thread::spawn(move || taken.into_iter().for_each(drop));
+    for n in 0..2 * POOLS_MAX {
+        let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 1024)).unwrap_or_else(|why| panic!("{n}: {why}"));
+        give.send((0..20).map(|_| pool.get().unwrap()).collect()).unwrap();
+        churn(&pool, 2);
+    }
+    drop(give);
+    worker.join().unwrap();
+}
+
 /// Pools whose frames came home after their last handle went do not use up the numbers.
 #[test]
 fn a_pool_that_outlived_its_handle_is_freed_by_the_next() {

@@ -1,0 +1,145 @@
+//! A free list behind a light lock, with a cache of free buffers for each thread in front of it.
+//!
+//! Threads that return as many buffers as they take meet at the lock once for half a cache of buffers, and write no common
+//! line in between. A cached buffer is its thread's: if the caches of all the usual threads are full, they hold half of the
+//! pool. A thread beyond those, and a pool too small to share out, has no cache.
+#![allow(unsafe_code)] // an unsafe room: a thread's cache is found by its index, which no two living threads share
+
+use super::free::Free;
+use super::lock_cx;
+use crate::frame::prefetch_buffer;
+use lock::{Guarded, Light, USUAL_THREADS, thread_index};
+use stats::{Counter, Shards};
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, fence};
+
+/// Largest cache, in buffers.
+const ROOM_MAX: usize = 64;
+
+#[derive(Default)]
+struct Cache {
+    free: UnsafeCell<Vec<NonNull<u8>>>,
+    gets: Counter,
+    puts: Counter,
+}
+
+pub(super) struct Cached {
+    caches: Shards<Cache>,
+    depot: Guarded<Light, Free>,
+    room: usize,
+}
+
+impl Cached {
+    /// Puts caches in front of a list of `buffers` buffers.
+    pub(super) fn new(depot: Free, buffers: usize) -> Cached {
+        let room = (buffers / (2 * USUAL_THREADS)).min(ROOM_MAX);
+        Cached { caches: Shards::new(USUAL_THREADS), depot: Guarded::new(depot), room }
+    }
+
+    fn cache(&self) -> (&Cache, usize) {
+        let index = thread_index();
+        (self.caches.at(index), if index < USUAL_THREADS { self.room } else { 0 })
+    }
+
+    /// Takes a buffer; with `ahead`, prefetches the next one at so many bytes.
+    pub(super) fn get(&self, ahead: Option<usize>) -> Option<NonNull<u8>> {
+        let (cache, room) = self.cache();
+        // SAFETY: the cache of this index belongs to this thread while it lives; no reference outlives this call.
+        let free = unsafe { &mut *cache.free.get() };
+        let buf = match free.pop() {
+            Some(buf) => buf,
+            None => self.refill(free, room)?,
+        };
+        cache.gets.bump();
+        if let (Some(front), Some(next)) = (ahead, free.last()) {
+            prefetch_buffer(*next, front);
+        }
+        Some(buf)
+    }
+
+    /// Takes a buffer from the list, and half a cache of others.
+    #[cold]
+    fn refill(&self, free: &mut Vec<NonNull<u8>>, room: usize) -> Option<NonNull<u8>> {
+        let mut depot = self.depot.lock(lock_cx());
+        let buf = depot.take();
+        if buf.is_none() {
+            depot.empty.bump();
+        }
+        free.extend((0..room / 2).map_while(|_| depot.take()));
+        buf
+    }
+
+    pub(super) fn put(&self, buf: NonNull<u8>) {
+        let (cache, room) = self.cache();
+        // SAFETY: as in `get`.
+        let free = unsafe { &mut *cache.free.get() };
+        if free.len() < room {
+            free.push(buf);
+        } else {
+            self.spill(free, room, buf);
+        }
+        cache.count_puts(1);
+    }
+
+    /// Gives a buffer to the list, and half a cache of others.
+    #[cold]
+    fn spill(&self, free: &mut Vec<NonNull<u8>>, room: usize, buf: NonNull<u8>) {
+        let mut depot = self.depot.lock(lock_cx());
+        free.drain(free.len().saturating_sub(room / 2)..).for_each(|buf| depot.give(buf));
+        depot.give(buf);
+    }
+
+    /// Takes as many buffers as `into` has places for, or as there are in cache and list; returns how many.
+    pub(super) fn get_many<T>(&self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
+        let (cache, _) = self.cache();
+        // SAFETY: as in `get`.
+        let free = unsafe { &mut *cache.free.get() };
+        let n = into.len().min(free.len());
+        let (cached, rest) = into.split_at_mut(n);
+        cached.iter_mut().zip(free.drain(free.len() - n..)).for_each(|(place, buf)| _ = place.write(make(buf)));
+        cache.gets.add(n as u64);
+        if rest.is_empty() { n } else { n + self.depot.lock(lock_cx()).get_many(rest, make) }
+    }
+
+    pub(super) fn put_many(&self, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
+        let (cache, room) = self.cache();
+        // SAFETY: as in `get`.
+        let free = unsafe { &mut *cache.free.get() };
+        let n = bufs.len();
+        if free.len() + n <= room {
+            free.extend(bufs);
+            cache.count_puts(n as u64);
+        } else {
+            self.depot.lock(lock_cx()).put_many(bufs);
+        }
+    }
+
+    /// Returns gets, puts, and gets that found nothing. Whoever sees a put counted sees that its thread is through with the
+    /// pool.
+    pub(super) fn counts(&self) -> (u64, u64, u64) {
+        let depot = self.depot.lock(lock_cx());
+        let (mut gets, mut puts) = (depot.gets.get(), depot.puts.get());
+        for cache in self.caches.iter() {
+            gets += cache.gets.get();
+            puts += cache.puts.get();
+        }
+        fence(Ordering::Acquire);
+        (gets, puts, depot.empty.get())
+    }
+
+    /// Returns how often the list's lock was taken.
+    pub(super) fn acquisitions(&self) -> u64 {
+        self.depot.acquisitions()
+    }
+}
+
+impl Cache {
+    /// Counts puts: the last that a thread does to a pool, which may be freed as soon as all are counted.
+    #[inline(always)]
+    fn count_puts(&self, n: u64) {
+        fence(Ordering::Release);
+        self.puts.add(n);
+    }
+}
