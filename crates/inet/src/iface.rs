@@ -1,13 +1,16 @@
 //! An iface: a port seen from the stack, with addresses, an MTU, and a short queue in front of the port.
 //!
-//! The stack does not know ports. It hands bursts to an [`Output`], which the node makes of a port's transmitting half;
-//! what that does not take waits here, up to `net.link.tx_queue` frames.
+//! The stack does not know ports. It hands bursts to an [`Output`], which the node makes of a port's transmitting half, one
+//! for each queue of the port; what that does not take waits here, up to `net.link.tx_queue` frames per queue.
+
+mod queue;
 
 use crate::ip6::addr::Six;
 use crate::tunnel;
 use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
+pub(crate) use queue::{Queues, TxStage};
 use stats::Counter;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -83,12 +86,6 @@ impl IfaceAddr {
     }
 }
 
-/// Frames on their way to the port.
-pub(crate) struct TxStage {
-    pub(crate) burst: Burst,
-    pub(crate) output: Option<Box<dyn Output>>,
-}
-
 /// Offload switches of an iface (`ifconfig pg0 ip4csum udp4csum`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
@@ -152,7 +149,7 @@ pub struct Iface<L: Locks> {
     /// An address to which a route leads may be tentative, a duplicate or gone.
     pub(crate) unsure6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
-    pub(crate) stage: Guarded<L, TxStage>,
+    pub(crate) queues: Queues<L>,
 }
 
 impl<L: Locks> Iface<L> {
@@ -177,7 +174,7 @@ impl<L: Locks> Iface<L> {
             speaks6: AtomicBool::new(false),
             unsure6: AtomicBool::new(false),
             six: Guarded::default(),
-            stage: Guarded::new(TxStage { burst: Burst::new(), output: None }),
+            queues: Queues::default(),
         }
     }
 
@@ -252,25 +249,14 @@ impl<L: Locks> Iface<L> {
         self.addrs.lock(cx).clone()
     }
 
-    /// Frames waiting for the port.
+    /// Returns the number of frames waiting for the port.
     pub fn staged(&self, cx: Cx) -> usize {
-        self.stage.lock(cx).burst.len()
-    }
-}
-
-impl TxStage {
-    /// Hands what waits to the port; says how many it took.
-    #[inline(always)]
-    pub(crate) fn flush(&mut self, now: Instant) -> usize {
-        match &mut self.output {
-            Some(output) => output.output(&mut self.burst, now),
-            None => 0,
-        }
+        self.queues.iter().map(|queue| queue.lock(cx).burst.len()).sum()
     }
 
-    #[inline(always)]
-    pub(crate) fn push(&mut self, frame: Frame) -> Result<(), Frame> {
-        self.burst.push(frame)
+    /// Ends the frames that wait for the port.
+    pub(crate) fn end_staged(&self, cx: Cx, ended: &mut Vec<Frame>) {
+        self.queues.iter().for_each(|queue| ended.extend(queue.lock(cx).burst.drain()));
     }
 }
 

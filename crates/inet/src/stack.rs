@@ -128,9 +128,6 @@ pub struct Stack<L: Locks> {
     pub(crate) loop_peak: AtomicUsize,
     /// A thread is taking in what waits in them.
     draining: AtomicBool,
-    /// A frame was staged since the stages were last flushed. Set in the stage's lock, taken back before it is taken: who finds
-    /// it false can leave what was staged to whoever took it back.
-    staged: AtomicBool,
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
@@ -192,7 +189,6 @@ impl<L: Locks> Stack<L> {
             six: Ip6::new(key, threads),
             loop_peak: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
-            staged: AtomicBool::new(false),
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
             pcbs: Slots::new(),
@@ -444,10 +440,17 @@ impl<L: Locks> Stack<L> {
         id
     }
 
-    /// Says where `iface`'s frames go from now on.
+    /// Sets where `iface`'s frames go from now on.
     pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
+        self.set_outputs(cx, iface, output.into_iter().collect());
+    }
+
+    /// Sets where `iface`'s frames go from now on: the queues of its port. Each thread of a shared stack sends by the queue of
+    /// its number, counted around, and a connection by that of the thread that began to send; one of a single thread has the
+    /// first queue alone. None: frames are dropped.
+    pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
         if let Some(iface) = self.ifaces.get(iface) {
-            iface.stage.lock(cx).output = output;
+            iface.queues.set(cx, outputs);
         }
     }
 
@@ -555,7 +558,7 @@ impl<L: Locks> Stack<L> {
             let mut ended = Vec::new();
             self.neighbors.lock(cx).flush(id, |frame| ended.push(frame));
             self.end_waits6(cx, id, &mut ended);
-            ended.extend(iface.stage.lock(cx).burst.drain());
+            iface.end_staged(cx, &mut ended);
             ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
         }
         if self.six.is_on() {
@@ -654,7 +657,7 @@ impl<L: Locks> Stack<L> {
         for iface in self.ifaces.iter() {
             self.neighbors.lock(cx).flush(iface.id, |frame| ended.push(frame));
             self.end_waits6(cx, iface.id, &mut ended);
-            ended.extend(iface.stage.lock(cx).burst.drain());
+            iface.end_staged(cx, &mut ended);
         }
         self.reassembly.lock(cx).end_all(DropReason::Shutdown, &mut |frame, _| ended.push(frame));
         self.pcbs.for_each(cx, |_, pcb| ended.extend(pcb.drain()));

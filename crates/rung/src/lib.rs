@@ -80,6 +80,15 @@ impl Output for Rotation {
     }
 }
 
+/// Returns the way of a queue into its sink.
+fn output(tx: Box<dyn TxHalf>, settings: &Settings) -> Box<dyn Output> {
+    let sink = Sink(tx);
+    match settings.rotate {
+        0 => Box::new(sink),
+        most => Box::new(Rotation { sink, held: VecDeque::with_capacity(most + 1), most }),
+    }
+}
+
 /// One host that sends into a sink.
 pub struct Rig<L: Locks> {
     stack: Stack<L>,
@@ -90,7 +99,8 @@ pub struct Rig<L: Locks> {
     since: u32,
     fd: Fd,
     to: SocketAddr,
-    sunk: Arc<PortCounts>,
+    /// Counts of the port's queues.
+    sunk: Vec<Arc<PortCounts>>,
 }
 
 impl<L: Locks> Rig<L> {
@@ -114,29 +124,28 @@ impl<L: Locks> Rig<L> {
         let pool = Pool::new(&config).map_err(|error| error.to_string())?;
         let cx = Cx::enter(settings.context, Instant::from_millis(1));
         let stack: Stack<L> = Stack::new(cx, Config::new("rig", pool.clone()));
-        let port = pktgen::open("pg0", None, &pool);
+        let ports = (0..settings.queues).map(|_| pktgen::open("pg0", None, &pool));
+        let (sunk, outputs) = ports.map(|port| (port.counts, output(port.tx, settings))).unzip();
         let all = Offload { tx_ip: true, tx_l4: true, rx: true, tso: false };
         let pg0 = stack.add_iface("pg0", LOCAL_MAC, 1500, all).ok_or("no iface")?;
-        Rig::<L>::wire(&stack, cx, pg0, port.tx, settings)?;
+        Rig::<L>::wire(&stack, cx, pg0, outputs, settings)?;
         let to = SocketAddr::new(pktgen::net(settings.family, 0, 2), TO_PORT);
         let fd = Calls::new(&stack, cx).socket_of(Domain::of(&to)).map_err(|error| error.to_string())?;
         let (clock, clock_every) = (settings.clock.map(Clock::live), settings.clock_every);
-        let mut rig = Rig { stack, cx, clock, clock_every, since: 0, fd, to, sunk: port.counts };
+        let mut rig = Rig { stack, cx, clock, clock_every, since: 0, fd, to, sunk };
         // Fills the rotation: from here on, each new frame pushes an older one out to the sink.
         rig.send(settings.rotate as u64, &[0; 22]);
         Ok(rig)
     }
 
-    fn wire(stack: &Stack<L>, cx: Cx, pg0: IfaceId, tx: Box<dyn TxHalf>, settings: &Settings) -> Result<(), String> {
-        let sink = Sink(tx);
-        stack.set_output(
-            cx,
-            pg0,
-            Some(match settings.rotate {
-                0 => Box::new(sink),
-                most => Box::new(Rotation { sink, held: VecDeque::with_capacity(most + 1), most }),
-            }),
-        );
+    fn wire(
+        stack: &Stack<L>,
+        cx: Cx,
+        pg0: IfaceId,
+        outputs: Vec<Box<dyn Output>>,
+        settings: &Settings,
+    ) -> Result<(), String> {
+        stack.set_outputs(cx, pg0, outputs);
         let [own, other] = [1, 2].map(|host| pktgen::net(settings.family, 0, host));
         match own {
             IpAddr::V4(addr) => {
@@ -212,13 +221,20 @@ impl<L: Locks> Rig<L> {
 
     /// Frames and bytes that reached the sink.
     pub fn sunk(&self) -> (u64, u64) {
-        (self.sunk.tx.frames.get(), self.sunk.tx.bytes.get())
+        self.sunk
+            .iter()
+            .fold((0, 0), |(frames, bytes), queue| (frames + queue.tx.frames.get(), bytes + queue.tx.bytes.get()))
     }
 
     /// Returns the state that shows which settings took effect.
     pub fn facts(&self) -> Facts {
         let offload = self.stack.ifaces().any(|iface| iface.offload().tx_ip && iface.offload().tx_l4);
-        Facts { now: self.cx.now, doorbells: self.sunk.tx.bursts.get(), pool: self.stack.pool.stats().kind, offload }
+        Facts {
+            now: self.cx.now,
+            doorbells: self.sunk.iter().map(|queue| queue.tx.bursts.get()).sum(),
+            pool: self.stack.pool.stats().kind,
+            offload,
+        }
     }
 
     /// Frames unaccounted for: 0, or something is wrong.

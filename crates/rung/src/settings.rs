@@ -49,6 +49,8 @@ pub struct Settings {
     /// `rotate=N`: frames that the sink holds before it frees the oldest, so that N + 1 buffers are
     /// in use. 0: the sink holds none.
     pub rotate: usize,
+    /// `queues=N`: transmit queues of the port, of which each thread uses one. More than one needs locks.
+    pub queues: usize,
     /// `ledger=on|off`.
     pub ledger: bool,
 }
@@ -68,6 +70,7 @@ impl Default for Settings {
             clock: None,
             clock_every: 1,
             rotate: 0,
+            queues: 1,
             ledger: false,
         }
     }
@@ -130,6 +133,7 @@ impl FromStr for Settings {
                 "burst" => settings.burst = number(key, value, 1, 256)?,
                 "clock_every" => settings.clock_every = number(key, value, 1, 1024)? as u32,
                 "rotate" => settings.rotate = number(key, value, 0, 1 << 20)?,
+                "queues" => settings.queues = number(key, value, 1, 64)?,
                 "clock" if value == "none" => settings.clock = None,
                 "clock" => {
                     settings.clock = Some(value.parse::<Strategy>().map_err(|e| BadSettings(e.to_string()))?);
@@ -142,6 +146,13 @@ impl FromStr for Settings {
             return Err(BadSettings(format!(
                 "context={context} has no effect with locks=up, where nothing depends on the running thread: \
                  expected context=register, or locks=light or locks=heavy"
+            )));
+        }
+        if settings.locks == LockKind::Up && settings.queues > 1 {
+            let queues = settings.queues;
+            return Err(BadSettings(format!(
+                "queues={queues} has no effect with locks=up, where one thread uses the first queue: expected queues=1, \
+                 or locks=light or locks=heavy"
             )));
         }
         Ok(settings)
@@ -160,6 +171,8 @@ mod tests {
         for bad in [
             "clock_every=0",
             "rotate=-1",
+            "queues=0",
+            "queues=65 locks=light",
             "locks=none",
             "burst=0",
             "burst=257",
@@ -172,12 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_nothing_asks_for_is_refused() {
+    fn words_without_effect_are_refused() {
         for bad in ["context=call", "locks=up context=inline", "context=inline locks=light locks=up"] {
             let why = bad.parse::<Settings>().unwrap_err().to_string();
             assert!(why.contains("has no effect with locks=up"), "{bad}: {why}");
         }
-        for good in ["context=register", "context=call locks=light", "locks=heavy context=inline"] {
+        let why = "queues=2".parse::<Settings>().unwrap_err().to_string();
+        assert!(why.contains("has no effect with locks=up"), "{why}");
+        for good in
+            ["queues=2 locks=light", "context=register", "context=call locks=light", "locks=heavy context=inline"]
+        {
             assert!(good.parse::<Settings>().is_ok(), "{good}");
         }
     }

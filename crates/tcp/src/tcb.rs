@@ -592,6 +592,12 @@ impl Tcb {
         self.snd.una
     }
 
+    /// Returns whether nothing that was sent waits for its acknowledgment.
+    #[inline]
+    pub fn is_all_acknowledged(&self) -> bool {
+        self.snd.una == self.snd.nxt
+    }
+
     /// Whether and with what timestamps; for the entry that takes this connection's place in TIME-WAIT.
     pub fn timestamps(&self) -> Option<crate::TsState> {
         self.ts.map(|ts| crate::TsState { recent: ts.recent, offset: ts.offset })

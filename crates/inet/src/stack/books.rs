@@ -201,6 +201,11 @@ impl<L: Locks> Stack<L> {
         let (demux, demux_locks) = self.udp.locks();
         let (pool, pool_locks) = self.pool.locks();
         let ifaces = self.ifaces.iter().count();
+        let stages = self
+            .ifaces
+            .iter()
+            .map(|iface| iface.queues.locks())
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         vec![
             one("inet.route", self.routes.acquisitions()),
             one("inet.neigh", self.neighbors.acquisitions()),
@@ -221,11 +226,7 @@ impl<L: Locks> Stack<L> {
             one("inet.udp.unconnected", self.unconnected.acquisitions()),
             LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
             LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },
-            LockUse {
-                part: "inet.iface.stage",
-                locks: ifaces,
-                acquisitions: self.ifaces.iter().map(|i| i.stage.acquisitions()).sum(),
-            },
+            LockUse { part: "inet.iface.stage", locks: stages.1, acquisitions: stages.0 },
             LockUse {
                 part: "inet.iface.addrs",
                 locks: ifaces,

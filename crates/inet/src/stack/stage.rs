@@ -22,17 +22,23 @@ pub(crate) enum AtOnce {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Lets ports that hold frames back move on; says when the first wants to again.
+    /// Hands all staged frames to the ports, and lets ports that hold frames back move on; returns when the first wants to
+    /// again.
     pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;
         self.held_until.store(next.nanos(), Ordering::Relaxed);
         for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
-            let mut stage = iface.stage.lock(cx);
-            if !stage.burst.is_empty() {
-                next = next.min(cx.now.after(RETRY)); // the port was full
-            }
-            if let Some(output) = &mut stage.output {
-                next = next.min(output.poll(cx.now).unwrap_or(Instant::NEVER));
+            for queue in iface.queues.iter() {
+                let mut stage = queue.lock(cx);
+                if !stage.burst.is_empty() {
+                    self.flush_stage(cx, &mut stage);
+                }
+                if !stage.burst.is_empty() {
+                    next = next.min(cx.now.after(RETRY)); // the port is full
+                }
+                if let Some(output) = &mut stage.output {
+                    next = next.min(output.poll(cx.now).unwrap_or(Instant::NEVER));
+                }
             }
         }
         self.note_held(next);
@@ -51,29 +57,39 @@ impl<L: Locks> Stack<L> {
         Instant::from_nanos(self.held_until.load(Ordering::Relaxed))
     }
 
-    /// Hands everything staged to the ports.
+    /// Hands the frames that this thread has staged to the ports.
     #[inline]
     pub fn flush(&self, cx: Cx) {
-        if self.staged.load(Ordering::Relaxed) {
-            self.staged.store(false, Ordering::Relaxed);
-            self.flush_stages(cx);
+        let staged = &self.count(cx).staged;
+        let bits = staged.load(Ordering::Relaxed);
+        if bits != 0 {
+            staged.store(0, Ordering::Relaxed);
+            self.flush_queues(cx, bits);
         }
     }
 
-    fn flush_stages(&self, cx: Cx) {
+    fn flush_queues(&self, cx: Cx, bits: u64) {
         let lap = self.resume(cx);
         let outer = lap.nest();
         for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
-            let mut stage = iface.stage.lock(cx);
-            if !stage.burst.is_empty() {
-                flush_counted(cx, self.count(cx), &mut stage, lap);
+            for queue in iface.queues.with_bits(bits) {
+                let mut stage = queue.lock(cx);
+                if !stage.burst.is_empty() {
+                    flush_counted(cx, self.count(cx), &mut stage, lap);
+                }
+                if !stage.burst.is_empty() {
+                    self.note_staged(cx, &stage); // the port is full
+                }
+                self.report_held(cx, &stage);
             }
-            if !stage.burst.is_empty() {
-                self.staged.store(true, Ordering::Relaxed); // the port is full
-            }
-            self.report_held(cx, &stage);
         }
         lap.unnest(outer);
+    }
+
+    #[inline(always)]
+    fn note_staged(&self, cx: Cx, stage: &TxStage) {
+        let staged = &self.count(cx).staged;
+        staged.store(staged.load(Ordering::Relaxed) | stage.bit, Ordering::Relaxed);
     }
 
     /// Reports when a port wants to be polled, for what it or the stage in front of it holds.
@@ -109,13 +125,13 @@ impl<L: Locks> Stack<L> {
             lap.mark(Stage::LinkOutput, 1);
             return self.stage_at_once(cx, self.count(cx), iface, frame, lap);
         }
-        self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame);
+        self.stage_locked(cx, iface, &mut iface.queues.of_thread(cx).lock(cx), frame);
     }
 
     /// Puts a finished frame on `iface`'s way out, and hands to the port what is there if enough has come together.
     #[inline(always)]
     pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
-        let mut stage = iface.stage.lock(cx);
+        let mut stage = iface.queues.of_thread(cx).lock(cx);
         let frame = match self.pass_stage(cx, counters, iface, &mut stage, frame) {
             Ok(()) => {
                 self.report_held(cx, &stage);
@@ -132,11 +148,11 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Hands a frame to `iface`'s port, and what waits in front of it.
+    /// Hands a frame to a queue of `iface`'s port, and what waits in front of it.
     #[inline(always)]
-    pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, frame: Frame) {
+    pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, queue: usize, frame: Frame) {
         let (counters, lap) = (self.count(cx), self.resume(cx));
-        let mut stage = iface.stage.lock(cx);
+        let mut stage = iface.queues.at(queue).lock(cx);
         match self.pass_stage(cx, counters, iface, &mut stage, frame) {
             Ok(()) => lap.mark(Stage::PortTx, 1),
             Err(frame) => {
@@ -175,11 +191,11 @@ impl<L: Locks> Stack<L> {
         if iface.tunnel.is_some() {
             return frames.drain().for_each(|frame| self.tunnel_output(cx, iface, frame, AtOnce::Later));
         }
-        let mut stage = iface.stage.lock(cx);
+        let mut stage = iface.queues.of_thread(cx).lock(cx);
         let room = self.knobs.tx_queue.get() as usize;
         if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {
             stage.burst.take_from(frames);
-            self.staged.store(true, Ordering::Relaxed);
+            self.note_staged(cx, &stage);
         } else {
             frames.drain().for_each(|frame| self.stage_locked(cx, iface, &mut stage, frame));
         }
@@ -194,8 +210,8 @@ impl<L: Locks> Stack<L> {
         if full {
             return self.drop_frame(cx, frame, DropReason::TxQueueFull);
         }
-        match stage.push(frame) {
-            Ok(()) => self.staged.store(true, Ordering::Relaxed),
+        match stage.burst.push(frame) {
+            Ok(()) => self.note_staged(cx, stage),
             Err(frame) => self.drop_frame(cx, frame, DropReason::TxQueueFull),
         }
     }

@@ -42,6 +42,8 @@ pub(super) const fn lower<A: Family>() -> usize {
 pub(crate) struct Headers {
     epoch: u64, // 0: nothing kept
     iface: IfaceId,
+    /// The queue of the iface's port.
+    queue: u16,
     /// The longest IP packet that the iface takes.
     mtu: u32,
     offload: bool,
@@ -61,6 +63,7 @@ impl Default for Headers {
         Headers {
             epoch: 0,
             iface: LOOPBACK,
+            queue: 0,
             mtu: 0,
             offload: false,
             tso: false,
@@ -142,6 +145,10 @@ impl<L: Locks> Stack<L> {
         let Some(ends) = A::ends_of(sock) else { return Over::No };
         let is_bound = sock.place.is_bound();
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
+        if L::SHARED && stream.tcb.is_all_acknowledged() {
+            // From here on by the queue of this thread: with text under way, segments might overtake it.
+            stream.headers.queue = cx.current() as u16;
+        }
         let lap = self.resume(cx);
         let outer = lap.nest();
         self.tcp_count_state(cx, stream, Events::NONE);
@@ -202,7 +209,7 @@ impl<L: Locks> Stack<L> {
         }
         counts::noted(&self.count(cx).tcp, &mut stream.tcb);
         if staged && at_once == AtOnce::Yes {
-            self.tcp_hand_over(cx, stream.headers.iface);
+            self.tcp_hand_over(cx, &stream.headers);
         }
     }
 
@@ -224,10 +231,11 @@ impl<L: Locks> Stack<L> {
         (if spare.is_some() { rest } else { 0 }, spare)
     }
 
-    /// Hands what is staged at a connection's iface to the port; at any, where it is not known yet.
-    fn tcp_hand_over(&self, cx: Cx, iface: IfaceId) {
-        match self.ifaces.get(iface).filter(|iface| iface.kind == IfaceKind::Ethernet && iface.tunnel.is_none()) {
-            Some(iface) => self.flush_stage(cx, &mut iface.stage.lock(cx)),
+    /// Hands what is staged at a connection's queue to the port; at any, where it is not known yet.
+    fn tcp_hand_over(&self, cx: Cx, headers: &Headers) {
+        let iface = self.ifaces.get(headers.iface);
+        match iface.filter(|iface| iface.kind == IfaceKind::Ethernet && iface.tunnel.is_none()) {
+            Some(iface) => self.flush_stage(cx, &mut iface.queues.at(headers.queue()).lock(cx)),
             None => self.flush(cx),
         }
     }
@@ -349,7 +357,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_send_bare<A: Net>(&self, cx: Cx, ends: Ends<A>, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
-        let mut headers = Headers::default();
+        let mut headers = Headers { queue: cx.current() as u16, ..Headers::default() };
         self.tcp_keep_headers(cx, ends, &mut headers, options);
         if headers.are_stale(self.epoch()) || !headers.takes(out) {
             return self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
@@ -364,8 +372,10 @@ impl<L: Locks> Stack<L> {
     fn tcp_stage<A: Net>(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
         A::counts(self.count(cx)).sent.add(1);
         match self.ifaces.get(headers.iface) {
-            Some(iface) if alone => self.stage_alone(cx, iface, frame),
-            Some(iface) => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
+            Some(iface) if alone => self.stage_alone(cx, iface, headers.queue(), frame),
+            Some(iface) => {
+                self.stage_locked(cx, iface, &mut iface.queues.at(headers.queue()).lock(cx), frame);
+            }
             None => self.drop_frame(cx, frame, DropReason::TxNoPort),
         }
     }
@@ -378,7 +388,7 @@ impl<L: Locks> Stack<L> {
             && known.epoch == epoch
             && A::leads(&known.bytes, ends, options.tos, options.ttl)
         {
-            *headers = *known;
+            *headers = Headers { queue: headers.queue, ..*known };
             A::make_own(&mut headers.bytes, self, ends);
             return;
         }
@@ -469,6 +479,12 @@ impl Headers {
     #[inline]
     pub(super) fn iface(&self) -> IfaceId {
         self.iface
+    }
+
+    /// Returns the queue of the iface's port.
+    #[inline]
+    pub(super) fn queue(&self) -> usize {
+        usize::from(self.queue)
     }
 
     /// The longest IP packet that the iface takes.

@@ -156,7 +156,7 @@ impl<L: Locks> Stack<L> {
         counts::noted(&counters.tcp, &mut stream.tcb);
         A::counts(counters).sent.add(1);
         counters.ledger.resume().mark(Stage::TcpOutput, 1);
-        self.stage_alone(cx, iface, frame);
+        self.stage_alone(cx, iface, stream.headers.queue(), frame);
         true
     }
 }
@@ -181,7 +181,8 @@ impl<L: Locks> Stack<L> {
                 return false;
             }
         }
-        let Some(iface) = self.ifaces.get(stream.headers.iface()) else { return false };
+        let (iface, queue) = (self.ifaces.get(stream.headers.iface()), stream.headers.queue());
+        let Some(iface) = iface else { return false };
         let room = lower::<A>() + Timestamped::LEN;
         let Some(mut frame) = self.pool.get().filter(|frame| frame.headroom() >= room) else { return false };
         trace::buffer_made(|| self.pool.number());
@@ -198,8 +199,8 @@ impl<L: Locks> Stack<L> {
         A::counts(counters).sent.add(1);
         counters.ledger.resume().mark(Stage::TcpOutput, 1);
         match at_once {
-            AtOnce::Yes => self.stage_alone(cx, iface, frame),
-            AtOnce::Later => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
+            AtOnce::Yes => self.stage_alone(cx, iface, queue, frame),
+            AtOnce::Later => self.stage_locked(cx, iface, &mut iface.queues.at(queue).lock(cx), frame),
         }
         true
     }

@@ -9,9 +9,10 @@ use linerate_inet::tunnel::{self, Kind};
 use linerate_inet::udp::Domain;
 use linerate_inet::{Config, Stack};
 use lock::{Cx, Heavy, How, Light, Locks};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
+use wire::Proto;
 use wire::arp::Op;
 
 /// A port that counts and forgets.
@@ -407,4 +408,180 @@ fn calls_report_when_something_is_due() {
         h.stack.poll(cx());
         assert!(!soon(&h, 1_006), "full {full}: done");
     }
+}
+
+/// A frame's queue, the thread that handed it over, its source port, and what follows its IP header.
+type Handed = (usize, usize, u16, Vec<u8>);
+
+/// A queue of a port, which notes what it is handed; full while told so.
+struct Queue(usize, Arc<Mutex<Vec<Handed>>>, Arc<AtomicBool>);
+
+impl Output for Queue {
+    fn output(&mut self, burst: &mut Burst, _: Instant) -> usize {
+        if self.2.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let n = burst.len();
+        for frame in burst.drain() {
+            let payload = ip_of(frame.bytes()).2;
+            let port = u16::from_be_bytes([payload[0], payload[1]]);
+            self.1.lock().unwrap().push((self.0, lock::thread_index(), port, payload.to_vec()));
+        }
+        n
+    }
+}
+
+struct Wide {
+    h: Shared<Light>,
+    handed: Arc<Mutex<Vec<Handed>>>,
+    full: Arc<AtomicBool>,
+}
+
+/// Returns a host whose port has so many queues.
+fn wide(queues: usize) -> Wide {
+    let h = shared::<Light>();
+    let (handed, full) = (Arc::default(), Arc::default());
+    let queue = |n| Box::new(Queue(n, Arc::clone(&handed), Arc::clone(&full))) as Box<dyn Output>;
+    h.stack.set_outputs(cx(), EM0, (0..queues).map(queue).collect());
+    Wide { h, handed, full }
+}
+
+impl Wide {
+    fn handed(&self) -> Vec<Handed> {
+        std::mem::take(&mut self.handed.lock().unwrap())
+    }
+
+    /// Checks that no frame is missing after `handed` of them.
+    fn finish(self, handed: usize) {
+        self.h.left.store(handed as u64, Ordering::Relaxed);
+        self.h.finish();
+    }
+}
+
+/// The call runs on a thread of its own; returns the thread's number.
+fn apart(call: impl FnOnce() + Send) -> usize {
+    thread::scope(|scope| {
+        let run = || {
+            call();
+            lock::thread_index()
+        };
+        scope.spawn(run).join().unwrap()
+    })
+}
+
+#[test]
+fn each_thread_sends_by_the_queue_of_its_number() {
+    for queues in [1, 2, 3, 70] {
+        let w = wide(queues);
+        let socks: Vec<usize> = (1001..1005).map(|port| w.h.bound(port)).collect();
+        let start = Barrier::new(socks.len());
+        thread::scope(|scope| {
+            for s in &socks {
+                scope.spawn(|| {
+                    start.wait();
+                    for n in 0..500u32 {
+                        w.h.stack.udp_send(cx(), *s, &n.to_be_bytes(), Some(&at(PEER, 7))).unwrap();
+                    }
+                    let more = (500..532u32).map(u32::to_be_bytes).collect::<Vec<_>>();
+                    w.h.stack.udp_send_burst(cx(), *s, more.iter().map(|n| &n[..]), Some(&at(PEER, 7))).unwrap();
+                });
+            }
+        });
+        let handed = w.handed();
+        assert!(handed.iter().all(|(queue, thread, ..)| *queue == thread % queues), "{queues}");
+        for port in 1001..1005 {
+            let of = handed.iter().filter(|one| one.2 == port);
+            let of = of.map(|one| u32::from_be_bytes(*one.3.last_chunk().unwrap()));
+            assert!(of.eq(0..532), "{queues} queues: in order, none lost");
+        }
+        w.finish(4 * 532);
+    }
+}
+
+/// While text is under way, what a connection sends goes the same way: segments cannot overtake each other.
+#[test]
+fn a_connection_changes_its_queue_when_all_is_acknowledged() {
+    const QUEUES: usize = 64;
+    let w = wide(QUEUES);
+    let (stack, peer) = (&w.h.stack, (PEER.ip, 80));
+    let client = stack.tcp_open(cx(), Domain::Inet).unwrap();
+    stack.tcp_bind(cx(), client, any(5000)).unwrap();
+    stack.tcp_set_options(cx(), client, |options| options.nodelay = true).unwrap();
+    let queues = || w.handed().iter().map(|one| one.0).collect::<Vec<_>>();
+    let send = |text: &[u8]| assert_eq!(stack.tcp_send(cx(), client, text, true), Ok(text.len()));
+    let (isn, ack) = (AtomicU32::new(0), wire::tcp::Flags::ACK);
+    let answer = |seq: u32, acked: u32, flags| {
+        let change = |header: &mut wire::tcp::Header| {
+            (header.seq, header.flags) = (seq, flags);
+            header.ack = isn.load(Ordering::Relaxed).wrapping_add(acked);
+        };
+        let segment = tcp_segment(peer, (ME.ip, 5000), change, b"");
+        w.h.inject(&[Ip::new(PEER.ip, ME.ip, Proto::TCP, segment).between(PEER, ME)]);
+    };
+    let (calls_to, calls) = std::sync::mpsc::channel::<Box<dyn FnOnce() + Send + '_>>();
+    let (done, ends) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for call in calls {
+                call();
+                done.send(lock::thread_index() % QUEUES).unwrap();
+            }
+        });
+        let calls_to = calls_to; // dropped here at the latest, whatever fails: the other thread ends
+        let other = |call| {
+            calls_to.send(call).unwrap();
+            ends.recv().unwrap()
+        };
+        let here = lock::thread_index() % QUEUES;
+        stack.tcp_connect(cx(), client, peer.into()).unwrap();
+        let syn = w.handed.lock().unwrap()[0].3[4..8].try_into().unwrap();
+        isn.store(u32::from_be_bytes(syn), Ordering::Relaxed);
+        assert_eq!(queues(), [here]);
+        // Another thread takes the answer in: all is acknowledged.
+        let there = other(Box::new(|| answer(999, 1, wire::tcp::Flags::SYN | ack)));
+        assert_ne!(here, there);
+        assert_eq!(queues(), [there]);
+        other(Box::new(|| send(b"one")));
+        assert_eq!(queues(), [there]);
+        send(b"two"); // while "one" is under way
+        assert_eq!(queues(), [there]);
+        answer(1000, 1 + 3, ack);
+        send(b"four");
+        assert_eq!(queues(), [there]);
+        answer(1000, 1 + 3 + 3 + 4, ack);
+        send(b"five");
+        assert_eq!(queues(), [here]);
+    });
+    w.h.stack.tcp_close(cx(), client, true);
+    let reset = w.handed().len();
+    w.finish(6 + reset);
+}
+
+/// The thread that polls tries again what another's queue had no room for; a port with fewer queues, or none, loses no frame
+/// unseen.
+#[test]
+fn a_full_queue_is_flushed_by_the_thread_that_polls() {
+    let w = wide(4);
+    let sender = w.h.bound(1001);
+    w.h.stack.set_doorbell(|_| ());
+    w.full.store(true, Ordering::Relaxed);
+    let send = |n: u8| w.h.stack.udp_send(cx(), sender, &[n], Some(&at(PEER, 7))).unwrap();
+    (0..3).for_each(|n| _ = apart(|| _ = send(n)));
+    assert_eq!((w.handed().len(), w.h.stack.iface(EM0).unwrap().staged(cx())), (0, 3));
+    assert!(w.h.stack.is_due_before(cx(), Instant::from_millis(1_001)), "the port was full");
+    w.full.store(false, Ordering::Relaxed);
+    apart(|| _ = w.h.stack.poll(cx()));
+    assert_eq!(w.handed().len(), 3);
+    // Fewer queues, more, and none.
+    for queues in [2, 8, 1, 4] {
+        let queue = |n| Box::new(Queue(n, Arc::clone(&w.handed), Arc::clone(&w.full))) as Box<dyn Output>;
+        w.h.stack.set_outputs(cx(), EM0, (0..queues).map(queue).collect());
+        let threads: Vec<usize> = (0..6).map(|n| apart(|| _ = send(n))).collect();
+        let most = queues.min(4); // as many as the first port had
+        assert!(w.handed().iter().map(|one| one.0).eq(threads.iter().map(|thread| thread % most)), "{queues}");
+    }
+    w.h.stack.set_outputs(cx(), EM0, Vec::new());
+    apart(|| _ = send(9));
+    assert_eq!((w.handed().len(), w.h.stack.audit(cx()).dropped), (0, 1));
+    w.finish(3 + 4 * 6);
 }
