@@ -1,7 +1,8 @@
 //! What the stack counts, one shard per thread; drop reasons and the cost ledger ride along.
 
+use crate::iface::PlacesCell;
 use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 
 counters! {
     /// Ethernet, both directions.
@@ -332,8 +333,8 @@ pub struct Counters {
     pub tunnel: Tunnel,
     /// Tunnels that this thread is sending through at the moment, one in another.
     pub(crate) nesting: AtomicU32,
-    /// Bits of the queues, of whatever iface, to which this thread has staged frames since it last flushed.
-    pub(crate) staged: AtomicU64,
+    /// Queues to which this thread has staged frames since it last flushed.
+    pub(crate) staged: PlacesCell,
     /// The audit.
     pub audit: Audit,
     /// Drops by reason.

@@ -6,7 +6,7 @@
 //! IPv4-mapped, so that IPv6 needs no second table; a socket of both families is in it once for each.
 
 use crate::zone;
-use lock::{Cx, Guarded, Lock, Locks};
+use lock::{Apart, Cx, Guarded, Lock, Locks};
 use std::hint::{cold_path, select_unpredictable};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::BitAnd;
@@ -383,7 +383,7 @@ const NEAR: usize = 256;
 /// The demux table of one transport protocol.
 pub struct Demux<L: Locks> {
     key: Key,
-    shards: Box<[Guarded<L, Table>]>,
+    shards: Box<[Apart<Guarded<L, Table>>]>,
     kinds: [AtomicUsize; 3],
 }
 
@@ -402,7 +402,7 @@ impl<L: Locks> Run<'_, L> {
         let at = self.demux.shard_of(hash);
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
             self.open = None; // unlocked before the next is locked
-            self.open = Some((at, self.demux.shards.get(at)?.lock(cx)));
+            self.open = Some((at, self.demux.shards.get(at)?.0.lock(cx)));
         }
         self.open.as_ref().map(|(_, table)| &**table)
     }
@@ -427,7 +427,7 @@ impl<L: Locks> Demux<L> {
     /// Empty. Shared stacks get 64 separately locked parts, others one.
     pub fn new(key: Key) -> Self {
         let shards = if L::SHARED { SHARDS } else { 1 };
-        let shards = (0..shards).map(|_| Guarded::new(Table::default())).collect();
+        let shards = (0..shards).map(|_| Apart(Guarded::new(Table::default()))).collect();
         Demux { key, shards, kinds: Default::default() }
     }
 
@@ -445,7 +445,7 @@ impl<L: Locks> Demux<L> {
 
     #[inline(always)]
     fn shard(&self, hash: u64) -> Option<&Guarded<L, Table>> {
-        self.shards.get(self.shard_of(hash))
+        self.shards.get(self.shard_of(hash)).map(|shard| &shard.0)
     }
 
     /// Makes `pcb` findable.
@@ -556,7 +556,7 @@ impl<L: Locks> Demux<L> {
 
     /// How often its locks were taken, and how many there are.
     pub fn locks(&self) -> (u64, usize) {
-        (self.shards.iter().map(Guarded::acquisitions).sum(), self.shards.len())
+        (self.shards.iter().map(|shard| shard.0.acquisitions()).sum(), self.shards.len())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::tunnel;
 use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
-pub(crate) use queue::{Queues, TxStage};
+pub(crate) use queue::{Places, PlacesCell, Queues, TxStage};
 use stats::Counter;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -174,7 +174,7 @@ impl<L: Locks> Iface<L> {
             speaks6: AtomicBool::new(false),
             unsure6: AtomicBool::new(false),
             six: Guarded::default(),
-            queues: Queues::default(),
+            queues: Queues::new(id),
         }
     }
 

@@ -120,6 +120,8 @@ pub struct Stack<L: Locks> {
     /// Reports when something is due that the thread which polls a shared stack may not know of.
     doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
+    /// Length of that queue, written under its lock: who only looks whether something waits writes nothing.
+    looping: AtomicUsize,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
     /// IPv6.
@@ -184,6 +186,7 @@ impl<L: Locks> Stack<L> {
             exchanges: Guarded::default(),
             doorbell: OnceLock::new(),
             loopback: Guarded::default(),
+            looping: AtomicUsize::new(0),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),
             six: Ip6::new(key, threads),
@@ -342,7 +345,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
         let outputs = self.poll_outputs(cx);
         // What these packets gave rise to, and what other threads have queued meanwhile, is due at once.
-        let loop_due = if self.loopback.lock(cx).is_empty() { Instant::NEVER } else { cx.now };
+        let loop_due = if self.looping.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
             connections,
@@ -364,17 +367,17 @@ impl<L: Locks> Stack<L> {
     /// waits still, as these packets gave rise to it or another thread is at it: the caller is to come again.
     pub fn poll_soon(&self, cx: Cx) -> bool {
         let lap = self.lap(cx);
-        if self.tcp_is_due(cx) {
+        if self.tcp_is_due(cx.now) {
             self.tcp_poll(cx);
         }
-        let waiting = self.has_waiting(cx);
+        let waiting = self.has_waiting();
         lap.mark(Stage::Timers, 1);
         if !waiting {
             return false;
         }
         self.poll_queues(cx);
         self.flush(cx);
-        self.has_waiting(cx)
+        self.has_waiting()
     }
 
     /// Queues a packet for this host itself: always queued, never direct (netisr2005), taken in by [`Stack::poll`].
@@ -393,6 +396,7 @@ impl<L: Locks> Stack<L> {
             lo.rx.passed(&packet);
         }
         queue.push_back(packet);
+        self.looping.store(queue.len(), Ordering::Relaxed);
         self.note_waiting(queue.len());
         drop(queue);
         self.count(cx).loopback.queued.bump();
@@ -401,7 +405,7 @@ impl<L: Locks> Stack<L> {
 
     fn poll_loopback(&self, cx: Cx) {
         let lap = self.resume(cx);
-        let waiting = self.loopback.lock(cx).len(); // what these give rise to waits for the next poll
+        let waiting = self.looping.load(Ordering::Relaxed); // what these give rise to waits for the next poll
         let mut packets = Burst::new();
         let mut left = waiting;
         while left > 0 {
@@ -416,6 +420,7 @@ impl<L: Locks> Stack<L> {
                     break;
                 }
             }
+            self.looping.store(queue.len(), Ordering::Relaxed);
             drop(queue);
             self.input_packets(cx, None, &mut packets, lap);
         }
@@ -653,6 +658,7 @@ impl<L: Locks> Stack<L> {
     pub fn shutdown(&self, cx: Cx) {
         self.flush(cx);
         let mut ended: Vec<Frame> = self.loopback.lock(cx).drain(..).collect();
+        self.looping.store(0, Ordering::Relaxed);
         ended.extend(self.requeued.queue.lock(cx).drain(..).map(|(_, frame)| frame));
         for iface in self.ifaces.iter() {
             self.neighbors.lock(cx).flush(iface.id, |frame| ended.push(frame));

@@ -536,6 +536,8 @@ pub(crate) struct Tcp<L: Locks> {
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
+    /// The wheel's next time in nanoseconds, written under its lock: who only looks whether a timer is due writes nothing.
+    next_timer: AtomicU64,
     ports: Guarded<L, PortChooser>,
     configs: Guarded<L, Configs>,
     /// What is set on sockets.
@@ -567,6 +569,7 @@ impl<L: Locks> Tcp<L> {
             share,
             late: Guarded::new(TimeWaitTable::new(TIME_WAIT_LIMIT, secret)),
             wheel: Guarded::new(Wheel::new(Duration::from_millis(1))),
+            next_timer: AtomicU64::new(Instant::NEVER.nanos()),
             ports: Guarded::new(PortChooser::new(secret.derive(0x504f_5254), tcp::ports::EPHEMERAL)),
             configs: Guarded::default(),
             options: Guarded::default(),

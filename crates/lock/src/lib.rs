@@ -53,6 +53,12 @@ pub trait Lock<T> {
     fn acquisitions(&self) -> u64;
 }
 
+/// A value on cache lines of its own: a thread that writes it takes none that another reads. Two lines, since adjacent ones
+/// are fetched together.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(128))]
+pub struct Apart<T>(pub T);
+
 /// A value that several threads could enter, behind the lock kind `L`.
 pub struct Guarded<L: Locks, T>(L::Lock<T>);
 

@@ -37,7 +37,7 @@ pub struct HostConfig {
     pub locks: String,
     /// Stacks of one thread each that it is made of, which share its addresses and ports.
     pub stacks: usize,
-    /// Threads that enter it; `up` has one.
+    /// Threads that keep it going; with locks `up` one.
     pub threads: usize,
     /// The core its (first) thread is pinned to.
     pub core: Option<usize>,

@@ -6,24 +6,24 @@
 use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
-use crate::isr::{Feed, Isr};
+use crate::inputs::{Part, Parts, Receiver};
+use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
 use crate::sleep::Sleeper;
-use crate::split::{Seat, Seated};
+use crate::split::Seat;
 use crate::topology::Topology;
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, LOOPBACK, Offload, Output};
 use inet::ip6::{Advertising, IfaceAddr6};
 use inet::{Config, Stack};
-use lock::{Cx, Guarded, How, Locks};
+use lock::{Cx, How, Locks};
 use port::offload::soft::Soft;
 use port::pcap::Direction;
 use port::spec::{Kind, Spec};
-use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
+use port::{Caps, Pairs, PortCounts, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
-use stats::{Lap, Stage};
 use std::hash::BuildHasher;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,26 +101,6 @@ impl PortOutput {
         self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
         taken
     }
-}
-
-/// A port's receiving half and where it leads.
-pub(crate) struct Receiver {
-    pub(crate) iface: IfaceId,
-    pub(crate) half: Box<dyn RxHalf>,
-    pub(crate) watch: Arc<Watch>,
-    pub(crate) counts: Arc<PortCounts>,
-    /// Time of the last burst with frames.
-    pub(crate) gave: Instant,
-}
-
-/// Where a host's frames come in.
-#[derive(Default)]
-pub(crate) struct Inputs {
-    pub(crate) receivers: Vec<Receiver>,
-    /// What decides who takes them through the stack, if not always who took them from the port.
-    pub(crate) feed: Option<Feed>,
-    /// Of a split host's stack: where its frames come from.
-    pub(crate) seat: Option<Seated>,
 }
 
 /// What is known of a host's port.
@@ -209,7 +189,7 @@ pub struct Host<L: Locks> {
     polled: AtomicU64,
     /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
     quiet_until: AtomicU64,
-    pub(crate) inputs: Guarded<L, Inputs>,
+    pub(crate) inputs: Parts<L>,
     /// Wakes the thread that keeps a shared host going; `None`: a host of one thread, or no descriptor was left.
     pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
@@ -275,7 +255,7 @@ impl<L: Locks> Host<L> {
         let recorder = captures.clone();
         stack.set_drop_watch(move |frame, why, now| recorder.note_dropped(NOWHERE, frame, why, now));
         let (ports, topology) = Default::default();
-        let inputs = Guarded::default();
+        let inputs = Parts::default();
         let sleeper = if L::SHARED { Sleeper::new(&stack) } else { None };
         let (how, burst) = (config.context, config.burst);
         let key = config.seed.map_or_else(Key::random, Key::seeded);
@@ -363,7 +343,7 @@ impl<L: Locks> Host<L> {
     /// Takes its place at the steerer of a split host: its frames come from there.
     pub(crate) fn take_seat(&mut self, seat: Seat) {
         let (isr, seated) = seat.sit(&self.stack);
-        self.inputs.lock(self.cx()).seat = Some(seated);
+        self.inputs.first.lock(self.cx()).seat = Some(seated);
         self.isr = Some(isr);
     }
 
@@ -457,7 +437,8 @@ impl<L: Locks> Host<L> {
             let _ = self.stack.add_addr6(cx, LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128));
         }
         let counts = port.counts.clone();
-        self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
+        let receiver = Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now };
+        self.inputs.add(cx, receiver);
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         self.wake(); // to wait for the new port too
@@ -471,7 +452,7 @@ impl<L: Locks> Host<L> {
         let Some(at) = ports.iter().position(|port| port.iface == id) else { return false };
         self.stack.flush(cx);
         self.stack.remove_iface(cx, id);
-        self.inputs.lock(cx).receivers.retain(|receiver| receiver.iface != id);
+        self.inputs.remove(cx, id);
         self.wake(); // a sleeper holds the port's descriptor
         let counts = ports.remove(at).counts; // of a port whose halves are gone: they change no more
         for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
@@ -485,12 +466,22 @@ impl<L: Locks> Host<L> {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
-    /// One round: a burst from each port, then what time has made due.
+    /// One round: a burst from each port of the parts that no thread runs, then what time has made due.
     #[inline]
     pub fn step(&self) -> Step {
+        self.step_of(self.inputs.not_run())
+    }
+
+    /// [`Host::step`] with the ports of one part alone. Without such a part there are no ports.
+    pub fn step_part(&self, part: usize) -> Step {
+        self.step_of(self.inputs.iter().skip(part).take(1))
+    }
+
+    #[inline(always)]
+    fn step_of<'a>(&self, parts: impl Iterator<Item = &'a Part<L>>) -> Step {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
-        let frames = self.take_in(cx, self.stack.lap(cx));
+        let frames = parts.map(|part| self.take_in(cx, part, self.stack.lap(cx))).sum();
         if L::SHARED && frames > 0 {
             self.wake(); // another thread may sleep, and the port that gave these frames does not announce the next to it
         }
@@ -527,70 +518,10 @@ impl<L: Locks> Host<L> {
         &self.jobs
     }
 
-    /// A burst from each port into the stack, or to where netisr says; says how many frames.
-    #[inline(always)]
-    fn take_in(&self, cx: Cx, lap: Lap<'_>) -> usize {
-        let mut frames = 0;
-        let mut burst = Burst::new();
-        let mut inputs = self.inputs.lock(cx);
-        let Inputs { receivers, feed, seat } = &mut *inputs;
-        for receiver in receivers.iter_mut() {
-            let n = receiver.half.rx_burst(&mut burst, self.burst, cx.now);
-            if n == 0 {
-                lap.mark(Stage::PortLook, 1);
-            } else {
-                lap.mark(Stage::PortRx, n as u64);
-                frames += n;
-                receiver.gave = cx.now;
-                if receiver.watch.is_on() {
-                    receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);
-                }
-                match feed {
-                    None => self.stack.input(cx, receiver.iface, &mut burst),
-                    Some(feed) => feed.input(&self.stack, cx, receiver.iface, &mut burst),
-                }
-            }
-        }
-        if let Some(feed) = feed {
-            feed.work(&self.stack, cx);
-        }
-        if let Some(seat) = seat {
-            frames += seat.take(&self.stack, cx, receivers);
-        }
-        frames
-    }
-
-    /// When a port that holds frames back by time will give the next; `None`: none does.
-    pub fn next_arrival(&self) -> Option<Instant> {
-        self.inputs.lock(self.cx()).receivers.iter().filter_map(|r| r.half.next_event()).min()
-    }
-
-    /// Will no frame ever come again: have ports ended, and all but those that only take?
-    pub fn is_over(&self) -> bool {
-        let inputs = self.inputs.lock(self.cx());
-        let receivers = &inputs.receivers;
-        receivers.iter().any(|r| r.half.is_gone()) && receivers.iter().all(|r| r.half.is_gone() || r.half.is_silent())
-    }
-
-    /// Ports that have ended, with the reason if there is one beyond their having come to their end.
-    pub fn gone(&self) -> Vec<(IfaceId, Option<String>)> {
-        let inputs = self.inputs.lock(self.cx());
-        let receivers = &inputs.receivers;
-        receivers.iter().filter(|r| r.half.is_gone()).map(|r| (r.iface, r.half.why_gone())).collect()
-    }
-
     /// Returns the ifaces that received a frame with their own MAC address as its source.
     pub fn duplicates(&self) -> Vec<IfaceId> {
         let seen = self.stack.ifaces().filter(|iface| iface.is_own_source_seen());
         seen.map(|iface| iface.id).collect()
-    }
-
-    /// What was wrong with what came in through its ports, a sentence each.
-    pub fn remarks(&self) -> Vec<(IfaceId, String)> {
-        let inputs = self.inputs.lock(self.cx());
-        let receivers = &inputs.receivers;
-        let of = |r: &Receiver| r.half.remarks().into_iter().map(|remark| (r.iface, remark)).collect::<Vec<_>>();
-        receivers.iter().flat_map(of).collect()
     }
 
     /// Runs until `stop` says so, sleeping when nothing comes.
@@ -603,15 +534,16 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Is any port watched?
-    #[cfg(test)]
-    pub(crate) fn receivers_watched(&self) -> bool {
-        self.inputs.lock(self.cx()).receivers.iter().any(|receiver| receiver.watch.is_on())
-    }
-
-    /// Frames held by ports' receiving halves.
-    pub fn held_by_ports(&self) -> usize {
-        self.inputs.lock(self.cx()).receivers.iter().map(|r| r.half.held()).sum()
+    /// Takes in what comes by the ports of part `part` until `stop` says so, sleeping when nothing comes: beside a thread in
+    /// [`Host::run`], which does what time makes due. `false`: there is no such part, or another thread runs it.
+    pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
+        let Some(run) = self.inputs.run(part) else { return false };
+        while !stop() {
+            if self.step_of(std::iter::once(run.0)).frames == 0 {
+                self.wait_part(run.0);
+            }
+        }
+        true
     }
 }
 

@@ -16,6 +16,7 @@ mod dhcp;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;
+mod inputs;
 pub mod isr;
 mod jobs;
 pub mod ledgers;

@@ -5,7 +5,7 @@
 //! holds no lock while it sleeps. One thread at a time sleeps so; another that waits meanwhile looks every millisecond.
 
 use crate::Host;
-use crate::host::{Inputs, Receiver};
+use crate::inputs::{Inputs, Part, Receiver};
 use clock::{Duration, Instant};
 use inet::Stack;
 use lock::{Doorbell, Locks};
@@ -76,6 +76,26 @@ impl<L: Locks> Host<L> {
         }
     }
 
+    /// The wait of a thread that runs a part: on its ports alone.
+    pub(crate) fn wait_part(&self, part: &Part<L>) {
+        let (timeout, ports) = self.sleep_on(std::iter::once(part), Instant::NEVER);
+        let fds: Vec<BorrowedFd<'_>> = ports.iter().map(AsFd::as_fd).collect();
+        let _ = dispatch::wait_readable(&fds, Some(timeout)); // as above
+    }
+
+    /// Returns how long to sleep at most, and the descriptors to sleep on: our own, as a port may be removed meanwhile.
+    fn sleep_on<'a>(&self, parts: impl Iterator<Item = &'a Part<L>>, until: Instant) -> (Duration, Vec<OwnedFd>) {
+        let (cx, mut ports) = (self.cx(), Vec::new());
+        let mut timeout = most(&[], until, cx.now);
+        for part in parts {
+            let inputs = part.lock(cx);
+            timeout = timeout.min(most(&inputs.receivers, until, cx.now));
+            let live = inputs.receivers.iter().filter(|r| !r.half.is_gone());
+            ports.extend(live.filter_map(|r| r.half.wait_fd()?.try_clone_to_owned().ok()));
+        }
+        (timeout, ports)
+    }
+
     /// Wakes the thread that sleeps in [`Host::wait`], of a shared host.
     pub(crate) fn wake(&self) {
         if let Some(sleeper) = &self.sleeper {
@@ -86,7 +106,7 @@ impl<L: Locks> Host<L> {
     /// The wait of a host's only thread.
     fn wait_alone(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let cx = self.cx();
-        let inputs = self.inputs.lock(cx);
+        let inputs = self.inputs.first.lock(cx);
         let Inputs { receivers, seat, .. } = &*inputs;
         let timeout = most(receivers, until, cx.now);
         let mut fds = also.to_vec();
@@ -109,12 +129,7 @@ impl<L: Locks> Host<L> {
             Some((sleeper, Err(TryLockError::Poisoned(turn)))) => Some((sleeper, turn.into_inner())),
             Some((_, Err(TryLockError::WouldBlock))) | None => None,
         };
-        let inputs = self.inputs.lock(self.cx());
-        let timeout = most(&inputs.receivers, until, now);
-        let live = inputs.receivers.iter().filter(|r| !r.half.is_gone());
-        // Descriptors of our own: a port may be removed while this thread sleeps.
-        let ports: Vec<OwnedFd> = live.filter_map(|r| r.half.wait_fd()?.try_clone_to_owned().ok()).collect();
-        drop(inputs);
+        let (timeout, ports) = self.sleep_on(self.inputs.not_run(), until);
         let mut fds: Vec<BorrowedFd<'_>> = also.to_vec();
         fds.extend(ports.iter().map(AsFd::as_fd));
         let ready = match &turn {
@@ -122,7 +137,7 @@ impl<L: Locks> Host<L> {
             Some((sleeper, _)) => {
                 fds.push(sleeper.event.fd());
                 let end = now.after(timeout);
-                let stay = || self.stack.is_due_before(self.cx(), end);
+                let stay = || self.stack.is_due_before(end);
                 let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
                 let ready = sleeper.doorbell.sleep(end.nanos(), stay, sleep, || ()).unwrap_or_default();
                 if ready.last().is_some_and(|rung| *rung) {

@@ -11,7 +11,7 @@ const FILE: &str = r#"
 [[host]]
 name = "a"
 locks = "light"
-threads = 2
+threads = 3
 [[host.iface]]
 port = "pair:ab"
 name = "eth0"

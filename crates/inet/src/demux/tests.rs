@@ -71,7 +71,7 @@ fn chosen_keys_do_not_make_long_probes() {
     for i in 0..50_000u32 {
         demux.insert(cx(), &tuple(0x0a00_0001, 0x0a00_0000 | (i & 0xff) << 16 | i >> 8, 80, 80), i as usize);
     }
-    let shard = demux.shards[0].lock(cx());
+    let shard = demux.shards[0].0.lock(cx());
     let mask = shard.slots.len() - 1;
     let longest = (0..shard.slots.len())
         .filter(|&at| shard.slots[at].used != 0)

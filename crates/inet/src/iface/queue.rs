@@ -3,19 +3,18 @@
 //! A port has one queue; of a shared host it may have several. Then each thread sends by the queue of its number, and
 //! threads that send at the same time write no common line.
 
-use super::Output;
+use super::{IfaceId, Output};
 use buf::Burst;
 use clock::Instant;
-use lock::{Cx, Guarded, Locks};
+use lock::{Apart, Cx, Guarded, Locks};
 use std::hint::cold_path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Frames on their way to a queue of the port.
-#[derive(Default)]
 pub(crate) struct TxStage {
-    /// The queue's bit among those of its iface; queues 64 apart share one.
-    pub(crate) bit: u64,
+    /// The queue's own.
+    pub(crate) place: Places,
     pub(crate) burst: Burst,
     pub(crate) output: Option<Box<dyn Output>>,
 }
@@ -31,21 +30,70 @@ impl TxStage {
     }
 }
 
-/// Returns the bit of queue `at`.
+/// A set of queues: bits of ifaces and of numbers. Numbers 64 apart share a bit, and a set of several queues may have more
+/// than were put into it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Places {
+    ifaces: u64,
+    queues: u64,
+}
+
+/// [`Places`] that one thread writes and others may read.
+#[derive(Debug, Default)]
+pub(crate) struct PlacesCell {
+    ifaces: AtomicU64,
+    queues: AtomicU64,
+}
+
+impl Places {
+    fn of(iface: IfaceId, queue: usize) -> Places {
+        Places { ifaces: bit(usize::from(iface.0)), queues: bit(queue) }
+    }
+
+    /// Returns whether any queue of `iface` is in it.
+    #[inline(always)]
+    pub(crate) fn have(self, iface: IfaceId) -> bool {
+        self.ifaces & bit(usize::from(iface.0)) != 0
+    }
+}
+
+impl PlacesCell {
+    /// Adds what is in `more`.
+    #[inline(always)]
+    pub(crate) fn add(&self, more: Places) {
+        self.ifaces.store(self.ifaces.load(Ordering::Relaxed) | more.ifaces, Ordering::Relaxed);
+        self.queues.store(self.queues.load(Ordering::Relaxed) | more.queues, Ordering::Relaxed);
+    }
+
+    /// Empties it; `None`: it was.
+    #[inline(always)]
+    pub(crate) fn take(&self) -> Option<Places> {
+        let ifaces = self.ifaces.load(Ordering::Relaxed);
+        if ifaces == 0 {
+            return None;
+        }
+        let queues = self.queues.load(Ordering::Relaxed);
+        self.ifaces.store(0, Ordering::Relaxed);
+        self.queues.store(0, Ordering::Relaxed);
+        Some(Places { ifaces, queues })
+    }
+}
+
+#[inline(always)]
 fn bit(at: usize) -> u64 {
     1 << (at % u64::BITS as usize)
+}
+
+fn queue<L: Locks>(iface: IfaceId, at: usize) -> Apart<Queue<L>> {
+    Apart(Guarded::new(TxStage { place: Places::of(iface, at), burst: Burst::new(), output: None }))
 }
 
 /// A queue, locked.
 type Queue<L> = Guarded<L, TxStage>;
 
-/// A queue on lines of its own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Apart<T>(T);
-
 /// The queues of a port.
 pub(crate) struct Queues<L: Locks> {
+    iface: IfaceId,
     first: Apart<Queue<L>>,
     /// Those after the first: made when a port has them, and kept.
     more: OnceLock<Box<[Apart<Queue<L>>]>>,
@@ -53,13 +101,12 @@ pub(crate) struct Queues<L: Locks> {
     others: AtomicUsize,
 }
 
-impl<L: Locks> Default for Queues<L> {
-    fn default() -> Self {
-        Queues { first: Apart::default(), more: OnceLock::new(), others: AtomicUsize::new(0) }
-    }
-}
-
 impl<L: Locks> Queues<L> {
+    /// Makes one queue, without an output.
+    pub(crate) fn new(iface: IfaceId) -> Queues<L> {
+        Queues { iface, first: queue(iface, 0), more: OnceLock::new(), others: AtomicUsize::new(0) }
+    }
+
     /// Returns the queue by which the calling thread sends.
     #[inline(always)]
     pub(crate) fn of_thread(&self, cx: Cx) -> &Queue<L> {
@@ -79,9 +126,10 @@ impl<L: Locks> Queues<L> {
         }
     }
 
-    /// Returns the queues with bits in `bits`.
-    pub(crate) fn with_bits(&self, bits: u64) -> impl Iterator<Item = &Queue<L>> {
-        self.iter().enumerate().filter(move |(at, _)| bits & bit(*at) != 0).map(|(_, queue)| queue)
+    /// Returns those of the queues that are in `places`.
+    pub(crate) fn among(&self, places: Places) -> impl Iterator<Item = &Queue<L>> {
+        let queues = if places.have(self.iface) { places.queues } else { 0 };
+        self.iter().enumerate().filter(move |(at, _)| queues & bit(*at) != 0).map(|(_, queue)| queue)
     }
 
     /// Returns all queues that ever were.
@@ -96,14 +144,11 @@ impl<L: Locks> Queues<L> {
         let made = if others == 0 || !L::SHARED {
             self.more.get().map_or(0, |more| more.len())
         } else {
-            self.more.get_or_init(|| (0..others).map(|_| Apart::default()).collect()).len()
+            self.more.get_or_init(|| (1..=others).map(|at| queue(self.iface, at)).collect()).len()
         };
         self.others.store(0, Ordering::Release);
         let mut outputs = outputs.into_iter();
-        for (at, queue) in self.iter().enumerate() {
-            let mut stage = queue.lock(cx);
-            (stage.bit, stage.output) = (bit(at), outputs.next());
-        }
+        self.iter().for_each(|queue| queue.lock(cx).output = outputs.next());
         self.others.store(others.min(made), Ordering::Release);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::counters::Counters;
-use crate::iface::{Iface, IfaceKind, TxStage};
+use crate::iface::{Iface, IfaceKind, Places, TxStage};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -60,36 +60,27 @@ impl<L: Locks> Stack<L> {
     /// Hands the frames that this thread has staged to the ports.
     #[inline]
     pub fn flush(&self, cx: Cx) {
-        let staged = &self.count(cx).staged;
-        let bits = staged.load(Ordering::Relaxed);
-        if bits != 0 {
-            staged.store(0, Ordering::Relaxed);
-            self.flush_queues(cx, bits);
+        if let Some(staged) = self.count(cx).staged.take() {
+            self.flush_queues(cx, staged);
         }
     }
 
-    fn flush_queues(&self, cx: Cx, bits: u64) {
+    fn flush_queues(&self, cx: Cx, staged: Places) {
         let lap = self.resume(cx);
         let outer = lap.nest();
         for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
-            for queue in iface.queues.with_bits(bits) {
+            for queue in iface.queues.among(staged) {
                 let mut stage = queue.lock(cx);
                 if !stage.burst.is_empty() {
                     flush_counted(cx, self.count(cx), &mut stage, lap);
                 }
                 if !stage.burst.is_empty() {
-                    self.note_staged(cx, &stage); // the port is full
+                    self.count(cx).staged.add(stage.place); // the port is full
                 }
                 self.report_held(cx, &stage);
             }
         }
         lap.unnest(outer);
-    }
-
-    #[inline(always)]
-    fn note_staged(&self, cx: Cx, stage: &TxStage) {
-        let staged = &self.count(cx).staged;
-        staged.store(staged.load(Ordering::Relaxed) | stage.bit, Ordering::Relaxed);
     }
 
     /// Reports when a port wants to be polled, for what it or the stage in front of it holds.
@@ -195,7 +186,7 @@ impl<L: Locks> Stack<L> {
         let room = self.knobs.tx_queue.get() as usize;
         if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {
             stage.burst.take_from(frames);
-            self.note_staged(cx, &stage);
+            self.count(cx).staged.add(stage.place);
         } else {
             frames.drain().for_each(|frame| self.stage_locked(cx, iface, &mut stage, frame));
         }
@@ -211,7 +202,7 @@ impl<L: Locks> Stack<L> {
             return self.drop_frame(cx, frame, DropReason::TxQueueFull);
         }
         match stage.burst.push(frame) {
-            Ok(()) => self.note_staged(cx, stage),
+            Ok(()) => self.count(cx).staged.add(stage.place),
             Err(frame) => self.drop_frame(cx, frame, DropReason::TxQueueFull),
         }
     }

@@ -106,7 +106,7 @@ impl<L: Locks> Stack<L> {
         };
         let Some((before, error)) = self.with_sock(cx, id, revive).ok_or(TcpError::NoSocket)? else { return Ok(()) };
         self.tcp.demux.remove(cx, &before, id);
-        self.tcp.wheel.lock(cx).cancel(id as u32);
+        self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
         error.map_or(Ok(()), Err)
     }
 }

@@ -596,10 +596,10 @@ impl<L: Locks> Stack<L> {
             Over::Late => {
                 let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
                 ends.into_iter().flat_map(SockEnds::tuples).for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
-                self.tcp.wheel.lock(cx).cancel(id as u32);
+                self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
             }
             Over::Gone => {
-                self.tcp.wheel.lock(cx).cancel(id as u32);
+                self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
                 let Some(sock) = self.tcp.socks.remove(cx, id) else { return };
                 self.tcp_unfind(cx, id, sock.ends(), false);
                 if let Kind::Stream(place) = sock.kind {
@@ -610,7 +610,7 @@ impl<L: Locks> Stack<L> {
                 // Out of the tables while the number is its own still: the next socket of that number may want its port.
                 let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
                 ends.into_iter().for_each(|ends| self.tcp_unfind(cx, id, ends, true));
-                self.tcp.wheel.lock(cx).cancel(id as u32);
+                self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
                 if let Some(Sock { kind: Kind::Stream(place), .. }) = self.tcp.socks.remove(cx, id) {
                     self.tcp_keep_place(cx, place);
                 }

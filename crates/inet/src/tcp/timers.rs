@@ -6,8 +6,9 @@ use crate::Stack;
 use crate::ends::SockEnds;
 use crate::stack::AtOnce;
 use ::tcp::Ends;
-use clock::Instant;
+use clock::{Instant, Wheel};
 use lock::{Cx, Locks};
+use std::sync::atomic::Ordering;
 
 /// Sockets looked at in one poll, so that a storm of timers does not hold up the frames.
 const AT_ONCE: usize = 4096;
@@ -19,12 +20,10 @@ impl<L: Locks> Stack<L> {
             self.tcp_wake_starved(cx);
         }
         let mut due = Vec::new();
-        let mut wheel = self.tcp.wheel.lock(cx);
-        if wheel.next() <= cx.now {
-            wheel.expire(cx.now, AT_ONCE, |key| due.push(key as usize));
+        if self.tcp_wheel_next() <= cx.now {
+            self.with_tcp_wheel(cx, |wheel| wheel.expire(cx.now, AT_ONCE, |key| due.push(key as usize)));
         }
-        let next = wheel.next();
-        drop(wheel);
+        let next = self.tcp_wheel_next();
         let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx)).min(self.tcp_retry_at());
         if due.is_empty() {
             return next.min(late);
@@ -33,13 +32,27 @@ impl<L: Locks> Stack<L> {
             self.tcp_timer(cx, id);
         }
         self.flush(cx);
-        late.min(self.tcp.wheel.lock(cx).next())
+        late.min(self.tcp_wheel_next())
+    }
+
+    /// Changes the wheel.
+    #[inline]
+    pub(super) fn with_tcp_wheel<R>(&self, cx: Cx, change: impl FnOnce(&mut Wheel) -> R) -> R {
+        let mut wheel = self.tcp.wheel.lock(cx);
+        let changed = change(&mut wheel);
+        self.tcp.next_timer.store(wheel.next().nanos(), Ordering::Relaxed);
+        changed
+    }
+
+    #[inline]
+    fn tcp_wheel_next(&self) -> Instant {
+        Instant::from_nanos(self.tcp.next_timer.load(Ordering::Relaxed))
     }
 
     /// Has a connection something to do?
     #[inline]
-    pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
-        self.tcp.used.is_awaited() || self.tcp_next_timer(cx) <= cx.now
+    pub(crate) fn tcp_is_due(&self, now: Instant) -> bool {
+        self.tcp.used.is_awaited() || self.tcp_next_timer() <= now
     }
 
     /// Tells the wheel of an earlier deadline. One that moves away is left there: it comes too early, once, and finds the new one.
@@ -49,14 +62,14 @@ impl<L: Locks> Stack<L> {
         let next = stream.tcb.next_timer();
         if next < stream.armed {
             stream.armed = next;
-            self.tcp.wheel.lock(cx).set(id as u32, next);
+            self.with_tcp_wheel(cx, |wheel| wheel.set(id as u32, next));
             self.due(next);
         }
     }
 
     /// Returns the time at which the first timer of a connection expires, or memory is looked for.
-    pub(crate) fn tcp_next_timer(&self, cx: Cx) -> Instant {
-        self.tcp.wheel.lock(cx).next().min(self.tcp_retry_at())
+    pub(crate) fn tcp_next_timer(&self) -> Instant {
+        self.tcp_wheel_next().min(self.tcp_retry_at())
     }
 
     fn tcp_poll_late(&self, cx: Cx) -> Instant {
@@ -139,7 +152,7 @@ impl<L: Locks> Stack<L> {
         let next = listening.listener.next_timer();
         if next != listening.armed {
             listening.armed = next;
-            self.tcp.wheel.lock(cx).set(id as u32, next);
+            self.with_tcp_wheel(cx, |wheel| wheel.set(id as u32, next));
             self.due(next);
         }
     }

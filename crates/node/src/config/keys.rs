@@ -243,9 +243,14 @@ pub const HOST: &[Key<HostConfig>] = &[
         "Stacks that it is made of, a thread each, with locks = 'up'. Every flow belongs to one of them.",
         |c, v| put(&mut c.stacks, v.number()),
     ),
-    key("threads", within(&check::THREADS), Is("1"), "Threads that enter it; more than one needs locks.", |c, v| {
-        put(&mut c.threads, v.number())
-    }),
+    key(
+        "threads",
+        within(&check::THREADS),
+        Is("1"),
+        "Threads that keep it going; more than one needs locks. Beside the first, one serves each datagram service, and \
+         each of the rest takes in the frames of its share of the ports.",
+        |c, v| put(&mut c.threads, v.number()),
+    ),
     key("core", Number(0, 1023), Means("any core"), "The core its thread is pinned to.", |c, v| {
         put(&mut c.core, v.number().map(Some))
     }),

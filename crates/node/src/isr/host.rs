@@ -17,7 +17,8 @@ impl<L: Locks> Host<L> {
     /// [`IsrError`]; nothing has changed then.
     pub fn set_isr(&mut self, config: &HostConfig) -> Result<(), IsrError> {
         let Some((isr, feed)) = Isr::new::<L>(config)? else { return Ok(()) };
-        self.inputs.lock(self.cx()).feed = Some(feed);
+        self.divide(1);
+        self.inputs.first.lock(self.cx()).feed = Some(feed);
         self.isr = Some(isr);
         Ok(())
     }
@@ -76,7 +77,7 @@ impl<L: Locks> Host<L> {
 
     /// The host's own loop does not do the work of workstream `at` any more.
     pub(crate) fn release_isr(&self, at: usize) {
-        if let Some(feed) = &mut self.inputs.lock(self.cx()).feed {
+        if let Some(feed) = &mut self.inputs.first.lock(self.cx()).feed {
             feed.release(at);
         }
     }

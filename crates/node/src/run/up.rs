@@ -367,7 +367,8 @@ fn live_seated<P: Programs>(
     run(part, &host, runner, shared, say)
 }
 
-/// A host that may have more threads: those serve and do netisr's work, the first moves the frames.
+/// A host that may have more threads: those serve datagrams, do netisr's work, and each of the rest takes in the frames of
+/// its part of the ports; the first thread does everything else.
 fn live_shared<L: Locks, P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
@@ -376,10 +377,12 @@ fn live_shared<L: Locks, P: Programs>(
 where
     Host<L>: Sync,
 {
-    let host = prepare::<L, P>(config, shared)?;
+    let mut host = prepare::<L, P>(config, shared)?;
     let datagrams: Vec<_> = config.services.iter().copied().filter(|service| service.kind.is_datagrams()).collect();
     let helpers = (config.threads - 1).min(datagrams.len());
-    if helpers == 0 && host.isr_threads() == 0 {
+    let movers = if host.isr_threads() == 0 { config.threads - 1 - helpers } else { 0 };
+    host.divide(1 + movers);
+    if helpers == 0 && movers == 0 && host.isr_threads() == 0 {
         let runner = runner(config, &host, &config.services)?;
         return run(config, &host, runner, shared, say);
     }
@@ -400,7 +403,15 @@ where
             let (host, over) = (&host, &over);
             spawn(scope, &mut threads, format!("{}.{helper}", config.name), move || help(host, &mine, over))
         });
-        let all = helpers.and_then(|()| {
+        let movers = helpers.and_then(|()| {
+            (1..=movers).try_for_each(|part| {
+                let (host, over) = (&host, &over);
+                spawn(scope, &mut threads, format!("{}.ports{part}", config.name), move || {
+                    host.run_part(part, || over.load(Ordering::Relaxed));
+                })
+            })
+        });
+        let all = movers.and_then(|()| {
             (0..host.isr_threads()).try_for_each(|at| {
                 let (host, say) = (&host, say.clone());
                 spawn(scope, &mut threads, format!("{}.isr{at}", config.name), move || work(config, host, at, &say))

@@ -1,7 +1,7 @@
 //! What a stack of a split host has in the place of ports: a queue that the steerer fills, and a ring to it for each port.
 
 use super::{Steered, leads_to};
-use crate::host::Receiver;
+use crate::inputs::Receiver;
 use crate::isr::{Isr, Received, SeatOf, in_bursts};
 use crate::switch::Call;
 use buf::ring::Producer;

@@ -5,4 +5,5 @@ mod doorbell;
 mod drive;
 mod isr;
 mod large;
+mod parts;
 mod shutdown;

@@ -1,0 +1,130 @@
+use crate::Host;
+use crate::config::{HostConfig, IfaceConfig};
+use buf::{Burst, Frame, Pool};
+use clock::{Clock, Instant, Strategy};
+use inet::iface::IfaceId;
+use lock::{Light, Locks, Up};
+use port::{Caps, Port, PortCounts, RxHalf, TxHalf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wire::Mac;
+
+/// Gives a frame each time, until it ends.
+struct Endless(Pool, Arc<AtomicBool>);
+
+impl RxHalf for Endless {
+    fn rx_burst(&mut self, into: &mut Burst, _most: usize, _now: Instant) -> usize {
+        let Some(mut frame) = self.0.get() else { return 0 };
+        frame.extend(&[0xee; 60]).unwrap();
+        into.push(frame).unwrap();
+        1
+    }
+
+    fn is_gone(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+}
+
+struct Sink;
+
+impl TxHalf for Sink {
+    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+        from.drain().map(drop::<Frame>).count()
+    }
+}
+
+fn host<L: Locks>() -> Host<L> {
+    let config = HostConfig { locks: L::NAME.to_owned(), ..HostConfig::default() };
+    Host::new(&config, Clock::live(Strategy::Timespec)).unwrap()
+}
+
+/// Adds a port; returns its iface, and what ends it.
+fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
+    let gone = Arc::new(AtomicBool::new(false));
+    let port = Port {
+        name: format!("em{n}"),
+        spec: "endless".to_owned(),
+        caps: Caps::PLAIN,
+        rx: Box::new(Endless(host.stack.pool.clone(), gone.clone())),
+        tx: Box::new(Sink),
+        counts: Arc::new(PortCounts::default()),
+        nic: None,
+    };
+    let iface = host.attach(&format!("em{n}"), Mac([2, 0, 0, 0, 0, n]), port, &IfaceConfig::default()).unwrap();
+    (iface, gone)
+}
+
+/// Frames that a step takes in: of all parts that nobody runs, and of each part.
+fn taken<L: Locks>(host: &Host<L>) -> (usize, [usize; 3]) {
+    (host.step().frames, [0, 1, 2].map(|part| host.step_part(part).frames))
+}
+
+#[test]
+fn each_part_takes_in_what_comes_by_its_ports() {
+    let mut host = host::<Light>();
+    let first = plug(&host, 0).0;
+    plug(&host, 1);
+    assert_eq!(taken(&host), (2, [2, 0, 0]), "one part");
+    host.divide(2);
+    assert_eq!(taken(&host), (2, [1, 1, 0]));
+    plug(&host, 2);
+    assert_eq!(taken(&host), (3, [2, 1, 0]));
+    assert!(host.remove_port(first));
+    plug(&host, 3);
+    plug(&host, 4);
+    assert_eq!(taken(&host), (4, [2, 2, 0]), "a new port goes where there are fewest");
+    host.divide(3);
+    assert_eq!(taken(&host), (4, [2, 1, 1]));
+    host.divide(0);
+    assert_eq!(taken(&host), (4, [4, 0, 0]));
+    let audit = host.stack.audit(host.cx());
+    assert_eq!((audit.imbalance(), audit.received), (0, 38), "{audit:?}");
+}
+
+#[test]
+fn a_host_of_one_thread_and_one_with_netisr_stay_whole() {
+    let mut alone = host::<Up>();
+    plug(&alone, 0);
+    plug(&alone, 1);
+    alone.divide(2);
+    assert_eq!(taken(&alone), (2, [2, 0, 0]));
+    let mut config = HostConfig { locks: "light".to_owned(), ..HostConfig::default() };
+    config.isr.workstreams = 1;
+    let mut behind = host::<Light>();
+    plug(&behind, 0);
+    plug(&behind, 1);
+    behind.divide(2);
+    behind.set_isr(&config).unwrap();
+    assert_eq!(taken(&behind), (2, [2, 0, 0]), "what netisr is to see is of the first part");
+    behind.divide(2);
+    assert_eq!(taken(&behind), (2, [2, 0, 0]));
+}
+
+#[test]
+fn a_part_that_a_thread_runs_is_left_to_it() {
+    let mut host = host::<Light>();
+    let gone = [0, 1].map(|n| plug(&host, n).1);
+    host.divide(2);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| host.run_part(1, || over.load(Ordering::Relaxed)));
+        let received = || host.stack.counter("inet.link.ether.received");
+        while received() == 0 {
+            std::thread::yield_now(); // until it runs
+        }
+        assert_eq!(host.step().frames, 1, "of the first part alone");
+        assert!(!host.run_part(1, || true) && !host.run_part(2, || true), "one thread a part, and no third part");
+        assert!(!host.is_over() && host.gone().is_empty());
+        gone[1].store(true, Ordering::Relaxed);
+        assert_eq!(host.gone().len(), 1, "of whatever part");
+        over.store(true, Ordering::Relaxed);
+        assert!(run.join().unwrap());
+    });
+    assert_eq!(host.step().frames, 2);
+    // A thread that panics leaves its part to the others.
+    std::thread::scope(|scope| scope.spawn(|| host.run_part(1, || panic!("on purpose"))).join().unwrap_err());
+    assert_eq!(host.step().frames, 2);
+    assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+    assert!(host.shutdown(Duration::from_secs(1)).is_empty());
+}
