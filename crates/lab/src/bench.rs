@@ -22,7 +22,7 @@ pub(crate) use text::{Codec, FIVE, GIGABYTES};
 use crate::ledger;
 use crate::native::NativeSend;
 use crate::result::{Figure, Peer, Report, Row};
-use crate::rigs::{FibRig, HostsRig, RecvRig, RouteRig, SendRig, TwoThreadsRig, idle_host_bytes};
+use crate::rigs::{CoresRig, FibRig, RecvRig, RouteRig, SendRig, TwoThreadsRig, idle_host_bytes};
 use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
 use port::pktgen::Family;
@@ -211,22 +211,47 @@ pub(crate) fn lookups(study: &mut Study<'_>) {
     }
 }
 
-/// Two hosts on two cores, as times one host.
+/// Work of some threads at the same time: a rig called so, with so many threads.
+pub(crate) type OnCores = fn(&str, usize) -> anyhow::Result<CoresRig>;
+
+/// Measures two hosts on two cores, and two threads on one shared host, each as times one.
 fn hosts(study: &mut Study<'_>) {
-    let (id, title) = ("hosts.two", "two disjoint hosts on two cores, as times one");
+    let rows: [(&str, &str, OnCores); 4] = [
+        ("hosts", "two disjoint hosts on two cores send, as times one", |id, n| CoresRig::hosts(id, n, "locks=up")),
+        ("shared.send", "two threads on one shared host send by a port of two queues, as times one", |id, n| {
+            CoresRig::send(id, n, &format!("locks=light queues={n}"))
+        }),
+        ("shared.send.one_queue", "the same by a port of one queue", |id, n| CoresRig::send(id, n, "locks=light")),
+        (
+            "shared.recv",
+            "two threads on one shared host receive, each from a port of its own, as times one",
+            |id, n| CoresRig::receive(id, n),
+        ),
+    ];
+    study.note(
+        "shared.*: one host with light locks, each thread with a socket of its own; target: 1.6 times one thread",
+    );
+    rows.into_iter().for_each(|(id, title, make)| on_two_cores(study, id, title, make));
+}
+
+/// Measures two threads on two cores, as times one thread; the row is called `ID.two`.
+pub(crate) fn on_two_cores(study: &mut Study<'_>, id: &str, title: &str, make: OnCores) {
+    let [one, two] = [format!("{id}.one"), format!("{id}.two")];
     if dispatch::cores() < 2 {
-        return study.rows([Row::missing(id, title, ONE_CORE)]);
+        return study.rows([Row::missing(&two, title, ONE_CORE)]);
     }
     // Workers have their own threads: the measuring thread sleeps, so its CPU share is no sign of disturbance.
     let options = crate::run::Options { cpu: None, ..study.options().waiting() };
-    let sides = vec![
-        Side::new("hosts.one", || HostsRig::new("hosts.one", 1, "locks=up")),
-        Side::new("hosts.two", || HostsRig::new("hosts.two", 2, "locks=up")),
-    ];
-    let group = study.measure_with(sides, options);
-    study.rows([times_one(&group, id, title, "hosts.one")]);
-    if let [Some(one), Some(two)] = ["hosts.one", "hosts.two"].map(|id| group.row(id, "", Unit::MILLIONS).now) {
-        study.note(format!("hosts: one host sends {:.1} M/s, two hosts together {:.1} M/s", one.median, two.median));
+    let side = |id: &String, n| {
+        let name = id.clone();
+        Side::new(id.clone(), move || make(&name, n))
+    };
+    let group = study.measure_with(vec![side(&one, 1), side(&two, 2)], options);
+    study.rows([times_one(&group, &two, title, &one)]);
+    let figures = [&one, &two].map(|id| group.row(id, "", Unit::TICKS).now);
+    if let [Some(one), Some(two)] = figures {
+        study
+            .note(format!("{id}: one thread {:.4} ticks of wall time an operation, two {:.4}", one.median, two.median));
     }
 }
 

@@ -17,14 +17,15 @@
 //! | `up.*`, `smp.*`, `several.*` | a byte, transaction or connection of netperf's or tcpconnect, one host's netisr set: ticks of wall time |
 //! | `hrh.*`, `tcpconnect` | the same without netisr |
 //! | `hosts.*` | `send` on n disjoint hosts, a thread and a core each: ticks of wall time per datagram, all together |
+//! | `shared.*` | `send`, `recv`, `route` or `bulk` by n threads on one shared host: ticks of wall time, all together |
 //! | `bulk.*`, `rr.*`, `connect_close` | bytes, transactions, connections between two hosts |
 //!
 //! Every trial checks that all expected data has arrived, and that the conservation audit is exact.
 
 mod bridge;
+mod cores;
 mod fib;
 mod ftp;
-mod hosts;
 mod isr;
 mod lanes;
 mod netperf;
@@ -37,9 +38,9 @@ mod text;
 mod tunnel;
 
 pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
+pub use cores::{CoresRig, idle_host_bytes};
 pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
-pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
 pub use netperf::{NetperfRig, Service, Work};

@@ -1,9 +1,9 @@
 //! `linerate bench route`: what a packet costs in a router with a million routes, a lookup, and routes that change meanwhile.
 
-use super::{ROUTES, lookups, run_slow};
+use super::{ROUTES, lookups, on_two_cores, run_slow};
 use crate::native::forward::{Bench, Forward, Part, Who};
 use crate::result::{Report, Row};
-use crate::rigs::{FibRig, RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig};
+use crate::rigs::{CoresRig, FibRig, RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig};
 use crate::side::{Shared, Side};
 use crate::study::{Options, Progress, Study, Unit};
 use crate::subject::Subject;
@@ -31,6 +31,10 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     over_ipv6(&mut study);
     study.part("routes that change");
     updates(&mut study);
+    study.part("two threads");
+    study.note("shared.route: one router with light locks, each thread from a port of its own to another; target: 1.6");
+    let title = "two threads on one shared router forward in bursts of 32, as times one";
+    on_two_cores(&mut study, "shared.route", title, CoresRig::forward);
     study.part("tunnels");
     tunnels(&mut study);
     study.note(

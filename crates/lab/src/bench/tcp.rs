@@ -5,7 +5,7 @@
 use super::{Peers, peer_of};
 use crate::native::loopback::{self, LoopbackBulk, LoopbackConnect, LoopbackRr};
 use crate::result::{Figure, Peer, Report, Row};
-use crate::rigs::{BulkRig, CHUNK, ConnectRig, Domain, Link, RrRig, TwoCores, idle_bytes};
+use crate::rigs::{BulkRig, CHUNK, ConnectRig, CoresRig, Domain, Link, RrRig, TwoCores, idle_bytes};
 use crate::sample::Summary;
 use crate::side::Side;
 use crate::study::{Options, Progress, Study, Unit};
@@ -93,6 +93,12 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     among_idle(&mut study);
     study.part("carrying from core to core");
     cores(&mut study, crossing, options);
+    study.part("two threads on one host");
+    study.note(
+        "shared.bulk: one host with light locks, each thread with a connection and a far host of its own; target: 1.6",
+    );
+    let title = "two threads on one shared host carry bytes over a connection each, as times one";
+    super::on_two_cores(&mut study, "shared.bulk", title, CoresRig::bulk);
     study.rows([idle_row]);
     study.report.peers.extend(idle_peers);
     missing.into_iter().for_each(|why| study.note(format!("missing: {why}")));

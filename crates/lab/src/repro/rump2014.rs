@@ -3,7 +3,7 @@
 use crate::bench;
 use crate::ladder;
 use crate::result::{Report, Row};
-use crate::rigs::{HostsRig, RecvRig, SharedRig};
+use crate::rigs::{CoresRig, RecvRig};
 use crate::run;
 use crate::side::Side;
 use crate::study::{Options, Progress, Study, Unit};
@@ -72,10 +72,10 @@ type Make = fn(&str, usize) -> Side;
 
 fn hosts(id: &str, n: usize) -> Side {
     let name = id.to_owned();
-    Side::new(id, move || HostsRig::new(&name, n, "locks=up"))
+    Side::new(id, move || CoresRig::hosts(&name, n, "locks=up"))
 }
 
 fn shared(id: &str, n: usize) -> Side {
     let name = id.to_owned();
-    Side::new(id, move || SharedRig::new(&name, n, "locks=light"))
+    Side::new(id, move || CoresRig::send(&name, n, &format!("locks=light queues={n}")))
 }

@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 /// Datagrams of a trial. Figures of an unoptimized build are for tests only.
 const DATAGRAMS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 /// L4 port of the datagrams.
-const PORT: u16 = 54_321;
+pub(super) const PORT: u16 = 54_321;
 
-fn host_config(name: &str, locks: &str) -> HostConfig {
+pub(super) fn host_config(name: &str, locks: &str) -> HostConfig {
     let mut config = HostConfig { name: name.to_owned(), locks: locks.to_owned(), ..HostConfig::default() };
     config.clock = Strategy::TscScaled;
     config.sysctl.insert("net.inet6.ip6.dad_count".to_owned(), 0); // no other host is on the link
     config
 }
 
-fn iface(spec: &str, family: Family) -> IfaceConfig {
+pub(super) fn iface(spec: &str, family: Family) -> IfaceConfig {
     // Checksums are verified in software: `rxcsum` is off, although the generator could report them
     // as valid.
     let mut iface = IfaceConfig { rxcsum: Some(false), ..IfaceConfig::on(spec) };

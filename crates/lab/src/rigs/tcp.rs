@@ -7,7 +7,7 @@
 //! | `bulk.*.two_cores` | a byte of a bulk transfer with each host on a thread and a core of its own: ticks of wall time |
 //! | `connect_close` | a connection opened, accepted, and closed from both ends |
 
-mod bulk;
+pub(super) mod bulk;
 mod connect;
 mod cores;
 pub(crate) mod idle;
@@ -23,6 +23,7 @@ pub use socket::Domain;
 use socket::{Calls, Errno, Fd, Opt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+pub(super) use bulk::Ours;
 pub use bulk::{BUFFER, BULK, Bulk, BulkRig, CHUNK, End};
 pub use connect::ConnectRig;
 pub use cores::{MakeEnd, TwoCores};

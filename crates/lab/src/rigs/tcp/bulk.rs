@@ -48,6 +48,24 @@ pub trait End {
     }
 }
 
+impl End for Box<dyn End> {
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<usize> {
+        (**self).send(bytes)
+    }
+
+    fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
+        (**self).recv(into)
+    }
+
+    fn turn(&mut self) -> bool {
+        (**self).turn()
+    }
+
+    fn check(&mut self) -> anyhow::Result<()> {
+        (**self).check()
+    }
+}
+
 /// A byte carried, 64 KiB a call, both ends on one thread.
 pub struct Bulk<E> {
     id: String,
@@ -137,7 +155,7 @@ pub type BulkRig = Bulk<Ours>;
 
 impl Ours {
     /// `sends`: this end does. Its buffer is fixed then, as those of the peers are.
-    pub(super) fn new(host: Host<Up>, fd: Fd, sends: bool) -> anyhow::Result<Ours> {
+    pub(in crate::rigs) fn new(host: Host<Up>, fd: Fd, sends: bool) -> anyhow::Result<Ours> {
         host.shared_calls().set_option(fd, if sends { Opt::SendBuffer(BUFFER) } else { Opt::RecvBuffer(BUFFER) })?;
         let now = host.step().now;
         Ok(Ours { host, fd, now })
