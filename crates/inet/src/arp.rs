@@ -94,7 +94,7 @@ impl<L: Locks> Stack<L> {
     /// Tells the link that `addr` is ours (a gratuitous request; RFC 5227 2.3).
     pub(crate) fn announce(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
         let packet = Packet { op: Op::Request, sha: iface.mac, spa: addr, tha: Mac::ZERO, tpa: addr };
-        if iface.tunnel.is_some() || iface.queues.at(0).lock(cx).output.is_some() {
+        if iface.tunnel.is_some() || iface.queues.at(|| 0).lock(cx).output.is_some() {
             self.arp_send(cx, iface, Mac::BROADCAST, &packet);
             self.count(cx).arp.announcements_sent.bump();
         }

@@ -335,6 +335,8 @@ pub struct Counters {
     pub(crate) nesting: AtomicU32,
     /// Queues to which this thread has staged frames since it last flushed.
     pub(crate) staged: PlacesCell,
+    /// Number of the queues by which this thread sends, and 1; 0: its own.
+    pub(crate) queue: AtomicU32,
     /// The audit.
     pub audit: Audit,
     /// Drops by reason.

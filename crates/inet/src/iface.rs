@@ -10,7 +10,7 @@ use crate::tunnel;
 use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
-pub(crate) use queue::{Places, PlacesCell, Queues, TxStage};
+pub(crate) use queue::{Places, PlacesCell, Queue, Queues, TxStage};
 use stats::Counter;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;

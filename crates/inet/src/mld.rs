@@ -78,7 +78,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn mld_send(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
-        if iface.tunnel.is_some() || iface.queues.at(0).lock(cx).output.is_none() {
+        if iface.tunnel.is_some() || iface.queues.at(|| 0).lock(cx).output.is_none() {
             return; // nobody snoops there, or nobody is there
         }
         let Some(mut frame) = self.make_frame(cx) else { return };

@@ -450,8 +450,8 @@ impl<L: Locks> Stack<L> {
         self.set_outputs(cx, iface, output.into_iter().collect());
     }
 
-    /// Sets where `iface`'s frames go from now on: the queues of its port. Each thread of a shared stack sends by the queue of
-    /// its number, counted around, and a connection by that of the thread that began to send; one of a single thread has the
+    /// Sets where `iface`'s frames go from now on: the queues of its port. Each thread of a shared stack sends by a queue of its
+    /// own ([`Stack::set_queue`]), and a connection by that of the thread that began to send; a stack of one thread has the
     /// first queue alone. None: frames are dropped.
     pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
         if let Some(iface) = self.ifaces.get(iface) {

@@ -103,11 +103,13 @@ impl PortOutput {
     }
 }
 
-/// What is known of a host's port.
+/// What is known of a host's port, or of a queue of it.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
     /// The iface it belongs to.
     pub iface: IfaceId,
+    /// Its queue among those of the device, from 0.
+    pub queue: usize,
     /// The port's whole name.
     pub spec: String,
     /// What it can do.
@@ -185,6 +187,8 @@ pub struct Host<L: Locks> {
     key: Key,
     how: How,
     burst: usize,
+    /// Threads that keep it going.
+    threads: usize,
     /// When the whole stack was polled last, in nanoseconds.
     polled: AtomicU64,
     /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
@@ -257,7 +261,7 @@ impl<L: Locks> Host<L> {
         let (ports, topology) = Default::default();
         let inputs = Parts::default();
         let sleeper = if L::SHARED { Sleeper::new(&stack) } else { None };
-        let (how, burst) = (config.context, config.burst);
+        let (how, burst, threads) = (config.context, config.burst, if L::SHARED { config.threads } else { 1 });
         let key = config.seed.map_or_else(Key::random, Key::seeded);
         let (polled, quiet_until, removed) = Default::default();
         Ok(Host {
@@ -267,6 +271,7 @@ impl<L: Locks> Host<L> {
             key,
             how,
             burst,
+            threads,
             polled,
             quiet_until,
             inputs,
@@ -347,7 +352,8 @@ impl<L: Locks> Host<L> {
         self.isr = Some(isr);
     }
 
-    /// Opens the port that `config` names and adds an iface for it, with its addresses and switches.
+    /// Opens the port that `config` names and adds an iface for it, with its addresses and switches: of a device of several
+    /// queues as many as the host has threads.
     ///
     /// # Errors
     /// [`AddPortError`]; nothing has been added then.
@@ -360,11 +366,12 @@ impl<L: Locks> Host<L> {
         let unit = unit_of(&name).unwrap_or(self.ports().len() as u16);
         let mac = config.mac.unwrap_or_else(|| self.mac_of(&name));
         let pool = port::pool_for(&spec, &self.stack.pool, &self.pool_config)?;
-        let port = {
+        let open = || port::open(&spec, &port::Env { pool: pool.clone(), pairs, mac, unit });
+        let queues = {
             let _rights = dispatch::sandbox::port_rights();
-            port::open(&spec, &port::Env { pool: pool.clone(), pairs, mac, unit })?
+            (0..spec.queues().min(self.threads)).map(|_| open()).collect::<Result<Vec<_>, _>>()?
         };
-        self.attach_with(&name, mac, port, config, pool)
+        self.attach_with(&name, mac, queues, config, pool)
     }
 
     /// Adds an iface for a port that is open already.
@@ -378,30 +385,37 @@ impl<L: Locks> Host<L> {
         port: port::Port,
         config: &IfaceConfig,
     ) -> Result<IfaceId, AddPortError> {
-        self.attach_with(name, mac, port, config, self.stack.pool.clone())
+        self.attach_with(name, mac, vec![port], config, self.stack.pool.clone())
     }
 
-    /// Adds an iface for an open port; large segments that the port does not cut are cut into buffers of `pool`.
+    /// Adds an iface for the queues of an open port; large segments that the port does not cut are cut into buffers of
+    /// `pool`.
     fn attach_with(
         &self,
         name: &str,
         mac: Mac,
-        port: port::Port,
+        queues: Vec<port::Port>,
         config: &IfaceConfig,
         pool: Pool,
     ) -> Result<IfaceId, AddPortError> {
         let refused = |why| AddPortError::Config { iface: name.to_string(), why };
         config.check_on_port().map_err(refused)?;
         let cx = self.cx();
-        let caps = port.caps;
+        let caps = queues.first().map_or(Caps::PLAIN, |port| port.caps);
         let tso = caps.tso_max > 0;
         let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum, tso };
         let mtu = config.mtu.unwrap_or_else(|| default_mtu(config, caps));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
         let watch = Watch::new(id.0, &self.captures);
-        let soft = Soft::new(&caps, pool, port.counts.clone());
-        let output = PortOutput { half: port.tx, soft, watch: watch.clone() };
-        self.stack.set_output(cx, id, Some(Box::new(output)));
+        let (mut outputs, mut receivers, mut infos) = <(Vec<Box<dyn Output>>, Vec<_>, Vec<_>)>::default();
+        for (queue, port) in queues.into_iter().enumerate() {
+            let (watch, counts) = (watch.clone(), port.counts.clone());
+            let soft = Soft::new(&caps, pool.clone(), counts.clone());
+            outputs.push(Box::new(PortOutput { half: port.tx, soft, watch: watch.clone() }));
+            receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
+            infos.push(PortInfo { iface: id, queue, spec: port.spec, caps, counts: port.counts, nic: port.nic });
+        }
+        self.stack.set_outputs(cx, id, outputs);
         self.stack.set_offload(id, config.offload(capable));
         for addr in &config.addresses {
             self.stack.add_addr(cx, id, *addr).map_err(|why| AddPortError::Address {
@@ -436,11 +450,8 @@ impl<L: Locks> Host<L> {
             // As soon as a host speaks IPv6 it is ::1 to itself; a FIB that is full has refused an address above.
             let _ = self.stack.add_addr6(cx, LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128));
         }
-        let counts = port.counts.clone();
-        let receiver = Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now };
-        self.inputs.add(cx, receiver);
-        let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
+        receivers.into_iter().for_each(|receiver| self.inputs.add(cx, receiver));
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).extend(infos);
         self.wake(); // to wait for the new port too
         Ok(id)
     }
@@ -449,14 +460,18 @@ impl<L: Locks> Host<L> {
     pub fn remove_port(&self, id: IfaceId) -> bool {
         let cx = self.cx();
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(at) = ports.iter().position(|port| port.iface == id) else { return false };
+        if ports.iter().all(|port| port.iface != id) {
+            return false;
+        }
         self.stack.flush(cx);
         self.stack.remove_iface(cx, id);
         self.inputs.remove(cx, id);
         self.wake(); // a sleeper holds the port's descriptor
-        let counts = ports.remove(at).counts; // of a port whose halves are gone: they change no more
-        for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
-            sum.fetch_add(of, Ordering::Relaxed);
+        for PortInfo { counts, .. } in ports.extract_if(.., |port| port.iface == id) {
+            // Its halves are gone: they change no more.
+            for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
+                sum.fetch_add(of, Ordering::Relaxed);
+            }
         }
         true
     }
@@ -538,11 +553,13 @@ impl<L: Locks> Host<L> {
     /// [`Host::run`], which does what time makes due. `false`: there is no such part, or another thread runs it.
     pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
         let Some(run) = self.inputs.run(part) else { return false };
+        self.stack.set_queue(self.cx(), Some(part as u16));
         while !stop() {
             if self.step_of(std::iter::once(run.0)).frames == 0 {
                 self.wait_part(run.0);
             }
         }
+        self.stack.set_queue(self.cx(), None); // the next thread with this one's number may do other work
         true
     }
 }

@@ -96,12 +96,17 @@ impl Spec {
         }
     }
 
+    /// Returns how many queues the device has of which each opening gives one port: of a TAP; 1 elsewhere.
+    pub fn queues(&self) -> usize {
+        if self.port.kind == Kind::Tap { self.port.count("queues").max(1) as usize } else { 1 }
+    }
+
     /// Is it another queue of the same device, frames of which the other does not take: of a TAP of several queues, of a fanout group, of an
     /// interface by AF_XDP?
     pub fn is_queue_beside(&self, other: &Spec) -> bool {
         let (one, two) = (&self.port, &other.port);
         let spread = match one.kind {
-            Kind::Tap => one.count("queues") > 1 && one == two,
+            Kind::Tap => self.queues() > 1 && one == two,
             Kind::Packet => one.count("fanout") > 0 && one == two,
             Kind::Xdp => one.count("queue") != two.count("queue"),
             _ => false,

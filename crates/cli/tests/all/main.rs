@@ -44,6 +44,7 @@ mod split;
 mod tap;
 mod tcpdump;
 mod text;
+mod threads;
 mod topo;
 mod trace;
 mod tunnel;

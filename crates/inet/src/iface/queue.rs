@@ -1,7 +1,7 @@
 //! Transmit queues of an iface's port, each with a short stage in front of it.
 //!
-//! A port has one queue; of a shared host it may have several. Then each thread sends by the queue of its number, and
-//! threads that send at the same time write no common line.
+//! A port has one queue; of a shared host it may have several. Then each thread sends by a queue of its own, and threads
+//! that send at the same time write no common line.
 
 use super::{IfaceId, Output};
 use buf::Burst;
@@ -89,7 +89,7 @@ fn queue<L: Locks>(iface: IfaceId, at: usize) -> Apart<Queue<L>> {
 }
 
 /// A queue, locked.
-type Queue<L> = Guarded<L, TxStage>;
+pub(crate) type Queue<L> = Guarded<L, TxStage>;
 
 /// The queues of a port.
 pub(crate) struct Queues<L: Locks> {
@@ -107,20 +107,14 @@ impl<L: Locks> Queues<L> {
         Queues { iface, first: queue(iface, 0), more: OnceLock::new(), others: AtomicUsize::new(0) }
     }
 
-    /// Returns the queue by which the calling thread sends.
+    /// Returns the queue with the number that `at` gives, counted around.
     #[inline(always)]
-    pub(crate) fn of_thread(&self, cx: Cx) -> &Queue<L> {
-        if L::SHARED { self.at(cx.current()) } else { &self.first.0 }
-    }
-
-    /// Returns the queue with number `at`, counted around.
-    #[inline(always)]
-    pub(crate) fn at(&self, at: usize) -> &Queue<L> {
+    pub(crate) fn at(&self, at: impl FnOnce() -> usize) -> &Queue<L> {
         match self.others.load(Ordering::Acquire) {
             0 => &self.first.0,
             others => {
                 cold_path(); // laid out elsewhere: most ports have one queue
-                let other = (at % (others + 1)).checked_sub(1);
+                let other = (at() % (others + 1)).checked_sub(1);
                 other.and_then(|at| self.more.get()?.get(at)).map_or(&self.first.0, |queue| &queue.0)
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::counters::Counters;
-use crate::iface::{Iface, IfaceKind, Places, TxStage};
+use crate::iface::{Iface, IfaceKind, Places, Queue, TxStage};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -43,6 +43,25 @@ impl<L: Locks> Stack<L> {
         }
         self.note_held(next);
         next
+    }
+
+    /// Has the calling thread send by the queue `queue` of each port, counted around, from now on; `None`: by that of its
+    /// number, as at first. Threads that send at the same time should have different ones.
+    pub fn set_queue(&self, cx: Cx, queue: Option<u16>) {
+        self.count(cx).queue.store(queue.map_or(0, |queue| u32::from(queue) + 1), Ordering::Relaxed);
+    }
+
+    /// Returns the number of the queues by which the calling thread sends.
+    pub(crate) fn queue_number(&self, cx: Cx) -> usize {
+        match self.count(cx).queue.load(Ordering::Relaxed) {
+            0 => cx.current(),
+            set => set as usize - 1,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn queue_of<'a>(&self, cx: Cx, iface: &'a Iface<L>) -> &'a Queue<L> {
+        iface.queues.at(|| self.queue_number(cx))
     }
 
     /// Notes that a port has to be polled at `at`.
@@ -116,13 +135,13 @@ impl<L: Locks> Stack<L> {
             lap.mark(Stage::LinkOutput, 1);
             return self.stage_at_once(cx, self.count(cx), iface, frame, lap);
         }
-        self.stage_locked(cx, iface, &mut iface.queues.of_thread(cx).lock(cx), frame);
+        self.stage_locked(cx, iface, &mut self.queue_of(cx, iface).lock(cx), frame);
     }
 
     /// Puts a finished frame on `iface`'s way out, and hands to the port what is there if enough has come together.
     #[inline(always)]
     pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
-        let mut stage = iface.queues.of_thread(cx).lock(cx);
+        let mut stage = self.queue_of(cx, iface).lock(cx);
         let frame = match self.pass_stage(cx, counters, iface, &mut stage, frame) {
             Ok(()) => {
                 self.report_held(cx, &stage);
@@ -143,7 +162,7 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, queue: usize, frame: Frame) {
         let (counters, lap) = (self.count(cx), self.resume(cx));
-        let mut stage = iface.queues.at(queue).lock(cx);
+        let mut stage = iface.queues.at(|| queue).lock(cx);
         match self.pass_stage(cx, counters, iface, &mut stage, frame) {
             Ok(()) => lap.mark(Stage::PortTx, 1),
             Err(frame) => {
@@ -182,7 +201,7 @@ impl<L: Locks> Stack<L> {
         if iface.tunnel.is_some() {
             return frames.drain().for_each(|frame| self.tunnel_output(cx, iface, frame, AtOnce::Later));
         }
-        let mut stage = iface.queues.of_thread(cx).lock(cx);
+        let mut stage = self.queue_of(cx, iface).lock(cx);
         let room = self.knobs.tx_queue.get() as usize;
         if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {
             stage.burst.take_from(frames);

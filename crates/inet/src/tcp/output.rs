@@ -147,7 +147,7 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         if L::SHARED && stream.tcb.is_all_acknowledged() {
             // From here on by the queue of this thread: with text under way, segments might overtake it.
-            stream.headers.queue = cx.current() as u16;
+            stream.headers.queue = self.queue_number(cx) as u16;
         }
         let lap = self.resume(cx);
         let outer = lap.nest();
@@ -235,7 +235,7 @@ impl<L: Locks> Stack<L> {
     fn tcp_hand_over(&self, cx: Cx, headers: &Headers) {
         let iface = self.ifaces.get(headers.iface);
         match iface.filter(|iface| iface.kind == IfaceKind::Ethernet && iface.tunnel.is_none()) {
-            Some(iface) => self.flush_stage(cx, &mut iface.queues.at(headers.queue()).lock(cx)),
+            Some(iface) => self.flush_stage(cx, &mut iface.queues.at(|| headers.queue()).lock(cx)),
             None => self.flush(cx),
         }
     }
@@ -357,7 +357,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_send_bare<A: Net>(&self, cx: Cx, ends: Ends<A>, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
-        let mut headers = Headers { queue: cx.current() as u16, ..Headers::default() };
+        let mut headers = Headers { queue: self.queue_number(cx) as u16, ..Headers::default() };
         self.tcp_keep_headers(cx, ends, &mut headers, options);
         if headers.are_stale(self.epoch()) || !headers.takes(out) {
             return self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
@@ -374,7 +374,7 @@ impl<L: Locks> Stack<L> {
         match self.ifaces.get(headers.iface) {
             Some(iface) if alone => self.stage_alone(cx, iface, headers.queue(), frame),
             Some(iface) => {
-                self.stage_locked(cx, iface, &mut iface.queues.at(headers.queue()).lock(cx), frame);
+                self.stage_locked(cx, iface, &mut iface.queues.at(|| headers.queue()).lock(cx), frame);
             }
             None => self.drop_frame(cx, frame, DropReason::TxNoPort),
         }

@@ -200,7 +200,7 @@ impl<L: Locks> Stack<L> {
         counters.ledger.resume().mark(Stage::TcpOutput, 1);
         match at_once {
             AtOnce::Yes => self.stage_alone(cx, iface, queue, frame),
-            AtOnce::Later => self.stage_locked(cx, iface, &mut iface.queues.at(queue).lock(cx), frame),
+            AtOnce::Later => self.stage_locked(cx, iface, &mut iface.queues.at(|| queue).lock(cx), frame),
         }
         true
     }

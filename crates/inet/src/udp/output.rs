@@ -294,7 +294,7 @@ impl<L: Locks> Stack<L> {
         let epoch = self.epoch();
         let Some(cache) = pcb.cache::<A, N>() else { return Ok(0) };
         let Some(iface) = self.ifaces.get(cache.iface) else { return Ok(0) };
-        let mut stage = iface.queues.of_thread(cx).lock(cx);
+        let mut stage = self.queue_of(cx, iface).lock(cx);
         lap.mark(Stage::Socket, 1);
         let mut sent = 0;
         while let Some(payload) = payloads.peek() {

@@ -498,6 +498,21 @@ fn each_thread_sends_by_the_queue_of_its_number() {
     }
 }
 
+#[test]
+fn a_thread_sends_by_the_queue_that_it_was_given() {
+    let w = wide(4);
+    let sender = w.h.bound(1001);
+    let send = || _ = w.h.stack.udp_send(cx(), sender, b"x", Some(&at(PEER, 7))).unwrap();
+    let number = apart(|| {
+        for queue in [Some(6), Some(0), None] {
+            w.h.stack.set_queue(cx(), queue);
+            send();
+        }
+    });
+    assert!(w.handed().iter().map(|one| one.0).eq([2, 0, number % 4]));
+    w.finish(3);
+}
+
 /// While text is under way, what a connection sends goes the same way: segments cannot overtake each other.
 #[test]
 fn a_connection_changes_its_queue_when_all_is_acknowledged() {

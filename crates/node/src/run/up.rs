@@ -380,6 +380,7 @@ where
     let mut host = prepare::<L, P>(config, shared)?;
     let datagrams: Vec<_> = config.services.iter().copied().filter(|service| service.kind.is_datagrams()).collect();
     let helpers = (config.threads - 1).min(datagrams.len());
+    host.stack.set_queue(host.cx(), Some(0)); // the other threads have the queues of their parts
     let movers = if host.isr_threads() == 0 { config.threads - 1 - helpers } else { 0 };
     host.divide(1 + movers);
     if helpers == 0 && movers == 0 && host.isr_threads() == 0 {

@@ -276,7 +276,7 @@ fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
     }
     out += &six::describe(ctl, iface);
     let gone = ctl.host.gone();
-    for port in ctl.host.ports().iter().filter(|port| port.iface == iface.id) {
+    if let Some(port) = ctl.host.ports().iter().find(|port| port.iface == iface.id) {
         let status = if gone.iter().any(|(id, _)| *id == iface.id) { "gone" } else { "active" };
         out += &format!("\tport {}\n\tstatus: {status}\n", port.spec);
     }

@@ -202,7 +202,11 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
 pub(super) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[PortInfo]) -> Link {
     let (kind, own, other) = link_type(ctl, iface);
     let info = tunnel::link_json(ctl, iface.id).map(|info| (tunnel::link_text(ctl, iface.id), info));
-    let port = ports.iter().find(|port| port.iface == iface.id);
+    let through = ports.iter().filter(|port| port.iface == iface.id).map(|port| Passed::through(&port.counts));
+    let passed = through.reduce(|mut sum, queue| {
+        sum.add(queue);
+        sum
+    });
     Link {
         index: usize::from(iface.id.0) + 1,
         name: iface.name.to_string(),
@@ -214,10 +218,7 @@ pub(super) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[Por
         addresses: Some((own, other)),
         is_tunnel: iface.kind == IfaceKind::Tunnel,
         info,
-        passed: match port {
-            Some(port) => Passed::through(&port.counts),
-            None => Passed { rx: (&iface.rx).into(), tx: (&iface.tx).into() },
-        },
+        passed: passed.unwrap_or_else(|| Passed { rx: (&iface.rx).into(), tx: (&iface.tx).into() }),
     }
 }
 

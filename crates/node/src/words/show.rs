@@ -113,7 +113,7 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let row = |port: &crate::PortInfo| {
         let caps = port.caps;
         json!({
-            "ifname": ctl.iface_name(port.iface), "port": port.spec, "gone": why(port).is_some(),
+            "ifname": ctl.iface_name(port.iface), "queue": port.queue, "port": port.spec, "gone": why(port).is_some(),
             "why": why(port).flatten(), "remarks": of(port), "mtu": caps.mtu,
             "caps": { "tx_ip_csum": caps.tx_ip_csum, "tx_l4_csum": caps.tx_l4_csum, "rx_csum": caps.rx_csum,
                       "tso_max": caps.tso_max, "lro": caps.lro },
@@ -124,8 +124,9 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let caps = port.caps;
         let can = [("tx_ip_csum", caps.tx_ip_csum), ("tx_l4_csum", caps.tx_l4_csum), ("rx_csum", caps.rx_csum)];
         let can: Vec<&str> = can.iter().filter(|(_, can)| *can).map(|(name, _)| *name).collect();
-        let mut out =
-            format!("{}: {} mtu {} can <{}>\n", ctl.iface_name(port.iface), port.spec, caps.mtu, can.join(","));
+        let queue = if port.queue > 0 { format!(" queue {}", port.queue) } else { String::new() };
+        let name = ctl.iface_name(port.iface);
+        let mut out = format!("{name}: {}{queue} mtu {} can <{}>\n", port.spec, caps.mtu, can.join(","));
         if let Some(why) = why(port) {
             out += &format!("\tgone{}\n", why.map(|why| format!(": {why}")).unwrap_or_default());
         }

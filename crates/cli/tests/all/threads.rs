@@ -1,0 +1,76 @@
+//! A host that several threads keep going, at a TAP device of several queues, with the kernel behind it.
+
+use crate::common::{Dir, isolated, kernel, linerate, run, until};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// Flows, enough that no queue is without one.
+const FLOWS: u16 = 16;
+const DATAGRAMS: u32 = 300;
+
+/// Sends numbers over a flow of its own and takes them back in order.
+fn talk(port: u16) {
+    let socket = UdpSocket::bind(("10.5.0.2", port)).unwrap();
+    socket.connect(("10.5.0.1", 7)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    for n in 0..DATAGRAMS {
+        let mut got = [0; 8];
+        socket.send(&n.to_be_bytes()).unwrap();
+        assert_eq!(socket.recv(&mut got).unwrap(), 4);
+        assert_eq!(u32::from_be_bytes(*got.first_chunk().unwrap()), n, "flow {port}");
+    }
+}
+
+/// `threads` threads keep a host going; returns what it showed of its ports, and its audit.
+fn served(threads: u16) -> (serde_json::Value, serde_json::Value) {
+    let dir = Dir::new("threads");
+    let file = dir.file(
+        "host.toml",
+        format!(
+            "[[host]]\nname = 'wide'\nlocks = 'light'\nthreads = {threads}\n\
+             [[host.iface]]\nport = 'tap(queues=2):t0'\naddresses = ['10.5.0.1/24', 'fd05::1/64']\n\
+             [[host.service]]\nkind = 'echo'\n"
+        ),
+    );
+    let mut up = linerate(&["up", &file, "--control-dir", &dir.path("")]);
+    let mut child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let url = format!("unix://{}", dir.path("wide.sock"));
+    let ask = |words: &[&str]| {
+        let told = run(&mut linerate(&[&["ctl", "--wait=10s", "--url", &url, "--json"], words].concat()));
+        assert!(told.status.success(), "{told:?}");
+        serde_json::from_slice::<serde_json::Value>(&told.stdout).unwrap_or_default()
+    };
+    ask(&["show", "ports"]);
+    ["addr add 10.5.0.2/24 dev t0", "addr add fd05::2/64 dev t0 nodad", "link set t0 up"].map(kernel);
+    thread::scope(|scope| (0..FLOWS).for_each(|flow| _ = scope.spawn(move || talk(9000 + flow))));
+    let ping = |of: &str| run(Command::new("ping").args(["-c1", "-W1", of])).status.success();
+    until("an answer over both families", || ping("10.5.0.1") && ping("fd05::1"));
+    let (ports, audit) = (ask(&["show", "ports"]), ask(&["audit"]));
+    ask(&["stop"]);
+    assert_eq!(crate::common::wait(&mut child), Some(0));
+    (ports, audit)
+}
+
+#[test]
+fn two_threads_share_a_tap_of_two_queues() {
+    isolated("two_threads_share_a_tap_of_two_queues", || {
+        // The first thread, one that serves, and one for a part of the ports; with two there is none for that.
+        for (threads, queues) in [(3, 2), (2, 2), (1, 1)] {
+            let (ports, audit) = served(threads);
+            let rows = ports.as_array().unwrap();
+            assert_eq!(rows.len(), queues, "{ports}");
+            for (at, row) in rows.iter().enumerate() {
+                assert_eq!((&row["ifname"], &row["queue"]), (&"t0".into(), &at.into()), "{row}");
+                assert!(row["counters"]["port.rx.frames"].as_u64() > Some(0), "nothing came by queue {at}: {ports}");
+            }
+            let sent: u64 = rows.iter().map(|row| row["counters"]["port.tx.frames"].as_u64().unwrap()).sum();
+            assert!(sent >= u64::from(DATAGRAMS) * u64::from(FLOWS), "{ports}");
+            for name in ["imbalance", "held"] {
+                assert_eq!(audit[name], 0, "{audit}");
+            }
+            assert_eq!((&audit["ports"]["rx_imbalance"], &audit["ports"]["tx_imbalance"]), (&0.into(), &0.into()));
+        }
+    });
+}
