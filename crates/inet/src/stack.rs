@@ -367,7 +367,7 @@ impl<L: Locks> Stack<L> {
     /// waits still, as these packets gave rise to it or another thread is at it: the caller is to come again.
     pub fn poll_soon(&self, cx: Cx) -> bool {
         let lap = self.lap(cx);
-        if self.tcp_is_due(cx.now) {
+        if self.tcp_is_due(cx) {
             self.tcp_poll(cx);
         }
         let waiting = self.has_waiting();

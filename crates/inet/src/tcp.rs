@@ -536,7 +536,8 @@ pub(crate) struct Tcp<L: Locks> {
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
-    /// The wheel's next time in nanoseconds, written under its lock: who only looks whether a timer is due writes nothing.
+    /// The wheel's next time in nanoseconds, of a shared host, written under its lock: who only looks whether a timer is due
+    /// writes nothing.
     next_timer: AtomicU64,
     ports: Guarded<L, PortChooser>,
     configs: Guarded<L, Configs>,

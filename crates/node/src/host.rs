@@ -6,7 +6,7 @@
 use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
-use crate::inputs::{Part, Parts, Receiver};
+use crate::inputs::{Parts, Receiver};
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
 use crate::sleep::Sleeper;
@@ -484,19 +484,25 @@ impl<L: Locks> Host<L> {
     /// One round: a burst from each port of the parts that no thread runs, then what time has made due.
     #[inline]
     pub fn step(&self) -> Step {
-        self.step_of(self.inputs.not_run())
+        self.step_with(|cx| {
+            if !L::SHARED {
+                return self.take_in(cx, &self.inputs.first);
+            }
+            self.inputs.not_run().map(|part| self.take_in(cx, part)).sum()
+        })
     }
 
     /// [`Host::step`] with the ports of one part alone. Without such a part there are no ports.
     pub fn step_part(&self, part: usize) -> Step {
-        self.step_of(self.inputs.iter().skip(part).take(1))
+        self.step_with(|cx| self.inputs.iter().nth(part).map_or(0, |part| self.take_in(cx, part)))
     }
 
+    /// A round in which `take_in` takes frames in.
     #[inline(always)]
-    fn step_of<'a>(&self, parts: impl Iterator<Item = &'a Part<L>>) -> Step {
+    fn step_with(&self, take_in: impl FnOnce(Cx) -> usize) -> Step {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
-        let frames = parts.map(|part| self.take_in(cx, part, self.stack.lap(cx))).sum();
+        let frames = take_in(cx);
         if L::SHARED && frames > 0 {
             self.wake(); // another thread may sleep, and the port that gave these frames does not announce the next to it
         }
@@ -555,7 +561,7 @@ impl<L: Locks> Host<L> {
         let Some(run) = self.inputs.run(part) else { return false };
         self.stack.set_queue(self.cx(), Some(part as u16));
         while !stop() {
-            if self.step_of(std::iter::once(run.0)).frames == 0 {
+            if self.step_with(|cx| self.take_in(cx, run.0)).frames == 0 {
                 self.wait_part(run.0);
             }
         }

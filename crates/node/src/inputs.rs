@@ -14,7 +14,7 @@ use inet::iface::IfaceId;
 use lock::{Apart, Cx, Guarded, Locks};
 use port::pcap::Direction;
 use port::{PortCounts, RxHalf};
-use stats::{Lap, Stage};
+use stats::Stage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -95,7 +95,7 @@ impl<L: Locks> Parts<L> {
     /// Returns the parts that no thread runs.
     #[inline(always)]
     pub(crate) fn not_run(&self) -> impl Iterator<Item = &Part<L>> {
-        self.iter().filter(|part| !L::SHARED || !part.is_run.load(Ordering::Relaxed))
+        self.iter().filter(|part| !part.is_run.load(Ordering::Relaxed))
     }
 
     /// Takes part `at` for the calling thread; `None`: there is none, or another thread runs it.
@@ -140,7 +140,8 @@ impl<L: Locks> Host<L> {
 
     /// Takes a burst from each port of a part into the stack, or to where netisr says; returns how many frames.
     #[inline(always)]
-    pub(crate) fn take_in(&self, cx: Cx, part: &Part<L>, lap: Lap<'_>) -> usize {
+    pub(crate) fn take_in(&self, cx: Cx, part: &Part<L>) -> usize {
+        let lap = self.stack.lap(cx);
         let mut frames = 0;
         let mut burst = Burst::new();
         let mut inputs = part.inputs.0.lock(cx);

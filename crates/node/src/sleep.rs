@@ -137,7 +137,7 @@ impl<L: Locks> Host<L> {
             Some((sleeper, _)) => {
                 fds.push(sleeper.event.fd());
                 let end = now.after(timeout);
-                let stay = || self.stack.is_due_before(end);
+                let stay = || self.stack.is_due_before(self.cx(), end);
                 let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
                 let ready = sleeper.doorbell.sleep(end.nanos(), stay, sleep, || ()).unwrap_or_default();
                 if ready.last().is_some_and(|rung| *rung) {

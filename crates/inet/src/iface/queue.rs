@@ -111,6 +111,7 @@ impl<L: Locks> Queues<L> {
     #[inline(always)]
     pub(crate) fn at(&self, at: impl FnOnce() -> usize) -> &Queue<L> {
         match self.others.load(Ordering::Acquire) {
+            _ if !L::SHARED => &self.first.0,
             0 => &self.first.0,
             others => {
                 cold_path(); // laid out elsewhere: most ports have one queue

@@ -69,8 +69,8 @@ impl<L: Locks> Stack<L> {
     /// Returns whether a call has given rise to something that is due before `at`, and that is not done yet: a packet
     /// in a queue, a timer of a connection, memory that a writer waits for, a frame that a port holds back. Deadlines of
     /// neighbors, groups and fragments are not looked at.
-    pub fn is_due_before(&self, at: Instant) -> bool {
-        self.has_waiting() || self.tcp_next_timer() < at || self.tcp_may_wake() || self.held_until() < at
+    pub fn is_due_before(&self, cx: Cx, at: Instant) -> bool {
+        self.has_waiting() || self.tcp_next_timer(cx) < at || self.tcp_may_wake() || self.held_until() < at
     }
 
     /// So many wait in one of the two, each of which has its own lock.

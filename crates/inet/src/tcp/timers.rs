@@ -20,10 +20,10 @@ impl<L: Locks> Stack<L> {
             self.tcp_wake_starved(cx);
         }
         let mut due = Vec::new();
-        if self.tcp_wheel_next() <= cx.now {
+        if self.tcp_wheel_next(cx) <= cx.now {
             self.with_tcp_wheel(cx, |wheel| wheel.expire(cx.now, AT_ONCE, |key| due.push(key as usize)));
         }
-        let next = self.tcp_wheel_next();
+        let next = self.tcp_wheel_next(cx);
         let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx)).min(self.tcp_retry_at());
         if due.is_empty() {
             return next.min(late);
@@ -32,7 +32,7 @@ impl<L: Locks> Stack<L> {
             self.tcp_timer(cx, id);
         }
         self.flush(cx);
-        late.min(self.tcp_wheel_next())
+        late.min(self.tcp_wheel_next(cx))
     }
 
     /// Changes the wheel.
@@ -40,19 +40,24 @@ impl<L: Locks> Stack<L> {
     pub(super) fn with_tcp_wheel<R>(&self, cx: Cx, change: impl FnOnce(&mut Wheel) -> R) -> R {
         let mut wheel = self.tcp.wheel.lock(cx);
         let changed = change(&mut wheel);
-        self.tcp.next_timer.store(wheel.next().nanos(), Ordering::Relaxed);
+        if L::SHARED {
+            self.tcp.next_timer.store(wheel.next().nanos(), Ordering::Relaxed);
+        }
         changed
     }
 
     #[inline]
-    fn tcp_wheel_next(&self) -> Instant {
-        Instant::from_nanos(self.tcp.next_timer.load(Ordering::Relaxed))
+    fn tcp_wheel_next(&self, cx: Cx) -> Instant {
+        if L::SHARED {
+            return Instant::from_nanos(self.tcp.next_timer.load(Ordering::Relaxed));
+        }
+        self.tcp.wheel.lock(cx).next()
     }
 
     /// Has a connection something to do?
     #[inline]
-    pub(crate) fn tcp_is_due(&self, now: Instant) -> bool {
-        self.tcp.used.is_awaited() || self.tcp_next_timer() <= now
+    pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
+        self.tcp.used.is_awaited() || self.tcp_next_timer(cx) <= cx.now
     }
 
     /// Tells the wheel of an earlier deadline. One that moves away is left there: it comes too early, once, and finds the new one.
@@ -68,8 +73,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the time at which the first timer of a connection expires, or memory is looked for.
-    pub(crate) fn tcp_next_timer(&self) -> Instant {
-        self.tcp_wheel_next().min(self.tcp_retry_at())
+    pub(crate) fn tcp_next_timer(&self, cx: Cx) -> Instant {
+        self.tcp_wheel_next(cx).min(self.tcp_retry_at())
     }
 
     fn tcp_poll_late(&self, cx: Cx) -> Instant {

@@ -387,7 +387,7 @@ fn calls_report_when_something_is_due() {
     };
     // A connection's first segment is sent again after a second.
     let (h, times) = rung();
-    let soon = |h: &Shared<Light>, ms| h.stack.is_due_before(Instant::from_millis(ms));
+    let soon = |h: &Shared<Light>, ms| h.stack.is_due_before(cx(), Instant::from_millis(ms));
     assert!(!soon(&h, 1_000_000));
     let s = h.stack.tcp_open(cx(), Domain::Inet).unwrap();
     let _ = h.stack.tcp_connect(cx(), s, (PEER.ip, 80).into());
@@ -583,7 +583,7 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     let send = |n: u8| w.h.stack.udp_send(cx(), sender, &[n], Some(&at(PEER, 7))).unwrap();
     (0..3).for_each(|n| _ = apart(|| _ = send(n)));
     assert_eq!((w.handed().len(), w.h.stack.iface(EM0).unwrap().staged(cx())), (0, 3));
-    assert!(w.h.stack.is_due_before(Instant::from_millis(1_001)), "the port was full");
+    assert!(w.h.stack.is_due_before(cx(), Instant::from_millis(1_001)), "the port was full");
     w.full.store(false, Ordering::Relaxed);
     apart(|| _ = w.h.stack.poll(cx()));
     assert_eq!(w.handed().len(), 3);
