@@ -12,6 +12,7 @@ use buf::Burst;
 use clock::Instant;
 use inet::iface::IfaceId;
 use lock::{Apart, Cx, Guarded, Locks};
+use port::os::event::Event;
 use port::pcap::Direction;
 use port::{PortCounts, RxHalf};
 use stats::Stage;
@@ -43,6 +44,8 @@ pub(crate) struct Part<L: Locks> {
     inputs: Apart<Guarded<L, Inputs>>,
     /// A thread runs it.
     is_run: AtomicBool,
+    /// Wakes that thread, whose sleep is on the ports that there were; `None`: no descriptor was left.
+    event: Option<Event>,
 }
 
 /// A part that the calling thread runs, until dropped.
@@ -61,6 +64,21 @@ impl<L: Locks> Part<L> {
         self.inputs.0.lock(cx)
     }
 
+    /// Makes an empty part for a thread beside the first.
+    fn beside() -> Part<L> {
+        Part { event: Event::new().ok(), ..Part::default() }
+    }
+
+    /// Returns what wakes the thread that runs it.
+    pub(crate) fn event(&self) -> Option<&Event> {
+        self.event.as_ref()
+    }
+
+    /// Wakes the thread that runs it.
+    fn wake(&self) {
+        self.event.iter().for_each(Event::raise);
+    }
+
     /// Takes the part for the calling thread; `None`: another runs it.
     fn run(&self) -> Option<Run<'_, L>> {
         (!self.is_run.swap(true, Ordering::AcqRel)).then_some(Run(self))
@@ -69,7 +87,7 @@ impl<L: Locks> Part<L> {
 
 impl<L: Locks> Default for Part<L> {
     fn default() -> Self {
-        Part { inputs: Apart(Guarded::default()), is_run: AtomicBool::new(false) }
+        Part { inputs: Apart(Guarded::default()), is_run: AtomicBool::new(false), event: None }
     }
 }
 
@@ -107,12 +125,16 @@ impl<L: Locks> Parts<L> {
     pub(crate) fn add(&self, cx: Cx, receiver: Receiver) {
         if let Some(part) = self.iter().min_by_key(|part| part.lock(cx).receivers.len()) {
             part.lock(cx).receivers.push(receiver);
+            part.wake();
         }
     }
 
     /// Removes the receivers of an iface.
     pub(crate) fn remove(&self, cx: Cx, iface: IfaceId) {
-        self.iter().for_each(|part| part.lock(cx).receivers.retain(|receiver| receiver.iface != iface));
+        for part in self.iter() {
+            part.lock(cx).receivers.retain(|receiver| receiver.iface != iface);
+            part.wake(); // it holds the port's descriptor while it sleeps
+        }
     }
 }
 
@@ -126,7 +148,7 @@ impl<L: Locks> Host<L> {
         }
         let cx = self.cx();
         let whole = std::mem::take(&mut self.inputs);
-        self.inputs.more = (1..parts).map(|_| Part::default()).collect();
+        self.inputs.more = (1..parts).map(|_| Part::beside()).collect();
         for part in whole.iter() {
             part.lock(cx).receivers.drain(..).for_each(|receiver| self.inputs.add(cx, receiver));
         }

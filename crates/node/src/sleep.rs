@@ -79,8 +79,13 @@ impl<L: Locks> Host<L> {
     /// The wait of a thread that runs a part: on its ports alone.
     pub(crate) fn wait_part(&self, part: &Part<L>) {
         let (timeout, ports) = self.sleep_on(std::iter::once(part), Instant::NEVER);
-        let fds: Vec<BorrowedFd<'_>> = ports.iter().map(AsFd::as_fd).collect();
-        let _ = dispatch::wait_readable(&fds, Some(timeout)); // as above
+        let mut fds: Vec<BorrowedFd<'_>> = ports.iter().map(AsFd::as_fd).collect();
+        fds.extend(part.event().map(Event::fd));
+        // A failing poll costs one round, as above.
+        let ready = dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
+        if ready.len() > ports.len() && ready.last().is_some_and(|woken| *woken) {
+            part.event().map(Event::clear);
+        }
     }
 
     /// Returns how long to sleep at most, and the descriptors to sleep on: our own, as a port may be removed meanwhile.

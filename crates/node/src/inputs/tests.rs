@@ -128,3 +128,52 @@ fn a_part_that_a_thread_runs_is_left_to_it() {
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
     assert!(host.shutdown(Duration::from_secs(1)).is_empty());
 }
+
+/// Has nothing to give, and sleeps on a descriptor that never becomes readable.
+struct Silent(std::os::unix::net::UnixStream);
+
+impl RxHalf for Silent {
+    fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
+        0
+    }
+
+    fn wait_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        Some(std::os::fd::AsFd::as_fd(&self.0))
+    }
+}
+
+/// A thread that runs a part sleeps for 100 ms where nothing comes, but not over a port that is added or removed.
+#[test]
+fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
+    let mut host = host::<Light>();
+    host.divide(2);
+    let (fd, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let silent = |fd: &std::os::unix::net::UnixStream, name: &str, last| {
+        let port = Port {
+            name: name.to_owned(),
+            spec: "silent".to_owned(),
+            caps: Caps::PLAIN,
+            rx: Box::new(Silent(fd.try_clone().unwrap())),
+            tx: Box::new(Sink),
+            counts: Arc::new(PortCounts::default()),
+            nic: None,
+        };
+        host.attach(name, Mac([2, 0, 0, 0, 1, last]), port, &IfaceConfig::default()).unwrap()
+    };
+    silent(&fd, "em0", 0);
+    let run = host.inputs.run(1).unwrap();
+    // Least of several tries: another process may have the processor.
+    let sleep = |change: &dyn Fn()| {
+        let try_once = |_| {
+            change();
+            let begun = std::time::Instant::now();
+            host.wait_part(run.0);
+            begun.elapsed()
+        };
+        (0..5).map(try_once).min().unwrap()
+    };
+    host.wait_part(run.0); // what was there before
+    let quick = Duration::from_millis(50);
+    assert!(sleep(&|| ()) > quick, "nothing has changed");
+    assert!(sleep(&|| assert!(host.remove_port(silent(&fd, "em1", 1)))) < quick);
+}
