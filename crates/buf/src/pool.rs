@@ -124,7 +124,8 @@ struct Malloc {
 }
 
 // SAFETY: `Owned::local` is touched only by the thread whose token is in `owner`, which is set once and changes only
-// through `release` on that very thread; everything else is locked or atomic. Buffers are plain memory.
+// through `release` on that very thread; a cache of `Zone` or `Cached` only by the thread with its index; everything else is
+// locked or atomic. Buffers are plain memory.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}

@@ -20,7 +20,7 @@ use crate::echo::Exchanges;
 use crate::fib::{self, Prefix};
 use crate::groups::Memberships;
 use crate::icmp4::Limiter;
-use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload, Output};
+use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload};
 use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::{FLOOR, PathMtus};
 use crate::ip4::reass::{Limits, Reassembly};
@@ -445,20 +445,6 @@ impl<L: Locks> Stack<L> {
         id
     }
 
-    /// Sets where `iface`'s frames go from now on.
-    pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
-        self.set_outputs(cx, iface, output.into_iter().collect());
-    }
-
-    /// Sets where `iface`'s frames go from now on: the queues of its port. Each thread of a shared stack sends by a queue of its
-    /// own ([`Stack::set_queue`]), and a connection by that of the thread that began to send; a stack of one thread has the
-    /// first queue alone. None: frames are dropped.
-    pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
-        if let Some(iface) = self.ifaces.get(iface) {
-            iface.queues.set(cx, outputs);
-        }
-    }
-
     /// The iface with number `id`.
     pub fn iface(&self, id: IfaceId) -> Option<&Iface<L>> {
         self.ifaces.get(id).filter(|iface| !iface.is_gone())
@@ -656,9 +642,11 @@ impl<L: Locks> Stack<L> {
 
     /// Ends everything still queued: the host is going away. The audit then holds with nothing held.
     pub fn shutdown(&self, cx: Cx) {
-        self.flush(cx);
-        let mut ended: Vec<Frame> = self.loopback.lock(cx).drain(..).collect();
+        self.flush_all(cx);
+        let mut waiting = self.loopback.lock(cx);
+        let mut ended: Vec<Frame> = waiting.drain(..).collect();
         self.looping.store(0, Ordering::Relaxed);
+        drop(waiting);
         ended.extend(self.requeued.queue.lock(cx).drain(..).map(|(_, frame)| frame));
         for iface in self.ifaces.iter() {
             self.neighbors.lock(cx).flush(iface.id, |frame| ended.push(frame));

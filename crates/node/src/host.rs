@@ -17,13 +17,14 @@ use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, LOOPBACK, Offload, Output};
 use inet::ip6::{Advertising, IfaceAddr6};
 use inet::{Config, Stack};
-use lock::{Cx, How, Locks};
+use lock::{Cx, How, Locks, USUAL_THREADS};
 use port::offload::soft::Soft;
 use port::pcap::Direction;
 use port::spec::{Kind, Spec};
 use port::{Caps, Pairs, PortCounts, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
+use stats::Shards;
 use std::hash::BuildHasher;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -194,6 +195,8 @@ pub struct Host<L: Locks> {
     /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Parts<L>,
+    /// For each thread, [`Parts::rounds`] at the end of its last round without frames, of a shared host.
+    pub(crate) seen: Shards<AtomicU64>,
     /// Wakes the thread that keeps a shared host going; `None`: a host of one thread, or no descriptor was left.
     pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
@@ -259,7 +262,7 @@ impl<L: Locks> Host<L> {
         let recorder = captures.clone();
         stack.set_drop_watch(move |frame, why, now| recorder.note_dropped(NOWHERE, frame, why, now));
         let (ports, topology) = Default::default();
-        let inputs = Parts::default();
+        let (inputs, seen) = (Parts::default(), Shards::new(if L::SHARED { USUAL_THREADS } else { 1 }));
         let sleeper = if L::SHARED { Sleeper::new(&stack) } else { None };
         let (how, burst, threads) = (config.context, config.burst, if L::SHARED { config.threads } else { 1 });
         let key = config.seed.map_or_else(Key::random, Key::seeded);
@@ -275,6 +278,7 @@ impl<L: Locks> Host<L> {
             polled,
             quiet_until,
             inputs,
+            seen,
             sleeper,
             isr: None,
             ports,
@@ -463,7 +467,7 @@ impl<L: Locks> Host<L> {
         if ports.iter().all(|port| port.iface != id) {
             return false;
         }
-        self.stack.flush(cx);
+        self.stack.flush_all(cx);
         self.stack.remove_iface(cx, id);
         self.inputs.remove(cx, id);
         self.wake(); // a sleeper holds the port's descriptor
@@ -488,7 +492,11 @@ impl<L: Locks> Host<L> {
             if !L::SHARED {
                 return self.take_in(cx, &self.inputs.first);
             }
-            self.inputs.not_run().map(|part| self.take_in(cx, part)).sum()
+            let frames = self.inputs.not_run().map(|part| self.take_in(cx, part)).sum();
+            if frames == 0 {
+                self.seen.at(cx.current()).store(self.inputs.rounds(), Ordering::Relaxed);
+            }
+            frames
         })
     }
 
@@ -504,7 +512,7 @@ impl<L: Locks> Host<L> {
         let cx = Cx::enter(self.how, now);
         let frames = take_in(cx);
         if L::SHARED && frames > 0 {
-            self.wake(); // another thread may sleep, and the port that gave these frames does not announce the next to it
+            self.wake(); // another thread may sleep over what these frames gave rise to
         }
         // With frames coming the caller does not sleep: what counts in longer times is asked now and then.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
@@ -555,18 +563,37 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Takes in what comes by the ports of part `part` until `stop` says so, sleeping when nothing comes: beside a thread in
-    /// [`Host::run`], which does what time makes due. `false`: there is no such part, or another thread runs it.
+    /// Takes in what comes by the ports of part `part` until `stop` returns `true`, sleeping when nothing comes: beside a
+    /// thread in [`Host::run`]. Both do what time makes due while they are awake; that thread wakes for it. `false`: there is
+    /// no such part, or another thread runs it.
     pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
         let Some(run) = self.inputs.run(part) else { return false };
         self.stack.set_queue(self.cx(), Some(part as u16));
+        let _ends = PartEnds(self);
         while !stop() {
-            if self.step_with(|cx| self.take_in(cx, run.0)).frames == 0 {
+            let step = self.step_with(|cx| {
+                let frames = self.take_in(cx, run.0);
+                if frames > 0 {
+                    run.note_round();
+                }
+                frames
+            });
+            if step.frames == 0 {
                 self.wait_part(run.0);
             }
         }
-        self.stack.set_queue(self.cx(), None); // the next thread with this one's number may do other work
         true
+    }
+}
+
+/// The end of a thread's run of a part, also by a panic: the ports are the other threads' again, and the next thread with
+/// this one's number may do other work.
+struct PartEnds<'a, L: Locks>(&'a Host<L>);
+
+impl<L: Locks> Drop for PartEnds<'_, L> {
+    fn drop(&mut self) {
+        self.0.stack.set_queue(self.0.cx(), None);
+        self.0.wake();
     }
 }
 

@@ -17,7 +17,7 @@ use port::pcap::Direction;
 use port::{PortCounts, RxHalf};
 use stats::Stage;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A port's receiving half and where it leads.
 pub(crate) struct Receiver {
@@ -44,6 +44,8 @@ pub(crate) struct Part<L: Locks> {
     inputs: Apart<Guarded<L, Inputs>>,
     /// A thread runs it.
     is_run: AtomicBool,
+    /// Rounds in which that thread has taken frames in.
+    rounds: Apart<AtomicU64>,
     /// Wakes that thread, whose sleep is on the ports that there were; `None`: no descriptor was left.
     event: Option<Event>,
 }
@@ -56,6 +58,13 @@ pub(crate) struct Parts<L: Locks> {
     /// The one with netisr and the steerer.
     pub(crate) first: Part<L>,
     more: Box<[Part<L>]>,
+}
+
+impl<L: Locks> Run<'_, L> {
+    /// Counts a round with frames.
+    pub(crate) fn note_round(&self) {
+        self.0.rounds.0.fetch_add(1, Ordering::Release);
+    }
 }
 
 impl<L: Locks> Part<L> {
@@ -87,7 +96,12 @@ impl<L: Locks> Part<L> {
 
 impl<L: Locks> Default for Part<L> {
     fn default() -> Self {
-        Part { inputs: Apart(Guarded::default()), is_run: AtomicBool::new(false), event: None }
+        Part {
+            inputs: Apart(Guarded::default()),
+            is_run: AtomicBool::new(false),
+            rounds: Apart::default(),
+            event: None,
+        }
     }
 }
 
@@ -108,6 +122,12 @@ impl<L: Locks> Parts<L> {
     #[inline(always)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Part<L>> {
         std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// Returns in how many rounds threads that run parts have taken frames in: what these gave rise to, no round of another
+    /// thread has brought.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.more.iter().map(|part| part.rounds.0.load(Ordering::Acquire)).sum()
     }
 
     /// Returns the parts that no thread runs.

@@ -11,6 +11,7 @@ use inet::Stack;
 use lock::{Doorbell, Locks};
 use port::os::event::Event;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// Interval of polls of a port without a descriptor, while frames come.
@@ -142,7 +143,8 @@ impl<L: Locks> Host<L> {
             Some((sleeper, _)) => {
                 fds.push(sleeper.event.fd());
                 let end = now.after(timeout);
-                let stay = || self.stack.is_due_before(self.cx(), end);
+                let seen = self.seen.at(self.cx().current()).load(Ordering::Relaxed);
+                let stay = || self.stack.is_due_before(self.cx(), end) || self.inputs.rounds() != seen;
                 let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
                 let ready = sleeper.doorbell.sleep(end.nanos(), stay, sleep, || ()).unwrap_or_default();
                 if ready.last().is_some_and(|rung| *rung) {

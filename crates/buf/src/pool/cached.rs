@@ -112,7 +112,10 @@ impl Cached {
             free.extend(bufs);
             cache.count_puts(n as u64);
         } else {
-            self.depot.lock(lock_cx()).put_many(bufs);
+            let mut depot = self.depot.lock(lock_cx());
+            bufs.for_each(|buf| depot.give(buf));
+            drop(depot);
+            cache.count_puts(n as u64);
         }
     }
 
@@ -120,13 +123,11 @@ impl Cached {
     /// pool.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let depot = self.depot.lock(lock_cx());
-        let (mut gets, mut puts) = (depot.gets.get(), depot.puts.get());
-        for cache in self.caches.iter() {
-            gets += cache.gets.get();
-            puts += cache.puts.get();
-        }
+        let sum = |count: fn(&Cache) -> &Counter| self.caches.iter().map(|cache| count(cache).get()).sum::<u64>();
+        // Puts first: the get of each that is seen is seen too.
+        let puts = depot.puts.get() + sum(|cache| &cache.puts);
         fence(Ordering::Acquire);
-        (gets, puts, depot.empty.get())
+        (depot.gets.get() + sum(|cache| &cache.gets), puts, depot.empty.get())
     }
 
     /// Returns how often the list's lock was taken.

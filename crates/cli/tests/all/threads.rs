@@ -43,7 +43,8 @@ fn served(threads: u16) -> (serde_json::Value, serde_json::Value) {
         serde_json::from_slice::<serde_json::Value>(&told.stdout).unwrap_or_default()
     };
     ask(&["show", "ports"]);
-    ["addr add 10.5.0.2/24 dev t0", "addr add fd05::2/64 dev t0 nodad", "link set t0 up"].map(kernel);
+    let lines = ["addr add 10.5.0.2/24 dev t0", "addr add fd05::2/64 dev t0 nodad", "link set t0 up"];
+    lines.into_iter().for_each(kernel);
     thread::scope(|scope| (0..FLOWS).for_each(|flow| _ = scope.spawn(move || talk(9000 + flow))));
     let ping = |of: &str| run(Command::new("ping").args(["-c1", "-W1", of])).status.success();
     until("an answer over both families", || ping("10.5.0.1") && ping("fd05::1"));

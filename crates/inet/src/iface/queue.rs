@@ -4,7 +4,7 @@
 //! that send at the same time write no common line.
 
 use super::{IfaceId, Output};
-use buf::Burst;
+use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{Apart, Cx, Guarded, Locks};
 use std::hint::cold_path;
@@ -132,9 +132,9 @@ impl<L: Locks> Queues<L> {
         std::iter::once(&self.first).chain(self.more.get().into_iter().flatten()).map(|queue| &queue.0)
     }
 
-    /// Gives the queues their outputs, none to those beyond. An iface that had another port before has as many queues as
-    /// that one at most.
-    pub(crate) fn set(&self, cx: Cx, outputs: Vec<Box<dyn Output>>) {
+    /// Gives the queues their outputs, none to those beyond; returns the frames that waited for one of these. An iface that
+    /// had another port before has as many queues as that one at most.
+    pub(crate) fn set(&self, cx: Cx, outputs: Vec<Box<dyn Output>>) -> Vec<Frame> {
         let others = outputs.len().saturating_sub(1);
         let made = if others == 0 || !L::SHARED {
             self.more.get().map_or(0, |more| more.len())
@@ -143,8 +143,16 @@ impl<L: Locks> Queues<L> {
         };
         self.others.store(0, Ordering::Release);
         let mut outputs = outputs.into_iter();
-        self.iter().for_each(|queue| queue.lock(cx).output = outputs.next());
+        let mut ended = Vec::new();
+        for queue in self.iter() {
+            let mut stage = queue.lock(cx);
+            stage.output = outputs.next();
+            if stage.output.is_none() {
+                ended.extend(stage.burst.drain());
+            }
+        }
         self.others.store(others.min(made), Ordering::Release);
+        ended
     }
 
     /// Returns how often their locks were taken, and how many there are.

@@ -47,6 +47,7 @@ impl<L: Locks> Stack<L> {
         let Some(_turn) = Turn::begin(&self.draining) else { return false };
         self.poll_loopback(cx);
         self.poll_requeued(cx);
+        self.flush(cx); // before the next thread's turn: what that stages may go by another queue
         true
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::counters::Counters;
-use crate::iface::{Iface, IfaceKind, Places, Queue, TxStage};
+use crate::iface::{Iface, IfaceId, IfaceKind, Output, Places, Queue, TxStage};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -33,7 +33,7 @@ impl<L: Locks> Stack<L> {
                 if !stage.burst.is_empty() {
                     self.flush_stage(cx, &mut stage);
                 }
-                if !stage.burst.is_empty() {
+                if !stage.burst.is_empty() && stage.output.is_some() {
                     next = next.min(cx.now.after(RETRY)); // the port is full
                 }
                 if let Some(output) = &mut stage.output {
@@ -42,7 +42,34 @@ impl<L: Locks> Stack<L> {
             }
         }
         self.note_held(next);
+        if next != Instant::NEVER {
+            self.due(next); // the thread that sleeps may not know of it: another polls at the moment
+        }
         next
+    }
+
+    /// Hands all staged frames to the ports, whoever has staged them.
+    pub fn flush_all(&self, cx: Cx) {
+        self.flush(cx);
+        let queues = self.ifaces.iter().flat_map(|iface| iface.queues.iter());
+        for mut stage in queues.map(|queue| queue.lock(cx)).filter(|stage| !stage.burst.is_empty()) {
+            self.flush_stage(cx, &mut stage);
+        }
+    }
+
+    /// Sets where `iface`'s frames go from now on.
+    pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
+        self.set_outputs(cx, iface, output.into_iter().collect());
+    }
+
+    /// Sets where `iface`'s frames go from now on: the queues of its port. Each thread of a shared stack sends by a queue of its
+    /// own ([`Stack::set_queue`]), a connection by that of the thread that wrote while all was acknowledged, a tunnel by the
+    /// first; a stack of one thread has the first alone. None: frames are dropped.
+    pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
+        if let Some(iface) = self.ifaces.get(iface) {
+            let ended = iface.queues.set(cx, outputs);
+            ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
+        }
     }
 
     /// Has the calling thread send by the queue `queue` of each port, counted around, from now on; `None`: by that of its
@@ -53,10 +80,27 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the number of the queues by which the calling thread sends.
     pub(crate) fn queue_number(&self, cx: Cx) -> usize {
-        match self.count(cx).queue.load(Ordering::Relaxed) {
+        let counters = self.count(cx);
+        if counters.nesting.load(Ordering::Relaxed) > 0 {
+            return 0; // packets of one tunnel do not overtake each other, whoever sends them
+        }
+        match counters.queue.load(Ordering::Relaxed) {
             0 => cx.current(),
             set => set as usize - 1,
         }
+    }
+
+    /// Calls `send` with the calling thread's queues set to `queue` meanwhile.
+    pub(crate) fn sending_by<R>(&self, cx: Cx, queue: usize, send: impl FnOnce() -> R) -> R {
+        if !L::SHARED {
+            return send();
+        }
+        let cell = &self.count(cx).queue;
+        let own = cell.load(Ordering::Relaxed);
+        cell.store(queue as u32 + 1, Ordering::Relaxed);
+        let sent = send();
+        cell.store(own, Ordering::Relaxed);
+        sent
     }
 
     #[inline(always)]

@@ -58,12 +58,15 @@ pub(crate) struct Headers {
     pseudo: u16,
 }
 
+/// The queue of a connection that has sent nothing yet.
+const NO_QUEUE: u16 = u16::MAX;
+
 impl Default for Headers {
     fn default() -> Headers {
         Headers {
             epoch: 0,
             iface: LOOPBACK,
-            queue: 0,
+            queue: NO_QUEUE,
             mtu: 0,
             offload: false,
             tso: false,
@@ -145,7 +148,8 @@ impl<L: Locks> Stack<L> {
         let Some(ends) = A::ends_of(sock) else { return Over::No };
         let is_bound = sock.place.is_bound();
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
-        if L::SHARED && stream.tcb.is_all_acknowledged() {
+        let is_new = stream.headers.queue == NO_QUEUE;
+        if L::SHARED && stream.tcb.is_all_acknowledged() && (is_new || stream.tcb.not_sent() > 0) {
             // From here on by the queue of this thread: with text under way, segments might overtake it.
             stream.headers.queue = self.queue_number(cx) as u16;
         }
@@ -235,8 +239,10 @@ impl<L: Locks> Stack<L> {
     fn tcp_hand_over(&self, cx: Cx, headers: &Headers) {
         let iface = self.ifaces.get(headers.iface);
         match iface.filter(|iface| iface.kind == IfaceKind::Ethernet && iface.tunnel.is_none()) {
-            Some(iface) => self.flush_stage(cx, &mut iface.queues.at(|| headers.queue()).lock(cx)),
-            None => self.flush(cx),
+            Some(iface) if !headers.are_stale(self.epoch()) => {
+                self.flush_stage(cx, &mut iface.queues.at(|| headers.queue()).lock(cx));
+            }
+            _ => self.flush(cx),
         }
     }
 
@@ -264,7 +270,8 @@ impl<L: Locks> Stack<L> {
             self.tcp_stage::<A>(cx, &stream.headers, frame, alone);
             return Some(());
         }
-        self.tcp_send_layered(cx, ends, out, frame, sum, options);
+        let queue = stream.headers.queue();
+        self.sending_by(cx, queue, || self.tcp_send_layered(cx, ends, out, frame, sum, options));
         lap.mark(Stage::TcpOutput, 1);
         if alone {
             self.flush(cx);

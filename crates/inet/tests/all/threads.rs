@@ -515,7 +515,7 @@ fn a_thread_sends_by_the_queue_that_it_was_given() {
 
 /// While text is under way, what a connection sends goes the same way: segments cannot overtake each other.
 #[test]
-fn a_connection_changes_its_queue_when_all_is_acknowledged() {
+fn a_connection_changes_its_queue_with_text_when_all_is_acknowledged() {
     const QUEUES: usize = 64;
     let w = wide(QUEUES);
     let (stack, peer) = (&w.h.stack, (PEER.ip, 80));
@@ -552,10 +552,10 @@ fn a_connection_changes_its_queue_when_all_is_acknowledged() {
         let syn = w.handed.lock().unwrap()[0].3[4..8].try_into().unwrap();
         isn.store(u32::from_be_bytes(syn), Ordering::Relaxed);
         assert_eq!(queues(), [here]);
-        // Another thread takes the answer in: all is acknowledged.
+        // Another thread takes the answer in. An ACK alone changes nothing: where it goes, the port delivers.
         let there = other(Box::new(|| answer(999, 1, wire::tcp::Flags::SYN | ack)));
         assert_ne!(here, there);
-        assert_eq!(queues(), [there]);
+        assert_eq!(queues(), [here]);
         other(Box::new(|| send(b"one")));
         assert_eq!(queues(), [there]);
         send(b"two"); // while "one" is under way
@@ -587,6 +587,19 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     w.full.store(false, Ordering::Relaxed);
     apart(|| _ = w.h.stack.poll(cx()));
     assert_eq!(w.handed().len(), 3);
+    // What an earlier thread left is sent before an iface goes, and what a queue held that is no more is dropped.
+    w.h.stack.knobs.tx_burst.set(8);
+    apart(|| _ = send(7));
+    w.h.stack.flush(cx()); // of this thread alone
+    assert_eq!(w.h.stack.iface(EM0).unwrap().staged(cx()), 1);
+    w.h.stack.flush_all(cx());
+    assert_eq!(w.handed().len(), 1);
+    w.h.stack.set_queue(cx(), Some(3));
+    send(8);
+    w.h.stack.knobs.tx_burst.set(1);
+    w.h.stack.set_queue(cx(), None);
+    w.h.stack.set_outputs(cx(), EM0, Vec::new());
+    assert_eq!((w.handed().len(), w.h.stack.audit(cx()).dropped), (0, 1));
     // Fewer queues, more, and none.
     for queues in [2, 8, 1, 4] {
         let queue = |n| Box::new(Queue(n, Arc::clone(&w.handed), Arc::clone(&w.full))) as Box<dyn Output>;
@@ -597,6 +610,6 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     }
     w.h.stack.set_outputs(cx(), EM0, Vec::new());
     apart(|| _ = send(9));
-    assert_eq!((w.handed().len(), w.h.stack.audit(cx()).dropped), (0, 1));
-    w.finish(3 + 4 * 6);
+    assert_eq!((w.handed().len(), w.h.stack.audit(cx()).dropped), (0, 2));
+    w.finish(3 + 1 + 4 * 6);
 }

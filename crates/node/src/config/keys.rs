@@ -251,9 +251,13 @@ pub const HOST: &[Key<HostConfig>] = &[
          each of the rest takes in the frames of its share of the ports.",
         |c, v| put(&mut c.threads, v.number()),
     ),
-    key("core", Number(0, 1023), Means("any core"), "The core its thread is pinned to.", |c, v| {
-        put(&mut c.core, v.number().map(Some))
-    }),
+    key(
+        "core",
+        Number(0, 1023),
+        Means("any core"),
+        "The core its thread is pinned to; threads with a share of the ports have those behind it.",
+        |c, v| put(&mut c.core, v.number().map(Some)),
+    ),
     key(
         "context",
         Words(&["register", "inline", "call"]),

@@ -133,6 +133,10 @@ impl Gate {
         self.opened.notify_all();
     }
 
+    fn is_open(&self) -> bool {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pass(&self) {
         let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.opened.wait_while(is_open, |is_open| !*is_open));
@@ -406,9 +410,9 @@ where
         });
         let movers = helpers.and_then(|()| {
             (1..=movers).try_for_each(|part| {
-                let (host, over) = (&host, &over);
+                let (host, over, gate, say) = (&host, &over, &shared.gate, say.clone());
                 spawn(scope, &mut threads, format!("{}.ports{part}", config.name), move || {
-                    host.run_part(part, || over.load(Ordering::Relaxed));
+                    take_in(config, host, part, gate, over, &say);
                 })
             })
         });
@@ -445,6 +449,32 @@ fn spawn<'scope>(
     let thread = dispatch::spawn_scoped(scope, &name, work)?;
     threads.push((name, thread));
     Ok(())
+}
+
+/// Time between two looks of [`take_in`] at whether the gate is open.
+const GATE_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// Takes in the frames of a part of the ports from the gate's opening until `over`; of a host with a core, on a core behind
+/// that one.
+fn take_in<L: Locks>(
+    config: &HostConfig,
+    host: &Host<L>,
+    part: usize,
+    gate: &Gate,
+    over: &AtomicBool,
+    say: &Sender<Said>,
+) {
+    let is_over = || over.load(Ordering::Relaxed);
+    if let Some(core) = config.core.map(|core| dispatch::core_at(core + part))
+        && let Err(why) = dispatch::pin_to_core(core)
+    {
+        let text = format!("{}.ports{part}: not on core {core}: {why}; it runs where it may", config.name);
+        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+    }
+    while !gate.is_open() && !is_over() {
+        std::thread::sleep(GATE_LOOK); // who fails before it opens ends this thread first
+    }
+    host.run_part(part, is_over);
 }
 
 /// Works on a workstream of netisr, on a core of its own if that was asked for.
