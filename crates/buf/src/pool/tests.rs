@@ -79,6 +79,13 @@ fn several_threads_share_a_locked_pool() {
     }
 }
 
+/// Threads beyond the usual ones have no caches: a test with many does not run beside one that counts on its cache.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Takes and returns eight buffers at a time, `rounds` times.
 fn churn(pool: &Pool, rounds: u64) {
     for round in 0..rounds {
@@ -89,6 +96,7 @@ fn churn(pool: &Pool, rounds: u64) {
 
 #[test]
 fn threads_that_return_what_they_take_seldom_meet_at_the_lock() {
+    let _turn = turn();
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
     std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(|| churn(&pool, 10_000))));
     let (stats, (taken, _)) = (pool.stats(), pool.locks());
@@ -119,10 +127,11 @@ fn a_small_pool_is_not_shared_out() {
 #[test]
 fn caches_hold_half_of_a_pool_at_most() {
     const THREADS: usize = 80;
+    let _turn = turn();
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
-    let frames: Vec<Vec<Frame>> = (0..THREADS).map(|_| std::iter::from_fn(|| pool.get()).take(51).collect()).collect();
+    let frames: Vec<Vec<Frame>> = (0..THREADS).map(|_| std::iter::from_fn(|| pool.get()).take(32).collect()).collect();
     let (full, over) = (std::sync::Barrier::new(THREADS + 1), std::sync::Barrier::new(THREADS + 1));
-    std::thread::scope(|scope| {
+    let (here, empty) = std::thread::scope(|scope| {
         for frames in frames {
             scope.spawn(|| {
                 drop(frames);
@@ -132,11 +141,12 @@ fn caches_hold_half_of_a_pool_at_most() {
         }
         full.wait();
         let here: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
-        assert!((2048..3072).contains(&here.len()), "{}", here.len());
-        assert_eq!(pool.stats().empty, 1);
-        drop(here);
-        over.wait();
+        let empty = pool.stats().empty;
+        over.wait(); // before anything is asserted: the others wait
+        (here.len(), empty)
     });
+    // Threads of other tests have some of the first 64 numbers.
+    assert!((2048..3584).contains(&here) && empty == 1, "{here} {empty}");
     assert_eq!(pool.stats().live(), 0);
 }
 

@@ -516,7 +516,7 @@ fn a_thread_sends_by_the_queue_that_it_was_given() {
 /// While text is under way, what a connection sends goes the same way: segments cannot overtake each other.
 #[test]
 fn a_connection_changes_its_queue_with_text_when_all_is_acknowledged() {
-    const QUEUES: usize = 64;
+    const QUEUES: usize = 512; // more than threads: no two have the same
     let w = wide(QUEUES);
     let (stack, peer) = (&w.h.stack, (PEER.ip, 80));
     let client = stack.tcp_open(cx(), Domain::Inet).unwrap();

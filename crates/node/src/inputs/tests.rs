@@ -101,6 +101,15 @@ fn a_host_of_one_thread_and_one_with_netisr_stay_whole() {
     assert_eq!(taken(&behind), (2, [2, 0, 0]));
 }
 
+/// Ends what waits for it, also where an assertion fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_part_that_a_thread_runs_is_left_to_it() {
     let mut host = host::<Light>();
@@ -109,6 +118,7 @@ fn a_part_that_a_thread_runs_is_left_to_it() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let run = scope.spawn(|| host.run_part(1, || over.load(Ordering::Relaxed)));
+        let ends = Ends(&over);
         let received = || host.stack.counter("inet.link.ether.received");
         while received() == 0 {
             std::thread::yield_now(); // until it runs
@@ -118,7 +128,7 @@ fn a_part_that_a_thread_runs_is_left_to_it() {
         assert!(!host.is_over() && host.gone().is_empty());
         gone[1].store(true, Ordering::Relaxed);
         assert_eq!(host.gone().len(), 1, "of whatever part");
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         assert!(run.join().unwrap());
     });
     assert_eq!(host.step().frames, 2);

@@ -61,6 +61,7 @@ fn two_threads_share_the_ports_of_a_host() {
                 let calls = near.shared_calls();
                 let fd = calls.socket().unwrap();
                 calls.bind(fd, SocketAddr::from(([10, 9, net, 1], 7))).unwrap();
+                calls.set_option(fd, Opt::RecvTimeout(Some(Duration::from_secs(10)))).unwrap();
                 let mut buffer = [0; 64];
                 for _ in 0..DATAGRAMS {
                     let (len, from) = calls.recv_from(fd, &mut buffer).unwrap();
