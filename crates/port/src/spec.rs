@@ -96,7 +96,7 @@ impl Spec {
         }
     }
 
-    /// Returns how many queues the device has of which each opening gives one port: of a TAP; 1 elsewhere.
+    /// Returns the number of ports that one device can be opened as, one for each queue: of a TAP device, and 1 of any other.
     pub fn queues(&self) -> usize {
         if self.port.kind == Kind::Tap { self.port.count("queues").max(1) as usize } else { 1 }
     }

@@ -254,8 +254,9 @@ fn short(body: &[u8]) -> Fault {
 /// Sets the FCS length in the flags of little-endian options to 0: the FCS is not there any more.
 fn clear_fcs_flag(mut options: &mut [u8]) {
     const FCS: u32 = 0x1e0;
-    while let Some(&[code, 0, len, high]) = options.first_chunk() {
-        let len = usize::from(u16::from_le_bytes([len, high]));
+    while let Some(&[code, code_high, len, len_high]) = options.first_chunk() {
+        let code = u16::from_le_bytes([code, code_high]);
+        let len = usize::from(u16::from_le_bytes([len, len_high]));
         let (value, rest) = options.split_at_mut((4 + len.next_multiple_of(4)).min(options.len()));
         if let (2, Some(flags)) = (code, value.get_mut(4..).and_then(|value| value.first_chunk_mut::<4>())) {
             *flags = (u32::from_le_bytes(*flags) & !FCS).to_le_bytes();

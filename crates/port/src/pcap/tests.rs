@@ -103,13 +103,15 @@ fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
         let mut file = Bytes::new(big);
         file.section().interface(0, &[(13, &[2])]).packet(0, 0, b"frame..");
         file.block(ng::PACKET, |b| {
-            b.u32(0).u32(0).u32(0).u32(9).u32(9).raw(b"frame....\0\0\0").u16(2).u16(4).u32(4 << 5 | 2).u32(0);
+            b.u32(0).u32(0).u32(0).u32(9).u32(9).raw(b"frame....\0\0\0");
+            // A code above 255 in front of the flags hides them no more than a small one.
+            b.u16(0x0b00).u16(0).u16(2).u16(4).u32(4 << 5 | 2).u32(0);
         });
         let mut reader = Reader::new(&file.out[..]);
         assert_eq!(reader.read().unwrap().unwrap().data, b"frame");
         let record = reader.read().unwrap().unwrap();
         assert_eq!((record.data, record.orig_len, record.direction), (&b"frame"[..], 5, Direction::Outbound));
-        assert_eq!(record.options, [2, 0, 4, 0, 2, 0, 0, 0]);
+        assert_eq!(record.options, [0, 11, 0, 0, 2, 0, 4, 0, 2, 0, 0, 0]);
         assert_eq!(written(Format::Pcapng, reader.section())[0].fcs_len, 0);
     }
 }
