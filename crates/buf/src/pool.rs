@@ -9,7 +9,8 @@
 //!
 //! With [`PoolLocks::Owner`] (the `up` stack) the first thread that takes a buffer owns the free list and uses no
 //! atomics; frames dropped on other threads come back through a mutex-guarded list that the owner drains when its own is
-//! empty. With `Light` each thread has a cache of buffers in front of the lock; with `Heavy` every get and put takes it.
+//! empty. With `Light` each thread has a cache of buffers in front of the lock of a `stack`; with `Heavy`, and for a
+//! `freelist`, every get and put takes the lock.
 #![allow(unsafe_code)] // an unsafe room: exclusive use of a free list is proven by thread identity or by a lock
 
 mod cached;
@@ -514,7 +515,8 @@ impl Pool {
                 local: UnsafeCell::new(filled()),
                 foreign: Mutex::new(free()),
             }),
-            (_, PoolLocks::Light) => Store::Light(Cached::new(filled(), config.buffers)),
+            (Kind::Freelist, PoolLocks::Light) => Store::Light(Cached::new(filled(), 0)),
+            (_, PoolLocks::Light) => Store::Light(Cached::new(filled(), cached::room(config.buffers))),
             (_, PoolLocks::Heavy) => Store::Heavy(Guarded::new(filled())),
         };
         let inner = Inner {

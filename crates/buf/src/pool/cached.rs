@@ -31,10 +31,14 @@ pub(super) struct Cached {
     room: usize,
 }
 
+/// Returns how many buffers a thread's cache may hold, of a pool of so many.
+pub(super) fn room(buffers: usize) -> usize {
+    (buffers / (2 * USUAL_THREADS)).min(ROOM_MAX)
+}
+
 impl Cached {
-    /// Puts caches in front of a list of `buffers` buffers.
-    pub(super) fn new(depot: Free, buffers: usize) -> Cached {
-        let room = (buffers / (2 * USUAL_THREADS)).min(ROOM_MAX);
+    /// Puts caches of `room` buffers each in front of a list.
+    pub(super) fn new(depot: Free, room: usize) -> Cached {
         Cached { caches: Shards::new(USUAL_THREADS), depot: Guarded::new(depot), room }
     }
 
@@ -119,12 +123,12 @@ impl Cached {
         }
     }
 
-    /// Returns gets, puts, and gets that found nothing. Whoever sees a put counted sees that its thread is through with the
-    /// pool.
+    /// Returns the numbers of gets, of puts, and of gets that found no buffer. A thread no longer touches the pool after the
+    /// put that it counted.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let depot = self.depot.lock(lock_cx());
         let sum = |count: fn(&Cache) -> &Counter| self.caches.iter().map(|cache| count(cache).get()).sum::<u64>();
-        // Puts first: the get of each that is seen is seen too.
+        // Puts first: gets that are read after are no fewer.
         let puts = depot.puts.get() + sum(|cache| &cache.puts);
         fence(Ordering::Acquire);
         (depot.gets.get() + sum(|cache| &cache.gets), puts, depot.empty.get())
@@ -137,7 +141,7 @@ impl Cached {
 }
 
 impl Cache {
-    /// Counts puts: the last that a thread does to a pool, which may be freed as soon as all are counted.
+    /// Counts puts, as the last access to the pool: it may be freed as soon as all are counted.
     #[inline(always)]
     fn count_puts(&self, n: u64) {
         fence(Ordering::Release);

@@ -79,7 +79,7 @@ fn several_threads_share_a_locked_pool() {
     }
 }
 
-/// Threads beyond the usual ones have no caches: a test with many does not run beside one that counts on its cache.
+/// Held by tests with many threads, and by those that need a cache: only the first 64 threads have one.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
@@ -114,6 +114,30 @@ fn threads_that_return_what_they_take_seldom_meet_at_the_lock() {
     assert!((1_000..2_500).contains(&times), "16,000 buffers in {times} times");
 }
 
+/// A reader beside threads that pass buffers on sees no more returned than taken.
+#[test]
+fn counts_that_are_read_beside_busy_threads_are_no_less_than_nothing() {
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
+    let (give, taken) = std::sync::mpsc::sync_channel::<Frame>(8);
+    std::thread::scope(|scope| {
+        scope.spawn(|| taken.into_iter().for_each(drop));
+        let pool = &pool;
+        let giver = scope.spawn(move || (0..100_000).for_each(|_| give.send(pool.get().unwrap()).unwrap()));
+        while !giver.is_finished() {
+            let live = pool.stats().live();
+            assert!(live <= 4096, "{live}");
+        }
+    });
+}
+
+/// A `freelist` is the list that BSD has, without caches.
+#[test]
+fn a_list_without_caches_is_locked_for_each_buffer() {
+    let pool = Pool::new(&config(Kind::Freelist, PoolLocks::Light, 4096)).unwrap();
+    churn(&pool, 100);
+    assert!((1_600..1_700).contains(&pool.locks().0), "{:?}", pool.locks());
+}
+
 #[test]
 fn a_small_pool_is_not_shared_out() {
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 100)).unwrap();
@@ -123,7 +147,7 @@ fn a_small_pool_is_not_shared_out() {
     }
 }
 
-/// All but one of the usual threads live and have full caches; more threads have none.
+/// More than the usual 64 threads are alive, with full caches as far as they have any.
 #[test]
 fn caches_hold_half_of_a_pool_at_most() {
     const THREADS: usize = 80;
@@ -150,7 +174,7 @@ fn caches_hold_half_of_a_pool_at_most() {
     assert_eq!(pool.stats().live(), 0);
 }
 
-/// The memory of a pool goes, whichever threads have caches of it.
+/// A pool's memory is freed, whichever threads have caches of it.
 #[test]
 fn a_pool_that_several_threads_used_is_freed_by_the_next() {
     let (give, taken) = std::sync::mpsc::sync_channel::<Vec<Frame>>(1);
