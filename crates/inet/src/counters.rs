@@ -1,6 +1,6 @@
 //! What the stack counts, one shard per thread; drop reasons and the cost ledger ride along.
 
-use crate::iface::PlacesCell;
+use crate::iface::AtomicQueueSet;
 use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
 use std::sync::atomic::AtomicU32;
 
@@ -333,9 +333,9 @@ pub struct Counters {
     pub tunnel: Tunnel,
     /// Tunnels that this thread is sending through at the moment, one in another.
     pub(crate) nesting: AtomicU32,
-    /// Queues to which this thread has staged frames since it last flushed.
-    pub(crate) staged: PlacesCell,
-    /// Number of the queues by which this thread sends, and 1; 0: its own.
+    /// Queues at which this thread has staged frames since its last flush.
+    pub(crate) staged: AtomicQueueSet,
+    /// One more than the queue by which this thread sends; 0: the thread's number.
     pub(crate) queue: AtomicU32,
     /// The audit.
     pub audit: Audit,

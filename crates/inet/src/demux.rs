@@ -6,7 +6,7 @@
 //! IPv4-mapped, so that IPv6 needs no second table; a socket of both families is in it once for each.
 
 use crate::zone;
-use lock::{Apart, Cx, Guarded, Lock, Locks};
+use lock::{CachePadded, Cx, Guarded, Lock, Locks};
 use std::hint::{cold_path, select_unpredictable};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::BitAnd;
@@ -383,7 +383,7 @@ const NEAR: usize = 256;
 /// The demux table of one transport protocol.
 pub struct Demux<L: Locks> {
     key: Key,
-    shards: Box<[Apart<Guarded<L, Table>>]>,
+    shards: Box<[CachePadded<Guarded<L, Table>>]>,
     kinds: [AtomicUsize; 3],
 }
 
@@ -427,7 +427,7 @@ impl<L: Locks> Demux<L> {
     /// Empty. Shared stacks get 64 separately locked parts, others one.
     pub fn new(key: Key) -> Self {
         let shards = if L::SHARED { SHARDS } else { 1 };
-        let shards = (0..shards).map(|_| Apart(Guarded::new(Table::default()))).collect();
+        let shards = (0..shards).map(|_| CachePadded(Guarded::new(Table::default()))).collect();
         Demux { key, shards, kinds: Default::default() }
     }
 

@@ -307,14 +307,14 @@ impl<A: Matched> Reader<A> {
 }
 
 impl Reader {
-    /// Returns what fetches for lookups to come; `None`: there is nothing to fetch.
+    /// Returns the prefetcher for lookups to come; `None`: nothing is worth it.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.0.matcher.table.get().map(|table| Ahead(table))
     }
 }
 
-/// Fetches what a lookup in the table of IPv4 will need, ahead of it.
+/// Prefetches the lines of lookups in IPv4's table.
 #[derive(Clone, Copy)]
 pub struct Ahead<'t>(&'t Table);
 

@@ -10,7 +10,7 @@ use crate::tunnel;
 use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
-pub(crate) use queue::{Places, PlacesCell, Queue, Queues, TxStage};
+pub(crate) use queue::{AtomicQueueSet, QueueSet, Queues, TxStage};
 use stats::Counter;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -254,7 +254,7 @@ impl<L: Locks> Iface<L> {
         self.queues.iter().map(|queue| queue.lock(cx).burst.len()).sum()
     }
 
-    /// Ends the frames that wait for the port.
+    /// Moves the frames that wait for the port into `ended`.
     pub(crate) fn end_staged(&self, cx: Cx, ended: &mut Vec<Frame>) {
         self.queues.iter().for_each(|queue| ended.extend(queue.lock(cx).burst.drain()));
     }

@@ -120,8 +120,8 @@ pub struct Stack<L: Locks> {
     /// Reports when something is due that the thread which polls a shared stack may not know of.
     doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
-    /// Length of that queue, written under its lock: who only looks whether something waits writes nothing.
-    looping: AtomicUsize,
+    /// Length of that queue, written under its lock and read without it.
+    loopback_len: AtomicUsize,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
     /// IPv6.
@@ -186,7 +186,7 @@ impl<L: Locks> Stack<L> {
             exchanges: Guarded::default(),
             doorbell: OnceLock::new(),
             loopback: Guarded::default(),
-            looping: AtomicUsize::new(0),
+            loopback_len: AtomicUsize::new(0),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),
             six: Ip6::new(key, threads),
@@ -345,7 +345,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
         let outputs = self.poll_outputs(cx);
         // What these packets gave rise to, and what other threads have queued meanwhile, is due at once.
-        let loop_due = if self.looping.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
+        let loop_due = if self.loopback_len.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
             connections,
@@ -396,7 +396,7 @@ impl<L: Locks> Stack<L> {
             lo.rx.passed(&packet);
         }
         queue.push_back(packet);
-        self.looping.store(queue.len(), Ordering::Relaxed);
+        self.loopback_len.store(queue.len(), Ordering::Relaxed);
         self.note_waiting(queue.len());
         drop(queue);
         self.count(cx).loopback.queued.bump();
@@ -405,7 +405,7 @@ impl<L: Locks> Stack<L> {
 
     fn poll_loopback(&self, cx: Cx) {
         let lap = self.resume(cx);
-        let waiting = self.looping.load(Ordering::Relaxed); // what these give rise to waits for the next poll
+        let waiting = self.loopback_len.load(Ordering::Relaxed); // what these give rise to waits for the next poll
         let mut packets = Burst::new();
         let mut left = waiting;
         while left > 0 {
@@ -420,7 +420,7 @@ impl<L: Locks> Stack<L> {
                     break;
                 }
             }
-            self.looping.store(queue.len(), Ordering::Relaxed);
+            self.loopback_len.store(queue.len(), Ordering::Relaxed);
             drop(queue);
             self.input_packets(cx, None, &mut packets, lap);
         }
@@ -645,7 +645,7 @@ impl<L: Locks> Stack<L> {
         self.flush_all(cx);
         let mut waiting = self.loopback.lock(cx);
         let mut ended: Vec<Frame> = waiting.drain(..).collect();
-        self.looping.store(0, Ordering::Relaxed);
+        self.loopback_len.store(0, Ordering::Relaxed);
         drop(waiting);
         ended.extend(self.requeued.queue.lock(cx).drain(..).map(|(_, frame)| frame));
         for iface in self.ifaces.iter() {

@@ -536,8 +536,7 @@ pub(crate) struct Tcp<L: Locks> {
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
-    /// The wheel's next time in nanoseconds, of a shared host, written under its lock: who only looks whether a timer is due
-    /// writes nothing.
+    /// The wheel's next time in nanoseconds, of a shared host: written under the wheel's lock and read without it.
     next_timer: AtomicU64,
     ports: Guarded<L, PortChooser>,
     configs: Guarded<L, Configs>,

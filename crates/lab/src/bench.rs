@@ -211,7 +211,7 @@ pub(crate) fn lookups(study: &mut Study<'_>) {
     }
 }
 
-/// Work of some threads at the same time: a rig called so, with so many threads.
+/// Makes a rig with a name and a number of threads.
 pub(crate) type OnCores = fn(&str, usize) -> anyhow::Result<CoresRig>;
 
 /// Measures two hosts on two cores, and two threads on one shared host, each as times one.

@@ -53,11 +53,11 @@ pub trait Lock<T> {
     fn acquisitions(&self) -> u64;
 }
 
-/// A value on cache lines of its own: a thread that writes it takes none that another reads. Two lines, since adjacent ones
-/// are fetched together.
+/// A value on cache lines of its own, so that writing it does not slow down readers of its neighbors. Aligned to two lines:
+/// processors prefetch adjacent lines in pairs.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(128))]
-pub struct Apart<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
 /// A value that several threads could enter, behind the lock kind `L`.
 pub struct Guarded<L: Locks, T>(L::Lock<T>);

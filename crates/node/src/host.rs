@@ -104,12 +104,12 @@ impl PortOutput {
     }
 }
 
-/// What is known of a host's port, or of a queue of it.
+/// A port of a host, or one of its queues.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
     /// The iface it belongs to.
     pub iface: IfaceId,
-    /// Its queue among those of the device, from 0.
+    /// Number of the queue, from 0.
     pub queue: usize,
     /// The port's whole name.
     pub spec: String,
@@ -195,7 +195,7 @@ pub struct Host<L: Locks> {
     /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Parts<L>,
-    /// For each thread, [`Parts::rounds`] at the end of its last round without frames, of a shared host.
+    /// [`Parts::rounds`] at the end of each thread's last round without frames, of a shared host.
     pub(crate) seen: Shards<AtomicU64>,
     /// Wakes the thread that keeps a shared host going; `None`: a host of one thread, or no descriptor was left.
     pub(crate) sleeper: Option<Arc<Sleeper>>,
@@ -485,14 +485,14 @@ impl<L: Locks> Host<L> {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
-    /// One round: a burst from each port of the parts that no thread runs, then what time has made due.
+    /// Runs one round: takes a burst from each port, but for the parts that other threads run, and serves timers.
     #[inline]
     pub fn step(&self) -> Step {
         self.step_with(|cx| {
             if !L::SHARED {
                 return self.take_in(cx, &self.inputs.first);
             }
-            let frames = self.inputs.not_run().map(|part| self.take_in(cx, part)).sum();
+            let frames = self.inputs.unclaimed().map(|part| self.take_in(cx, part)).sum();
             if frames == 0 {
                 self.seen.at(cx.current()).store(self.inputs.rounds(), Ordering::Relaxed);
             }
@@ -500,19 +500,19 @@ impl<L: Locks> Host<L> {
         })
     }
 
-    /// [`Host::step`] with the ports of one part alone. Without such a part there are no ports.
+    /// Runs a round with the ports of one part alone; with none if there is no such part.
     pub fn step_part(&self, part: usize) -> Step {
         self.step_with(|cx| self.inputs.iter().nth(part).map_or(0, |part| self.take_in(cx, part)))
     }
 
-    /// A round in which `take_in` takes frames in.
+    /// Runs a round whose frames `take_in` takes in.
     #[inline(always)]
-    fn step_with(&self, take_in: impl FnOnce(Cx) -> usize) -> Step {
+    pub(crate) fn step_with(&self, take_in: impl FnOnce(Cx) -> usize) -> Step {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
         let frames = take_in(cx);
         if L::SHARED && frames > 0 {
-            self.wake(); // another thread may sleep over what these frames gave rise to
+            self.wake(); // another thread may wait for what these frames bring
         }
         // With frames coming the caller does not sleep: what counts in longer times is asked now and then.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
@@ -561,39 +561,6 @@ impl<L: Locks> Host<L> {
                 self.wait(step.next.unwrap_or(Instant::NEVER), None);
             }
         }
-    }
-
-    /// Takes in what comes by the ports of part `part` until `stop` returns `true`, sleeping when nothing comes: beside a
-    /// thread in [`Host::run`]. Both do what time makes due while they are awake; that thread wakes for it. `false`: there is
-    /// no such part, or another thread runs it.
-    pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
-        let Some(run) = self.inputs.run(part) else { return false };
-        self.stack.set_queue(self.cx(), Some(part as u16));
-        let _ends = PartEnds(self);
-        while !stop() {
-            let step = self.step_with(|cx| {
-                let frames = self.take_in(cx, run.0);
-                if frames > 0 {
-                    run.note_round();
-                }
-                frames
-            });
-            if step.frames == 0 {
-                self.wait_part(run.0);
-            }
-        }
-        true
-    }
-}
-
-/// The end of a thread's run of a part, also by a panic: the ports are the other threads' again, and the next thread with
-/// this one's number may do other work.
-struct PartEnds<'a, L: Locks>(&'a Host<L>);
-
-impl<L: Locks> Drop for PartEnds<'_, L> {
-    fn drop(&mut self) {
-        self.0.stack.set_queue(self.0.cx(), None);
-        self.0.wake();
     }
 }
 

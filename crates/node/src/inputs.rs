@@ -1,8 +1,8 @@
-//! A host's receiving halves: bursts from its ports into the stack, or to where netisr says.
+//! A host's receiving halves: bursts from its ports into the stack, or into netisr's queues.
 //!
-//! Of a host that one thread keeps going they are one list. Those of a shared host can be divided into parts, each with a
-//! lock of its own. A thread that runs a part ([`Host::run_part`]) takes its frames alone, and threads that receive at the
-//! same time write no common line; what no thread runs is [`Host::step`]'s.
+//! A host of one thread has one list of them. A shared host's can be divided into parts, each with a lock of its own: a thread
+//! that runs a part ([`Host::run_part`]) is the only one that takes in its frames, so that threads that receive at the same
+//! time write no common line. [`Host::step`] takes in the frames of all other parts.
 
 use crate::Host;
 use crate::capture::Watch;
@@ -11,7 +11,7 @@ use crate::split::Seated;
 use buf::Burst;
 use clock::Instant;
 use inet::iface::IfaceId;
-use lock::{Apart, Cx, Guarded, Locks};
+use lock::{CachePadded, Cx, Guarded, Locks};
 use port::os::event::Event;
 use port::pcap::Direction;
 use port::{PortCounts, RxHalf};
@@ -33,38 +33,35 @@ pub(crate) struct Receiver {
 #[derive(Default)]
 pub(crate) struct Inputs {
     pub(crate) receivers: Vec<Receiver>,
-    /// What decides who takes frames through the stack, if not always who took them from the port.
+    /// Netisr, which decides by which thread frames are taken through the stack; `None`: by the one that received them.
     pub(crate) feed: Option<Feed>,
-    /// Of a split host's stack: where its frames come from.
+    /// Source of frames of a split host's stack.
     pub(crate) seat: Option<Seated>,
 }
 
-/// A part.
+/// A part of a host's inputs.
 pub(crate) struct Part<L: Locks> {
-    inputs: Apart<Guarded<L, Inputs>>,
-    /// A thread runs it.
-    is_run: AtomicBool,
-    /// Rounds in which that thread has taken frames in.
-    rounds: Apart<AtomicU64>,
-    /// Wakes that thread, whose sleep is on the ports that there were; `None`: no descriptor was left.
+    inputs: CachePadded<Guarded<L, Inputs>>,
+    /// Whether a thread runs it ([`Claim`]).
+    is_claimed: AtomicBool,
+    /// Number of rounds in which that thread took frames in.
+    rounds: CachePadded<AtomicU64>,
+    /// Ends that thread's sleep when the part's ports change; `None`: no descriptor was left.
     event: Option<Event>,
 }
 
-/// A part that the calling thread runs, until dropped.
-pub(crate) struct Run<'a, L: Locks>(pub(crate) &'a Part<L>);
-
-/// All parts.
-pub(crate) struct Parts<L: Locks> {
-    /// The one with netisr and the steerer.
-    pub(crate) first: Part<L>,
-    more: Box<[Part<L>]>,
+/// The right of the calling thread to a part, until dropped: the thread is the only one that takes in its frames, and sends by
+/// a queue of its own.
+pub(crate) struct Claim<'a, L: Locks> {
+    host: &'a Host<L>,
+    pub(crate) part: &'a Part<L>,
 }
 
-impl<L: Locks> Run<'_, L> {
-    /// Counts a round with frames.
-    pub(crate) fn note_round(&self) {
-        self.0.rounds.0.fetch_add(1, Ordering::Release);
-    }
+/// The parts of a host's inputs.
+pub(crate) struct Parts<L: Locks> {
+    /// The part with netisr and the steerer, if there are any.
+    pub(crate) first: Part<L>,
+    more: Box<[Part<L>]>,
 }
 
 impl<L: Locks> Part<L> {
@@ -73,12 +70,12 @@ impl<L: Locks> Part<L> {
         self.inputs.0.lock(cx)
     }
 
-    /// Makes an empty part for a thread beside the first.
+    /// Makes an empty part that a thread beside the host's first can run.
     fn beside() -> Part<L> {
         Part { event: Event::new().ok(), ..Part::default() }
     }
 
-    /// Returns what wakes the thread that runs it.
+    /// Returns the event that wakes the thread that runs it.
     pub(crate) fn event(&self) -> Option<&Event> {
         self.event.as_ref()
     }
@@ -87,27 +84,24 @@ impl<L: Locks> Part<L> {
     fn wake(&self) {
         self.event.iter().for_each(Event::raise);
     }
-
-    /// Takes the part for the calling thread; `None`: another runs it.
-    fn run(&self) -> Option<Run<'_, L>> {
-        (!self.is_run.swap(true, Ordering::AcqRel)).then_some(Run(self))
-    }
 }
 
 impl<L: Locks> Default for Part<L> {
     fn default() -> Self {
         Part {
-            inputs: Apart(Guarded::default()),
-            is_run: AtomicBool::new(false),
-            rounds: Apart::default(),
+            inputs: CachePadded(Guarded::default()),
+            is_claimed: AtomicBool::new(false),
+            rounds: CachePadded::default(),
             event: None,
         }
     }
 }
 
-impl<L: Locks> Drop for Run<'_, L> {
+impl<L: Locks> Drop for Claim<'_, L> {
     fn drop(&mut self) {
-        self.0.is_run.store(false, Ordering::Release);
+        self.part.is_claimed.store(false, Ordering::Release);
+        self.host.stack.set_queue(self.host.cx(), None); // a later thread may have this one's number
+        self.host.wake(); // to take in what comes by the part's ports
     }
 }
 
@@ -124,21 +118,16 @@ impl<L: Locks> Parts<L> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    /// Returns in how many rounds threads that run parts have taken frames in: what these gave rise to, no round of another
-    /// thread has brought.
+    /// Returns the number of rounds in which threads that run parts took frames in. If it has grown since another thread's
+    /// last round, sockets may have changed since.
     pub(crate) fn rounds(&self) -> u64 {
         self.more.iter().map(|part| part.rounds.0.load(Ordering::Acquire)).sum()
     }
 
     /// Returns the parts that no thread runs.
     #[inline(always)]
-    pub(crate) fn not_run(&self) -> impl Iterator<Item = &Part<L>> {
-        self.iter().filter(|part| !part.is_run.load(Ordering::Relaxed))
-    }
-
-    /// Takes part `at` for the calling thread; `None`: there is none, or another thread runs it.
-    pub(crate) fn run(&self, at: usize) -> Option<Run<'_, L>> {
-        self.iter().nth(at)?.run()
+    pub(crate) fn unclaimed(&self) -> impl Iterator<Item = &Part<L>> {
+        self.iter().filter(|part| !part.is_claimed.load(Ordering::Relaxed))
     }
 
     /// Adds a receiver to the part with the fewest.
@@ -153,15 +142,15 @@ impl<L: Locks> Parts<L> {
     pub(crate) fn remove(&self, cx: Cx, iface: IfaceId) {
         for part in self.iter() {
             part.lock(cx).receivers.retain(|receiver| receiver.iface != iface);
-            part.wake(); // it holds the port's descriptor while it sleeps
+            part.wake(); // a sleeping thread holds the port's descriptor
         }
     }
 }
 
 impl<L: Locks> Host<L> {
-    /// Divides the ports among `parts` threads that keep a shared host going together: those beside the first run a part
-    /// each, from 1 on ([`Host::run_part`]). A port added later goes to the part with the fewest. 0 is 1; the ports of a host
-    /// of one thread, and those of a host with netisr, stay together.
+    /// Divides the ports into `parts`, for as many threads: one in [`Host::run`], the others in [`Host::run_part`] with parts
+    /// 1, 2, ... A port added later goes to the part with the fewest ports. Without effect on a host of one thread and on one
+    /// with netisr; 0 is taken as 1.
     pub fn divide(&mut self, parts: usize) {
         if !L::SHARED || self.isr.is_some() {
             return;
@@ -174,13 +163,40 @@ impl<L: Locks> Host<L> {
         }
     }
 
+    /// Takes in the frames of part `part` until `stop` returns `true`, sleeping when none come: for a thread beside one in
+    /// [`Host::run`]. Timers are served by both while they are awake; only that thread wakes for them. Returns `false` if there
+    /// is no such part, or another thread runs it.
+    pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
+        let Some(claim) = self.claim_part(part) else { return false };
+        while !stop() {
+            let step = self.step_with(|cx| {
+                let frames = self.take_in(cx, claim.part);
+                if frames > 0 {
+                    claim.part.rounds.0.fetch_add(1, Ordering::Release);
+                }
+                frames
+            });
+            if step.frames == 0 {
+                self.wait_part(claim.part);
+            }
+        }
+        true
+    }
+
+    /// Claims a part for the calling thread; `None`: there is no such part, or another thread has it.
+    fn claim_part(&self, at: usize) -> Option<Claim<'_, L>> {
+        let part = self.inputs.iter().nth(at).filter(|part| !part.is_claimed.swap(true, Ordering::AcqRel))?;
+        self.stack.set_queue(self.cx(), Some(at as u16));
+        Some(Claim { host: self, part })
+    }
+
     /// Calls `f` with each receiver.
     fn each_receiver(&self, mut f: impl FnMut(&Receiver)) {
         let cx = self.cx();
         self.inputs.iter().for_each(|part| part.lock(cx).receivers.iter().for_each(&mut f));
     }
 
-    /// Takes a burst from each port of a part into the stack, or to where netisr says; returns how many frames.
+    /// Takes a burst from each port of a part into the stack, or into netisr's queues; returns the number of frames.
     #[inline(always)]
     pub(crate) fn take_in(&self, cx: Cx, part: &Part<L>) -> usize {
         let lap = self.stack.lap(cx);

@@ -77,7 +77,7 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// The wait of a thread that runs a part: on its ports alone.
+    /// Sleeps until a port of a part has something, or its ports change.
     pub(crate) fn wait_part(&self, part: &Part<L>) {
         let (timeout, ports) = self.sleep_on(std::iter::once(part), Instant::NEVER);
         let mut fds: Vec<BorrowedFd<'_>> = ports.iter().map(AsFd::as_fd).collect();
@@ -89,7 +89,8 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Returns how long to sleep at most, and the descriptors to sleep on: our own, as a port may be removed meanwhile.
+    /// Returns the longest sleep that the ports of some parts allow, and duplicates of their descriptors: a port may be removed
+    /// meanwhile.
     fn sleep_on<'a>(&self, parts: impl Iterator<Item = &'a Part<L>>, until: Instant) -> (Duration, Vec<OwnedFd>) {
         let (cx, mut ports) = (self.cx(), Vec::new());
         let mut timeout = most(&[], until, cx.now);
@@ -135,7 +136,7 @@ impl<L: Locks> Host<L> {
             Some((sleeper, Err(TryLockError::Poisoned(turn)))) => Some((sleeper, turn.into_inner())),
             Some((_, Err(TryLockError::WouldBlock))) | None => None,
         };
-        let (timeout, ports) = self.sleep_on(self.inputs.not_run(), until);
+        let (timeout, ports) = self.sleep_on(self.inputs.unclaimed(), until);
         let mut fds: Vec<BorrowedFd<'_>> = also.to_vec();
         fds.extend(ports.iter().map(AsFd::as_fd));
         let ready = match &turn {

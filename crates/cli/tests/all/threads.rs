@@ -23,13 +23,22 @@ fn talk(port: u16) {
     }
 }
 
-/// `threads` threads keep a host going; returns what it showed of its ports, and its audit.
+/// Returns the cores of a process's thread with that name.
+fn cores_of(pid: u32, thread: &str) -> Option<String> {
+    let read = |path: &std::path::Path, file| std::fs::read_to_string(path.join(file)).unwrap_or_default();
+    let mut tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
+    let status = read(&tasks.find(|task| read(task, "comm").trim() == thread)?, "status");
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(line.trim().to_owned())
+}
+
+/// Runs a host of `threads` threads, the first pinned; returns its ports and its audit.
 fn served(threads: u16) -> (serde_json::Value, serde_json::Value) {
-    let dir = Dir::new("threads");
+    let (dir, core) = (Dir::new("threads"), dispatch::core_at(0));
     let file = dir.file(
         "host.toml",
         format!(
-            "[[host]]\nname = 'wide'\nlocks = 'light'\nthreads = {threads}\n\
+            "[[host]]\nname = 'wide'\nlocks = 'light'\nthreads = {threads}\ncore = {core}\n\
              [[host.iface]]\nport = 'tap(queues=2):t0'\naddresses = ['10.5.0.1/24', 'fd05::1/64']\n\
              [[host.service]]\nkind = 'echo'\n"
         ),
@@ -45,6 +54,9 @@ fn served(threads: u16) -> (serde_json::Value, serde_json::Value) {
     ask(&["show", "ports"]);
     let lines = ["addr add 10.5.0.2/24 dev t0", "addr add fd05::2/64 dev t0 nodad", "link set t0 up"];
     lines.into_iter().for_each(kernel);
+    let behind = (threads > 2).then(|| dispatch::core_at(core + 1).to_string());
+    until("a thread on a core behind the first", || cores_of(child.id(), "wide.ports1") == behind);
+    assert_eq!(cores_of(child.id(), "wide"), Some(core.to_string()));
     thread::scope(|scope| (0..FLOWS).for_each(|flow| _ = scope.spawn(move || talk(9000 + flow))));
     let ping = |of: &str| run(Command::new("ping").args(["-c1", "-W1", of])).status.success();
     until("an answer over both families", || ping("10.5.0.1") && ping("fd05::1"));

@@ -203,7 +203,7 @@ impl<A> PrefixError<A> {
     }
 }
 
-/// Writes the part of a prefix that is missing or wrong as it has to be, to follow "expected".
+/// The part of a prefix that is missing or wrong, in the words of an error message behind "expected".
 impl<A: AddrBits> Display for PrefixError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [example, host] = A::EXAMPLES;

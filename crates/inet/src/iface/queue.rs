@@ -1,20 +1,22 @@
-//! Transmit queues of an iface's port, each with a short stage in front of it.
+//! Transmit queues of an iface's port, each with a short stage in front of it, and the choice between them.
 //!
-//! A port has one queue; of a shared host it may have several. Then each thread sends by a queue of its own, and threads
-//! that send at the same time write no common line.
+//! A port of a shared host may have several queues. Threads then send by different ones and write no common line. Order is
+//! kept where it matters: a connection with text under way, and a tunnel, stay with one queue.
 
-use super::{IfaceId, Output};
+use super::{Iface, IfaceId, Output};
+use crate::Stack;
 use buf::{Burst, Frame};
 use clock::Instant;
-use lock::{Apart, Cx, Guarded, Locks};
+use lock::{CachePadded, Cx, Guarded, Locks};
+use stats::DropReason;
 use std::hint::cold_path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Frames on their way to a queue of the port.
 pub(crate) struct TxStage {
-    /// The queue's own.
-    pub(crate) place: Places,
+    /// The set of this queue alone.
+    pub(crate) own: QueueSet,
     pub(crate) burst: Burst,
     pub(crate) output: Option<Box<dyn Output>>,
 }
@@ -30,44 +32,44 @@ impl TxStage {
     }
 }
 
-/// A set of queues: bits of ifaces and of numbers. Numbers 64 apart share a bit, and a set of several queues may have more
-/// than were put into it.
+/// A set of queues, of any ifaces. It may contain more than was added: it is kept as a set of ifaces and one of queue
+/// numbers, and numbers 64 apart are not distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct QueueSet {
     ifaces: u64,
     queues: u64,
 }
 
-/// [`Places`] that one thread writes and others may read.
+/// A [`QueueSet`] that one thread changes.
 #[derive(Debug, Default)]
-pub(crate) struct PlacesCell {
+pub(crate) struct AtomicQueueSet {
     ifaces: AtomicU64,
     queues: AtomicU64,
 }
 
-impl Places {
-    fn of(iface: IfaceId, queue: usize) -> Places {
-        Places { ifaces: bit(usize::from(iface.0)), queues: bit(queue) }
+impl QueueSet {
+    fn of(iface: IfaceId, queue: usize) -> QueueSet {
+        QueueSet { ifaces: bit(usize::from(iface.0)), queues: bit(queue) }
     }
 
-    /// Returns whether any queue of `iface` is in it.
+    /// Returns whether it contains queues of `iface`.
     #[inline(always)]
-    pub(crate) fn have(self, iface: IfaceId) -> bool {
+    fn has(self, iface: IfaceId) -> bool {
         self.ifaces & bit(usize::from(iface.0)) != 0
     }
 }
 
-impl PlacesCell {
-    /// Adds what is in `more`.
+impl AtomicQueueSet {
+    /// Adds the queues of another set.
     #[inline(always)]
-    pub(crate) fn add(&self, more: Places) {
+    pub(crate) fn add(&self, more: QueueSet) {
         self.ifaces.store(self.ifaces.load(Ordering::Relaxed) | more.ifaces, Ordering::Relaxed);
         self.queues.store(self.queues.load(Ordering::Relaxed) | more.queues, Ordering::Relaxed);
     }
 
-    /// Empties it; `None`: it was.
+    /// Empties the set; returns its former content, `None` if there was none.
     #[inline(always)]
-    pub(crate) fn take(&self) -> Option<Places> {
+    pub(crate) fn take(&self) -> Option<QueueSet> {
         let ifaces = self.ifaces.load(Ordering::Relaxed);
         if ifaces == 0 {
             return None;
@@ -75,7 +77,7 @@ impl PlacesCell {
         let queues = self.queues.load(Ordering::Relaxed);
         self.ifaces.store(0, Ordering::Relaxed);
         self.queues.store(0, Ordering::Relaxed);
-        Some(Places { ifaces, queues })
+        Some(QueueSet { ifaces, queues })
     }
 }
 
@@ -84,20 +86,20 @@ fn bit(at: usize) -> u64 {
     1 << (at % u64::BITS as usize)
 }
 
-fn queue<L: Locks>(iface: IfaceId, at: usize) -> Apart<Queue<L>> {
-    Apart(Guarded::new(TxStage { place: Places::of(iface, at), burst: Burst::new(), output: None }))
+fn queue<L: Locks>(iface: IfaceId, at: usize) -> CachePadded<Queue<L>> {
+    CachePadded(Guarded::new(TxStage { own: QueueSet::of(iface, at), burst: Burst::new(), output: None }))
 }
 
-/// A queue, locked.
+/// A queue behind its lock.
 pub(crate) type Queue<L> = Guarded<L, TxStage>;
 
 /// The queues of a port.
 pub(crate) struct Queues<L: Locks> {
     iface: IfaceId,
-    first: Apart<Queue<L>>,
-    /// Those after the first: made when a port has them, and kept.
-    more: OnceLock<Box<[Apart<Queue<L>>]>>,
-    /// How many of them the port has now.
+    first: CachePadded<Queue<L>>,
+    /// Queues after the first: allocated for the first port that has several, and kept.
+    more: OnceLock<Box<[CachePadded<Queue<L>>]>>,
+    /// Number of these that the present port has.
     others: AtomicUsize,
 }
 
@@ -107,7 +109,7 @@ impl<L: Locks> Queues<L> {
         Queues { iface, first: queue(iface, 0), more: OnceLock::new(), others: AtomicUsize::new(0) }
     }
 
-    /// Returns the queue with the number that `at` gives, counted around.
+    /// Returns queue `at()`, modulo the number of queues.
     #[inline(always)]
     pub(crate) fn at(&self, at: impl FnOnce() -> usize) -> &Queue<L> {
         match self.others.load(Ordering::Acquire) {
@@ -121,19 +123,19 @@ impl<L: Locks> Queues<L> {
         }
     }
 
-    /// Returns those of the queues that are in `places`.
-    pub(crate) fn among(&self, places: Places) -> impl Iterator<Item = &Queue<L>> {
-        let queues = if places.have(self.iface) { places.queues } else { 0 };
+    /// Returns the queues that a set contains.
+    pub(crate) fn among(&self, set: QueueSet) -> impl Iterator<Item = &Queue<L>> {
+        let queues = if set.has(self.iface) { set.queues } else { 0 };
         self.iter().enumerate().filter(move |(at, _)| queues & bit(*at) != 0).map(|(_, queue)| queue)
     }
 
-    /// Returns all queues that ever were.
+    /// Returns all queues, also those that the present port does not have.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Queue<L>> {
         std::iter::once(&self.first).chain(self.more.get().into_iter().flatten()).map(|queue| &queue.0)
     }
 
-    /// Gives the queues their outputs, none to those beyond; returns the frames that waited for one of these. An iface that
-    /// had another port before has as many queues as that one at most.
+    /// Sets the outputs of the queues; returns the frames that waited at queues without one now. After a first port with
+    /// several queues there are never more than that one had.
     pub(crate) fn set(&self, cx: Cx, outputs: Vec<Box<dyn Output>>) -> Vec<Frame> {
         let others = outputs.len().saturating_sub(1);
         let made = if others == 0 || !L::SHARED {
@@ -155,8 +157,62 @@ impl<L: Locks> Queues<L> {
         ended
     }
 
-    /// Returns how often their locks were taken, and how many there are.
+    /// Returns the acquisitions of the queues' locks, and the number of locks.
     pub(crate) fn locks(&self) -> (u64, usize) {
         self.iter().fold((0, 0), |(taken, n), queue| (taken + queue.acquisitions(), n + 1))
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Sets the destination of `iface`'s frames; `None`: they are dropped.
+    pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
+        self.set_outputs(cx, iface, output.into_iter().collect());
+    }
+
+    /// Sets the destinations of `iface`'s frames, one for each queue of its port; none: frames are dropped. Each thread of a
+    /// shared stack sends by one queue ([`Stack::set_queue`]), a connection by that of the thread that wrote while everything
+    /// was acknowledged, a tunnel by the first. A stack of one thread uses the first alone.
+    pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
+        if let Some(iface) = self.ifaces.get(iface) {
+            let ended = iface.queues.set(cx, outputs);
+            ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
+        }
+    }
+
+    /// Sets the queue by which the calling thread sends, of every port, modulo the number of its queues. `None`, the default:
+    /// the thread's number. Threads that send at the same time should have different queues.
+    pub fn set_queue(&self, cx: Cx, queue: Option<u16>) {
+        self.count(cx).queue.store(queue.map_or(0, |queue| u32::from(queue) + 1), Ordering::Relaxed);
+    }
+
+    /// Returns the queue by which the calling thread sends.
+    pub(crate) fn queue_number(&self, cx: Cx) -> usize {
+        let counters = self.count(cx);
+        if counters.nesting.load(Ordering::Relaxed) > 0 {
+            return 0; // several threads may send through one tunnel
+        }
+        match counters.queue.load(Ordering::Relaxed) {
+            0 => cx.current(),
+            set => set as usize - 1,
+        }
+    }
+
+    /// Calls `send` while the calling thread sends by `queue`.
+    pub(crate) fn sending_by<R>(&self, cx: Cx, queue: usize, send: impl FnOnce() -> R) -> R {
+        if !L::SHARED {
+            return send();
+        }
+        let cell = &self.count(cx).queue;
+        let own = cell.load(Ordering::Relaxed);
+        cell.store(queue as u32 + 1, Ordering::Relaxed);
+        let sent = send();
+        cell.store(own, Ordering::Relaxed);
+        sent
+    }
+
+    /// Returns the queue of `iface` by which the calling thread sends.
+    #[inline(always)]
+    pub(crate) fn queue_of<'a>(&self, cx: Cx, iface: &'a Iface<L>) -> &'a Queue<L> {
+        iface.queues.at(|| self.queue_number(cx))
     }
 }

@@ -30,7 +30,7 @@ struct Shared {
 }
 
 impl Ways {
-    /// Fetches ahead what [`Ways::lookup_chunk`] will need, address by address.
+    /// Returns the prefetcher of [`Ways::lookup_chunk`]'s lines, address by address.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.fib.ahead()

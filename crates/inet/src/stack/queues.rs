@@ -29,7 +29,7 @@ impl<L: Locks> Stack<L> {
     /// Returns whether anything waits in either queue.
     #[inline(always)]
     pub(super) fn has_waiting(&self) -> bool {
-        self.looping.load(Ordering::Relaxed) > 0 || self.requeued.has_some()
+        self.loopback_len.load(Ordering::Relaxed) > 0 || self.requeued.has_some()
     }
 
     /// Takes in what waits in both, what that gives rise to apart; `false`: another thread is at it.
@@ -47,7 +47,7 @@ impl<L: Locks> Stack<L> {
         let Some(_turn) = Turn::begin(&self.draining) else { return false };
         self.poll_loopback(cx);
         self.poll_requeued(cx);
-        self.flush(cx); // before the next thread's turn: what that stages may go by another queue
+        self.flush(cx); // before the next thread's turn, which may send by another queue
         true
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::counters::Counters;
-use crate::iface::{Iface, IfaceId, IfaceKind, Output, Places, Queue, TxStage};
+use crate::iface::{Iface, IfaceKind, QueueSet, TxStage};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -22,8 +22,7 @@ pub(crate) enum AtOnce {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Hands all staged frames to the ports, and lets ports that hold frames back move on; returns when the first wants to
-    /// again.
+    /// Hands all staged frames to the ports, and polls the ports that hold frames back; returns when the next poll is due.
     pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;
         self.held_until.store(next.nanos(), Ordering::Relaxed);
@@ -43,69 +42,18 @@ impl<L: Locks> Stack<L> {
         }
         self.note_held(next);
         if next != Instant::NEVER {
-            self.due(next); // the thread that sleeps may not know of it: another polls at the moment
+            self.due(next); // this may not be the thread that sleeps until then
         }
         next
     }
 
-    /// Hands all staged frames to the ports, whoever has staged them.
+    /// Hands the staged frames of all threads to the ports.
     pub fn flush_all(&self, cx: Cx) {
         self.flush(cx);
         let queues = self.ifaces.iter().flat_map(|iface| iface.queues.iter());
         for mut stage in queues.map(|queue| queue.lock(cx)).filter(|stage| !stage.burst.is_empty()) {
             self.flush_stage(cx, &mut stage);
         }
-    }
-
-    /// Sets where `iface`'s frames go from now on.
-    pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
-        self.set_outputs(cx, iface, output.into_iter().collect());
-    }
-
-    /// Sets where `iface`'s frames go from now on: the queues of its port. Each thread of a shared stack sends by a queue of its
-    /// own ([`Stack::set_queue`]), a connection by that of the thread that wrote while all was acknowledged, a tunnel by the
-    /// first; a stack of one thread has the first alone. None: frames are dropped.
-    pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
-        if let Some(iface) = self.ifaces.get(iface) {
-            let ended = iface.queues.set(cx, outputs);
-            ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
-        }
-    }
-
-    /// Has the calling thread send by the queue `queue` of each port, counted around, from now on; `None`: by that of its
-    /// number, as at first. Threads that send at the same time should have different ones.
-    pub fn set_queue(&self, cx: Cx, queue: Option<u16>) {
-        self.count(cx).queue.store(queue.map_or(0, |queue| u32::from(queue) + 1), Ordering::Relaxed);
-    }
-
-    /// Returns the number of the queues by which the calling thread sends.
-    pub(crate) fn queue_number(&self, cx: Cx) -> usize {
-        let counters = self.count(cx);
-        if counters.nesting.load(Ordering::Relaxed) > 0 {
-            return 0; // packets of one tunnel do not overtake each other, whoever sends them
-        }
-        match counters.queue.load(Ordering::Relaxed) {
-            0 => cx.current(),
-            set => set as usize - 1,
-        }
-    }
-
-    /// Calls `send` with the calling thread's queues set to `queue` meanwhile.
-    pub(crate) fn sending_by<R>(&self, cx: Cx, queue: usize, send: impl FnOnce() -> R) -> R {
-        if !L::SHARED {
-            return send();
-        }
-        let cell = &self.count(cx).queue;
-        let own = cell.load(Ordering::Relaxed);
-        cell.store(queue as u32 + 1, Ordering::Relaxed);
-        let sent = send();
-        cell.store(own, Ordering::Relaxed);
-        sent
-    }
-
-    #[inline(always)]
-    pub(crate) fn queue_of<'a>(&self, cx: Cx, iface: &'a Iface<L>) -> &'a Queue<L> {
-        iface.queues.at(|| self.queue_number(cx))
     }
 
     /// Notes that a port has to be polled at `at`.
@@ -128,7 +76,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    fn flush_queues(&self, cx: Cx, staged: Places) {
+    fn flush_queues(&self, cx: Cx, staged: QueueSet) {
         let lap = self.resume(cx);
         let outer = lap.nest();
         for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
@@ -138,7 +86,7 @@ impl<L: Locks> Stack<L> {
                     flush_counted(cx, self.count(cx), &mut stage, lap);
                 }
                 if !stage.burst.is_empty() {
-                    self.count(cx).staged.add(stage.place); // the port is full
+                    self.count(cx).staged.add(stage.own); // the port is full
                 }
                 self.report_held(cx, &stage);
             }
@@ -249,7 +197,7 @@ impl<L: Locks> Stack<L> {
         let room = self.knobs.tx_queue.get() as usize;
         if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {
             stage.burst.take_from(frames);
-            self.count(cx).staged.add(stage.place);
+            self.count(cx).staged.add(stage.own);
         } else {
             frames.drain().for_each(|frame| self.stage_locked(cx, iface, &mut stage, frame));
         }
@@ -265,7 +213,7 @@ impl<L: Locks> Stack<L> {
             return self.drop_frame(cx, frame, DropReason::TxQueueFull);
         }
         match stage.burst.push(frame) {
-            Ok(()) => self.count(cx).staged.add(stage.place),
+            Ok(()) => self.count(cx).staged.add(stage.own),
             Err(frame) => self.drop_frame(cx, frame, DropReason::TxQueueFull),
         }
     }

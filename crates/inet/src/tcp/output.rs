@@ -150,7 +150,7 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         let is_new = stream.headers.queue == NO_QUEUE;
         if L::SHARED && stream.tcb.is_all_acknowledged() && (is_new || stream.tcb.not_sent() > 0) {
-            // From here on by the queue of this thread: with text under way, segments might overtake it.
+            // The connection changes to this thread's queue: no text is under way that its segments could overtake.
             stream.headers.queue = self.queue_number(cx) as u16;
         }
         let lap = self.resume(cx);

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 /// A family's view of a Pcb.
 pub(crate) trait OfPcb: Bits {
-    /// The ends of a socket do not fit the Pcb's first cache line.
+    /// Whether a socket's ends are in the Pcb's first two cache lines, not in the first alone.
     const IN_TWO_LINES: bool;
 
     /// Returns the socket's ends if it takes datagrams of this family.

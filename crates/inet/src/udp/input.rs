@@ -177,7 +177,7 @@ impl<L: Locks> Stack<L> {
         counters.udp.delivered.add(delivered);
     }
 
-    /// Finds the sockets of a chunk and asks the cache for their lines.
+    /// Finds the sockets of a chunk and prefetches their cache lines.
     #[inline(always)]
     fn find_ahead<A: OfPcb>(
         &self,

@@ -1,7 +1,7 @@
-//! The fast path and the slow path of IPv6 input give the same answers, whatever comes together with what.
+//! The fast path and the slow path of IPv6 input have the same results, for every mixture of packets in a burst.
 //!
-//! Every kind of packet goes to three hosts that are alike: alone, in bursts of both families in any order, and, with the
-//! knob that has each frame opened by itself, by the slow path alone. Counters, frames sent and datagrams read are the same.
+//! Every kind of packet goes to equal hosts: alone, in bursts of both families in random order, and by the slow path alone
+//! (with the sysctl that has each frame opened by itself). Counters, frames sent and datagrams read are the same.
 
 use crate::common::packets::*;
 use crate::common::six::*;
@@ -23,7 +23,7 @@ conversations! {
     a_large_segment_is_measured_by_its_pieces
 }
 
-/// How frames come.
+/// Arrival of frames.
 #[derive(Clone, Copy, Debug)]
 enum Come {
     Alone,
@@ -41,7 +41,7 @@ const WAYS: [Come; 7] = [
     Come::Slowly,
 ];
 
-/// An address that is asked for: nobody may use it yet.
+/// An address under duplicate address detection: not usable yet.
 const TENTATIVE: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x77);
 const NOWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdead, 0, 0, 0, 0, 0, 1);
 const HOLE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xb1ac, 0, 0, 0, 0, 0, 1);
@@ -171,10 +171,10 @@ fn for_others() -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// What a host has counted, sent and read.
+/// Counters, frames sent and datagrams read.
 type Result = (BTreeMap<String, u64>, Vec<(u16, Vec<u8>)>, Vec<(usize, Vec<u8>)>);
 
-/// A frame without the identification of IPv4, which tells in which order packets were sent.
+/// Returns a frame without IPv4's identification, which depends on the order of sending.
 fn without_ident(mut frame: Vec<u8>) -> Vec<u8> {
     if frame[12..14] == [8, 0] {
         frame[18..20].fill(0);

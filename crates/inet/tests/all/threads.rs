@@ -38,7 +38,12 @@ struct Shared<L: Locks> {
 }
 
 fn shared<L: Locks>() -> Shared<L> {
-    let config = PoolConfig { buffers: 4096, locks: PoolLocks::Light, ..PoolConfig::default() };
+    shared_with(PoolConfig::default().headroom)
+}
+
+/// Returns a host with so much room in front of its frames.
+fn shared_with<L: Locks>(headroom: u16) -> Shared<L> {
+    let config = PoolConfig { buffers: 4096, headroom, locks: PoolLocks::Light, ..PoolConfig::default() };
     let pool = Pool::new(&config).unwrap();
     let stack = Stack::<L>::new(cx(), Config { seed: Some(1), ..Config::new("h1", pool.clone()) });
     let left = Arc::new(AtomicU64::new(0));
@@ -371,6 +376,10 @@ impl Output for Holds {
     fn next_event(&self) -> Option<Instant> {
         (self.1 != Instant::NEVER).then_some(self.1)
     }
+
+    fn poll(&mut self, _: Instant) -> Option<Instant> {
+        self.next_event()
+    }
 }
 
 /// Calls of one thread reach the thread that polls: the doorbell gets each time at which something is due, and a
@@ -404,16 +413,20 @@ fn calls_report_when_something_is_due() {
         let due = *times.lock().unwrap().iter().min().unwrap();
         assert!(if full { due < Instant::from_millis(1_001) } else { due == until }, "{full}: {due:?}");
         assert!(soon(&h, 1_006), "full {full}: found before a sleep");
+        // Another thread's poll reports it again: meanwhile the thread that sleeps may have found nothing.
+        times.lock().unwrap().clear();
+        h.stack.poll(cx());
+        assert_eq!(times.lock().unwrap().iter().min(), Some(&due));
         h.stack.set_output(cx(), EM0, Some(Box::new(Sink(Arc::clone(&h.left)))));
         h.stack.poll(cx());
         assert!(!soon(&h, 1_006), "full {full}: done");
     }
 }
 
-/// A frame's queue, the thread that handed it over, its source port, and what follows its IP header.
+/// A frame's queue, the thread that sent it, its source port, and its bytes behind the IP header.
 type Handed = (usize, usize, u16, Vec<u8>);
 
-/// A queue of a port, which notes what it is handed; full while told so.
+/// A queue of a port that records the frames it is given, and takes none while it is set full.
 struct Queue(usize, Arc<Mutex<Vec<Handed>>>, Arc<AtomicBool>);
 
 impl Output for Queue {
@@ -439,7 +452,10 @@ struct Wide {
 
 /// Returns a host whose port has so many queues.
 fn wide(queues: usize) -> Wide {
-    let h = shared::<Light>();
+    wide_of(shared::<Light>(), queues)
+}
+
+fn wide_of(h: Shared<Light>, queues: usize) -> Wide {
     let (handed, full) = (Arc::default(), Arc::default());
     let queue = |n| Box::new(Queue(n, Arc::clone(&handed), Arc::clone(&full))) as Box<dyn Output>;
     h.stack.set_outputs(cx(), EM0, (0..queues).map(queue).collect());
@@ -513,11 +529,39 @@ fn a_thread_sends_by_the_queue_that_it_was_given() {
     w.finish(3);
 }
 
-/// While text is under way, what a connection sends goes the same way: segments cannot overtake each other.
+/// Packets of a tunnel do not overtake each other, whichever threads send them.
+#[test]
+fn a_tunnel_sends_by_one_queue() {
+    let w = wide(4);
+    let id = w.h.stack.add_tunnel(cx(), "gif0", Kind::Gif, wire::Mac::ZERO).unwrap();
+    let ends = tunnel::Config { local: ME.ip.into(), remote: PEER.ip.into(), ..tunnel::Config::new(Kind::Gif) };
+    w.h.stack.set_tunnel(cx(), id, ends).unwrap();
+    w.h.stack.add_addr(cx(), id, IfaceAddr { addr: [172, 16, 0, 1].into(), len: 30 }).unwrap();
+    let sender = w.h.bound(1001);
+    for queue in [1, 2, 3] {
+        w.h.stack.set_queue(cx(), Some(queue));
+        w.h.stack.udp_send(cx(), sender, b"x", Some(&([172, 16, 0, 2], 7).into())).unwrap();
+        w.h.stack.udp_send(cx(), sender, b"x", Some(&at(PEER, 7))).unwrap();
+    }
+    assert!(w.handed().iter().map(|one| one.0).eq([0, 1, 0, 2, 0, 3]));
+    w.finish(6);
+}
+
 #[test]
 fn a_connection_changes_its_queue_with_text_when_all_is_acknowledged() {
+    connection_and_queues(shared());
+}
+
+/// Without room for the headers that a connection keeps, its segments are sent layer by layer.
+#[test]
+fn a_connection_that_is_sent_layer_by_layer_keeps_its_queue() {
+    connection_and_queues(shared_with(80));
+}
+
+/// A connection with text under way keeps its queue, so that segments do not overtake each other.
+fn connection_and_queues(h: Shared<Light>) {
     const QUEUES: usize = 512; // more than threads: no two have the same
-    let w = wide(QUEUES);
+    let w = wide_of(h, QUEUES);
     let (stack, peer) = (&w.h.stack, (PEER.ip, 80));
     let client = stack.tcp_open(cx(), Domain::Inet).unwrap();
     stack.tcp_bind(cx(), client, any(5000)).unwrap();
@@ -572,8 +616,7 @@ fn a_connection_changes_its_queue_with_text_when_all_is_acknowledged() {
     w.finish(6 + reset);
 }
 
-/// The thread that polls tries again what another's queue had no room for; a port with fewer queues, or none, loses no frame
-/// unseen.
+/// A full queue is flushed by the thread that polls; frames of queues that a new port does not have are dropped and counted.
 #[test]
 fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     let w = wide(4);
@@ -600,6 +643,13 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     w.h.stack.set_queue(cx(), None);
     w.h.stack.set_outputs(cx(), EM0, Vec::new());
     assert_eq!((w.handed().len(), w.h.stack.audit(cx()).dropped), (0, 1));
+    // So is what an ended thread left when the host goes.
+    let left = wide(4);
+    left.h.stack.knobs.tx_burst.set(8);
+    let s = left.h.bound(1001);
+    apart(|| _ = left.h.stack.udp_send(cx(), s, b"x", Some(&at(PEER, 7))).unwrap());
+    left.h.stack.shutdown(cx());
+    assert_eq!((left.handed().len(), left.h.stack.audit(cx()).dropped), (1, 0));
     // Fewer queues, more, and none.
     for queues in [2, 8, 1, 4] {
         let queue = |n| Box::new(Queue(n, Arc::clone(&w.handed), Arc::clone(&w.full))) as Box<dyn Output>;

@@ -55,7 +55,7 @@ fn cores(study: &mut Study<'_>) {
                 ("hosts", 1) => "1 host on one core".to_owned(),
                 ("hosts", n) => format!("{n} disjoint hosts on as many cores"),
                 (_, 1) => "one shared host, 1 thread".to_owned(),
-                (_, n) => format!("one shared host, {n} threads"),
+                (_, n) => format!("one shared host, {n} threads, a queue of the port for each"),
             };
             if n == 1 {
                 group.row(id, &title, Unit::MILLIONS)

@@ -26,9 +26,9 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 use wire::Mac;
 
-/// Operations of a thread in a trial, of sending and receiving.
+/// Datagrams of a thread in a trial, of sending and receiving.
 const CALLS: u64 = if cfg!(debug_assertions) { 2_000 } else { 50_000 };
-/// The same of forwarding.
+/// Packets of a thread in a trial, of forwarding.
 const PACKETS: u64 = if cfg!(debug_assertions) { 2_000 } else { 200_000 };
 
 /// A thread's part of a trial; returns its operations.

@@ -6,11 +6,11 @@ use inet::iface::IfaceId;
 use lock::{Light, Locks, Up};
 use port::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use wire::Mac;
 
-/// Gives a frame each time, until it ends.
+/// A port that gives one frame a round.
 struct Endless(Pool, Arc<AtomicBool>);
 
 impl RxHalf for Endless {
@@ -39,7 +39,7 @@ fn host<L: Locks>() -> Host<L> {
     Host::new(&config, Clock::live(Strategy::Timespec)).unwrap()
 }
 
-/// Adds a port; returns its iface, and what ends it.
+/// Adds a port; returns its iface, and a flag that ends the port.
 fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
     let gone = Arc::new(AtomicBool::new(false));
     let port = Port {
@@ -55,7 +55,7 @@ fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
     (iface, gone)
 }
 
-/// Frames that a step takes in: of all parts that nobody runs, and of each part.
+/// Returns the frames taken in by a round of the host, and by one of each part.
 fn taken<L: Locks>(host: &Host<L>) -> (usize, [usize; 3]) {
     (host.step().frames, [0, 1, 2].map(|part| host.step_part(part).frames))
 }
@@ -101,7 +101,7 @@ fn a_host_of_one_thread_and_one_with_netisr_stay_whole() {
     assert_eq!(taken(&behind), (2, [2, 0, 0]));
 }
 
-/// Ends what waits for it, also where an assertion fails.
+/// Sets a flag when dropped, also where an assertion fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -139,7 +139,7 @@ fn a_part_that_a_thread_runs_is_left_to_it() {
     assert!(host.shutdown(Duration::from_secs(1)).is_empty());
 }
 
-/// Has nothing to give, and sleeps on a descriptor that never becomes readable.
+/// A port without frames, with a descriptor that never becomes readable.
 struct Silent(std::os::unix::net::UnixStream);
 
 impl RxHalf for Silent {
@@ -152,7 +152,65 @@ impl RxHalf for Silent {
     }
 }
 
-/// A thread that runs a part sleeps for 100 ms where nothing comes, but not over a port that is added or removed.
+/// A port that gives as many frames as are asked for.
+struct Given(Pool, Arc<AtomicU32>);
+
+impl RxHalf for Given {
+    fn rx_burst(&mut self, into: &mut Burst, _most: usize, _now: Instant) -> usize {
+        let take = |n: u32| n.checked_sub(1);
+        if self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            return 0;
+        }
+        let mut frame = self.0.get().unwrap();
+        frame.extend(&[0xee; 60]).unwrap();
+        into.push(frame).unwrap();
+        1
+    }
+}
+
+/// What a part takes in between a round of the host's thread and its sleep: the wake finds nobody asleep.
+#[test]
+fn a_thread_does_not_sleep_over_what_a_part_took_in() {
+    let mut host = host::<Light>();
+    host.divide(2);
+    let (fd, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let given = Arc::new(AtomicU32::new(0));
+    for (n, name) in ["em0", "em1"].into_iter().enumerate() {
+        let rx: Box<dyn RxHalf> = match n {
+            0 => Box::new(Silent(fd.try_clone().unwrap())),
+            _ => Box::new(Given(host.stack.pool.clone(), given.clone())),
+        };
+        let (tx, counts) = (Box::new(Sink), Arc::new(PortCounts::default()));
+        let port = Port { name: name.to_owned(), spec: name.to_owned(), caps: Caps::PLAIN, rx, tx, counts, nic: None };
+        host.attach(name, Mac([2, 0, 0, 0, 2, n as u8]), port, &IfaceConfig::default()).unwrap();
+    }
+    let over = AtomicBool::new(false);
+    let received = || host.stack.counter("inet.link.ether.received");
+    let quick = std::thread::scope(|scope| {
+        scope.spawn(|| host.run_part(1, || over.load(Ordering::Relaxed)));
+        let _ends = Ends(&over);
+        // Least of several tries: another process may have the processor.
+        let sleep = |frames: u32| {
+            let try_once = |_| {
+                while host.step().frames > 0 {}
+                let before = received();
+                given.store(frames, Ordering::Relaxed);
+                while received() < before + u64::from(frames) {
+                    std::thread::yield_now();
+                }
+                let begun = std::time::Instant::now();
+                host.wait(Instant::NEVER, None);
+                begun.elapsed()
+            };
+            (0..5).map(try_once).min().unwrap()
+        };
+        (sleep(1), sleep(0))
+    });
+    let bound = Duration::from_millis(50);
+    assert!(quick.0 < bound && quick.1 > bound, "{quick:?}");
+}
+
+/// A thread that runs a part sleeps for up to 100 ms, but no longer than until a port is added or removed.
 #[test]
 fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
     let mut host = host::<Light>();
@@ -171,19 +229,27 @@ fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
         host.attach(name, Mac([2, 0, 0, 0, 1, last]), port, &IfaceConfig::default()).unwrap()
     };
     silent(&fd, "em0", 0);
-    let run = host.inputs.run(1).unwrap();
-    // Least of several tries: another process may have the processor.
-    let sleep = |change: &dyn Fn()| {
-        let try_once = |_| {
-            change();
-            let begun = std::time::Instant::now();
-            host.wait_part(run.0);
-            begun.elapsed()
-        };
-        (0..5).map(try_once).min().unwrap()
+    let claim = host.claim_part(1).unwrap();
+    let sleep = || {
+        let begun = std::time::Instant::now();
+        host.wait_part(claim.part);
+        begun.elapsed()
     };
-    host.wait_part(run.0); // what was there before
+    // Sleeps after a port is added and after what `then` does. Least of several tries: another process may have the processor.
+    let sleeps = |then: &dyn Fn(IfaceId)| {
+        let tries = (0..5).map(|_| {
+            let iface = silent(&fd, "em1", 1);
+            let added = sleep();
+            then(iface);
+            let then = sleep();
+            host.remove_port(iface);
+            sleep();
+            (added, then)
+        });
+        tries.reduce(|least, one| (least.0.min(one.0), least.1.min(one.1))).unwrap()
+    };
     let quick = Duration::from_millis(50);
-    assert!(sleep(&|| ()) > quick, "nothing has changed");
-    assert!(sleep(&|| assert!(host.remove_port(silent(&fd, "em1", 1)))) < quick);
+    let (added, unchanged) = sleeps(&|_| ());
+    assert!(added < quick && unchanged > quick, "{added:?}, {unchanged:?}");
+    assert!(sleeps(&|iface| assert!(host.remove_port(iface))).1 < quick);
 }

@@ -371,8 +371,8 @@ fn live_seated<P: Programs>(
     run(part, &host, runner, shared, say)
 }
 
-/// A host that may have more threads: those serve datagrams, do netisr's work, and each of the rest takes in the frames of
-/// its part of the ports; the first thread does everything else.
+/// Runs a host with several threads: some serve datagrams, some are netisr's workers, each of the rest runs a part of the
+/// ports, and the first does everything else.
 fn live_shared<L: Locks, P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
@@ -412,7 +412,7 @@ where
             (1..=movers).try_for_each(|part| {
                 let (host, over, gate, say) = (&host, &over, &shared.gate, say.clone());
                 spawn(scope, &mut threads, format!("{}.ports{part}", config.name), move || {
-                    take_in(config, host, part, gate, over, &say);
+                    run_part(config, host, part, gate, over, &say);
                 })
             })
         });
@@ -451,12 +451,11 @@ fn spawn<'scope>(
     Ok(())
 }
 
-/// Time between two looks of [`take_in`] at whether the gate is open.
+/// Interval at which [`run_part`] checks whether the gate is open.
 const GATE_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 
-/// Takes in the frames of a part of the ports from the gate's opening until `over`; of a host with a core, on a core behind
-/// that one.
-fn take_in<L: Locks>(
+/// Runs a part of the ports from the opening of the gate until `over`; if the host has a core, on another core behind it.
+fn run_part<L: Locks>(
     config: &HostConfig,
     host: &Host<L>,
     part: usize,

@@ -229,7 +229,7 @@ impl<L: Locks> Host<L> {
         self.stack.input(self.cx(), EM0, &mut Burst::of(frame));
     }
 
-    /// Frames arrive together, marked as sound by a port that verifies checksums.
+    /// Receives frames together; a port that verifies checksums marks them as sound.
     pub fn inject_all<F: AsRef<[u8]>>(&self, iface: IfaceId, frames: impl IntoIterator<Item = F>) {
         let mut burst = Burst::new();
         let sound = Flags::RX_IP_OK.with(Flags::RX_L4_OK);
@@ -368,7 +368,7 @@ impl<L: Locks> Host<L> {
         self.before.replace(self.counters());
     }
 
-    /// Counters that have changed since last asked, by as much.
+    /// Returns the counters that have changed since the last call, with the differences.
     pub fn counted(&self) -> BTreeMap<String, u64> {
         let now = self.counters();
         let before = self.before.replace(now.clone());
