@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 /// The page size asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -141,25 +141,30 @@ pub fn advise_huge<T>(table: &mut [T]) {
     }
 }
 
-/// `len` words of zero that several threads will read and write: reserved, none touched. Other `pages` than small ones are asked for as by
-/// [`advise_huge`].
-pub fn zeroed_words(len: usize, pages: Pages) -> Box<[AtomicU32]> {
-    // SAFETY: an `AtomicU32` has the representation of a `u32`, for which all bits zero is 0.
-    let mut words = unsafe { Box::<[AtomicU32]>::new_zeroed_slice(len).assume_init() };
-    if pages != Pages::Small {
-        advise_huge(&mut words);
-    }
-    words
+/// A number that several threads read and write, of which all bits zero is 0.
+pub trait Zeroed: sealed::Zeroed {}
+
+mod sealed {
+    pub trait Zeroed {}
 }
 
-/// The same, of bytes.
-pub fn zeroed_bytes(len: usize, pages: Pages) -> Box<[AtomicU8]> {
-    // SAFETY: an `AtomicU8` has the representation of a `u8`, for which all bits zero is 0.
-    let mut bytes = unsafe { Box::<[AtomicU8]>::new_zeroed_slice(len).assume_init() };
+macro_rules! zeroed {
+    ($($ty:ty),+) => {
+        $(impl sealed::Zeroed for $ty {}
+        impl Zeroed for $ty {})+
+    };
+}
+
+zeroed!(AtomicU8, AtomicU16, AtomicU32);
+
+/// Returns `len` zeros: reserved, none touched. Other `pages` than small ones are asked for as by [`advise_huge`].
+pub fn zeroed<T: Zeroed>(len: usize, pages: Pages) -> Box<[T]> {
+    // SAFETY: the types that are `Zeroed` have the representation of an unsigned integer, for which all bits zero is 0.
+    let mut zeros = unsafe { Box::<[T]>::new_zeroed_slice(len).assume_init() };
     if pages != Pages::Small {
-        advise_huge(&mut bytes);
+        advise_huge(&mut zeros);
     }
-    bytes
+    zeros
 }
 
 fn mmap(len: usize, extra: libc::c_int) -> io::Result<NonNull<u8>> {
@@ -207,8 +212,8 @@ mod tests {
 
     #[test]
     fn zeroed_tables_are_zero() {
-        assert!(zeroed_words(1 << 20, Pages::Huge2M).iter().all(|word| word.load(Ordering::Relaxed) == 0));
-        assert!(zeroed_bytes(1 << 10, Pages::Small).iter().all(|byte| byte.load(Ordering::Relaxed) == 0));
+        assert!(zeroed::<AtomicU32>(1 << 20, Pages::Huge2M).iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        assert!(zeroed::<AtomicU8>(1 << 10, Pages::Small).iter().all(|byte| byte.load(Ordering::Relaxed) == 0));
     }
 
     #[test]

@@ -142,42 +142,26 @@ impl Entry {
     }
 }
 
-/// Memory that a matcher's owner keeps for it: what is free, and what a reader may still have.
-pub trait Spares: Default {
-    /// Returns the bytes of all of it, used or not.
-    fn bytes(&self) -> usize;
-}
-
-impl Spares for Spare {
-    fn bytes(&self) -> usize {
-        Spare::bytes(self)
-    }
-}
-
 /// The longest-prefix match of a family: read by many threads, none of which waits for the one that changes it.
 /// Readers are pinned.
 pub trait Matcher<A>: Default + Send + Sync {
-    /// The memory that its owner keeps for it.
-    type Spare: Spares;
-
     /// Returns the answer for an address.
     fn find(&self, dst: A) -> Entry;
     /// Returns the answers for as many addresses as there are in the shorter slice.
     fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
     /// Returns whether there is memory for a new prefix.
-    fn has_room(prefix: IpPrefix<A>, spare: &Self::Spare) -> bool;
+    fn has_room(prefix: IpPrefix<A>, spare: &Spare) -> bool;
     /// Adds the route to `prefix`, which is one of `routes`, or gives it another next hop. There is room.
     fn insert(
         &self,
         prefix: IpPrefix<A>,
         hop: NextHopId,
         routes: &BTreeMap<IpPrefix<A>, NextHopId>,
-        spare: &mut Self::Spare,
+        spare: &mut Spare,
         pins: &Pins,
-        pages: Pages,
     );
     /// Removes the route to `prefix`; `cover`: the answer of the longest route left that contains it.
-    fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Self::Spare, pins: &Pins);
+    fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);
     /// Returns the bytes reserved.
     fn bytes(&self) -> usize;
 }
@@ -190,8 +174,6 @@ pub struct ListOrTable {
 }
 
 impl Matcher<u32> for ListOrTable {
-    type Spare = Spare;
-
     #[inline(always)]
     fn find(&self, dst: u32) -> Entry {
         match self.table.get() {
@@ -219,13 +201,12 @@ impl Matcher<u32> for ListOrTable {
         routes: &BTreeMap<Prefix, NextHopId>,
         spare: &mut Spare,
         pins: &Pins,
-        pages: Pages,
     ) {
         if let Some(table) = self.table.get() {
             table.insert(prefix, Entry::route(prefix.len(), hop), spare, pins);
         } else if !self.few.insert(prefix, hop) {
             // The table is shown when all routes are in it. It stays: readers may be in it.
-            let table = Box::new(Table::new(pages));
+            let table = Box::new(Table::new(spare.pages));
             for (prefix, hop) in routes {
                 table.insert(*prefix, Entry::route(prefix.len(), *hop), spare, pins);
             }
@@ -353,9 +334,9 @@ impl<A: Matched> fmt::Debug for Reader<A> {
 pub struct Fib<A: Matched = u32> {
     routes: BTreeMap<IpPrefix<A>, NextHopId>,
     shown: Arc<Shown<A>>,
-    spare: <A::Matcher as Matcher<A>>::Spare,
+    /// Memory of the matcher that is free, or that a reader may still have.
+    spare: Spare,
     limit: usize,
-    pages: Pages,
 }
 
 impl<A: Matched> Fib<A> {
@@ -373,12 +354,13 @@ impl<A: Matched> Fib<A> {
     /// which are usual ([`USUAL_THREADS`]), or 1 if owner and reader are one.
     pub fn with_readers(limit: usize, threads: usize) -> Fib<A> {
         let shown = Arc::new(Shown { matcher: Default::default(), pins: Pins::new(threads) });
-        Fib { routes: BTreeMap::new(), shown, spare: Default::default(), limit, pages: Pages::Small }
+        Fib { routes: BTreeMap::new(), shown, spare: Spare::default(), limit }
     }
 
     /// Returns the table with arrays that ask for huge pages.
-    pub fn with_huge_pages(self) -> Fib<A> {
-        Fib { pages: Pages::Huge2M, ..self }
+    pub fn with_huge_pages(mut self) -> Fib<A> {
+        self.spare.pages = Pages::Huge2M;
+        self
     }
 
     /// Returns a reader for other threads, while this table changes.
@@ -398,7 +380,7 @@ impl<A: Matched> Fib<A> {
         }
         let replaced = self.routes.insert(prefix, hop);
         let Shown { matcher, pins } = &*self.shown;
-        matcher.insert(prefix, hop, &self.routes, &mut self.spare, pins, self.pages);
+        matcher.insert(prefix, hop, &self.routes, &mut self.spare, pins);
         Ok(replaced)
     }
 

@@ -66,7 +66,7 @@ fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
     assert!(shares.iter().sum::<f64>() > 10.0 && shares.iter().sum::<f64>() <= 100.0, "{shares:?}");
     let profile = report["beside"]["texts"][0].as_array().unwrap();
     assert!(profile.iter().any(|line| line.as_str().unwrap().starts_with("       perf disabled   coverage: ")));
-    assert!(profile.iter().any(|line| line.as_str().unwrap().starts_with("wire::checksum")), "{profile:#?}");
+    assert!(profile.iter().any(|line| line.as_str().unwrap().starts_with("inet::")), "{profile:#?}");
 }
 
 #[test]

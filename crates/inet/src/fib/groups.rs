@@ -1,5 +1,5 @@
-//! Groups of words of the matchers, mostly of 16 entries, 64 bytes: IPv4's under a /24 that has longer prefixes, and those of
-//! IPv6's trie.
+//! Groups of 16 entries, a cache line each: IPv4's under a /24 that has longer prefixes, and those of IPv6's trie, which also
+//! takes quarters of them.
 //!
 //! Groups stand in segments that never move, for readers are in them while the writer makes more. [`Groups`] is what both see;
 //! [`Spare`] is the writer's: which groups are free, and which were taken out but may still be in a reader's hand.
@@ -20,9 +20,11 @@ const FIRST: usize = 64;
 /// Segments for two groups for each of four million /32: 512 MiB.
 const SEGMENTS: usize = 17;
 const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
-const _: () = assert!(GROUPS_MAX >= 2 * super::DEFAULT_LIMIT && GROUPS_MAX < INDEX as usize);
-/// The bits of a reference that are a number; the two above them are for its owner.
+const _: () = assert!(GROUPS_MAX >= 2 * super::DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
+/// The bits of a reference that count quarters of groups; the two above them are for the matcher.
 const INDEX: u32 = (1 << 29) - 1;
+pub(super) const IN_QUARTER: usize = 4;
+const QUARTERS: usize = IN_GROUP / IN_QUARTER;
 /// Groups that wait for readers. Beyond that a group stays where it is with all its entries the same, which is right, if not
 /// short; the next removal there looks again.
 const WAITING: usize = 1 << 16;
@@ -46,7 +48,7 @@ pub(super) trait Below {
     fn below(&self, entry: u32) -> &[AtomicU32];
 }
 
-impl Below for Groups<IN_GROUP> {
+impl Below for Groups {
     #[inline(always)]
     fn below(&self, entry: u32) -> &[AtomicU32] {
         self.of(entry)
@@ -69,38 +71,51 @@ pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: E
     }
 }
 
-/// Segment of a group, and the number of the group in it.
+/// Segment of a quarter, and its first word there.
 #[inline(always)]
-fn place(index: usize) -> (usize, usize) {
-    let at = index + FIRST;
-    let segment = at.ilog2() - FIRST.ilog2();
-    (segment as usize, at - (FIRST << segment))
+fn place(quarter: usize) -> (usize, usize) {
+    let at = quarter + FIRST * QUARTERS;
+    let segment = at.ilog2() - (FIRST * QUARTERS).ilog2();
+    (segment as usize, (at - (FIRST * QUARTERS << segment)) * IN_QUARTER)
 }
 
-/// Groups of `N` words.
+/// The words that entries refer to.
 #[derive(Default)]
-pub(super) struct Groups<const N: usize = IN_GROUP> {
-    segments: [OnceLock<Box<[AtomicU32]>>; SEGMENTS],
+pub(super) struct Groups {
+    segments: [OnceLock<Segment>; SEGMENTS],
 }
 
-impl<const N: usize> Groups<N> {
-    /// Returns the words of a group.
-    #[inline(always)]
-    pub(super) fn of(&self, entry: u32) -> &[AtomicU32] {
-        let (segment, at) = place(index(entry));
-        match self.segments.get(segment).and_then(OnceLock::get) {
-            Some(segment) => &segment[at * N..][..N],
-            None => &[], // no entry refers to a group that was not made
-        }
-    }
+/// Words of groups, behind as many as there are in front of the first cache line.
+struct Segment {
+    words: Box<[AtomicU32]>,
+    first: usize,
+}
 
-    fn make_segment(&self, at: usize) -> Option<()> {
-        self.segments.get(at)?.get_or_init(|| mem::zeroed_words((FIRST << at) * N, Pages::Small));
-        Some(())
+impl Segment {
+    fn new(words: usize, pages: Pages) -> Segment {
+        let words: Box<[AtomicU32]> = mem::zeroed(words + IN_GROUP - 1, pages);
+        let first = words.as_ptr().align_offset(IN_GROUP * size_of::<u32>());
+        Segment { words, first }
     }
 }
 
 impl Groups {
+    /// Returns the words from the beginning of what an entry refers to: more than its own.
+    #[inline(always)]
+    pub(super) fn from(&self, entry: u32) -> &[AtomicU32] {
+        let (segment, at) = place(index(entry));
+        match self.segments.get(segment).and_then(OnceLock::get) {
+            Some(segment) => &segment.words[segment.first + at..],
+            None => &[], // no entry refers to a group that was not made
+        }
+    }
+
+    /// Returns the entries of a group.
+    #[inline(always)]
+    pub(super) fn of(&self, entry: u32) -> &[AtomicU32] {
+        &self.from(entry)[..IN_GROUP]
+    }
+
     #[inline(always)]
     pub(super) fn at(&self, entry: u32, nibble: usize) -> u32 {
         self.of(entry)[nibble].load(Ordering::Acquire)
@@ -135,53 +150,107 @@ impl Groups {
     }
 }
 
-/// The groups that no entry refers to.
+/// The groups and quarters that no entry refers to.
+pub struct Spare {
+    groups: Free,
+    quarters: Free,
+    pub(super) made: usize,
+    /// Groups of which quarters were made.
+    quartered: usize,
+    pub(super) pages: Pages,
+}
+
+/// What is free, or will be when no reader has it in hand any more.
 #[derive(Default)]
-pub struct Spare<const N: usize = IN_GROUP> {
+struct Free {
     free: Vec<u32>,
     /// Taken out at this count of [`Pins`], the oldest first.
     waiting: VecDeque<(u64, u32)>,
-    pub(super) made: usize,
 }
 
-impl<const N: usize> Spare<N> {
+impl Default for Spare {
+    fn default() -> Spare {
+        Spare { groups: Free::default(), quarters: Free::default(), made: 0, quartered: 0, pages: Pages::Small }
+    }
+}
+
+impl Spare {
+    /// Returns the bytes of all groups, used or not, and of the lists.
     pub(super) fn bytes(&self) -> usize {
-        self.made * N * size_of::<u32>() + self.free.capacity() * 4 + self.waiting.capacity() * 16
+        self.made * IN_GROUP * size_of::<u32>() + self.groups.bytes() + self.quarters.bytes()
     }
 
-    /// Whether `groups` more can be had for sure.
+    /// Returns whether `groups` more can be had for sure.
     pub(super) fn has(&self, groups: usize) -> bool {
-        GROUPS_MAX - self.made + self.free.len() >= groups
+        GROUPS_MAX - self.made + self.groups.free.len() >= groups
     }
 
-    /// Returns how many are referred to by an entry.
+    /// Returns the number of groups and quarters that entries refer to.
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
-        self.made - self.free.len() - self.waiting.len()
+        let groups = self.made - self.quartered - self.groups.len();
+        groups + self.quartered * QUARTERS - self.quarters.len()
     }
 
     /// Returns whether so many wait for readers that no more is to be taken out than must be.
     pub(super) fn is_behind(&self) -> bool {
-        self.waiting.len() >= WAITING
+        self.groups.waiting.len().max(self.quarters.waiting.len()) >= WAITING
     }
 
     /// Takes a group of any content that no entry refers to.
-    pub(super) fn take(&mut self, groups: &Groups<N>, pins: &Pins) -> Option<u32> {
+    pub(super) fn take(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
+        if let Some(group) = self.groups.take(pins) {
+            return Some(group);
+        }
+        let first = self.made * QUARTERS;
+        let (segment, _) = place(first);
+        let words = (FIRST << segment) * IN_GROUP;
+        groups.segments.get(segment)?.get_or_init(|| Segment::new(words, self.pages));
+        self.made += 1;
+        Some(GROUP | first as u32)
+    }
+
+    /// Takes a quarter of a group of any content that no entry refers to.
+    pub(super) fn take_quarter(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
+        if let Some(quarter) = self.quarters.take(pins) {
+            return Some(quarter);
+        }
+        let group = self.take(groups, pins)?;
+        self.quartered += 1;
+        self.quarters.free.extend((1..QUARTERS as u32).rev().map(|at| group + at));
+        Some(group)
+    }
+
+    /// Gives back a group that no entry refers to any more, for use when no reader has it.
+    pub(super) fn retire(&mut self, group: u32, pins: &Pins) {
+        self.groups.retire(group, pins);
+    }
+
+    /// Gives back a quarter, as [`Spare::retire`].
+    pub(super) fn retire_quarter(&mut self, quarter: u32, pins: &Pins) {
+        self.quarters.retire(quarter, pins);
+    }
+}
+
+impl Free {
+    fn bytes(&self) -> usize {
+        self.free.capacity() * 4 + self.waiting.capacity() * 16
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.free.len() + self.waiting.len()
+    }
+
+    fn take(&mut self, pins: &Pins) -> Option<u32> {
         if self.free.is_empty() && !self.waiting.is_empty() {
             self.look_after(pins);
         }
-        if let Some(group) = self.free.pop() {
-            return Some(group);
-        }
-        groups.make_segment(place(self.made).0)?;
-        self.made += 1;
-        Some(GROUP | (self.made - 1) as u32)
+        self.free.pop()
     }
 
-    /// Gives back what no entry refers to any more, for use when no reader has it.
-    pub(super) fn retire(&mut self, group: u32, pins: &Pins) {
-        let group = GROUP | group & INDEX;
-        self.waiting.push_back((pins.retire(), group));
+    fn retire(&mut self, entry: u32, pins: &Pins) {
+        self.waiting.push_back((pins.retire(), GROUP | entry & INDEX));
         if self.waiting.len().is_multiple_of(ASK_AT) {
             self.look_after(pins);
         }
@@ -190,8 +259,8 @@ impl<const N: usize> Spare<N> {
     /// Frees what no reader has in hand any more.
     fn look_after(&mut self, pins: &Pins) {
         let passed = pins.passed();
-        while let Some((_, group)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
-            self.free.push(group);
+        while let Some((_, entry)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
+            self.free.push(entry);
         }
     }
 }

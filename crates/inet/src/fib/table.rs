@@ -6,8 +6,9 @@
 //!
 //! The default route stands beside the array: it would touch all 64 MB for one route.
 //!
-//! In front stands an array of [codes](Table::code): one byte for each /24, 16 MB in all, that says what the entry says
-//! where that is short to say. Where loads are the cost, a quarter of the memory is half the ticks.
+//! In front stands an array of [codes](Code): one byte for each /24, 16 MB in all, that says what the entry says
+//! where that is short to say. Where loads are the cost, a quarter of the memory is half the ticks. From the first next hop on
+//! that a byte cannot say, codes are two bytes each, 32 MB.
 //!
 //! One thread changes the table while others read it: see [decision 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries: the compiler leaves the check out")]
@@ -19,44 +20,89 @@ use super::{CHUNK, Entry, NextHopId};
 use buf::mem::{self, Pages};
 use buf::prefetch;
 use lock::Pins;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 
 const SLOTS: usize = 1 << 24;
 
-/// The code of a /24 for which `level24` must be asked.
-const ASK: u8 = u8::MAX;
+/// An entry in few bits: 0 for no route, a next hop below [`Code::ASK`] as its index plus one.
+trait Code {
+    /// Stands for all other entries.
+    const ASK: u32;
+
+    fn read(&self) -> u32;
+    fn write(&self, code: u32);
+
+    /// Returns what it can say of an entry.
+    fn of(entry: u32) -> u32 {
+        if is_group(entry) { Self::ASK } else { (entry & Entry::HOP).min(Self::ASK) }
+    }
+}
+
+macro_rules! code {
+    ($ty:ty, $bits:ty) => {
+        impl Code for $ty {
+            const ASK: u32 = <$bits>::MAX as u32;
+
+            #[inline(always)]
+            fn read(&self) -> u32 {
+                u32::from(self.load(Ordering::Relaxed))
+            }
+
+            fn write(&self, code: u32) {
+                self.store(code as $bits, Ordering::Release);
+            }
+        }
+    };
+}
+
+code!(AtomicU8, u8);
+code!(AtomicU16, u16);
 
 pub(super) struct Table {
     codes: Box<[AtomicU8; SLOTS]>,
+    /// Stands for `codes` as soon as it is there: they do not change any more.
+    wide: OnceLock<Box<[AtomicU16; SLOTS]>>,
     level24: Box<[AtomicU32; SLOTS]>,
     groups: Groups,
     default: DefaultRoute,
 }
 
 impl Table {
-    #[allow(clippy::expect_used, reason = "the length is the constant one word further left")]
     pub(super) fn new(pages: Pages) -> Table {
         Table {
-            codes: mem::zeroed_bytes(SLOTS, pages).try_into().expect("just made with that length"),
-            level24: mem::zeroed_words(SLOTS, pages).try_into().expect("just made with that length"),
+            codes: zeroed(pages),
+            wide: OnceLock::new(),
+            level24: zeroed(pages),
             groups: Groups::default(),
             default: DefaultRoute::default(),
         }
     }
 
-    /// What one byte can say of an entry: 0 for no route, a next hop below 254 as its index plus one, for the rest [`ASK`].
-    fn code(entry: u32) -> u8 {
-        if is_group(entry) {
-            return ASK;
-        }
-        Entry(entry).hop().map_or(0, |hop| u8::try_from(hop.index() + 1).unwrap_or(ASK))
-    }
-
     /// Makes the codes of `slots` say what the entries say now.
     fn encode(&self, slots: std::ops::Range<usize>) {
-        for (code, entry) in self.codes[slots.clone()].iter().zip(&self.level24[slots]) {
-            code.store(Table::code(entry.load(Ordering::Relaxed)), Ordering::Release);
+        fn write<C: Code>(codes: &[C], entries: &[AtomicU32]) {
+            codes.iter().zip(entries).for_each(|(code, entry)| code.write(C::of(entry.load(Ordering::Relaxed))));
         }
+        match self.wide.get() {
+            None => write(&self.codes[slots.clone()], &self.level24[slots]),
+            Some(wide) => write(&wide[slots.clone()], &self.level24[slots]),
+        }
+    }
+
+    /// Makes wide codes if `entry` is the first that takes one. A reader that goes by the others saw that there were no wide ones
+    /// after it began: what it reads was true then.
+    fn widen(&self, entry: Entry, pages: Pages) {
+        if entry.0 & Entry::HOP < AtomicU8::ASK || self.wide.get().is_some() {
+            return;
+        }
+        let wide: Box<[AtomicU16; SLOTS]> = zeroed(pages);
+        for ((code, wide), entry) in self.codes.iter().zip(&*wide).zip(&*self.level24) {
+            if code.read() != 0 {
+                wide.write(AtomicU16::of(entry.load(Ordering::Relaxed)));
+            }
+        }
+        drop(self.wide.set(wide)); // there were none
     }
 
     /// The answer for `dst`. The caller is pinned.
@@ -77,14 +123,24 @@ impl Table {
     /// Asks the cache for what [`Table::lookup_burst`] will load first.
     #[inline(always)]
     pub(super) fn prefetch(&self, dst: u32) {
-        prefetch(&self.codes[slot(dst)]);
+        match self.wide.get() {
+            None => prefetch(&self.codes[slot(dst)]),
+            Some(wide) => prefetch(&wide[slot(dst)]),
+        }
     }
 
     /// The answers for many. The caller is pinned. What the chunks after the next are answered from is fetched meanwhile: one takes less time
     /// than a line from memory.
     pub(super) fn lookup_burst(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
+        match self.wide.get() {
+            None => self.lookup_by(&self.codes, dst, out),
+            Some(wide) => self.lookup_by(wide, dst, out),
+        }
+    }
+
+    fn lookup_by<C: Code>(&self, codes: &[C; SLOTS], dst: &[u32], out: &mut [Option<NextHopId>]) {
         const AHEAD: usize = 2;
-        let fetch = |chunk: &[u32]| chunk.iter().for_each(|dst| self.prefetch(*dst));
+        let fetch = |chunk: &[u32]| chunk.iter().for_each(|dst| prefetch(&codes[slot(*dst)]));
         let mut coming = dst.chunks(CHUNK);
         if dst.len() > CHUNK {
             coming.by_ref().take(AHEAD).for_each(fetch);
@@ -93,7 +149,7 @@ impl Table {
             if let Some(chunk) = coming.next() {
                 fetch(chunk);
             }
-            while !self.lookup_chunk(dst, out) {}
+            while !self.lookup_chunk(codes, dst, out) {}
         }
     }
 
@@ -105,31 +161,31 @@ impl Table {
     /// the array of 64 MB: going on without branches, the same with BGP's lengths and 14 ticks more with 1 M /32;
     /// collecting the groups in a list first, 3 to 6 more with either.
     #[inline]
-    fn lookup_chunk(&self, dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
+    fn lookup_chunk<C: Code>(&self, by: &[C; SLOTS], dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
         let default = self.default.read();
         // One loop: what is stored a code at a time and read by vectors a moment later waits for the stores.
         let fallback = default.entry().0 & Entry::HOP;
         let (mut codes, mut seen) = ([0u32; CHUNK], 0);
         for ((code, out), &dst) in codes.iter_mut().zip(out.iter_mut()).zip(dst) {
-            *code = u32::from(self.codes[slot(dst)].load(Ordering::Relaxed));
+            *code = by[slot(dst)].read();
             *out = Entry(if *code == 0 { fallback } else { *code }).hop();
             seen |= *code + 1;
         }
         fence(Ordering::Acquire);
-        if seen > u32::from(ASK) {
-            self.ask_chunk(&codes, dst, out, default);
+        if seen > C::ASK {
+            self.ask_chunk(codes.map(|code| code == C::ASK), dst, out, default);
         }
         self.default.is_still(default)
     }
 
     /// The same for those whose code does not say it: again all loads first.
     #[inline(never)]
-    fn ask_chunk(&self, codes: &[u32; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
+    fn ask_chunk(&self, asks: [bool; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
         let (mut entries, mut asked) = ([0u32; CHUNK], [0usize; CHUNK]);
         let mut n = 0;
-        for (at, &code) in codes.iter().enumerate().take(dst.len()) {
+        for (at, &asks) in asks.iter().enumerate().take(dst.len()) {
             asked[n] = at;
-            n += usize::from(code == u32::from(ASK));
+            n += usize::from(asks);
         }
         for (entry, &at) in entries.iter_mut().zip(&asked[..n]) {
             *entry = self.level24[slot(dst[at])].load(Ordering::Acquire);
@@ -157,6 +213,7 @@ impl Table {
     pub(super) fn insert(&self, prefix: Prefix, entry: Entry, spare: &mut Spare, pins: &Pins) -> Option<()> {
         let (addr, len) = (prefix.bits(), prefix.len());
         let outer = &self.level24[slot(addr)];
+        self.widen(entry, spare.pages);
         match len {
             0 => self.default.set(entry),
             1..=24 => {
@@ -168,14 +225,14 @@ impl Table {
                 let group = self.groups.open(outer, spare, pins)?;
                 let first = nibble28(addr);
                 paint(&self.groups.of(group)[first..first + (1 << (28 - len))], &self.groups, len, entry);
-                self.codes[slot(addr)].store(ASK, Ordering::Release);
+                self.encode(slot(addr)..slot(addr) + 1);
             }
             _ => {
                 let group = self.groups.open(outer, spare, pins)?;
                 let group = self.groups.open(&self.groups.of(group)[nibble28(addr)], spare, pins)?;
                 let first = nibble32(addr);
                 paint(&self.groups.of(group)[first..first + (1 << (32 - len))], &self.groups, len, entry);
-                self.codes[slot(addr)].store(ASK, Ordering::Release);
+                self.encode(slot(addr)..slot(addr) + 1);
             }
         }
         Some(())
@@ -186,20 +243,25 @@ impl Table {
         let cover = cover.beside_default();
         self.insert(prefix, cover, spare, pins); // the groups on the way are there
         if prefix.len() > 24 {
-            let outer = &self.level24[slot(prefix.bits())];
+            let at = slot(prefix.bits());
+            let outer = &self.level24[at];
             let group = outer.load(Ordering::Relaxed);
             if is_group(group) {
                 self.groups.close(&self.groups.of(group)[nibble28(prefix.bits())], 28, spare, pins);
                 self.groups.close(outer, 24, spare, pins);
             }
-            let code = Table::code(outer.load(Ordering::Relaxed));
-            self.codes[slot(prefix.bits())].store(code, Ordering::Release);
+            self.encode(at..at + 1);
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.codes) + size_of_val(&*self.level24)
+        size_of_val(&*self.codes) + self.wide.get().map_or(0, |wide| size_of_val(&**wide)) + size_of_val(&*self.level24)
     }
+}
+
+#[allow(clippy::expect_used, reason = "the length is the constant one word further left")]
+fn zeroed<T: mem::Zeroed>(pages: Pages) -> Box<[T; SLOTS]> {
+    mem::zeroed(SLOTS, pages).try_into().ok().expect("just made with that length")
 }
 
 #[inline(always)]

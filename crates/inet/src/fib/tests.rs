@@ -298,9 +298,12 @@ fn any_prefix() -> impl Strategy<Value = Prefix> + Clone {
     (any_address(), len).prop_map(|(addr, len)| Prefix::masked(addr, len))
 }
 
-fn any_change<A: Matched>(prefix: impl Strategy<Value = IpPrefix<A>> + Clone) -> impl Strategy<Value = Change<A>> {
+fn any_change<A: Matched>(
+    prefix: impl Strategy<Value = IpPrefix<A>> + Clone,
+    hops: impl Strategy<Value = u32>,
+) -> impl Strategy<Value = Change<A>> {
     prop_oneof![
-        60 => (prefix.clone(), 0..9u32).prop_map(|(prefix, index)| Change::Insert(prefix, hop(index))),
+        60 => (prefix.clone(), hops).prop_map(|(prefix, index)| Change::Insert(prefix, hop(index))),
         30 => any::<prop::sample::Index>().prop_map(Change::Remove),
         8 => prefix.prop_map(Change::RemoveAbsent),
         1 => (0..2 * FEW).prop_map(Change::Shrink),
@@ -343,15 +346,17 @@ where
 }
 
 fn any_changes_leave_what_the_oracle_has<A>(
+    cases: u32,
+    hops: impl Strategy<Value = u32>,
     prefix: impl Strategy<Value = IpPrefix<A>> + Clone,
     address: impl Strategy<Value = A>,
 ) where
     A: Matched,
     (A, u8): prefix_trie::Prefix<R = A>,
 {
-    let config = ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let changes = prop::collection::vec(any_change(prefix), 1..160);
+    let changes = prop::collection::vec(any_change(prefix, hops), 1..160);
     let addresses = prop::collection::vec(address, 33);
     runner
         .run(&(changes, addresses), |(changes, addresses)| {
@@ -371,7 +376,14 @@ fn any_changes_leave_what_the_oracle_has<A>(
 
 #[test]
 fn any_changes_of_ipv4_routes() {
-    any_changes_leave_what_the_oracle_has(any_prefix(), any_address());
+    any_changes_leave_what_the_oracle_has(150, 0..9u32, any_prefix(), any_address());
+}
+
+/// More than a byte can name, and more than two can.
+#[test]
+fn any_changes_of_routes_by_many_next_hops() {
+    let hops = prop::sample::select(vec![1, 253, 254, 255, 65_533, 65_534, 65_535, NextHopId::MAX]);
+    any_changes_leave_what_the_oracle_has(8, hops, any_prefix(), any_address());
 }
 
 /// xorshift64*: the same in every run.

@@ -9,28 +9,29 @@
 //!   prefix of up to 63 bits, others take a group's words.
 //!
 //! A lone route is one jump, whatever its length. Up to `FEW` routes the trie begins with one entry; with more, for good,
-//! with an array for the first 16 bits, of which the Internet's routes use a few pages. What the one entry led to stays
+//! with an array for the first 24 bits, 64 MB reserved, of which the Internet's routes use a few pages. What the one entry led to stays
 //! behind: readers may be in it, and it is small. The default route stands beside both.
 //!
 //! One thread changes the trie while others read it. What is new is filled before one store shows it, and what it
 //! replaces is used again when no reader is pinned that may have it ([decision
 //! 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md)).
-#![allow(clippy::indexing_slicing, reason = "16 bits index 2^16 entries, 4 bits index 16")]
+#![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries, 4 bits index 16")]
 
 use super::default::DefaultRoute;
-use super::groups::{Below, Groups, Spare, is_group, paint};
+use super::groups::{Below, Groups, IN_QUARTER, Spare, is_group, paint};
 use super::prefix::{AddrBits, Prefix6};
-use super::{CHUNK, Entry, Matcher, NextHopId, Spares};
-use buf::mem::{self, Pages};
+use super::{CHUNK, Entry, Matcher, NextHopId};
+use buf::mem;
 use buf::prefetch;
 use lock::Pins;
+use std::hint::{cold_path, select_unpredictable};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Routes with which the trie begins with one entry.
 const FEW: usize = 16;
-const ROOT_BITS: u8 = 16;
+const ROOT_BITS: u8 = 24;
 const STEP: u8 = 4;
 
 /// Of a reference: to a jump of 16 words.
@@ -41,7 +42,6 @@ const SHORT: u32 = 1 << 29;
 const LONG_LEN: usize = 4;
 const LONG_ENTRIES: Range<usize> = 5..7;
 /// Words of a short jump: its key with a one behind it, its entries.
-const IN_SHORT: usize = 4;
 const SHORT_ENTRIES: Range<usize> = 2..4;
 /// Entries of a jump: for the addresses in it, and for all others.
 const HIT: usize = 0;
@@ -53,21 +53,7 @@ pub struct Trie {
     few: AtomicU32,
     root: OnceLock<Box<[AtomicU32]>>,
     groups: Groups,
-    shorts: Groups<IN_SHORT>,
     default: DefaultRoute,
-}
-
-/// The words that no entry refers to.
-#[derive(Default)]
-pub struct TrieSpare {
-    pub(super) groups: Spare,
-    pub(super) shorts: Spare<IN_SHORT>,
-}
-
-impl Spares for TrieSpare {
-    fn bytes(&self) -> usize {
-        self.groups.bytes() + self.shorts.bytes()
-    }
 }
 
 impl Below for Trie {
@@ -101,8 +87,6 @@ fn is_jump(entry: u32) -> bool {
 }
 
 impl Matcher<u128> for Trie {
-    type Spare = TrieSpare;
-
     #[inline(always)]
     fn find(&self, dst: u128) -> Entry {
         loop {
@@ -124,8 +108,8 @@ impl Matcher<u128> for Trie {
         }
     }
 
-    fn has_room(_: Prefix6, spare: &TrieSpare) -> bool {
-        spare.groups.has(4) && spare.shorts.has(4)
+    fn has_room(_: Prefix6, spare: &Spare) -> bool {
+        spare.has(8)
     }
 
     fn insert(
@@ -133,12 +117,11 @@ impl Matcher<u128> for Trie {
         prefix: Prefix6,
         hop: NextHopId,
         routes: &std::collections::BTreeMap<Prefix6, NextHopId>,
-        spare: &mut TrieSpare,
+        spare: &mut Spare,
         pins: &Pins,
-        pages: Pages,
     ) {
         if self.root.get().is_none() && routes.len() > FEW {
-            let root = mem::zeroed_words(1 << ROOT_BITS, pages);
+            let root = mem::zeroed(1 << ROOT_BITS, spare.pages);
             for (prefix, hop) in routes {
                 self.change(Some(&root), spare, pins).insert_at(*prefix, Entry::route(prefix.len(), *hop));
             }
@@ -148,7 +131,7 @@ impl Matcher<u128> for Trie {
         self.change(root, spare, pins).insert_at(prefix, Entry::route(prefix.len(), hop));
     }
 
-    fn remove(&self, prefix: Prefix6, cover: Entry, spare: &mut TrieSpare, pins: &Pins) {
+    fn remove(&self, prefix: Prefix6, cover: Entry, spare: &mut Spare, pins: &Pins) {
         self.change(self.root.get().map(|root| &**root), spare, pins).remove_at(prefix, cover.beside_default());
     }
 
@@ -158,7 +141,7 @@ impl Matcher<u128> for Trie {
 }
 
 impl Trie {
-    fn change<'a>(&'a self, root: Option<&'a [AtomicU32]>, spare: &'a mut TrieSpare, pins: &'a Pins) -> Change<'a> {
+    fn change<'a>(&'a self, root: Option<&'a [AtomicU32]>, spare: &'a mut Spare, pins: &'a Pins) -> Change<'a> {
         Change { trie: self, root, spare, pins }
     }
 
@@ -174,7 +157,7 @@ impl Trie {
     #[inline(always)]
     fn descend(&self, mut entry: u32, mut depth: u8, dst: u128) -> u32 {
         while is_group(entry) {
-            (entry, depth) = self.step(entry, depth, dst);
+            (entry, depth) = self.step(entry, self.groups.from(entry), depth, dst);
         }
         entry
     }
@@ -184,7 +167,7 @@ impl Trie {
     fn jump(&self, entry: u32) -> Jump<'_> {
         let word = |words: &[AtomicU32], at: usize| words[at].load(Ordering::Relaxed);
         if entry & SHORT != 0 {
-            let words = self.shorts.of(entry);
+            let words = &self.groups.from(entry)[..IN_QUARTER];
             let marked = u64::from(word(words, 0)) << 32 | u64::from(word(words, 1));
             let key = u128::from(marked & marked.wrapping_sub(1)) << 64;
             return Jump { key, len: 63 - marked.trailing_zeros() as u8, entries: &words[SHORT_ENTRIES] };
@@ -194,24 +177,25 @@ impl Trie {
         Jump { key, len: word(words, LONG_LEN) as u8, entries: &words[LONG_ENTRIES] }
     }
 
-    /// Returns the next entry for an address after one that refers to words, and its depth.
+    /// Returns the next entry for an address after one that refers to `words`, and its depth. No branch depends on whether a group
+    /// or a short jump comes: which one, nobody can predict.
     #[inline(always)]
-    fn step(&self, entry: u32, depth: u8, dst: u128) -> (u32, u8) {
-        if !is_jump(entry) {
-            return (self.groups.of(entry)[nibble(dst, depth)].load(Ordering::Acquire), depth + STEP);
+    fn step(&self, entry: u32, words: &[AtomicU32], depth: u8, dst: u128) -> (u32, u8) {
+        if entry & LONG != 0 {
+            cold_path();
+            let Jump { key, len, entries } = self.jump(entry);
+            let at = if (dst ^ key).zeros() >= len { HIT } else { MISS };
+            return (entries[at].load(Ordering::Acquire), len);
         }
-        if entry & SHORT != 0 {
-            let words = self.shorts.of(entry);
-            let word = |at: usize| u64::from(words[at].load(Ordering::Relaxed));
-            let marked = word(0) << 32 | word(1);
-            // The lowest one is behind the key: what differs in it and below does not count.
-            let differs = (dst >> 64) as u64 ^ marked;
-            let at = SHORT_ENTRIES.start + usize::from(differs > marked ^ marked.wrapping_sub(1));
-            return (words[at].load(Ordering::Acquire), 63 - marked.trailing_zeros() as u8);
-        }
-        let Jump { key, len, entries } = self.jump(entry);
-        let at = if (dst ^ key).zeros() >= len { HIT } else { MISS };
-        (entries[at].load(Ordering::Acquire), len)
+        let word = |at: usize| u64::from(words[at].load(Ordering::Relaxed));
+        let marked = word(0) << 32 | word(1);
+        // The lowest one is behind the key: what differs in it and below does not count.
+        let differs = (dst >> 64) as u64 ^ marked;
+        let in_jump = SHORT_ENTRIES.start + usize::from(differs > marked ^ marked.wrapping_sub(1));
+        let is_short = entry & SHORT != 0;
+        let at = select_unpredictable(is_short, in_jump, nibble(dst, depth));
+        let below = select_unpredictable(is_short, 63u8.wrapping_sub(marked.trailing_zeros() as u8), depth + STEP);
+        (words[at].load(Ordering::Acquire), below)
     }
 
     /// Returns the answers for a chunk, a step of all of them at a time: their cache misses are under way together.
@@ -220,19 +204,22 @@ impl Trie {
     fn lookup_chunk(&self, dst: &[u128], out: &mut [Option<NextHopId>]) -> bool {
         let default = self.default.read();
         let (mut entries, mut depths, mut open) = ([0u32; CHUNK], [0u8; CHUNK], 0u32);
+        let mut words: [&[AtomicU32]; CHUNK] = [&[]; CHUNK];
         for (at, &dst) in dst.iter().enumerate().take(CHUNK) {
             (entries[at], depths[at]) = self.begin(dst);
-            open |= u32::from(is_group(entries[at])) << at;
-            self.fetch(entries[at]);
+            if is_group(entries[at]) {
+                open |= 1 << at;
+                words[at] = self.fetch(entries[at]);
+            }
         }
         while open != 0 {
             let mut left = open;
             while left != 0 {
                 let at = left.trailing_zeros() as usize % CHUNK;
                 left &= left - 1;
-                (entries[at], depths[at]) = self.step(entries[at], depths[at], dst[at]);
+                (entries[at], depths[at]) = self.step(entries[at], words[at], depths[at], dst[at]);
                 if is_group(entries[at]) {
-                    self.fetch(entries[at]);
+                    words[at] = self.fetch(entries[at]);
                 } else {
                     open &= !(1 << at);
                 }
@@ -244,15 +231,12 @@ impl Trie {
         self.default.is_still(default)
     }
 
+    /// Returns the words that an entry refers to, and fetches the first.
     #[inline(always)]
-    fn fetch(&self, entry: u32) {
-        if !is_group(entry) {
-            return;
-        }
-        let words = if entry & SHORT != 0 { self.shorts.of(entry) } else { self.groups.of(entry) };
-        if let Some(first) = words.first() {
-            prefetch(first);
-        }
+    fn fetch(&self, entry: u32) -> &[AtomicU32] {
+        let words = self.groups.from(entry);
+        words.first().map(prefetch);
+        words
     }
 }
 
@@ -260,7 +244,7 @@ impl Trie {
 struct Change<'a> {
     trie: &'a Trie,
     root: Option<&'a [AtomicU32]>,
-    spare: &'a mut TrieSpare,
+    spare: &'a mut Spare,
     pins: &'a Pins,
 }
 
@@ -277,11 +261,12 @@ impl<'a> Change<'a> {
             return self.trie.default.set(entry);
         }
         let (slots, depth) = self.beginning(prefix);
-        for slot in slots {
-            // `Fib::insert` has checked that there are enough words.
-            let done = self.insert(slot, depth, prefix, entry);
-            debug_assert!(done.is_some(), "no words for {prefix:?}");
+        if prefix.len() <= depth {
+            return paint(slots, self.trie, prefix.len(), entry);
         }
+        // `Fib::insert` has checked that there are enough words.
+        let done = self.insert(&slots[0], depth, prefix, entry);
+        debug_assert!(done.is_some(), "no words for {prefix:?}");
     }
 
     fn remove_at(&mut self, prefix: Prefix6, cover: Entry) {
@@ -289,7 +274,10 @@ impl<'a> Change<'a> {
             return self.trie.default.set(Entry::NONE);
         }
         let (slots, depth) = self.beginning(prefix);
-        slots.iter().for_each(|slot| self.remove(slot, depth, prefix, cover));
+        if prefix.len() <= depth {
+            return paint(slots, self.trie, prefix.len(), cover);
+        }
+        self.remove(&slots[0], depth, prefix, cover);
     }
 
     /// Makes `answer` the answer for the addresses of `prefix` that no longer one has, below an entry at `depth`.
@@ -338,7 +326,7 @@ impl<'a> Change<'a> {
         let now = slot.load(Ordering::Relaxed);
         let jump = self.trie.jump(now);
         let (prefix, hit, miss) = (Prefix6::masked(jump.key, jump.len), jump.hit(), jump.miss());
-        let group = self.spare.groups.take(&self.trie.groups, self.pins)?;
+        let group = self.spare.take(&self.trie.groups, self.pins)?;
         let inside = self.trie.groups.of(group);
         inside.iter().for_each(|entry| entry.store(miss, Ordering::Relaxed));
         let below = if prefix.len() > at + STEP { self.make_jump(prefix, hit, miss)? } else { hit };
@@ -356,11 +344,11 @@ impl<'a> Change<'a> {
         };
         if len < 64 {
             let marked = (key >> 64) as u64 | 1 << (63 - len);
-            let group = self.spare.shorts.take(&trie.shorts, self.pins)?;
-            store(trie.shorts.of(group), &[(marked >> 32) as u32, marked as u32, hit, miss]);
+            let group = self.spare.take_quarter(&trie.groups, self.pins)?;
+            store(trie.groups.from(group), &[(marked >> 32) as u32, marked as u32, hit, miss]);
             return Some(group | SHORT);
         }
-        let group = self.spare.groups.take(&trie.groups, self.pins)?;
+        let group = self.spare.take(&trie.groups, self.pins)?;
         let [k0, k1, k2, k3] = [96, 64, 32, 0].map(|shift| (key >> shift) as u32);
         store(trie.groups.of(group), &[k0, k1, k2, k3, u32::from(len), hit, miss]);
         Some(group | LONG)
@@ -369,9 +357,9 @@ impl<'a> Change<'a> {
     /// Gives back what an entry referred to.
     fn retire(&mut self, entry: u32) {
         if entry & SHORT != 0 {
-            self.spare.shorts.retire(entry, self.pins);
+            self.spare.retire_quarter(entry, self.pins);
         } else {
-            self.spare.groups.retire(entry, self.pins);
+            self.spare.retire(entry, self.pins);
         }
     }
 
@@ -399,7 +387,7 @@ impl<'a> Change<'a> {
     fn tidy(&mut self, slot: &AtomicU32, depth: u8) {
         let now = slot.load(Ordering::Relaxed);
         let shorter = if is_jump(now) { self.without_jump(now) } else { self.without_group(now, depth) };
-        if let Some(shorter) = shorter.filter(|_| !self.spare.groups.is_behind() && !self.spare.shorts.is_behind()) {
+        if let Some(shorter) = shorter.filter(|_| !self.spare.is_behind()) {
             slot.store(shorter, Ordering::Release);
             self.retire(now);
         }
@@ -443,7 +431,8 @@ fn slot(addr: u128) -> usize {
 /// Returns the 4 bits after the first `depth`.
 #[inline(always)]
 fn nibble(addr: u128, depth: u8) -> usize {
-    (addr << depth >> (128 - STEP)) as usize
+    let half = if depth < 64 { (addr >> 64) as u64 } else { addr as u64 };
+    (half << (depth % 64) >> (64 - STEP)) as usize
 }
 
 /// Returns the entries of a group at `depth` that are in a prefix, which begins with what leads to the group.

@@ -181,3 +181,37 @@ fn groups_come_and_go_under_readers() {
     }
     assert_eq!(fib.spare.made, made);
 }
+
+// The first next hop that a byte cannot name changes what readers go by: each answer stays one of two.
+#[test]
+fn codes_grow_under_a_reader() {
+    let mut fib = beyond_a_list();
+    let route = |i: u32| Prefix::new(Ipv4Addr::from_bits(0x0a00_0000 + (i << 8)), 24).unwrap();
+    (0..64).for_each(|i| assert!(fib.insert(route(i), hop(i)).is_ok()));
+    let (reader, ended, begun) = (fib.reader(), AtomicBool::new(false), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut out = [None; 64];
+            let ask: [u32; 64] = std::array::from_fn(|i| 0x0a00_0005 + ((i as u32) << 8));
+            begun.wait();
+            let mut last = false;
+            while !last {
+                last = ended.load(Ordering::Acquire);
+                let pinned = reader.pins().pin_at(3);
+                reader.lookup_burst(&pinned, &ask, &mut out);
+                drop(pinned);
+                for (i, answer) in (0..).zip(out) {
+                    assert!([Some(hop(i)), Some(hop(1000 + i))].contains(&answer), "10.0.{i}.5: {answer:?}");
+                }
+            }
+            out
+        });
+        begun.wait();
+        for (i, by) in (0..64).flat_map(|i| [(i, 1000 + i), (i, i), (i, 1000 + i)]) {
+            fib.insert(route(i), hop(by)).unwrap();
+        }
+        ended.store(true, Ordering::Release);
+        let out = reading.join().unwrap();
+        assert!((0..).zip(out).all(|(i, answer)| answer == Some(hop(1000 + i))), "{out:?}");
+    });
+}

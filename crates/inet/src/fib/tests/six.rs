@@ -7,10 +7,11 @@ fn prefix6(text: &str) -> Prefix6 {
     text.parse().unwrap()
 }
 
-/// Close together: a few bits differ, in the first 16 and on both sides of multiples of 4, and at the end.
+/// Close together: a few bits differ, in the first 24 and on both sides of multiples of 4, and at the end.
 fn any_address6() -> impl Strategy<Value = u128> + Clone {
     let masks = vec![
         0x0003_0000_0000_0000_0000_0000_0000_0000,
+        0x0000_0180_0000_0000_0000_0000_0000_0000,
         0x0000_1100_1100_0000_0000_0000_0000_0003,
         0x0000_0010_0018_0000_0000_0000_0000_0011,
         0x0000_0000_0000_00ff_0000_0000_0000_0000,
@@ -21,14 +22,15 @@ fn any_address6() -> impl Strategy<Value = u128> + Clone {
         .prop_map(|(bits, mask)| 0x2001_0db8_0000_0000_0000_0000_0000_0000 ^ (bits & mask))
 }
 
+/// Short prefixes are rarer, as of IPv4.
 fn any_prefix6() -> impl Strategy<Value = Prefix6> + Clone {
-    let len = prop_oneof![1 => Just(0u8), 2 => 1u8..17, 8 => 17u8..=64, 4 => 65u8..=128];
+    let len = prop_oneof![1 => Just(0u8), 1 => 1u8..8, 8 => 8u8..=22, 30 => 23u8..=64, 14 => 65u8..=128];
     (any_address6(), len).prop_map(|(addr, len)| Prefix6::masked(addr, len))
 }
 
 /// Groups and jumps that an entry refers to.
 fn in_use(fib: &Fib<u128>) -> usize {
-    fib.spare.groups.in_use() + fib.spare.shorts.in_use()
+    fib.spare.in_use()
 }
 
 /// A trie that begins with the array.
@@ -60,7 +62,7 @@ fn a_prefix_reads_as_it_prints_and_drops_host_bits() {
 
 #[test]
 fn any_changes_of_ipv6_routes() {
-    any_changes_leave_what_the_oracle_has(any_prefix6(), any_address6());
+    any_changes_leave_what_the_oracle_has(150, 0..9u32, any_prefix6(), any_address6());
 }
 
 #[test]
@@ -146,7 +148,8 @@ fn the_internets_table_fits() {
         assert_same_answers(fib, oracle, &in_routes.collect::<Vec<_>>());
     };
     sample(&fib, &oracle);
-    assert!(fib.bytes() <= 220_000 * 160, "{} bytes a route", fib.bytes() / fib.len());
+    let beside_array = fib.bytes() - (4 << 24);
+    assert!(beside_array <= 220_000 * 110, "{} bytes a route", beside_array / fib.len());
     for prefix in routes.iter().step_by(2) {
         assert_eq!(fib.remove(*prefix), oracle.remove(&key(*prefix)));
     }
