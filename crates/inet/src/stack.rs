@@ -52,9 +52,12 @@ const LOOPBACK_LEN: u8 = if cfg!(fuzzing) { 24 } else { 8 };
 /// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
 pub(crate) const CHUNK: usize = 32;
 
-/// A TCP segment without text but with timestamps, in a frame: an ACK and the FIN behind it have nothing to be gathered, and cost
-/// less one by one.
-const BARE: usize = 66;
+/// Returns whether a frame is as short as a TCP segment without text but with timestamps: an ACK and the FIN behind it have nothing
+/// to be gathered, and cost less one by one.
+fn is_bare(frame: &Frame) -> bool {
+    const IPV4: usize = 66;
+    frame.len() <= IPV4 || frame.len() <= IPV4 + 20 && frame.bytes().get(12) == Some(&0x86)
+}
 
 /// Distinguishes [`Stack::draw`] from other hashes under the stack's secret.
 const DRAW: u64 = 0x6472_6177;
@@ -265,7 +268,7 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(iface).filter(|iface| iface.is_up()) else {
             return burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
         };
-        if burst.len() == 1 || burst.len() == 2 && burst.as_slice().iter().all(|frame| frame.len() <= BARE) {
+        if burst.len() == 1 || burst.len() == 2 && burst.as_slice().iter().all(is_bare) {
             // Without the layers' arrays for 32 (UDP: 1030 instructions by the chunk, 500 so).
             burst.drain().for_each(|frame| self.ether_input_one(cx, iface, frame, lap));
             return self.flush(cx);

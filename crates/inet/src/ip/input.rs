@@ -144,10 +144,13 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     fn is_for_sockets<F: Input>(&self, cx: Cx, hop: &Hop<F::Addr>, dst: &[F]) -> bool {
         let Via::Local(iface) = hop.via else { return false };
-        let mut before = F::default();
+        // Written only where it changes: to read 16 bytes that were just written in two parts would stall.
+        let mut before = None;
         let mut is_usable = |dst: F| {
-            let is_new = std::mem::replace(&mut before, dst) != dst;
-            !is_new || F::is_usable(self, cx, iface, dst)
+            before == Some(dst) || {
+                before = Some(dst);
+                F::is_usable(self, cx, iface, dst)
+            }
         };
         !self.raw.has_transport(F::DOMAIN) && dst.iter().all(|dst| is_usable(*dst))
     }

@@ -158,7 +158,8 @@ impl<L: Locks> Iface<L> {
 
     /// Our address whose far end is `peer`.
     pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
-        self.addrs6(cx).into_iter().find(|own| own.peer == Some(peer)).map(|own| own.addr)
+        let six = self.six.lock(cx);
+        six.addrs.iter().find(|own| own.peer == Some(peer)).map(|own| own.addr)
     }
 
     /// Is `addr` on this link?

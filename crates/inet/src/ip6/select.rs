@@ -13,36 +13,40 @@ use wire::ip6;
 impl<L: Locks> Stack<L> {
     /// The source address for packets to `dst` through `iface`.
     pub(crate) fn source6_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
-        let candidates = |iface: &Iface<L>| {
-            let valid = iface.addrs6(cx).into_iter().filter(|own| own.state.is_valid());
-            valid.map(|own| Candidate { addr: own.addr, is_deprecated: own.is_deprecated(cx.now) }).collect::<Vec<_>>()
-        };
-        let own = candidates(iface);
         let reaches = |of: &Candidate| ip6::scope(of.addr) >= ip6::scope(dst).min(14);
+        let own = iface.best_source6(cx, dst, |_| true);
         let others = || {
-            let all = self.ifaces.iter().filter(|other| other.id != iface.id).flat_map(candidates);
-            all.filter(|of| !ip6::is_link_local(of.addr) && reaches(of)).collect::<Vec<_>>()
+            let others = self.ifaces.iter().filter(|other| other.id != iface.id);
+            let takes = |of: &Candidate| !ip6::is_link_local(of.addr) && reaches(of);
+            best(others.filter_map(|other| other.best_source6(cx, dst, takes)), dst)
         };
-        if let Some(peer) = iface.own_towards6(cx, dst) {
-            return Some(peer);
+        let found = || own.filter(reaches).or_else(others).or(own).map(|of| of.addr);
+        iface.own_towards6(cx, dst).or_else(found)
+    }
+}
+
+impl<L: Locks> Iface<L> {
+    /// Returns the best of its valid addresses that `takes` accepts.
+    fn best_source6(&self, cx: Cx, dst: Ipv6Addr, takes: impl Fn(&Candidate) -> bool) -> Option<Candidate> {
+        if !self.speaks6() {
+            return None;
         }
-        if own.iter().any(reaches) {
-            return best(own, dst);
-        }
-        best(others(), dst).or_else(|| best(own, dst))
+        let six = self.six.lock(cx);
+        let valid = six.addrs.iter().filter(|own| own.state.is_valid());
+        best(valid.map(|own| Candidate { addr: own.addr, is_deprecated: own.is_deprecated(cx.now) }).filter(takes), dst)
     }
 }
 
 /// An address that a packet may come from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Candidate {
     addr: Ipv6Addr,
     is_deprecated: bool,
 }
 
 /// Returns the best of these for packets to `dst`.
-fn best(candidates: Vec<Candidate>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
-    candidates.into_iter().min_by_key(|of| rank(*of, dst)).map(|of| of.addr)
+fn best(candidates: impl Iterator<Item = Candidate>, dst: Ipv6Addr) -> Option<Candidate> {
+    candidates.min_by_key(|of| rank(*of, dst))
 }
 
 /// Rank of a candidate for packets to `dst`, by the rules in their order; the least is the best.
@@ -78,7 +82,11 @@ mod tests {
             (&[near, far], "fe80::9", "fe80::1"),
         ] {
             let candidates = all(&[near, far, "fe80::1"], deprecated);
-            assert_eq!(best(candidates, of(dst)), Some(of(expected)), "{deprecated:?} {dst}");
+            assert_eq!(
+                best(candidates.into_iter(), of(dst)).map(|best| best.addr),
+                Some(of(expected)),
+                "{deprecated:?} {dst}"
+            );
         }
     }
 
@@ -95,8 +103,9 @@ mod tests {
             (&["2001:db8:1:d5e3::1", "2001:db8:1:7953::1"], "2001:db8:1:7950::1", "2001:db8:1:7953::1"),
             (&["fe80::1"], "2001:db8::1", "fe80::1"),
         ] {
-            assert_eq!(best(all(candidates, &[]), of(dst)), Some(of(expected)), "{dst}");
+            let best = best(all(candidates, &[]).into_iter(), of(dst)).map(|best| best.addr);
+            assert_eq!(best, Some(of(expected)), "{dst}");
         }
-        assert_eq!(best(Vec::new(), of("::1")), None);
+        assert_eq!(best(std::iter::empty(), of("::1")), None);
     }
 }

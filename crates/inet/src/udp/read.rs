@@ -64,20 +64,23 @@ pub enum Read {
     Other,
 }
 
-/// Sender of a datagram; a [`SocketAddr`], which is 32 bytes, is better made where it stays.
+/// Sender of a datagram; a [`SocketAddr`], which is 32 bytes, is better made where it stays. Addresses are numbers: to read
+/// bytes of one that was just written as words would stall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
     /// Address and port of IPv4.
-    V4(Ipv4Addr, L4Port),
+    V4(u32, L4Port),
     /// Address, port and scope id of IPv6; 0: none.
-    V6(Ipv6Addr, L4Port, u32),
+    V6(u128, L4Port, u32),
 }
 
 impl Sender {
     #[inline(always)]
     fn shown(self, domain: Domain) -> Sender {
         match self {
-            Sender::V4(addr, port) if domain == Domain::Inet6 => Sender::V6(addr.to_ipv6_mapped(), port, 0),
+            Sender::V4(addr, port) if domain == Domain::Inet6 => {
+                Sender::V6(Ipv4Addr::from_bits(addr).to_ipv6_mapped().to_bits(), port, 0)
+            }
             shown => shown,
         }
     }
@@ -87,8 +90,10 @@ impl From<Sender> for SocketAddr {
     #[inline(always)]
     fn from(sender: Sender) -> SocketAddr {
         match sender {
-            Sender::V4(addr, port) => SocketAddr::V4(SocketAddrV4::new(addr, port.0)),
-            Sender::V6(addr, port, scope_id) => SocketAddr::V6(SocketAddrV6::new(addr, port.0, 0, scope_id)),
+            Sender::V4(addr, port) => SocketAddrV4::new(Ipv4Addr::from_bits(addr), port.0).into(),
+            Sender::V6(addr, port, scope_id) => {
+                SocketAddrV6::new(Ipv6Addr::from_bits(addr), port.0, 0, scope_id).into()
+            }
         }
     }
 }
@@ -115,7 +120,7 @@ pub(super) fn ends(frame: &Frame) -> Option<Headers> {
         return ends6(frame).or_else(|| ends_otherwise(frame));
     };
     let &[_, tos, n0, n1, _, _, _, _, ttl, .., s0, s1, s2, s3, d0, d1, d2, d3, p0, p1, _, _, _, _, _, _] = headers;
-    let from = Sender::V4(Ipv4Addr::new(s0, s1, s2, s3), L4Port(u16::from_be_bytes([p0, p1])));
+    let from = Sender::V4(u32::from_be_bytes([s0, s1, s2, s3]), L4Port(u16::from_be_bytes([p0, p1])));
     let noted = IfaceId(u16::from_be_bytes([n0, n1]));
     Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), ttl, tos, noted })
 }
@@ -130,9 +135,9 @@ fn ends6(frame: &Frame) -> Option<Headers> {
 
 #[inline(always)]
 fn headers6(ip: ip6::Glance, port: L4Port) -> Headers {
-    let (src, noted) = (Ipv6Addr::from_bits(ip.src), IfaceId(ip.payload_len()));
-    let scope_id = if ip6::is_link_local(src) { zone::scope_id(noted) } else { 0 };
-    let (from, to) = (Sender::V6(src, port, scope_id), Ipv6Addr::from_bits(ip.dst).into());
+    let noted = IfaceId(ip.payload_len());
+    let scope_id = if ip6::is_link_local(Ipv6Addr::from_bits(ip.src)) { zone::scope_id(noted) } else { 0 };
+    let (from, to) = (Sender::V6(ip.src, port, scope_id), Ipv6Addr::from_bits(ip.dst).into());
     Headers { from, to, ttl: ip.hop_limit(), tos: ip.traffic_class(), noted }
 }
 
@@ -142,7 +147,7 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     let (packet, pulled) = (frame.l3_bytes(), frame.l3_bytes().len() - frame.len());
     if pulled == NOTE {
         let header = ip4::Glance::of(frame.bytes())?;
-        let from = Sender::V4(header.src(), L4Port(0));
+        let from = Sender::V4(header.src().to_bits(), L4Port(0));
         let noted = IfaceId(u16::from_be_bytes(*packet.first_chunk()?));
         return Some(Headers { from, to: header.dst().into(), ttl: header.ttl(), tos: header.tos(), noted });
     }
@@ -156,7 +161,7 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
         true => L4Port(u16::from_be_bytes(*packet.get(ihl..)?.first_chunk::<2>()?)),
         false => L4Port(0),
     };
-    let from = Sender::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15]), port);
+    let from = Sender::V4(u32::from_be_bytes([header[12], header[13], header[14], header[15]]), port);
     let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]).into();
     let noted = IfaceId(u16::from_be_bytes([header[2], header[3]]));
     Some(Headers { from, to, ttl: header[8], tos: header[1], noted })

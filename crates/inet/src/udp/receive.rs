@@ -11,7 +11,7 @@ use crate::iface::{Iface, IfaceId};
 use crate::zone;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use wire::checksum::Partial;
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4, udp};
@@ -79,7 +79,7 @@ impl Receive for u32 {
     fn ends_in_run(first: Ends4, headers: &Headers) -> Ends4 {
         match (headers.from, headers.to) {
             (Sender::V4(remote, remote_port), IpAddr::V4(local)) => {
-                Ends4 { local: local.to_bits(), remote: remote.to_bits(), remote_port, ..first }
+                Ends4 { local: local.to_bits(), remote, remote_port, ..first }
             }
             _ => first,
         }
@@ -155,7 +155,12 @@ impl Receive for u128 {
         match (headers.from, headers.to) {
             (Sender::V6(remote, remote_port, _), IpAddr::V6(local)) => {
                 let zone = Some(headers.noted);
-                Ends6 { local: zone::embed(local, zone), remote: zone::embed(remote, zone), remote_port, ..first }
+                Ends6 {
+                    local: zone::embed(local, zone),
+                    remote: zone::embed(Ipv6Addr::from_bits(remote), zone),
+                    remote_port,
+                    ..first
+                }
             }
             _ => first,
         }
