@@ -168,16 +168,20 @@ impl<L: Locks> Stack<L> {
         if packet.flags().has(Flags::LINK_BROADCAST) && !group && !self.is_broadcast(cx, header.dst) {
             return self.drop_frame(cx, packet, DropReason::Ip4LinkBroadcast);
         }
-        let mut header = *header;
-        if header.is_fragment() {
-            match self.ip4_reassemble(cx, &header, packet) {
-                Some((whole, whole_header)) => (packet, header) = (whole, whole_header),
+        let whole;
+        let header = match header.is_fragment() {
+            false => header,
+            true => match self.ip4_reassemble(cx, header, packet) {
+                Some(put_together) => {
+                    (packet, whole) = put_together;
+                    &whole
+                }
                 None => return,
-            }
-        }
+            },
+        };
         self.count(cx).ip4.delivered.bump();
         if self.raw.has(Domain::Inet, header.proto) {
-            self.raw_input(cx, iface, &packet, &header);
+            self.raw_input(cx, iface, &packet, header);
         }
         match header.proto {
             Proto::UDP => {
@@ -186,9 +190,9 @@ impl<L: Locks> Stack<L> {
                 }
             }
             Proto::TCP => self.tcp_input::<u32>(cx, iface, &mut Burst::of(packet)),
-            Proto::ICMP => self.icmp4_input(cx, iface, packet, &header),
-            Proto::IGMP => self.igmp_input(cx, iface, packet, &header),
-            Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => self.tunnel_input(cx, packet, &header),
+            Proto::ICMP => self.icmp4_input(cx, iface, packet, header),
+            Proto::IGMP => self.igmp_input(cx, iface, packet, header),
+            Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => self.tunnel_input(cx, packet, header),
             proto => self.unknown_protocol(cx, packet, proto),
         }
     }

@@ -26,14 +26,16 @@ pub(crate) use requeue::Requeue;
 pub(crate) use table::Tunnels;
 
 use crate::Stack;
+use crate::family::Family;
 use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, IfaceKind, Offload};
+use crate::ip4::output::{Exit, Target};
 use crate::ip4::pmtu::{self, LARGEST};
 use crate::route::{RouteError, Via};
 use clock::Instant;
 use lock::{Cx, Locks};
 use std::net::{IpAddr, Ipv4Addr};
-use table::Tunnel;
+use table::{Tunnel, Way};
 use wire::eth::EtherType;
 use wire::{L4Port, Mac, Proto, eth, etherip, gre, ip4, ip6, udp, vxlan};
 
@@ -286,8 +288,7 @@ impl<L: Locks> Stack<L> {
         else {
             return;
         };
-        let path =
-            self.tunnel_path(cx, config.remote).filter(|(out, _)| *out != id).map_or(USUAL_PATH, |(_, path)| path);
+        let path = self.tunnel_way(cx, config.remote).filter(|way| way.iface != id).map_or(USUAL_PATH, |way| way.path);
         let mtu = fixed.map_or(path.saturating_sub(config.overhead()), usize::from).max(MTU_MIN);
         if let Some(iface) = self.ifaces.get(id) {
             iface.set_mtu(mtu.min(LARGEST - config.overhead()) as u16);
@@ -295,25 +296,26 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Where packets to a tunnel's far end leave, and what the path there carries.
-    fn tunnel_path(&self, cx: Cx, remote: IpAddr) -> Option<(IfaceId, usize)> {
-        let remote = match remote {
-            IpAddr::V4(remote) => remote,
-            IpAddr::V6(remote) => {
-                let exit = self.exit6_for(cx, remote, None).ok()?;
-                if let crate::ip4::output::Target::Here = exit.to {
-                    return Some((exit.iface, LOOPBACK_PATH));
-                }
-                let link = self.ifaces.get(exit.iface)?.mtu6();
-                return Some((exit.iface, link.min(self.six.path_mtus.lock(cx).get(remote, cx.now))));
+    /// Returns the way to a tunnel's far end; `None`: there is none.
+    fn tunnel_way(&self, cx: Cx, remote: IpAddr) -> Option<Way> {
+        match remote {
+            IpAddr::V4(remote) => self.way_to_end::<u32>(cx, remote.to_bits()),
+            IpAddr::V6(remote) => self.way_to_end::<u128>(cx, remote.to_bits()),
+        }
+    }
+
+    fn way_to_end<F: Family>(&self, cx: Cx, remote: F) -> Option<Way> {
+        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the way stale, not wrong
+        let exit: Exit<F::Addr> = F::exit(self, cx, remote, None).ok()?;
+        let link = F::mtu(self.ifaces.get(exit.iface)?);
+        let (path, station) = match exit.to {
+            Target::Here => (LOOPBACK_PATH, None),
+            Target::Station(mac) => (link, Some(mac)),
+            Target::Neighbor(next) => {
+                (link.min(F::path_mtu(self, cx, remote)), F::neighbor(self, cx, exit.iface, next))
             }
         };
-        let exit = self.exit_for(cx, remote, None).ok()?;
-        if let crate::ip4::output::Target::Here = exit.to {
-            return Some((exit.iface, LOOPBACK_PATH));
-        }
-        let link = self.ifaces.get(exit.iface)?.mtu();
-        Some((exit.iface, link.min(self.path_mtus.lock(cx).get(remote, cx.now))))
+        Some(Way { epoch, iface: exit.iface, path, station })
     }
 
     /// A router has said that the path is narrower than the tunnel thought: its MTU is that much lower, for ten minutes.
@@ -422,6 +424,6 @@ fn is_end(addr: &IpAddr) -> bool {
 impl Tunnel {
     fn new(iface: IfaceId, config: Config) -> Tunnel {
         let (sent, expected) = (0, None);
-        Tunnel { iface, config, fixed_mtu: None, narrowed: None, sent, expected, peers: Vec::new() }
+        Tunnel { iface, config, fixed_mtu: None, narrowed: None, sent, expected, way: None, peers: Vec::new() }
     }
 }

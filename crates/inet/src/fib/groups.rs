@@ -76,7 +76,7 @@ pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: E
 fn place(quarter: usize) -> (usize, usize) {
     let at = quarter + FIRST * QUARTERS;
     let segment = at.ilog2() - (FIRST * QUARTERS).ilog2();
-    (segment as usize, (at - (FIRST * QUARTERS << segment)) * IN_QUARTER)
+    (segment as usize, (at - ((FIRST * QUARTERS) << segment)) * IN_QUARTER)
 }
 
 /// The words that entries refer to.

@@ -25,6 +25,8 @@ pub(crate) struct Outgoing {
     pub(crate) df: bool,
     /// The iface for multicast and broadcast; `None`: what the routes say, or the first.
     pub(crate) iface: Option<IfaceId>,
+    /// The way out, if it is known already.
+    pub(crate) exit: Option<Exit>,
     /// The UDP or TCP checksum is the port's to fill in.
     pub(crate) partial_l4: bool,
     /// Bytes at the front of the payload that are IP options, a multiple of 4.
@@ -44,6 +46,7 @@ impl Outgoing {
             ttl,
             df: false,
             iface: None,
+            exit: None,
             partial_l4: false,
             options_len: 0,
             has_header: false,
@@ -154,12 +157,19 @@ impl<L: Locks> Stack<L> {
             self.drop_frame(cx, frame, why);
             Err(error)
         };
-        let exit = match self.exit_for(cx, out.dst, out.iface) {
-            Ok(exit) => exit,
-            Err(error) => {
-                self.count(cx).ip4.no_route.bump();
-                return refuse(payload, DropReason::Ip4NoRoute, error);
-            }
+        let found;
+        let exit = match &out.exit {
+            Some(exit) => exit,
+            None => match self.exit_for(cx, out.dst, out.iface) {
+                Ok(exit) => {
+                    found = exit;
+                    &found
+                }
+                Err(error) => {
+                    self.count(cx).ip4.no_route.bump();
+                    return refuse(payload, DropReason::Ip4NoRoute, error);
+                }
+            },
         };
         let Some(iface) = self.ifaces.get(exit.iface) else {
             return refuse(payload, DropReason::TxNoPort, OutputError::NoRoute);
@@ -194,7 +204,7 @@ impl<L: Locks> Stack<L> {
         cx: Cx,
         mut packet: Frame,
         iface: &Iface<L>,
-        exit: Exit,
+        exit: &Exit,
         out: &Outgoing,
     ) -> Result<(), OutputError> {
         if packet.len() > iface.mtu() {
@@ -203,7 +213,7 @@ impl<L: Locks> Stack<L> {
         }
         packet.mark_l3();
         self.count(cx).ip4.sent.bump();
-        self.send_packet(cx, iface, exit.to, packet, out.at_once);
+        self.send_packet(cx, iface, &exit.to, packet, out.at_once);
         Ok(())
     }
 
@@ -213,7 +223,7 @@ impl<L: Locks> Stack<L> {
         mut packet: Frame,
         header: ip4::Header,
         iface: &Iface<L>,
-        exit: Exit,
+        exit: &Exit,
         out: &Outgoing,
     ) -> Result<(), OutputError> {
         let Some(room) = packet.push::<{ ip4::HEADER_LEN }>() else {
@@ -237,7 +247,7 @@ impl<L: Locks> Stack<L> {
         }
         let mtu = iface.mtu().min(self.path_mtus.lock(cx).get(out.dst, cx.now));
         if crate::ip::link_len(&packet) <= mtu {
-            self.send_packet(cx, iface, exit.to, packet, out.at_once);
+            self.send_packet(cx, iface, &exit.to, packet, out.at_once);
             return Ok(());
         }
         if out.df {
@@ -245,7 +255,7 @@ impl<L: Locks> Stack<L> {
             return Err(OutputError::TooBig(mtu));
         }
         let sent = self.output_fragments(cx, packet, &header, mtu, |stack, fragment| {
-            stack.send_packet(cx, iface, exit.to, fragment, AtOnce::Later);
+            stack.send_packet(cx, iface, &exit.to, fragment, AtOnce::Later);
         });
         if out.at_once == AtOnce::Yes {
             self.flush(cx);
@@ -254,10 +264,10 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Hands a packet with its header to the link.
-    fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: Target, packet: Frame, at_once: AtOnce) {
+    fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: &Target, packet: Frame, at_once: AtOnce) {
         let lap = self.resume(cx);
         lap.mark(Stage::Ip4Output, 1);
-        match to {
+        match *to {
             Target::Station(mac) => self.ether_output::<u32>(cx, iface, mac, packet, at_once),
             Target::Neighbor(next) => self.send_to_neighbor::<u32>(cx, iface.id, next, packet, None, at_once),
             Target::Here => self.loop_back(cx, packet),

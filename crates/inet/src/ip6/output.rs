@@ -23,6 +23,8 @@ pub(crate) struct Outgoing6 {
     pub(crate) hop_limit: u8,
     /// The iface, for groups and link-local addresses.
     pub(crate) iface: Option<IfaceId>,
+    /// The way out, if it is known already.
+    pub(crate) exit: Option<Exit<Ipv6Addr>>,
     /// Too long is an error, and not cut up.
     pub(crate) whole: bool,
     /// Label of its flow (RFC 6437); 0: none.
@@ -34,8 +36,20 @@ pub(crate) struct Outgoing6 {
 
 impl Outgoing6 {
     pub(crate) fn new(dst: Ipv6Addr, next: Proto, hop_limit: u8) -> Outgoing6 {
-        let (src, iface, class, flow_label, whole, partial_l4) = Default::default();
-        Outgoing6 { src, dst, next, class, hop_limit, iface, whole, flow_label, partial_l4, at_once: AtOnce::Later }
+        let (src, iface, exit, class, flow_label, whole, partial_l4) = Default::default();
+        Outgoing6 {
+            src,
+            dst,
+            next,
+            class,
+            hop_limit,
+            iface,
+            exit,
+            whole,
+            flow_label,
+            partial_l4,
+            at_once: AtOnce::Later,
+        }
     }
 }
 
@@ -84,7 +98,7 @@ impl<L: Locks> Stack<L> {
             self.drop_frame(cx, frame, why);
             Err(error)
         };
-        let exit = match self.exit6_for(cx, out.dst, out.iface) {
+        let exit = match out.exit.map_or_else(|| self.exit6_for(cx, out.dst, out.iface), Ok) {
             Ok(exit) => exit,
             Err(error) => {
                 self.count(cx).ip6.no_route.bump();

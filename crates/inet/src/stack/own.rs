@@ -21,7 +21,7 @@ impl OwnAddresses {
 
     #[inline(always)]
     pub(crate) fn now(&self) -> OwnFilter {
-        OwnFilter([0, 1].map(|at| self.0[at].load(Ordering::Relaxed)))
+        OwnFilter(self.0.each_ref().map(|bits| bits.load(Ordering::Relaxed)))
     }
 }
 
@@ -31,9 +31,9 @@ impl OwnFilter {
 
     #[inline(always)]
     pub(crate) fn may_have<A: AddrBits>(self, addr: A) -> bool {
-        let [first, second] = places(addr);
+        let ([first, second], [one, other]) = (places(addr), self.0);
         // Not by the bits: shifted this way it is one instruction (BT).
-        self.0[0] >> first & self.0[1] >> second & 1 != 0
+        (one >> first) & (other >> second) & 1 != 0
     }
 }
 

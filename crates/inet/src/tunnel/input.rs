@@ -58,7 +58,7 @@ impl<L: Locks> Stack<L> {
             return Some(packet);
         }
         let seen = look(kind, proto, packet.bytes().get(before..).unwrap_or_default());
-        let came = Arrival { kind, src, dst, key: None, l4port: L4Port(0) };
+        let came = Arrival { kind, src, dst, l4port: L4Port(0) };
         self.decapsulate(cx, packet, (before, tos), came, seen);
         None
     }
@@ -101,7 +101,7 @@ impl<L: Locks> Stack<L> {
             return Some(packet);
         }
         let seen = look(Kind::Vxlan, Proto::UDP, header.payload(datagram));
-        let came = Arrival { kind: Kind::Vxlan, src, dst, key: None, l4port: header.dst };
+        let came = Arrival { kind: Kind::Vxlan, src, dst, l4port: header.dst };
         self.decapsulate(cx, packet, (before + udp::HEADER_LEN, tos), came, seen);
         None
     }
@@ -119,7 +119,7 @@ impl<L: Locks> Stack<L> {
             Err(why) => return self.drop_frame(cx, packet, why),
         };
         let mut tunnels = self.tunnels.lock(cx);
-        let found = tunnels.find(Arrival { key: seen.key, ..came }).map(|tunnel| {
+        let found = tunnels.find(&came, seen.key).map(|tunnel| {
             let sequence = seen.sequence.filter(|_| tunnel.config.sequence);
             (tunnel.iface, take_in_order(&mut tunnel.expected, sequence))
         });

@@ -6,9 +6,11 @@
 //! whether this host cuts up. A tunnel may lead into another, `net.link.gif.max_nesting` deep: one that leads into itself ends there.
 
 use super::relay::Trouble;
+use super::table::Way;
 use super::{Config, DontFragment, Kind, input};
 use crate::Stack;
-use crate::iface::{Iface, IfaceKind};
+use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip4::output::{Exit, Target};
 use crate::ip4::pmtu::FLOOR6;
 use crate::ip4::{Outgoing, OutputError, frag};
 use crate::ip6::{Outgoing6, frag as frag6};
@@ -82,14 +84,22 @@ impl<L: Locks> Stack<L> {
         let leaving = tunnels.leaving(iface.id);
         iface.tx.passed(&inner);
         drop(tunnels);
-        let Some((config, sequence)) = leaving else {
+        let Some((config, sequence, way)) = &leaving else {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNoEnds);
         };
-        let Some((out, path)) = self.tunnel_path(cx, config.remote) else {
-            self.tell_sender(cx, &config, &mut inner, Trouble::Host);
-            return self.not_sent(cx, iface, inner, DropReason::TunnelNoRoute);
+        let found;
+        let way = match way {
+            Some(way) if way.epoch == self.epoch() => way,
+            _ => {
+                found = self.find_way(cx, iface.id, config.remote);
+                let Some(found) = &found else {
+                    self.tell_sender(cx, config, &mut inner, Trouble::Host);
+                    return self.not_sent(cx, iface, inner, DropReason::TunnelNoRoute);
+                };
+                found
+            }
         };
-        if out == iface.id {
+        if way.iface == iface.id {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         let from_far_end = source_of(inner.bytes()) == Some(config.remote);
@@ -98,32 +108,44 @@ impl<L: Locks> Stack<L> {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         let inside = if ip6::is_version(inner.bytes()) { EtherType::IPV6 } else { EtherType::IPV4 };
-        let Some(about) = settle(&config, &mut inner) else {
+        let Some(about) = settle(config, &mut inner) else {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNoBuffer);
         };
         let df = config.df == DontFragment::Set || config.df == DontFragment::Copy && about.df;
         let overhead = config.overhead() - if config.kind.is_ethernet() { eth::HEADER_LEN } else { 0 };
-        if df && inner.len() + overhead > path {
-            let mtu = path.saturating_sub(config.overhead());
+        if df && inner.len() + overhead > way.path {
+            let mtu = way.path.saturating_sub(config.overhead());
             self.narrow_tunnel(cx, iface.id, mtu);
-            self.tell_sender(cx, &config, &mut inner, Trouble::TooBig(mtu));
+            self.tell_sender(cx, config, &mut inner, Trouble::TooBig(mtu));
             return self.not_sent(cx, iface, inner, DropReason::TunnelTooBig);
         }
         let Some(mut packet) = self.with_room(cx, iface, inner, overhead + eth::HEADER_LEN) else { return };
-        if self.put_in_front(&config, sequence, inside, &mut packet).is_none() {
+        if self.put_in_front(config, *sequence, inside, &mut packet).is_none() {
             return self.not_sent(cx, iface, packet, DropReason::TunnelNoBuffer);
         }
-        match self.output_outer(cx, packet, &config, inside, Inner { df, ..about }, at_once) {
+        match self.output_outer(cx, packet, (config, way), inside, Inner { df, ..about }, at_once) {
             Ok(_) => self.count(cx).tunnel.encapsulated.bump(),
             Err(_) => self.count_tunnel_error(cx, iface.id, |iface| &iface.tx),
         }
+    }
+
+    /// Finds the way to a tunnel's far end, and keeps it for the packets that follow if the next hop is known.
+    #[inline(never)]
+    fn find_way(&self, cx: Cx, id: IfaceId, remote: IpAddr) -> Option<Way> {
+        let way = self.tunnel_way(cx, remote)?;
+        if way.station.is_some()
+            && let Some(tunnel) = self.tunnels.lock(cx).get_mut(id)
+        {
+            tunnel.way = Some(way);
+        }
+        Some(way)
     }
 
     fn output_outer(
         &self,
         cx: Cx,
         packet: Frame,
-        config: &Config,
+        (config, way): (&Config, &Way),
         inside: EtherType,
         about: Inner,
         at_once: AtOnce,
@@ -132,13 +154,14 @@ impl<L: Locks> Stack<L> {
         match (config.local, config.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
                 let ttl = ttl.unwrap_or_else(|| self.knobs.tunnel_ttl.get()) as u8;
-                let (src, tos, df) = (Some(local), about.tos, about.df);
-                self.ip4_output(cx, packet, &Outgoing { src, tos, df, at_once, ..Outgoing::new(remote, proto, ttl) })
+                let (src, tos, df, exit) = (Some(local), about.tos, about.df, way.exit());
+                let out = Outgoing { src, tos, df, exit, at_once, ..Outgoing::new(remote, proto, ttl) };
+                self.ip4_output(cx, packet, &out)
             }
             (IpAddr::V6(local), IpAddr::V6(remote)) => {
                 let hops = ttl.unwrap_or_else(|| self.knobs.tunnel_hop_limit.get()) as u8;
-                let (src, class, whole) = (Some(local), about.tos, about.df);
-                let out = Outgoing6 { src, class, whole, at_once, ..Outgoing6::new(remote, proto, hops) };
+                let (src, class, whole, exit) = (Some(local), about.tos, about.df, way.exit());
+                let out = Outgoing6 { src, class, whole, exit, at_once, ..Outgoing6::new(remote, proto, hops) };
                 self.ip6_output(cx, packet, &out)
             }
             _ => {
@@ -237,6 +260,13 @@ impl<L: Locks> Stack<L> {
             Some(IpAddr::V6(_)) => self.icmp6_error(cx, None, inner, trouble.problem6()), // no socket, no lock of one
             None => {}
         }
+    }
+}
+
+impl Way {
+    /// Returns the exit, if the next hop is known.
+    fn exit<A>(&self) -> Option<Exit<A>> {
+        self.station.map(|mac| Exit { iface: self.iface, to: Target::Station(mac) })
     }
 }
 

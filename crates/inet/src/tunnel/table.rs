@@ -6,7 +6,7 @@ use crate::iface::IfaceId;
 use clock::Instant;
 use stats::DropReason;
 use std::net::{IpAddr, Ipv4Addr};
-use wire::{L4Port, Proto, udp};
+use wire::{L4Port, Mac, Proto, udp};
 
 /// A tunnel and what it remembers.
 pub(super) struct Tunnel {
@@ -20,17 +20,30 @@ pub(super) struct Tunnel {
     pub(super) sent: u32,
     /// The first sequence number that is not late (RFC 2890 2.2); none has come yet.
     pub(super) expected: Option<u32>,
+    /// The way to its far end that the packet before took.
+    pub(super) way: Option<Way>,
     /// Point-to-point addresses: ours, the peer's.
     pub(super) peers: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
-/// What came in: from whom, to whom, with which key or VNI, on which L4 port.
+/// The way to a tunnel's far end, good while nothing has changed.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    pub(super) epoch: u64,
+    /// Where packets leave.
+    pub(super) iface: IfaceId,
+    /// The longest packet that the path takes.
+    pub(super) path: usize,
+    /// The next hop's MAC address, if it is known.
+    pub(super) station: Option<Mac>,
+}
+
+/// What came in: from whom, to whom, on which L4 port.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) kind: Kind,
     pub(super) src: IpAddr,
     pub(super) dst: IpAddr,
-    pub(super) key: Option<u32>,
     pub(super) l4port: L4Port,
 }
 
@@ -60,7 +73,7 @@ impl Tunnels {
 
     pub(super) fn set(&mut self, id: IfaceId, config: Config) {
         match self.get_mut(id) {
-            Some(tunnel) => (tunnel.config, tunnel.expected) = (config, None),
+            Some(tunnel) => (tunnel.config, tunnel.expected, tunnel.way) = (config, None, None),
             None => self.0.push(Tunnel::new(id, config)),
         }
     }
@@ -69,12 +82,13 @@ impl Tunnels {
         self.0.retain(|tunnel| tunnel.iface != id);
     }
 
-    /// How the next packet leaves tunnel `id`, and its sequence number; `None`: it leads nowhere.
-    pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32)> {
+    /// How the next packet leaves tunnel `id`, its sequence number, and the way of the packet before; `None`: it leads
+    /// nowhere.
+    pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<Way>)> {
         let tunnel = self.get_mut(id).filter(|tunnel| tunnel.config.is_whole())?;
         let sequence = tunnel.sent;
         tunnel.sent = sequence.wrapping_add(u32::from(tunnel.config.sequence));
-        Some((tunnel.config, sequence))
+        Some((tunnel.config, sequence, tunnel.way))
     }
 
     /// Is there a tunnel of this kind at our address `dst`, and of VXLAN's at that L4 port?
@@ -93,14 +107,14 @@ impl Tunnels {
     }
 
     /// Whose is it? Its far end must have sent it, with its key or VNI.
-    pub(super) fn find(&mut self, came: Arrival) -> Result<&mut Tunnel, DropReason> {
+    pub(super) fn find(&mut self, came: &Arrival, key: Option<u32>) -> Result<&mut Tunnel, DropReason> {
         let from_far_end = |config: &Config| {
             (config.kind, config.local, config.remote) == (came.kind, came.dst, came.src)
                 && (came.kind != Kind::Vxlan || config.l4port == came.l4port)
         };
         let mut why = DropReason::TunnelBadSource;
         for tunnel in self.0.iter_mut().filter(|tunnel| from_far_end(&tunnel.config)) {
-            if tunnel.config.key() == came.key {
+            if tunnel.config.key() == key {
                 return Ok(tunnel);
             }
             why = DropReason::TunnelBadKey;

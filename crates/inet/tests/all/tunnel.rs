@@ -48,6 +48,7 @@ conversations! {
     our_own_sender_hears_that_the_tunnel_is_too_narrow
     a_static_neighbor_of_a_tunnel_is_no_link_header
     an_address_that_two_ifaces_have_stays_when_one_goes
+    the_way_to_the_far_end_follows_neighbors_routes_and_ends
 }
 
 const NEAR_IN: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
@@ -741,4 +742,27 @@ fn an_address_that_two_ifaces_have_stays_when_one_goes<L: Locks>() {
     assert!(h.stack.remove_addr(h.cx(), borrowed, ME.ip));
     h.inject(EM0, ping(PEER, ME.ip, 1, 1, b"still?").between(PEER, ME));
     assert_eq!(icmp_of(&h.sent_one(EM0)).0.ty, 0, "echo reply");
+}
+
+/// What is kept from one packet to the next.
+fn the_way_to_the_far_end_follows_neighbors_routes_and_ends<L: Locks>() {
+    let (h, id) = gif::<L>();
+    let s = h.bound(1000);
+    let leaves = || {
+        assert_eq!(h.send(s, b"x", std::net::SocketAddr::from((FAR_IN, 9))), Ok(1));
+        let frame = h.sent_one(EM1);
+        let (link, ip, _) = ip_of(&frame);
+        (link.dst, ip.dst)
+    };
+    assert_eq!([leaves(), leaves()], [(FAR.mac, FAR.ip); 2]);
+    let (moved, gateway) = (Mac([2, 0, 0, 0, 7, 7]), Mac([2, 0, 0, 0, 7, 8]));
+    h.stack.set_neighbor(h.cx(), EM1, FAR.ip, moved);
+    assert_eq!([leaves(), leaves()], [(moved, FAR.ip); 2], "the neighbor");
+    let [a, b, c, d] = FAR.ip.octets();
+    let next = Ipv4Addr::new(a, b, c, d + 1);
+    h.stack.set_neighbor(h.cx(), EM1, next, gateway);
+    h.route(&format!("{}/32", FAR.ip), Via::Gateway(EM1, next));
+    assert_eq!([leaves(), leaves()], [(gateway, FAR.ip); 2], "the route");
+    h.stack.set_tunnel(h.cx(), id, Config { remote: next.into(), ..between_us(Kind::Gif) }).unwrap();
+    assert_eq!([leaves(), leaves()], [(gateway, next); 2], "the far end");
 }
