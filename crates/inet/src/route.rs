@@ -17,6 +17,7 @@ use crate::iface::IfaceId;
 pub use hops::{Adjacency, Hop};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path, PathsId};
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 pub use ways::Ways;
 pub use why::{Choice, Question, Why};
@@ -81,6 +82,20 @@ pub enum RouteError {
     /// None, more than [`PATHS_MAX`], or one that leads neither to a gateway nor to a link.
     BadPaths,
 }
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RouteError::Full(full) => full.fmt(f),
+            RouteError::TooManyNextHops => f.write_str("too many different next hops or sets of paths"),
+            RouteError::BadPrefix => f.write_str("the prefix is longer than its address"),
+            RouteError::BadVia => f.write_str("no configured route leads there"),
+            RouteError::BadPaths => write!(f, "a route has 1 to {PATHS_MAX} paths, each to a gateway or an iface"),
+        }
+    }
+}
+
+impl std::error::Error for RouteError {}
 
 /// The routes of one stack.
 pub struct Routes<A: Matched = u32> {

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::fib::Prefix6;
-use crate::route::{Route6, RouteError, Via6};
+use crate::route::{Path, Route6, RouteError, Via6};
 use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 
@@ -18,6 +18,24 @@ impl<L: Locks> Stack<L> {
         let before = self.six.routes.lock(cx).insert(prefix, via);
         self.rerouted();
         before
+    }
+
+    /// Adds or replaces a route with several paths, each flow going by one (RFC 2992).
+    ///
+    /// # Errors
+    /// [`RouteError`] when a table is full, or the paths are none.
+    pub fn add_paths6(&self, cx: Cx, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<Option<Via6>, RouteError> {
+        let before = self.six.routes.lock(cx).insert_paths(prefix, paths);
+        self.rerouted();
+        before
+    }
+
+    /// The paths of a route that has several; none of another.
+    pub fn paths6(&self, cx: Cx, via: Via6) -> Vec<Path<Ipv6Addr>> {
+        match via {
+            Via6::Paths(set) => self.six.routes.lock(cx).paths(set).to_vec(),
+            _ => Vec::new(),
+        }
     }
 
     /// Removes a route; says where it led.
@@ -37,8 +55,12 @@ impl<L: Locks> Stack<L> {
         self.six.routes.lock(cx).iter().collect()
     }
 
-    /// The route that packets to `dst` take.
+    /// The route that this host's packets to `dst` take; of several paths the one of that destination.
     pub fn route6_to(&self, cx: Cx, dst: Ipv6Addr) -> Option<Route6> {
-        self.six.routes.lock(cx).explain(dst)
+        let route = self.six.routes.lock(cx).explain(dst)?;
+        let Via6::Paths(set) = route.via else { return Some(route) };
+        let pinned = self.six.ways.pin(cx);
+        let via = self.six.ways.would_choose(&pinned, set, self.own_hash(dst.to_bits()), cx.now)?;
+        Some(Route6 { via, ..route })
     }
 }

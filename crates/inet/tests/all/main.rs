@@ -22,6 +22,7 @@ mod ip6;
 mod ledger;
 mod loopback;
 mod nd;
+mod paths6;
 mod random;
 mod raw;
 mod redirect6;

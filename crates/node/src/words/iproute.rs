@@ -4,9 +4,11 @@ use super::ip::{set, verb};
 use super::parse::{self, Words};
 use super::{Ctl, WordError, why};
 use inet::fib::Prefix;
+use inet::iface::IfaceId;
 use inet::route::{Path, Route, Via};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::fmt::Display;
 
 const VERBS: &[&str] = &["show", "add", "append", "change", "replace", "del", "get", "flush"];
 
@@ -86,7 +88,11 @@ fn describe<L: Locks>(
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
             "nexthop" => {
                 refuse(scope.map(|_| "scope").or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
-                return Ok((prefix, nexthops(ctl, words)?));
+                let by = |word: &str, dev: Option<IfaceId>| {
+                    let gateway = parse::ip4("gateway", word)?;
+                    Ok(Via::Gateway(dev.map_or_else(|| ctl.link_of(gateway), Ok)?, gateway))
+                };
+                return Ok((prefix, nexthops(ctl, words, by)?));
             }
             "scope" => scope = Some(words.next("global, link or host")?),
             "src" => src = Some(parse::ip4("src", words.next("an address")?)?),
@@ -138,16 +144,20 @@ fn refuse(word: Option<&str>) -> Result<(), WordError> {
     word.map_or(Ok(()), |word| Err(WordError::failed(format!("{word}: not supported here"))))
 }
 
-/// What stands behind the first `nexthop`.
-fn nexthops<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<Vec<Path>, WordError> {
+/// Returns the paths behind the first `nexthop`; `gateway` reads the way by a gateway, on the link of an iface if one is named.
+pub(super) fn nexthops<L: Locks, A>(
+    ctl: &Ctl<'_, L>,
+    mut words: Words<'_>,
+    gateway: impl Fn(&str, Option<IfaceId>) -> Result<Via<A>, WordError>,
+) -> Result<Vec<Path<A>>, WordError> {
     let mut paths = Vec::new();
     loop {
-        let (mut gateway, mut dev, mut weight, mut more, mut onlink) = (None, None, 1, false, false);
+        let (mut by, mut dev, mut weight, mut more, mut onlink) = (None, None, 1, false, false);
         while let Some(word) = words.take() {
             match word {
                 "via" => {
-                    words.skip("inet");
-                    gateway = Some(parse::ip4("gateway", words.next("a gateway's address")?)?);
+                    let _family = words.skip("inet") || words.skip("inet6");
+                    by = Some(words.next("a gateway's address")?);
                 }
                 "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
                 "weight" => weight = parse::number("weight", words.next("a number")?, 1, 256)? as u16,
@@ -161,12 +171,11 @@ fn nexthops<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<Vec<Path
                 }
             }
         }
-        if onlink && (gateway.is_none() || dev.is_none()) {
+        if onlink && (by.is_none() || dev.is_none()) {
             return Err(WordError::failed("onlink: needs via GATEWAY and dev IF"));
         }
-        let via = match (gateway, dev) {
-            (Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
-            (Some(gateway), None) => Via::Gateway(ctl.link_of(gateway)?, gateway),
+        let via = match (by, dev) {
+            (Some(word), dev) => gateway(word, dev)?,
             (None, Some(dev)) => Via::Link(dev),
             (None, None) => return Err(WordError::missing("nexthop via GATEWAY or dev IF")),
         };
@@ -198,7 +207,7 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
     };
     let mut routes = ctl.host.stack.routes(ctl.cx);
     routes.retain(|route| in_table(&route.via));
-    routes.retain(|route| dev.is_none_or(|dev| parse::via_iface(route.via) == Some(dev)));
+    routes.retain(|route| dev.is_none_or(|dev| route.via.iface() == Some(dev)));
     routes.retain(|route| exact.is_none_or(|exact| route.prefix == exact));
     Ok(ctl.listing(
         || Value::Array(routes.iter().map(|route| row_json(ctl, route)).collect()),
@@ -237,7 +246,7 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
     if let Via::Gateway(_, gateway) = route.via {
         out += &format!(" via {gateway}");
     }
-    if let Some(id) = parse::via_iface(route.via) {
+    if let Some(id) = route.via.iface() {
         out += &format!(" dev {}", ctl.iface_name(id));
     }
     if is_own(ctl, route) {
@@ -249,23 +258,34 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
             out += &format!(" src {src}");
         }
     }
-    for path in ctl.host.stack.paths(ctl.cx, route.via) {
-        out += "\n\tnexthop";
-        if let Via::Gateway(_, gateway) = path.via {
-            out += &format!(" via {gateway}");
-        }
-        let dev = parse::via_iface(path.via).map_or("-", |id| ctl.iface_name(id));
-        out += &format!(" dev {dev} weight {}", path.weight);
-    }
-    out + "\n"
+    out + &paths_text(ctl, &ctl.host.stack.paths(ctl.cx, route.via)) + "\n"
 }
 
-fn path_json<L: Locks>(ctl: &Ctl<'_, L>, path: &Path) -> Value {
+/// Returns the lines of a route's paths, each behind a line break.
+pub(super) fn paths_text<L: Locks, A: Display>(ctl: &Ctl<'_, L>, paths: &[Path<A>]) -> String {
+    let mut out = String::new();
+    for path in paths {
+        out += "\n\tnexthop";
+        if let Via::Gateway(_, gateway) = &path.via {
+            out += &format!(" via {gateway}");
+        }
+        let dev = path.via.iface().map_or("-", |id| ctl.iface_name(id));
+        out += &format!(" dev {dev} weight {}", path.weight);
+    }
+    out
+}
+
+/// Adds a route's paths to its row.
+pub(super) fn set_paths<L: Locks, A: Display>(ctl: &Ctl<'_, L>, row: &mut Value, paths: &[Path<A>]) {
+    set(row, "nexthops", paths.iter().map(|path| path_json(ctl, path)).collect::<Vec<_>>());
+}
+
+fn path_json<L: Locks, A: Display>(ctl: &Ctl<'_, L>, path: &Path<A>) -> Value {
     let mut row = json!({ "weight": path.weight });
-    if let Via::Gateway(_, gateway) = path.via {
+    if let Via::Gateway(_, gateway) = &path.via {
         set(&mut row, "gateway", gateway.to_string());
     }
-    if let Some(id) = parse::via_iface(path.via) {
+    if let Some(id) = path.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }
     set(&mut row, "flags", Vec::<Value>::new());
@@ -280,7 +300,7 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
     if let Via::Gateway(_, gateway) = route.via {
         set(&mut row, "gateway", gateway.to_string());
     }
-    if let Some(id) = parse::via_iface(route.via) {
+    if let Some(id) = route.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }
     if is_own(ctl, route) {
@@ -293,8 +313,7 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
         }
     }
     if let Via::Paths(_) = route.via {
-        let paths = ctl.host.stack.paths(ctl.cx, route.via);
-        set(&mut row, "nexthops", paths.iter().map(|path| path_json(ctl, path)).collect::<Vec<_>>());
+        set_paths(ctl, &mut row, &ctl.host.stack.paths(ctl.cx, route.via));
     }
     set(&mut row, "flags", Vec::<Value>::new());
     row
@@ -316,7 +335,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordE
         if let Via::Gateway(_, gateway) = route.via {
             out += &format!(" via {gateway}");
         }
-        if let Some(id) = parse::via_iface(route.via) {
+        if let Some(id) = route.via.iface() {
             out += &format!(" dev {}", ctl.iface_name(id));
         }
         out + &src.map(|src| format!(" src {src}")).unwrap_or_default() + "\n"

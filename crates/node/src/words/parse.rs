@@ -155,14 +155,6 @@ pub(crate) fn prefix_text(prefix: Prefix) -> String {
     }
 }
 
-/// The iface a route leads through.
-pub(crate) fn via_iface(via: Via) -> Option<IfaceId> {
-    match via {
-        Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(id),
-        Via::Paths(_) | Via::Reject | Via::Prohibit | Via::Blackhole => None,
-    }
-}
-
 /// Refuses what never leaves a host (RFC 1122 3.2.1.3 (g)): for the ifaces of ports.
 pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
     match addr.addr.is_loopback() {
@@ -216,7 +208,7 @@ impl<L: Locks> Ctl<'_, L> {
     /// The route's source address: the first of its iface, the first on the gateway's link if there is one.
     pub(crate) fn source_of(&self, via: Via, dst: Ipv4Addr) -> Option<Ipv4Addr> {
         let towards = if let Via::Gateway(_, gateway) = via { gateway } else { dst };
-        let addrs = self.host.stack.iface(via_iface(via)?)?.addrs(self.cx);
+        let addrs = self.host.stack.iface(via.iface()?)?.addrs(self.cx);
         addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
     }
 
@@ -226,7 +218,7 @@ impl<L: Locks> Ctl<'_, L> {
             [only] => self.host.stack.add_route(self.cx, prefix, only.via),
             _ => self.host.stack.add_paths(self.cx, prefix, ways),
         };
-        added.map(drop).map_err(|why| WordError::failed(format!("{prefix}: no room for another route: {why:?}")))
+        added.map(drop).map_err(|why| WordError::failed(format!("{prefix}: {why}")))
     }
 
     /// The route to exactly `prefix`.

@@ -144,7 +144,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordE
     if let Via::Gateway(_, gateway) = route.via {
         out += &format!("    gateway: {gateway}\n");
     }
-    if let Some(iface) = parse::via_iface(route.via).and_then(|id| ctl.host.stack.iface(id)) {
+    if let Some(iface) = route.via.iface().and_then(|id| ctl.host.stack.iface(id)) {
         out += &format!("  interface: {}\n        mtu: {}\n", iface.name, iface.mtu());
     }
     Ok(out + &format!("      flags: <{}>\n", flag_words(route.via, route.prefix)))
@@ -205,7 +205,7 @@ pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let mut out = "Routing tables\n\nInternet:\n".to_string();
     out += &format!("{:<18} {:<18} {:<8} {}\n", "Destination", "Gateway", "Flags", "Netif");
     for Route { prefix, via } in each_path(ctl) {
-        let id = parse::via_iface(via);
+        let id = via.iface();
         let gateway = match via {
             Via::Gateway(_, gateway) => gateway.to_string(),
             Via::Reject | Via::Prohibit | Via::Blackhole => "-".to_string(),

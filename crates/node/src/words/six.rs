@@ -16,7 +16,7 @@ use super::{Ctl, WordError};
 use inet::fib::Prefix6;
 use inet::iface::IfaceId;
 use inet::ip6::{IfaceAddr6, Refused6};
-use inet::route::Via6;
+use inet::route::{Path, Via6};
 use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::ip6;
@@ -102,12 +102,16 @@ impl<L: Locks> Ctl<'_, L> {
         Ok(Via6::Gateway(dev, addr))
     }
 
-    fn add_route6(&self, prefix: Prefix6, via: Via6) -> Result<(), WordError> {
+    /// Adds or replaces a route, by one way or several.
+    fn add_route6(&self, prefix: Prefix6, ways: &[Path<Ipv6Addr>]) -> Result<(), WordError> {
         if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
             return Err(WordError::failed(format!("{prefix}: such addresses are an iface's, and have no routes")));
         }
-        let full = |_| WordError::failed(format!("{prefix}: no room for another route"));
-        self.host.stack.add_route6(self.cx, prefix, via).map(drop).map_err(full)
+        let added = match ways {
+            [only] => self.host.stack.add_route6(self.cx, prefix, only.via),
+            _ => self.host.stack.add_paths6(self.cx, prefix, ways),
+        };
+        added.map(drop).map_err(|why| WordError::failed(format!("{prefix}: {why}")))
     }
 
     /// Routes that came with an address.

@@ -2,6 +2,7 @@
 
 use super::super::ip::{set, verb};
 use super::super::ipneigh::entry;
+use super::super::iproute::{nexthops, paths_text, set_paths};
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
 use super::ifconfig::{add_addr6, scope};
@@ -11,7 +12,7 @@ use inet::fib::Prefix6;
 use inet::iface::Iface;
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
 use inet::neigh::{Neighbor, State};
-use inet::route::{Route6, Via6};
+use inet::route::{Path, Route6, Via6};
 use lock::Locks;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
@@ -84,6 +85,9 @@ pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) 
     out
 }
 
+/// One of several ways of a route.
+type Path6 = Path<Ipv6Addr>;
+
 const VERBS: &[&str] = &["show", "add", "append", "change", "replace", "del", "get", "flush"];
 
 /// `ip -6 route`.
@@ -100,10 +104,10 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             Ok(String::new())
         }
         "del" => {
-            let whole = words.any(|word| matches!(word, "via" | "dev" | "blackhole" | "unreachable" | "prohibit"));
-            let (prefix, via) = if whole {
-                let (prefix, via) = wanted(ctl, words)?;
-                (prefix, Some(via))
+            let whole =
+                words.any(|word| matches!(word, "via" | "dev" | "nexthop" | "blackhole" | "unreachable" | "prohibit"));
+            let (prefix, ways) = if whole {
+                wanted(ctl, words)?
             } else {
                 let prefix = prefix(words.next("a destination such as 2001:db8::/32, or default")?)?;
                 while let Some(word) = words.take() {
@@ -111,27 +115,29 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
                         return Err(WordError::unknown("word", word, ["via", "dev"].into_iter()));
                     }
                 }
-                (prefix, None)
+                (prefix, Vec::new())
             };
             let there = stack.route6_at(ctl.cx, prefix);
-            let is_by = |there: Via6, via: Via6| match (there, via) {
-                (Via6::Gateway(id, _), Via6::Link(dev)) => id == dev, // `dev` alone
-                _ => there == via,
+            let is_by = |there: Via6| match (there, &*ways) {
+                (_, []) => true,
+                (Via6::Paths(_), ways) => stack.paths6(ctl.cx, there) == ways,
+                (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev, // `dev` alone
+                (there, ways) => ways.len() == 1 && ways.iter().all(|way| way.via == there),
             };
-            if !there.is_some_and(|there| via.is_none_or(|via| is_by(there, via))) {
+            if !there.is_some_and(is_by) {
                 return Err(no_route(prefix));
             }
             stack.remove_route6(ctl.cx, prefix);
             Ok(String::new())
         }
         verb => {
-            let (prefix, via) = wanted(ctl, words)?;
+            let (prefix, ways) = wanted(ctl, words)?;
             match (verb, stack.route6_at(ctl.cx, prefix)) {
                 ("add" | "append", Some(_)) => {
                     Err(WordError::failed(format!("there is a route to {prefix} already: use replace")))
                 }
                 ("change", None) => Err(no_route(prefix)),
-                _ => ctl.add_route6(prefix, via).map(|()| String::new()),
+                _ => ctl.add_route6(prefix, &ways).map(|()| String::new()),
             }
         }
     }
@@ -141,8 +147,8 @@ fn no_route(prefix: Prefix6) -> WordError {
     WordError::failed(format!("there is no route to {prefix}"))
 }
 
-/// `[TYPE] PREFIX [via GW] [dev IF]`.
-fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, Via6), WordError> {
+/// `[TYPE] PREFIX [via GW] [dev IF]`, or `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
+fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, Vec<Path6>), WordError> {
     let mut word = words.next("a destination such as 2001:db8::/32, or default")?;
     let nowhere = match word {
         "blackhole" => Some(Via6::Blackhole),
@@ -162,7 +168,8 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
                 gateway = Some(words.next("a gateway's address")?);
             }
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
-            "nexthop" => return Err(WordError::failed("nexthop: an IPv6 route has one next hop here")),
+            "nexthop" if onlink => return Err(WordError::failed("onlink: not supported here")),
+            "nexthop" => return Ok((prefix, nexthops(ctl, words, |word, dev| ctl.gateway6(word, dev))?)),
             "scope" => parse::only(&mut words, word, &["global", "universe"], "IPv6 routes have one scope")?,
             "src" => return Err(WordError::failed("src: not supported: source addresses follow RFC 6724")),
             "onlink" => onlink = true,
@@ -180,7 +187,7 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
         (None, None, Some(dev)) => Via6::Link(dev),
         (None, None, None) => return Err(WordError::missing("via GATEWAY or dev IF")),
     };
-    Ok((prefix, via))
+    Ok((prefix, vec![Path { via, weight: 1 }]))
 }
 
 fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
@@ -228,7 +235,7 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> String {
     if ctl.came_with_address(route.prefix, route.via) {
         out += " proto kernel";
     }
-    out + "\n"
+    out + &paths_text(ctl, &ctl.host.stack.paths6(ctl.cx, route.via)) + "\n"
 }
 
 fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
@@ -244,6 +251,9 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
     }
     if ctl.came_with_address(route.prefix, route.via) {
         set(&mut row, "protocol", "kernel");
+    }
+    if let Via6::Paths(_) = route.via {
+        set_paths(ctl, &mut row, &ctl.host.stack.paths6(ctl.cx, route.via));
     }
     set(&mut row, "flags", Vec::<Value>::new());
     row

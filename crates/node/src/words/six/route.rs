@@ -5,7 +5,7 @@ use super::super::{Ctl, WordError};
 use super::{ip, prefix, prefix_text, with_zone, zoned};
 use inet::fib::Prefix6;
 use inet::iface::IfaceKind;
-use inet::route::Via6;
+use inet::route::{Path, Via6};
 use lock::Locks;
 use wire::ip6;
 
@@ -93,7 +93,7 @@ fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<S
     match (verb, ctl.host.stack.route6_at(ctl.cx, prefix)) {
         ("add", Some(_)) => return Err(WordError::failed(format!("{shown}: there is a route already: use change"))),
         ("change", None) => return Err(WordError::failed(format!("{shown}: not in table"))),
-        _ => ctl.add_route6(prefix, via)?,
+        _ => ctl.add_route6(prefix, &[Path { via, weight: 1 }])?,
     }
     let to = gateway.map(|gateway| format!(": gateway {gateway}")).unwrap_or_default();
     Ok(format!("{verb} {shown}{to}\n"))
@@ -154,15 +154,18 @@ pub(in super::super) fn table<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let loopback = stack.ifaces().find(|iface| iface.kind == IfaceKind::Loopback).map_or("lo0", |lo| lo.name.as_str());
     let mut rows = Vec::new();
     for route in stack.routes6(ctl.cx) {
-        let gateway = match route.via {
-            Via6::Gateway(id, gateway) => with_zone(ctl, gateway, id),
-            via => via.iface().map_or("-".to_string(), |id| format!("link#{}", id.0 + 1)),
-        };
-        let netif = match route.via {
-            Via6::Local(_) => loopback,
-            via => via.iface().map_or("-", |id| ctl.iface_name(id)),
-        };
-        rows.push((prefix_text(route.prefix), gateway, letters(route.via, route.prefix), netif));
+        let paths: Vec<Via6> = stack.paths6(ctl.cx, route.via).iter().map(|path| path.via).collect();
+        for &via in if paths.is_empty() { std::slice::from_ref(&route.via) } else { &paths } {
+            let gateway = match via {
+                Via6::Gateway(id, gateway) => with_zone(ctl, gateway, id),
+                via => via.iface().map_or("-".to_string(), |id| format!("link#{}", id.0 + 1)),
+            };
+            let netif = match via {
+                Via6::Local(_) => loopback,
+                via => via.iface().map_or("-", |id| ctl.iface_name(id)),
+            };
+            rows.push((prefix_text(route.prefix), gateway, letters(via, route.prefix), netif));
+        }
     }
     for iface in stack.ifaces() {
         let link = format!("link#{}", iface.id.0 + 1);

@@ -221,7 +221,10 @@ fn what_cannot_be_is_said() {
         ("ip -6 route add 2001:db8::/32 via fd09::1", "is on no iface's link"),
         ("ip -6 route add 2001:db8::/32 via ff02::1 dev pg0", "one host's address"),
         ("ip -6 route add fe80::/64 dev pg0", "such addresses are an iface's"),
-        ("ip -6 route add 2001:db8::/32 nexthop via fd00::2", "an IPv6 route has one next hop here"),
+        ("ip -6 route add 2001:db8::/32 nexthop weight 2", "via GATEWAY or dev IF"),
+        ("ip -6 route add 2001:db8::/32 nexthop via fd00::2 weight 0", "a number from 1 to 256"),
+        ("ip -6 route add 2001:db8::/32 nexthop via fe80::1", "is on every link: say which"),
+        ("ip -6 route add 2001:db8::/32 nexthop via 10.0.0.1", "an IPv6 address such as fd00::1"),
         ("ip -6 route del 3fff::/20", "there is no route to 3fff::/20"),
         ("ip -6 route get 2001:db8::1", "network is unreachable"),
         ("route -6 add 2001:db8::/32", "a gateway's address"),
@@ -258,4 +261,37 @@ fn near_is_made_of_the_mac(b: &Bench) -> String {
     let mac: wire::Mac = text.lines().find_map(|line| line.trim().strip_prefix("ether ")).unwrap().parse().unwrap();
     assert_eq!(near(b), wire::ip6::link_local(mac).to_string());
     near(b)[..4].to_string()
+}
+
+#[test]
+fn an_ipv6_route_by_several_gateways_is_listed_with_its_paths() {
+    let b = Bench::new();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ip -6 route add 2001:db8::/32 nexthop via fd00::2 weight 3 nexthop via inet6 fe80::3 dev pg0");
+    let text = b.ok("ip -6 route show 2001:db8::/32");
+    let paths = "\n\tnexthop via fd00::2 dev pg0 weight 3\n\tnexthop via fe80::3 dev pg0 weight 1\n";
+    assert_eq!(text, format!("2001:db8::/32{paths}"));
+    let json = b.json("ip -6 route show 2001:db8::/32");
+    let hops = &json[0]["nexthops"];
+    assert_eq!((&hops[0]["weight"], &hops[1]["gateway"]), (&3.into(), &"fe80::3".into()));
+    let taken: std::collections::BTreeSet<String> = (1..40)
+        .map(|host| b.ok(&format!("ip -6 route get 2001:db8::{host:x}")))
+        .map(|got| got.split(" via ").nth(1).and_then(|via| via.split(' ').next()).unwrap_or(&got).to_owned())
+        .collect();
+    assert_eq!(taken.into_iter().collect::<Vec<_>>(), ["fd00::2", "fe80::3"]);
+    let rows = b.ok("netstat -r");
+    assert_eq!(
+        rows.lines().filter(|line| line.starts_with("2001:db8::/32") && line.contains("UGS")).count(),
+        2,
+        "{rows}"
+    );
+    for wrong in ["nexthop via fd00::2", "nexthop via fd00::2 nexthop via fe80::3 dev pg0", "via fd00::2", "dev pg0"] {
+        assert!(b.no(&format!("ip -6 route del 2001:db8::/32 {wrong}")).contains("no route"), "{wrong}");
+    }
+    let many = " nexthop via fd00::2".repeat(65);
+    assert!(
+        b.no(&format!("ip -6 route replace 2001:db8::/32{many}")).contains("2001:db8::/32: a route has 1 to 64 paths")
+    );
+    b.ok("ip -6 route del 2001:db8::/32 nexthop via fd00::2 weight 3 nexthop via fe80::3 dev pg0");
+    assert!(!b.ok("ip -6 route").contains("2001:db8"));
 }
