@@ -87,7 +87,9 @@ fn describe<L: Locks>(
             }
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
             "nexthop" => {
-                refuse(scope.map(|_| "scope").or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
+                let way =
+                    gateway.map(|_| "via").or(dev.map(|_| "dev")).or((via.is_some() || local).then_some("a type"));
+                refuse(way.or(scope.map(|_| "scope")).or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
                 let by = |word: &str, dev: Option<IfaceId>| {
                     let gateway = parse::ip4("gateway", word)?;
                     Ok(Via::Gateway(dev.map_or_else(|| ctl.link_of(gateway), Ok)?, gateway))
@@ -140,7 +142,7 @@ fn describe<L: Locks>(
 }
 
 /// Refuses a word that has no meaning at its place.
-fn refuse(word: Option<&str>) -> Result<(), WordError> {
+pub(super) fn refuse(word: Option<&str>) -> Result<(), WordError> {
     word.map_or(Ok(()), |word| Err(WordError::failed(format!("{word}: not supported here"))))
 }
 

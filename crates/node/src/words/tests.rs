@@ -269,6 +269,7 @@ fn no_word_is_accepted_and_ignored() {
         ("ip route add 10.3.0.0/16 via 10.1.0.9 src 10.1.0.2", "src 10.1.0.2: not supported"),
         ("ip route add 10.3.0.0/16 via 10.1.0.9 onlink", "onlink: needs via GATEWAY and dev IF"),
         ("ip route add 10.3.0.0/16 src 10.1.0.1 nexthop via 10.1.0.9", "src: not supported here"),
+        ("ip route add 10.3.0.0/16 dev pg0 nexthop via 10.1.0.9", "dev: not supported here"),
         ("ip route del 10.2.0.0/16 via 10.1.0.8", "there is no route to 10.2.0.0/16"),
         ("ip route del 10.2.0.0/16 table 7", "table 7: not supported"),
         ("ip -6 route add 2001:db9::/32 via fd09::9 metric 1024", "metric 1024: not supported"),

@@ -2,7 +2,7 @@
 
 use super::super::ip::{set, verb};
 use super::super::ipneigh::entry;
-use super::super::iproute::{nexthops, paths_text, set_paths};
+use super::super::iproute::{nexthops, paths_text, refuse, set_paths};
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
 use super::ifconfig::{add_addr6, scope};
@@ -168,8 +168,11 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
                 gateway = Some(words.next("a gateway's address")?);
             }
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
-            "nexthop" if onlink => return Err(WordError::failed("onlink: not supported here")),
-            "nexthop" => return Ok((prefix, nexthops(ctl, words, |word, dev| ctl.gateway6(word, dev))?)),
+            "nexthop" => {
+                let way = gateway.map(|_| "via").or(dev.map(|_| "dev")).or(nowhere.map(|_| "a type"));
+                refuse(way.or(onlink.then_some("onlink")))?;
+                return Ok((prefix, nexthops(ctl, words, |word, dev| ctl.gateway6(word, dev))?));
+            }
             "scope" => parse::only(&mut words, word, &["global", "universe"], "IPv6 routes have one scope")?,
             "src" => return Err(WordError::failed("src: not supported: source addresses follow RFC 6724")),
             "onlink" => onlink = true,

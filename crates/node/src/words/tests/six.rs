@@ -221,6 +221,8 @@ fn what_cannot_be_is_said() {
         ("ip -6 route add 2001:db8::/32 via fd09::1", "is on no iface's link"),
         ("ip -6 route add 2001:db8::/32 via ff02::1 dev pg0", "one host's address"),
         ("ip -6 route add fe80::/64 dev pg0", "such addresses are an iface's"),
+        ("ip -6 route add blackhole 2001:db8::/32 nexthop via fd00::2", "a type: not supported here"),
+        ("ip -6 route add 2001:db8::/32 via fd00::2 nexthop via fd00::2", "via: not supported here"),
         ("ip -6 route add 2001:db8::/32 nexthop weight 2", "via GATEWAY or dev IF"),
         ("ip -6 route add 2001:db8::/32 nexthop via fd00::2 weight 0", "a number from 1 to 256"),
         ("ip -6 route add 2001:db8::/32 nexthop via fe80::1", "is on every link: say which"),
