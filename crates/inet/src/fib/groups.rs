@@ -23,6 +23,7 @@ const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
 const _: () = assert!(GROUPS_MAX >= 2 * super::DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
 /// The bits of a reference that count quarters of groups; the two above them are for the matcher.
 const INDEX: u32 = (1 << 29) - 1;
+/// Entries of a quarter of a group.
 pub(super) const IN_QUARTER: usize = 4;
 const QUARTERS: usize = IN_GROUP / IN_QUARTER;
 /// Groups that wait for readers. Beyond that a group stays where it is with all its entries the same, which is right, if not
@@ -79,13 +80,13 @@ fn place(quarter: usize) -> (usize, usize) {
     (segment as usize, (at - ((FIRST * QUARTERS) << segment)) * IN_QUARTER)
 }
 
-/// The words that entries refer to.
+/// The groups of a matcher, in segments.
 #[derive(Default)]
 pub(super) struct Groups {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
 
-/// Words of groups, behind as many as there are in front of the first cache line.
+/// Groups on cache lines of their own: they begin at `words[first]`, where the first line begins.
 struct Segment {
     words: Box<[AtomicU32]>,
     first: usize,
@@ -100,7 +101,7 @@ impl Segment {
 }
 
 impl Groups {
-    /// Returns the words from the beginning of what an entry refers to: more than its own.
+    /// Returns the words of what an entry refers to, and of all that follows it in the segment.
     #[inline(always)]
     pub(super) fn from(&self, entry: u32) -> &[AtomicU32] {
         let (segment, at) = place(index(entry));
@@ -154,13 +155,14 @@ impl Groups {
 pub struct Spare {
     groups: Free,
     quarters: Free,
+    /// Groups allocated.
     pub(super) made: usize,
-    /// Groups of which quarters were made.
+    /// Groups divided into quarters.
     quartered: usize,
     pub(super) pages: Pages,
 }
 
-/// What is free, or will be when no reader has it in hand any more.
+/// Numbers that no entry refers to: those free for use, and those that a pinned reader may still use.
 #[derive(Default)]
 struct Free {
     free: Vec<u32>,
@@ -221,12 +223,12 @@ impl Spare {
         Some(group)
     }
 
-    /// Gives back a group that no entry refers to any more, for use when no reader has it.
+    /// Takes back a group that no entry refers to, for use once no reader has it.
     pub(super) fn retire(&mut self, group: u32, pins: &Pins) {
         self.groups.retire(group, pins);
     }
 
-    /// Gives back a quarter, as [`Spare::retire`].
+    /// Takes back a quarter, as [`Spare::retire`].
     pub(super) fn retire_quarter(&mut self, quarter: u32, pins: &Pins) {
         self.quarters.retire(quarter, pins);
     }

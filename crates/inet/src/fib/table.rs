@@ -25,15 +25,15 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 
 const SLOTS: usize = 1 << 24;
 
-/// An entry in few bits: 0 for no route, a next hop below [`Code::ASK`] as its index plus one.
+/// Short form of an entry: 0 for no route, a next hop's index plus one if that is below [`Code::ASK`].
 trait Code {
-    /// Stands for all other entries.
+    /// Code of all other entries: the entry itself must be read.
     const ASK: u32;
 
     fn read(&self) -> u32;
     fn write(&self, code: u32);
 
-    /// Returns what it can say of an entry.
+    /// Returns the code of an entry.
     fn of(entry: u32) -> u32 {
         if is_group(entry) { Self::ASK } else { (entry & Entry::HOP).min(Self::ASK) }
     }
@@ -61,7 +61,7 @@ code!(AtomicU16, u16);
 
 pub(super) struct Table {
     codes: Box<[AtomicU8; SLOTS]>,
-    /// Stands for `codes` as soon as it is there: they do not change any more.
+    /// Codes of two bytes. Once set they are used in place of `codes`, which no longer change.
     wide: OnceLock<Box<[AtomicU16; SLOTS]>>,
     level24: Box<[AtomicU32; SLOTS]>,
     groups: Groups,
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    /// Makes the codes of `slots` say what the entries say now.
+    /// Writes the codes of the entries of `slots`.
     fn encode(&self, slots: std::ops::Range<usize>) {
         fn write<C: Code>(codes: &[C], entries: &[AtomicU32]) {
             codes.iter().zip(entries).for_each(|(code, entry)| code.write(C::of(entry.load(Ordering::Relaxed))));
@@ -90,8 +90,8 @@ impl Table {
         }
     }
 
-    /// Makes wide codes if `entry` is the first that takes one. A reader that goes by the others saw that there were no wide ones
-    /// after it began: what it reads was true then.
+    /// Sets the wide codes if `entry` is the first that needs one. A reader that still uses the narrow ones looked for wide ones
+    /// after its lookup began, so that its answer was true at some moment of the lookup.
     fn widen(&self, entry: Entry, pages: Pages) {
         if entry.0 & Entry::HOP < AtomicU8::ASK || self.wide.get().is_some() {
             return;

@@ -9,8 +9,8 @@
 //!   prefix of up to 63 bits, others take a group's words.
 //!
 //! A lone route is one jump, whatever its length. Up to `FEW` routes the trie begins with one entry; with more, for good,
-//! with an array for the first 24 bits, 64 MB reserved, of which the Internet's routes use a few pages. What the one entry led to stays
-//! behind: readers may be in it, and it is small. The default route stands beside both.
+//! with an array for the first 24 bits, 64 MB reserved, of which the Internet's routes use a few pages. What the one entry
+//! led to stays behind: readers may be in it, and it is small. The default route stands beside both.
 //!
 //! One thread changes the trie while others read it. What is new is filled before one store shows it, and what it
 //! replaces is used again when no reader is pinned that may have it ([decision
@@ -177,8 +177,8 @@ impl Trie {
         Jump { key, len: word(words, LONG_LEN) as u8, entries: &words[LONG_ENTRIES] }
     }
 
-    /// Returns the next entry for an address after one that refers to `words`, and its depth. No branch depends on whether a group
-    /// or a short jump comes: which one, nobody can predict.
+    /// Returns the next entry for an address after one that refers to `words`, and its depth. Groups and
+    /// short jumps share one path without a branch, which would be mispredicted often.
     #[inline(always)]
     fn step(&self, entry: u32, words: &[AtomicU32], depth: u8, dst: u128) -> (u32, u8) {
         if entry & LONG != 0 {

@@ -158,6 +158,9 @@ impl<L: Locks> Iface<L> {
 
     /// Our address whose far end is `peer`.
     pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
+        if !self.speaks6() {
+            return None;
+        }
         let six = self.six.lock(cx);
         six.addrs.iter().find(|own| own.peer == Some(peer)).map(|own| own.addr)
     }

@@ -29,8 +29,9 @@ pub(super) struct Tunnel {
 /// The way to a tunnel's far end, good while nothing has changed.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
+    /// The stack's epoch when it was found.
     pub(super) epoch: u64,
-    /// Where packets leave.
+    /// The iface by which packets leave.
     pub(super) iface: IfaceId,
     /// The longest packet that the path takes.
     pub(super) path: usize,
@@ -38,7 +39,7 @@ pub(super) struct Way {
     pub(super) station: Option<Mac>,
 }
 
-/// What came in: from whom, to whom, on which L4 port.
+/// Outer addresses, kind and L4 port of a received packet.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) kind: Kind,
@@ -82,8 +83,8 @@ impl Tunnels {
         self.0.retain(|tunnel| tunnel.iface != id);
     }
 
-    /// How the next packet leaves tunnel `id`, its sequence number, and the way of the packet before; `None`: it leads
-    /// nowhere.
+    /// Returns the configuration of tunnel `id`, the next packet's sequence number, and the way of the packet before; `None`:
+    /// the tunnel has no ends yet.
     pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<Way>)> {
         let tunnel = self.get_mut(id).filter(|tunnel| tunnel.config.is_whole())?;
         let sequence = tunnel.sent;

@@ -733,6 +733,16 @@ fn a_static_neighbor_of_a_tunnel_is_no_link_header<L: Locks>() {
     h.inject(EM0, Ip::udp((PEER.ip, 5), (FAR_IN, 6), b"plain").between(PEER, ME));
     let (_, inner) = outer_of(&h, Proto::IPIP);
     assert_eq!(ip4::Header::parse(&inner).unwrap().dst, FAR_IN);
+    // Nor of one that leads into another tunnel.
+    let h = nested::<L>(2);
+    let outer = h.stack.ifaces().find(|iface| iface.name == "gif0").unwrap().id;
+    h.stack.set_neighbor(h.cx(), outer, FAR_IN, FAR_MAC);
+    let s = h.bound(1000);
+    for _ in 0..2 {
+        h.send(s, b"deep", std::net::SocketAddr::from(([172, 16, 1, 2], 9))).unwrap();
+        let (_, inner) = outer_of(&h, Proto::IPIP);
+        assert_eq!(ip4::Header::parse(&inner).map(|ip| (ip.dst, ip.proto)), Ok((FAR_IN, Proto::IPIP)));
+    }
 }
 
 fn an_address_that_two_ifaces_have_stays_when_one_goes<L: Locks>() {
@@ -744,7 +754,7 @@ fn an_address_that_two_ifaces_have_stays_when_one_goes<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).0.ty, 0, "echo reply");
 }
 
-/// What is kept from one packet to the next.
+/// A tunnel keeps its way from packet to packet, and finds a new one after each change.
 fn the_way_to_the_far_end_follows_neighbors_routes_and_ends<L: Locks>() {
     let (h, id) = gif::<L>();
     let s = h.bound(1000);

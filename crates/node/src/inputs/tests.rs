@@ -168,7 +168,7 @@ impl RxHalf for Given {
     }
 }
 
-/// What a part takes in between a round of the host's thread and its sleep: the wake finds nobody asleep.
+/// Frames that a part takes in between a round of the host's thread and its sleep are noticed before the sleep.
 #[test]
 fn a_thread_does_not_sleep_over_what_a_part_took_in() {
     let mut host = host::<Light>();

@@ -83,9 +83,14 @@ fn found(setup: Setup) -> (FtpFacts, f64) {
     const BYTES: u64 = 1 << 20;
     let mut rig = ftp_rig("t", setup, Way::Down, BYTES).unwrap();
     rig.trial().unwrap();
-    let before = rig.locks().1;
-    let carried = rig.trial().unwrap().ops + FTP_WARM;
-    (rig.facts(), (rig.locks().1 - before) as f64 * 1024.0 / carried as f64)
+    // Least of several trials: on a busy machine there are more polls, which lock too.
+    let taken = (0..3).map(|_| {
+        let before = rig.locks().1;
+        let carried = rig.trial().unwrap().ops + FTP_WARM;
+        (rig.locks().1 - before) as f64 * 1024.0 / carried as f64
+    });
+    let least = taken.fold(f64::INFINITY, f64::min);
+    (rig.facts(), least)
 }
 
 #[test]
@@ -113,8 +118,8 @@ fn locks_are_taken_as_often_in_every_row_but_that_of_a_shared_freelist() {
         variants().iter().map(|variant| (variant.id, found(Setup { burst: BURSTS, ..variant.setup }).1)).collect();
     let base = taken[0].1;
     let (shared, others): (Vec<_>, Vec<_>) = taken.iter().partition(|(id, _)| *id == "freelist");
-    // On a busy machine more polls come in between, which differ by the kind of lock.
-    assert!(base > 1.0 && others.iter().all(|(_, taken)| (taken / base - 1.0).abs() < 0.15), "a KiB: {taken:?}");
+    // Rows without locks take 5 % more: only a shared host reads without a lock whether something is due.
+    assert!(base > 1.0 && others.iter().all(|(_, taken)| (taken / base - 1.0).abs() < 0.08), "a KiB: {taken:?}");
     // A zone has a cache for each thread; a list has one lock, taken for each buffer that leaves it and each that returns.
     assert!(shared.iter().all(|(_, taken)| taken / base > 1.5), "a KiB: {taken:?}");
 }
