@@ -8,10 +8,11 @@
 
 use super::{Config, DontFragment, Kind};
 use crate::Stack;
+use crate::family::Family;
 use crate::icmp4::{Cause, plateau};
 use crate::iface::IfaceId;
 use crate::ip4::pmtu;
-use crate::route::{Hop, Via};
+use crate::route::Via;
 use buf::Flags;
 use lock::{Cx, Locks};
 use std::net::IpAddr;
@@ -171,19 +172,20 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Do packets to `dst` go through that tunnel?
+    /// Returns whether packets to `dst`, or some of their flows, go through a tunnel.
     fn leads_through(&self, cx: Cx, dst: IpAddr, id: IfaceId) -> bool {
         match dst {
-            IpAddr::V4(dst) => self.ways.lookup(cx, dst).is_some_and(|hop| self.leads_by(cx, hop, id)),
-            IpAddr::V6(dst) => self.via6(cx, dst).and_then(|via| via.iface()) == Some(id),
+            IpAddr::V4(dst) => self.leads_by(cx, dst.to_bits(), id),
+            IpAddr::V6(dst) => self.leads_by(cx, dst.to_bits(), id),
         }
     }
 
-    /// Does a way leave by that iface, or one of its paths?
-    fn leads_by(&self, cx: Cx, hop: Hop, id: IfaceId) -> bool {
-        match hop.via {
-            Via::Link(out) | Via::Gateway(out, _) => out == id,
-            Via::Paths(set) => self.ways.has_path_by(&self.ways.pin(cx), set, id),
+    fn leads_by<F: Family>(&self, cx: Cx, dst: F, id: IfaceId) -> bool {
+        let ways = F::ways(self);
+        let pinned = ways.pin(cx);
+        match self.way_to(cx, &pinned, dst).map(|hop| hop.via) {
+            Some(Via::Link(out) | Via::Gateway(out, _)) => out == id,
+            Some(Via::Paths(set)) => ways.has_path_by(&pinned, set, id),
             _ => false,
         }
     }

@@ -29,7 +29,7 @@ conversations! {
 const IN4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
 const THERE4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 2);
 const IN6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 1);
-const THERE6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 2);
+pub const THERE6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 2);
 /// Behind the far end.
 pub const DEEP4: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 7);
 pub const DEEP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);

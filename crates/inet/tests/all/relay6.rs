@@ -5,8 +5,10 @@ use crate::common::packets::{Ip, ip_of};
 use crate::common::six::*;
 use crate::common::*;
 use crate::gif6::*;
+use linerate_inet::route::{Path, Via6};
 use linerate_inet::tunnel::{Config, DontFragment, Kind};
 use lock::Locks;
+use std::net::Ipv6Addr;
 use wire::icmp6::{Problem, unreachable};
 use wire::{Proto, icmp4};
 
@@ -17,6 +19,7 @@ conversations! {
     a_router_of_ip6_narrows_the_tunnel
     a_router_of_ip4_narrows_it_for_ip6
     what_happens_outside_is_told_inside
+    a_tunnel_that_is_one_of_several_paths_tells_it_too
 }
 
 fn four(len: usize) -> Ip {
@@ -207,4 +210,28 @@ fn what_happens_outside_is_told_inside<L: Locks>() {
     h.forget_counters();
     packets().iter().for_each(|packet| onward(&h, packet));
     assert_eq!((h.sent(EM0).len(), h.counter("inet.tunnel.out.no_route")), (2, 2));
+}
+
+/// The path of a forwarded flow is another than that of this host's own packets to its destination.
+fn a_tunnel_that_is_one_of_several_paths_tells_it_too<L: Locks>() {
+    let (h, id) = router::<L>(config(Kind::Gif, true));
+    let paths = [Via6::Gateway(id, THERE6), Via6::Gateway(EM1, FAR6.ip)].map(|via| Path { via, weight: 1 });
+    h.stack.add_paths6(h.cx(), "2001:db8:7::/48".parse().unwrap(), &paths).unwrap();
+    let mut told = 0;
+    for n in 0..40u32 {
+        h.wait_a_second();
+        h.sent(EM1);
+        let deep = Ipv6Addr::from_bits(DEEP6.to_bits() + u128::from(n));
+        onward(&h, &udp6((PEER6.ip, 1000), (deep, 9), b"flow").packet());
+        let frame = h.sent_one(EM1);
+        if ip6_of(&frame).1.dst != FAR6.ip {
+            continue; // not through the tunnel
+        }
+        let problem = Problem::Unreachable { code: unreachable::NO_ROUTE };
+        h.inject(EM1, error6(FAR6.ip, MY6.ip, problem, &frame[14..]).between(FAR6, MY6));
+        let (_, header, payload) = h.sent6_one(EM0);
+        assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::ADDRESS }, "flow {n}");
+        told += 1;
+    }
+    assert!((5..=35).contains(&told), "{told} of 40 flows went through the tunnel");
 }
