@@ -329,6 +329,15 @@ fn a_stateless_client_asks_and_refreshes() {
     for len in 0..whole.len() {
         v6::parse(&whole[..len]);
     }
+    // Options of wrong lengths, among them some whose lengths the decoder asserts: the rest is read.
+    for code in 0..=200u8 {
+        for len in [0, 1, 3, 5, 255] {
+            let (head, rest) = whole.split_at(4);
+            let option = [&[0, code, 0, len][..], &vec![code; len.into()]].concat();
+            let read = v6::parse(&[head, &option, rest].concat()).unwrap();
+            assert!(read.opts().get(wire6::OptionCode::ServerId).is_some(), "behind option {code} of {len} bytes");
+        }
+    }
     let refresh = |m: &mut wire6::Message| m.opts_mut().insert(wire6::DhcpOption::InformationRefreshTime(1));
     let taken = client.input(&reply(&refresh), at(2)).unwrap();
     assert_eq!(taken.name_servers, ["[2001:db8::53]:0".parse().unwrap()]);

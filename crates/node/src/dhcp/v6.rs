@@ -121,7 +121,30 @@ impl Client {
     }
 }
 
-/// Reads a message.
+/// Options that [`parse`] decodes.
+const READ: [OptionCode; 6] = [
+    OptionCode::ClientId,
+    OptionCode::ServerId,
+    OptionCode::ORO,
+    OptionCode::DomainNameServers,
+    OptionCode::DomainSearchList,
+    OptionCode::InformationRefreshTime,
+];
+
+/// Reads a message: its type, the transaction, and the options of [`READ`] up to one that is cut short. The others
+/// are not decoded, since dhcproto asserts their lengths.
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
-    Message::decode(&mut Decoder::new(datagram)).ok()
+    let (&[kind, xid @ ..], mut rest) = datagram.split_first_chunk::<4>()?;
+    let mut message = Message::new_with_id(kind.into(), xid);
+    while let Some((&[code, code_low, len, len_low], _)) = rest.split_first_chunk::<4>() {
+        let len = 4 + usize::from(u16::from_be_bytes([len, len_low]));
+        let Some((option, behind)) = rest.split_at_checked(len) else { break };
+        rest = behind;
+        if READ.contains(&u16::from_be_bytes([code, code_low]).into())
+            && let Ok(option) = DhcpOption::decode(&mut Decoder::new(option))
+        {
+            message.opts_mut().insert(option);
+        }
+    }
+    Some(message)
 }
