@@ -16,7 +16,7 @@ use crate::icmp6::{self, nd};
 use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, gso, icmp4, igmp, ip4, ip6, mld};
 use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A DNS answer to the question that it repeats: read or refused, without a panic. A name that was
 /// read makes a query again if it is one, and chains of aliases end.
@@ -78,25 +78,41 @@ fn after_eth(data: &[u8]) {
     large(data);
 }
 
-/// As a large TCP segment: its pieces are packets, of no more text than was asked for, and all of it.
+/// As a large TCP segment of either family: its pieces are packets, of no more text than was asked for, and all of it.
 fn large(data: &[u8]) {
     let size = u16::from_be_bytes([0, data.last().copied().unwrap_or(0)]);
     let Some(mut segment) = gso::Segment::read(data, 0, size) else { return };
     let (l4, text) = segment.places();
-    let end = usize::from(ip4::Header::parse(data).unwrap().total_len);
+    let end = packet_of(data).0;
     let mut cut = 0;
     while let Some(len) = segment.next_len() {
         assert!(len <= segment.longest() && len - text <= usize::from(size));
         let mut piece = vec![0; len];
         segment.cut(data, &mut piece).unwrap();
-        let header = ip4::Header::parse(&piece).unwrap();
-        assert!(ip4::header_checksum_ok(&piece, l4) && usize::from(header.total_len) == len);
-        let pseudo = Partial::pseudo4(header.src, header.dst, Proto::TCP, (len - l4) as u16);
-        assert!(tcp::checksum_ok(pseudo, &piece[l4..]));
+        let (ends, pseudo) = packet_of(&piece);
+        assert!(ends == len && tcp::checksum_ok(pseudo((len - l4) as u16), &piece[l4..]));
+        assert!(ip6::is_version(&piece) || ip4::header_checksum_ok(&piece, l4));
         assert_eq!(piece[text..], data[text + cut..][..len - text]);
         cut += len - text;
     }
     assert_eq!((cut, segment.is_done()), (end - text, true));
+}
+
+/// Where a TCP packet of either family ends, and the pseudo-header of a segment of so many bytes in it.
+fn packet_of(packet: &[u8]) -> (usize, impl Fn(u16) -> Partial) {
+    let (end, [src, dst]): (usize, [IpAddr; 2]) = if ip6::is_version(packet) {
+        let ip = ip6::Header::parse(packet).unwrap();
+        (ip6::HEADER_LEN + usize::from(ip.payload_len), [ip.src.into(), ip.dst.into()])
+    } else {
+        let ip = ip4::Header::parse(packet).unwrap();
+        (ip.total_len.into(), [ip.src.into(), ip.dst.into()])
+    };
+    let pseudo = move |len: u16| match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, Proto::TCP, len),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Partial::pseudo6(src, dst, Proto::TCP, len.into()),
+        _ => unreachable!("both are of the same header"),
+    };
+    (end, pseudo)
 }
 
 fn bpdu(data: &[u8]) {

@@ -156,16 +156,22 @@ fn programs_read_whole_frames() {
 }
 
 #[test]
-fn two_readers_get_the_same_and_the_slow_one_is_told_what_it_lost() {
-    let Some(mount) = mount("two", &["--ring", "262144", "--numbered", "pktgen(size=22,rate=2000):pg0"]) else {
+fn two_readers_get_the_same() {
+    let Some(mount) = mount("two", &["--numbered", "pktgen(size=22,rate=2000):pg0"]) else { return };
+    // Both are open before the first reads: the second may miss as many frames as come between the two opens, which on
+    // a busy machine are more than a few.
+    let two = mount.sh(
+        "exec 3< 0 4< 0; f=/tmp/lr-mount-a-$$; cat <&3 | head -2000 | tail -100 > $f; cat <&4 | head -2000 | grep -xFcf $f; rm $f",
+    );
+    assert_eq!(two, "100\n");
+}
+
+#[test]
+fn a_slow_reader_is_told_what_it_lost() {
+    let Some(mount) = mount("slow", &["--ring", "262144", "--numbered", "pktgen(size=22,rate=2000):pg0"]) else {
         return;
     };
     let slow = File::open(mount.file("0")).unwrap();
-    // Both are open before the first reads: what they get begins with the same frame, or a few later where one came between the two opens.
-    let two = mount.sh(
-        "exec 3< 0 4< 0; f=/tmp/lr-mount-a-$$; cat <&3 | head -20 | tail -10 > $f; cat <&4 | head -20 | grep -xFcf $f; rm $f",
-    );
-    assert_eq!(two, "10\n");
     let read = mount.sh("cat 0 | head -c 1000000 | wc -l");
     assert!(read.trim().parse::<u64>().unwrap() > 5000, "{read}");
     let stats = mount.stats("0");

@@ -58,12 +58,13 @@ fn the_callers_of_an_interrupted_function_are_walked() {
 #[test]
 fn what_finds_no_room_is_counted_with_its_time() {
     patiently(|| {
-        let sampled = begin(Settings { ring_words: 16, ..SETTINGS });
+        let sampled = begin(Settings { ring_words: 128, ..SETTINGS });
         burn(300);
         let recorder = sampled.recorder().clone();
         drop(sampled);
         let (taken, dropped) = (recorder.taken.load(Ordering::Relaxed), recorder.dropped.load(Ordering::Relaxed));
-        assert!((1..=4).contains(&taken) && dropped >= 5, "{taken} taken, {dropped} dropped: nobody read");
+        // A record has at least two words, here mostly 20: those of the callers.
+        assert!((1..=64).contains(&taken) && dropped >= 5, "{taken} taken, {dropped} dropped: nobody read");
         let weight: u64 = drained(&recorder).iter().map(|record| record[0]).sum();
         let lost = recorder.dropped_ns.load(Ordering::Relaxed);
         assert!(weight + lost <= recorder.used_ns() && (weight + lost) * 10 >= recorder.used_ns() * 9);
