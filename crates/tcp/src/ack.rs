@@ -8,8 +8,7 @@ use crate::note::Notes;
 use crate::recovery::Shown;
 use crate::rtt::us_since;
 use crate::scoreboard::Delivered;
-use crate::tcb::Tcb;
-use crate::timers::Rtx;
+use crate::tcb::{Early, Rtx, Tcb};
 use crate::{Block, Dropped, Events, Reply, Segment, SeqNum};
 use clock::Instant;
 use wire::tcp::Flags;
@@ -168,7 +167,7 @@ impl Tcb {
                 }
             }
         }
-        let (reducing, duplicates) = (self.recovery.is_reducing(), self.recovery.reno_bytes(self));
+        let (reducing, duplicates) = (self.recovery.is_reducing(), self.recovery.reno_bytes(self.snd.mss));
         let quiet = self.recovery.is_quiet()
             && shown.got.sacked == 0
             && !shown.duplicate
@@ -265,7 +264,7 @@ impl Tcb {
             self.arm_rto(now);
         }
         if shown.advanced || shown.got.sacked > 0 {
-            let waiting = self.timers.early == crate::timers::Early::Reorder && self.timers.early_at != Instant::NEVER;
+            let waiting = self.timers.early == Early::Reorder && self.timers.early_at != Instant::NEVER;
             if !waiting {
                 self.arm_tail_loss(now);
             }

@@ -4,22 +4,8 @@ use crate::State;
 use crate::cc::Congestion;
 use crate::pacing::{self, Pacer};
 use crate::segment::Out;
-use crate::tcb::Tcb;
+use crate::tcb::{Tail, Tcb};
 use clock::{Duration, Instant};
-
-/// What the application says of the end of what it queues.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tail {
-    /// That is all for now: it wants it to arrive.
-    Push,
-    /// More follows soon (`MSG_MORE`): a segment that is not full may wait for it, until something is acknowledged or a
-    /// timeout has passed.
-    More,
-    /// A part of something larger ends, and with it a run (`Config::push_runs`).
-    Part,
-    /// A record ends (`MSG_EOR`): no segment has bytes of two.
-    Record,
-}
 
 /// Ends that are remembered.
 const ENDS_MAX: usize = 1024;

@@ -5,30 +5,8 @@
 //! writer waits for room. The later in this list counts (as in Linux: tcp_chrono_start).
 
 use crate::cc::Congestion;
-use crate::tcb::Tcb;
+use crate::tcb::{Tcb, Why};
 use clock::{Duration, Instant};
-
-/// What holds text up.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) enum Why {
-    /// There is none.
-    #[default]
-    Idle,
-    /// Nothing but the path.
-    Busy,
-    /// The peer's window.
-    Window,
-    /// The send buffer.
-    Writer,
-}
-
-/// Time by what held text up: [`Tcb::held_by`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Chrono {
-    since: Instant,
-    /// Nanoseconds of Busy; those of the others are in [`Met`](crate::tcb::Met).
-    busy: u64,
-}
 
 impl Tcb {
     /// Nothing but the path holds text up?

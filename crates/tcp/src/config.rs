@@ -148,3 +148,12 @@ impl Default for Config {
         }
     }
 }
+
+/// Largest shift (RFC 7323 2.3).
+pub(crate) const MOST_SCALE: u8 = 14;
+
+/// The shift for a buffer that may grow to `space`: the least with which it fits in 16 bits, as Linux chooses it.
+pub(crate) fn scale_for(space: u32) -> u8 {
+    let bits = space.max(1).ilog2();
+    (bits.saturating_sub(15) as u8).min(MOST_SCALE)
+}

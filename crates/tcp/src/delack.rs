@@ -97,7 +97,7 @@ impl Tcb {
     /// For auto-tuning: the peer's round trip by its echo of our timestamps, else by the arrival of a window's worth.
     #[inline(always)]
     pub(crate) fn time_receiver(&mut self, len: u32, timestamps: Option<Timestamps>, now: Instant) {
-        if self.rcv.sizing.rtt_us() != 0 && !self.rcv.tunable {
+        if self.rcv.sizing.rtt_us != 0 && !self.rcv.tunable {
             return;
         }
         match (self.ts, timestamps) {

@@ -1,8 +1,8 @@
 //! What `getsockopt(TCP_INFO)` and `ss -i` tell: the fields of Linux's struct tcp_info under its names.
 
+use crate::State;
 use crate::cc::Congestion;
-use crate::tcb::{Met, Tcb};
-use crate::{State, recovery::Ca};
+use crate::tcb::{Ca, Met, Rtx, Tcb};
 use clock::{Duration, Instant};
 
 /// A connection's figures. Windows that Linux counts in segments are in segments.
@@ -76,7 +76,7 @@ impl Tcb {
         let (snd, rcv, counts) = (&self.snd, &self.rcv, &self.counts);
         let mss = u32::from(snd.mss.max(1));
         let segments = |bytes: u32| if bytes == u32::MAX { i32::MAX as u32 } else { bytes / mss };
-        let persisting = self.timers.rtx == crate::timers::Rtx::Persist;
+        let persisting = self.timers.rtx == Rtx::Persist;
         let keepalive = self.rare.as_ref().and_then(|rare| rare.keepalive).map_or(0, |keepalive| keepalive.probes);
         let none = Met::new(snd.iss);
         let met = self.met.as_deref().unwrap_or(&none);
@@ -102,7 +102,7 @@ impl Tcb {
             // Nothing yet: since the handshake's end, or what came last (Linux counts from there too).
             last_data_recv: now.since(if rcv.last_at == Instant::ZERO { self.recovery.heard_at } else { rcv.last_at }),
             last_ack_recv: now.since(self.recovery.heard_at),
-            pmtu: u32::from(self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss())) + 40,
+            pmtu: u32::from(self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss)) + 40,
             rcv_ssthresh: rcv.space,
             rtt: self.rtt.srtt().unwrap_or_default(),
             rttvar: self.rtt.rttvar(),
@@ -110,8 +110,8 @@ impl Tcb {
             snd_cwnd: segments(self.cc.cwnd()).max(1),
             advmss: self.own_mss().into(),
             reordering: self.rack.degree.into(),
-            rcv_rtt: Duration::from_micros(rcv.sizing.rtt_us().into()),
-            rcv_space: rcv.sizing.most().max(rcv.space.min(u16::MAX.into())),
+            rcv_rtt: Duration::from_micros(rcv.sizing.rtt_us.into()),
+            rcv_space: rcv.sizing.most.max(rcv.space.min(u16::MAX.into())),
             total_retrans: met.total_retrans,
             pacing_rate: self.pacing_rate(),
             bytes_acked: counts.bytes_acked,

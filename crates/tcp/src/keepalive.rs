@@ -3,22 +3,9 @@
 //! Both are an ACK from before SND.UNA: not acceptable to the peer, who therefore says where it is (RFC 9293 3.10.7.4).
 //! No byte of text is spent on it, so none can be thrown away by a closed window.
 
-use crate::api::Tail;
-use crate::recovery::Probe;
-use crate::tcb::Tcb;
-use crate::timers::Rtx;
+use crate::tcb::{Keepalive, Probe, Rtx, Tail, Tcb};
 use crate::{Events, State};
 use clock::{Duration, Instant};
-
-/// A connection's keepalive.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Keepalive {
-    pub idle: Duration,
-    pub interval: Duration,
-    pub count: u8,
-    /// Probes that were not answered.
-    pub probes: u8,
-}
 
 impl Tcb {
     /// Keepalive on, with these times in place of the configured, or off.

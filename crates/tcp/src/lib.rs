@@ -60,7 +60,7 @@ mod timers;
 mod window;
 
 pub use answer::answer_to_nobody;
-pub use api::{Closed, Tail};
+pub use api::Closed;
 pub use challenge::ChallengeLimit;
 pub use config::{Config, EcnMode};
 pub use ends::Ends;
@@ -73,4 +73,4 @@ pub use reply::{Dropped, Events, Reply, Text};
 pub use segment::{Block, Blocks, Ecn, Out, OutOptions, Segment, SegmentOptions, Timestamps};
 pub use seq::SeqNum;
 pub use state::State;
-pub use tcb::Tcb;
+pub use tcb::{Tail, Tcb};

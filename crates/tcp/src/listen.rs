@@ -17,21 +17,22 @@
 //! so is the ACK that would finish a handshake: the entry stays, the SYN-ACK is sent again, and the peer's answer
 //! to that may find room (as in Linux). Text that comes with a SYN is not taken; the peer sends it again.
 
+mod context;
 mod entry;
 mod limits;
 #[cfg(test)]
 mod tests;
 
 use crate::answer::reset_for;
+use crate::config::{MOST_SCALE, scale_for};
 use crate::cookie::{Cookies, Remembered, SLOT};
-use crate::counters;
 use crate::isn::{numbers, ts_offset};
 use crate::siphash::Key;
 use crate::table::Table;
-use crate::window::{MOST_SCALE, scale_for};
 use crate::{Config, Ecn, EcnMode, Ends, Handshake, Out, Segment, SeqNum, TsState};
-use clock::{Duration, Instant};
-use entry::{Entry, flag};
+use clock::Instant;
+pub use context::Context;
+use entry::{Entry, flag, wait};
 pub use limits::{CookieMode, Limits, UnknownCookieMode};
 use wire::tcp::Flags;
 
@@ -45,20 +46,6 @@ pub fn floored_mss(config: &Config, offered: Option<u16>) -> u16 {
 
 /// Queues of the table by SYN-ACKs sent again; those beyond share the last.
 const QUEUES: usize = 16;
-
-/// What all calls are given.
-#[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
-    /// The stack's configuration.
-    pub config: &'a Config,
-    /// This thread's counters.
-    pub counts: &'a counters::Listen,
-    /// The time.
-    pub now: Instant,
-    /// Where an incarnation in TIME-WAIT ended whose ends a SYN wants ([`crate::time_wait::Late::Reusable`]): our ISN comes
-    /// after it, which a cookie could not see to.
-    pub above: Option<SeqNum>,
-}
 
 /// Why a segment began or finished nothing, and with it what to answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -484,10 +471,4 @@ impl Listener {
         entry.iss = cookie;
         entry.synack_at(cx.config, tsval, false)
     }
-}
-
-/// How long to wait for an answer to a SYN-ACK sent again `again` times (RFC 6298 5.5). With the default of seven the last
-/// wait ends after four minutes; RFC 9293 3.8.3 asks for three at least (MUST-23).
-fn wait(config: &Config, again: u8) -> Duration {
-    config.rto_initial.saturating_mul(1u32.checked_shl(u32::from(again)).unwrap_or(u32::MAX)).min(config.rto_max)
 }

@@ -3,7 +3,6 @@
 //! A set of bits, so that a connection on which nothing unusual happens pays for one comparison with zero a segment.
 
 use crate::counters::Counters;
-use crate::tcb::Tcb;
 use stats::Counter;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -88,14 +87,6 @@ impl BitOrAssign for Notes {
     #[inline]
     fn bitor_assign(&mut self, other: Notes) {
         self.0 |= other.0;
-    }
-}
-
-impl Tcb {
-    /// What happened since this was asked last.
-    #[inline]
-    pub fn take_notes(&mut self) -> Notes {
-        std::mem::take(&mut self.notes)
     }
 }
 

@@ -3,16 +3,13 @@
 //! `poll_segment` is asked until it has nothing more. It looks at the windows, Nagle and the pace, forms one segment, and
 //! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
 
-use crate::api::Tail;
 use crate::cc::Congestion;
 use crate::note::Notes;
 use crate::pacing;
-use crate::recovery::Probe;
 use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
 use crate::segment::OutOptions;
-use crate::tcb::Tcb;
-use crate::timers::Rtx;
+use crate::tcb::{Early, Probe, Rtx, Tail, Tcb};
 use crate::{Block, Ecn, EcnMode, Out, SeqNum, State};
 use clock::Instant;
 use wire::tcp::{Flags, OptionWriter};
@@ -459,7 +456,7 @@ impl Tcb {
 
     #[inline(always)]
     pub(crate) fn arm_tail_loss_on_send(&mut self, now: Instant) {
-        let reordering = self.timers.early == crate::timers::Early::Reorder && self.timers.early_at != Instant::NEVER;
+        let reordering = self.timers.early == Early::Reorder && self.timers.early_at != Instant::NEVER;
         if !reordering {
             self.arm_tail_loss(now);
         }

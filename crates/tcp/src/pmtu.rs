@@ -7,7 +7,7 @@
 
 use crate::note::Notes;
 use crate::scoreboard::mark;
-use crate::tcb::Tcb;
+use crate::tcb::{Pmtu, Tcb};
 use crate::{Events, SeqNum, State};
 use clock::{Duration, Instant};
 
@@ -17,8 +17,6 @@ const BLACK_HOLE: u8 = 4;
 const MAX_PROBES: u8 = 3;
 /// RFC 8899 5.1.1: PMTU_RAISE_TIMER; RFC 1191 6.3: at least 5 minutes after a message.
 const RAISE: Duration = Duration::from_secs(600);
-/// The search ends when the bounds are so close.
-const CLOSE_ENOUGH: u16 = 32;
 /// Where a search that knows nothing begins: Ethernet's payload is common, so is half of it.
 const BASE: u16 = 1024;
 
@@ -39,33 +37,6 @@ pub enum IcmpNotice {
     },
     /// Source quench: ignored (RFC 6633).
     SourceQuench,
-}
-
-/// The search (RFC 8899 5.2).
-#[derive(Clone, Debug)]
-pub(crate) struct Pmtu {
-    /// What is known to pass.
-    mss: u16,
-    /// What is known, or taken, not to pass.
-    above: u16,
-    /// The probe under way: its size, where it ends.
-    probe: Option<(u16, SeqNum)>,
-    failed: u8,
-    raise_at: Instant,
-}
-
-impl Pmtu {
-    /// What may be used.
-    #[inline]
-    pub(crate) fn mss(&self) -> u16 {
-        self.mss
-    }
-
-    /// The size to probe for now.
-    fn candidate(&self) -> Option<u16> {
-        let gap = self.above.saturating_sub(self.mss);
-        (gap > CLOSE_ENOUGH).then(|| self.mss + gap / 2)
-    }
 }
 
 impl Tcb {

@@ -18,8 +18,7 @@ pub use end::Ended;
 pub use output::{Bare, Next};
 
 use crate::rtt::us_since;
-use crate::tcb::Tcb;
-use crate::timers::Rtx;
+use crate::tcb::{Rtx, Tcb};
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 

@@ -1,115 +1,43 @@
 //! The transmission control block: one connection's variables (RFC 9293 3.3.1), and how a connection begins.
 //!
-//! Who changes what: `input` and `ack` on a segment, `output` when one leaves, `timers` when time has passed; the rest are
-//! their steps. All of a quiet connection is in this one value; what few connections need is boxed when they do.
+//! The modules below are its parts, which know neither each other nor the whole. Who changes what: `input` and `ack` on a
+//! segment, `output` when one leaves, `timers` when time has passed; the rest are their steps. All of a quiet connection is
+//! in this one value; what few connections need is boxed when they do.
 
-use crate::answer::Answers;
-use crate::api::Tail;
 use crate::cc::{Congestion, Control};
-use crate::chrono::{Chrono, Why};
-use crate::keepalive::Keepalive;
+use crate::config::MOST_SCALE;
 use crate::note::Notes;
-use crate::pacing::Pacer;
-use crate::pmtu::Pmtu;
-use crate::rack::Rack;
 use crate::reassembly::Reassembly;
-use crate::recovery::Recovery;
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
-use crate::segment::Block;
-use crate::timers::Timers;
-use crate::window::{self, Sizing};
-use crate::{Config, EcnMode, Handshake, Out, Segment, SeqNum, State, Timestamps};
+use crate::{Config, EcnMode, Handshake, Segment, SeqNum, State, Timestamps};
 use clock::{Duration, Instant};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::tcp::Flags;
+
+mod answer;
+mod chrono;
+mod pmtu;
+mod rack;
+mod rare;
+mod recovery;
+mod spaces;
+mod timers;
+mod window;
+
+pub(crate) use chrono::{Chrono, Why};
+pub(crate) use pmtu::Pmtu;
+pub(crate) use rack::{DUPTHRESH, Rack};
+pub use rare::Tail;
+pub(crate) use rare::{Keepalive, Met, Rare};
+pub(crate) use recovery::{Ca, Frto, Probe, Recovery};
+pub(crate) use spaces::{Rcv, Snd};
+pub(crate) use timers::{Early, Rtx, Timers};
 
 /// Bytes of the timestamps option with its padding.
 const TIMESTAMPS_LEN: u16 = 12;
 /// RFC 5961 5.2 and silly-window avoidance look at the greatest window ever offered.
 const LINUX_SMALL_WINDOW: u32 = 536;
-/// Length of the peer's segments until a longer one has come, of either family, as in Linux (`TCP_MSS_DEFAULT`).
-const FIRST_MSS_SEEN: u16 = 536;
-
-/// The send sequence space (RFC 9293 Figure 3).
-#[derive(Clone, Debug)]
-pub(crate) struct Snd {
-    pub una: SeqNum,
-    pub nxt: SeqNum,
-    /// The number after the last byte queued: FIN's, when it comes.
-    pub end: SeqNum,
-    pub wnd: u32,
-    pub wl1: SeqNum,
-    pub wl2: SeqNum,
-    pub max_wnd: u32,
-    pub iss: SeqNum,
-    /// Text before this is to be pushed.
-    pub push: SeqNum,
-    /// The end of the latest segment sent that was not full (Nagle as modified by Minshall).
-    pub small: SeqNum,
-    /// The run that is leaving begins and ends here (`Config::push_runs`).
-    pub run: Block,
-    /// A round trip ends when this is acknowledged.
-    pub round_end: SeqNum,
-    /// The most that was in flight since `usage_end` was sent.
-    pub flight: u32,
-    /// `flight` and `limited` are of what was sent before this.
-    pub usage_end: SeqNum,
-    pub last_at: Instant,
-    /// Text that fits a segment with the options that all carry.
-    pub mss: u16,
-    /// What the peer takes, options included.
-    pub peer_mss: u16,
-    pub wscale: u8,
-    /// FIN follows the queue.
-    pub fin: bool,
-    pub urgent_on: bool,
-    /// The congestion window held something back.
-    pub limited: bool,
-    /// A SYN or SYN-ACK is to leave.
-    pub syn_due: bool,
-    /// How often it left.
-    pub syns: u8,
-}
-
-/// The receive sequence space (RFC 9293 Figure 4), and what delays ACKs.
-#[derive(Clone, Debug)]
-pub(crate) struct Rcv {
-    pub nxt: SeqNum,
-    /// What our latest ACK said (RFC 7323: Last.ACK.sent).
-    pub wup: SeqNum,
-    /// The right edge of the window we advertised.
-    pub adv: SeqNum,
-    pub irs: SeqNum,
-    /// Where the peer's FIN is, if `fin_came`.
-    pub fin: SeqNum,
-    pub space: u32,
-    /// In order and not read.
-    pub unread: u32,
-    pub last_at: Instant,
-    pub ato_us: u32,
-    pub sizing: Sizing,
-    pub dsack: Option<Block>,
-    /// The largest text seen, which is what the peer calls a full segment.
-    pub mss_seen: u16,
-    pub wscale: u8,
-    /// ACKs that are not to be delayed.
-    pub quick: u8,
-    /// Text answers text: ACKs can ride (interactive use).
-    pub pingpong: bool,
-    pub ack_now: bool,
-    /// The reader made room, and an ACK is to tell of it.
-    pub opens: bool,
-    /// The window advertised last was 0.
-    pub shut: bool,
-    pub urgent_on: bool,
-    /// The peer's FIN came before text that is missing.
-    pub fin_came: bool,
-    /// The buffer's size was not fixed by the application.
-    pub tunable: bool,
-}
-
 /// Timestamps (RFC 7323), when both agreed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ts {
@@ -180,63 +108,6 @@ pub(crate) struct Counts {
     pub delivered: u32,
 }
 
-/// What a connection remembers of what most never meet: made when it is first met.
-#[derive(Clone, Debug)]
-pub(crate) struct Met {
-    pub answers: Answers,
-    /// The number after the last urgent byte that we send, and that the peer does; while `urgent_on`.
-    pub snd_urgent: SeqNum,
-    pub rcv_urgent: SeqNum,
-    /// The peer's round trip measured without timestamps: a window's worth arrives from then on, up to here.
-    pub window_at: Instant,
-    pub window_end: SeqNum,
-    /// Nanoseconds that text was held up by the peer's window, and by the send buffer.
-    pub held_up: [u64; 2],
-    pub bytes_retrans: u64,
-    pub total_retrans: u32,
-    pub delivered_ce: u32,
-    pub dsack_dups: u32,
-    pub ooo_packets: u32,
-    pub reord_seen: u32,
-}
-
-impl Met {
-    pub(crate) fn new(iss: SeqNum) -> Met {
-        Met {
-            answers: Answers::new(iss),
-            snd_urgent: iss,
-            rcv_urgent: iss,
-            window_at: Instant::ZERO,
-            window_end: iss,
-            held_up: [0; 2],
-            bytes_retrans: 0,
-            total_retrans: 0,
-            delivered_ce: 0,
-            dsack_dups: 0,
-            ooo_packets: 0,
-            reord_seen: 0,
-        }
-    }
-}
-
-/// What few connections use.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Rare {
-    pub keepalive: Option<Keepalive>,
-    pub user_timeout: Option<Duration>,
-    pub linger2: Option<Duration>,
-    pub notsent_lowat: Option<u32>,
-    pub pacer: Option<Pacer>,
-    /// When the next segment may leave, if one waits for that.
-    pub pace_at: Option<Instant>,
-    pub maxseg: Option<u16>,
-    pub syn_count: Option<u8>,
-    /// The RST of a connection that keepalive gave up.
-    pub reset: Option<Out>,
-    /// Where writes end that have not left, if that is to be seen.
-    pub ends: VecDeque<(SeqNum, Tail)>,
-}
-
 /// One connection.
 #[derive(Clone, Debug)]
 pub struct Tcb {
@@ -263,67 +134,6 @@ pub struct Tcb {
     pub(crate) met: Option<Box<Met>>,
     pub(crate) pmtu: Option<Box<Pmtu>>,
     pub(crate) config: Arc<Config>,
-}
-
-impl Snd {
-    #[inline(always)]
-    fn new(config: &Config, iss: SeqNum, now: Instant) -> Snd {
-        Snd {
-            una: iss,
-            nxt: iss,
-            end: iss.plus(1),
-            wnd: 0,
-            wl1: SeqNum(0),
-            wl2: SeqNum(0),
-            max_wnd: 0,
-            iss,
-            push: iss,
-            small: iss,
-            run: Block { left: iss, right: iss },
-            round_end: iss,
-            flight: 0,
-            usage_end: iss,
-            last_at: now,
-            mss: config.default_mss,
-            peer_mss: config.default_mss,
-            wscale: 0,
-            fin: false,
-            urgent_on: false,
-            limited: false,
-            syn_due: true,
-            syns: 0,
-        }
-    }
-}
-
-impl Rcv {
-    #[inline(always)]
-    fn new(config: &Config) -> Rcv {
-        let rcv_wscale = if config.window_scaling { window::scale_for(config.recv_space_max) } else { 0 };
-        Rcv {
-            nxt: SeqNum(0),
-            wup: SeqNum(0),
-            adv: SeqNum(0),
-            irs: SeqNum(0),
-            fin: SeqNum(0),
-            space: config.recv_space,
-            unread: 0,
-            last_at: Instant::ZERO,
-            ato_us: 0,
-            sizing: Sizing::default(),
-            dsack: None,
-            mss_seen: FIRST_MSS_SEEN.min(config.mss),
-            wscale: rcv_wscale,
-            quick: 0,
-            pingpong: false,
-            ack_now: false,
-            opens: false,
-            shut: false,
-            urgent_on: false,
-            fin_came: false,
-            tunable: true,
-        }
-    }
 }
 
 impl Tcb {
@@ -465,8 +275,8 @@ impl Tcb {
         self.sack = done.sack;
         self.ecn.on = done.ecn;
         self.ts = done.ts.map(|ts| Ts::new(ts.recent, ts.offset, now));
-        self.snd.wscale = done.snd_wscale.unwrap_or(0).min(window::MOST_SCALE);
-        self.rcv.wscale = if done.snd_wscale.is_some() { done.rcv_wscale.min(window::MOST_SCALE) } else { 0 };
+        self.snd.wscale = done.snd_wscale.unwrap_or(0).min(MOST_SCALE);
+        self.rcv.wscale = if done.snd_wscale.is_some() { done.rcv_wscale.min(MOST_SCALE) } else { 0 };
         self.set_peer_mss((done.mss != 0).then_some(done.mss));
         self.snd.syns = 1;
         let syn_window = self.advertise_on_syn();
@@ -492,7 +302,7 @@ impl Tcb {
         self.wishes.scaling = offered.is_some();
         match offered {
             // RFC 7323 2.3: more than 14 counts as 14.
-            Some(shift) => self.snd.wscale = shift.min(window::MOST_SCALE),
+            Some(shift) => self.snd.wscale = shift.min(MOST_SCALE),
             None => (self.snd.wscale, self.rcv.wscale) = (0, 0),
         }
         self.set_peer_mss(syn.options.mss.filter(|mss| *mss != 0));
@@ -513,7 +323,7 @@ impl Tcb {
 
     /// Works out the text of a full segment anew: the path, the peer, or the peer's window has changed.
     pub(crate) fn set_mss(&mut self) {
-        let path = self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss());
+        let path = self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss);
         let whole = self.snd.peer_mss.min(path).min(self.own_mss().max(self.config.min_mss));
         let options = if self.ts.is_some() { TIMESTAMPS_LEN } else { 0 };
         let mss = whole.saturating_sub(options).max(self.config.min_mss.saturating_sub(options)).max(1);
@@ -627,8 +437,14 @@ impl Tcb {
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
         let (gone, again) = self.board.gone_and_again();
-        let gone = gone.saturating_add(self.recovery.reno_bytes(self));
+        let gone = gone.saturating_add(self.recovery.reno_bytes(self.snd.mss));
         outstanding.saturating_sub(gone).saturating_add(again)
+    }
+
+    /// What happened since this was asked last.
+    #[inline]
+    pub fn take_notes(&mut self) -> Notes {
+        std::mem::take(&mut self.notes)
     }
 
     /// What few connections use, made when first needed.

@@ -4,61 +4,10 @@
 //! its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing. `next_timer` is the least of them.
 
 use crate::note::Notes;
-use crate::recovery::{Ca, Probe};
 use crate::rtt::after_us;
-use crate::tcb::Tcb;
+use crate::tcb::{Ca, Early, Probe, Rtx, Tcb};
 use crate::{Events, Out, State};
 use clock::{Duration, Instant};
-
-/// What the retransmission deadline is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Rtx {
-    /// Text, SYN or FIN is unacknowledged.
-    #[default]
-    Rto,
-    /// The peer's window is closed (RFC 9293 3.8.6.1).
-    Persist,
-}
-
-/// What the earlier deadline is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Early {
-    /// RFC 8985 7: the tail may be lost.
-    #[default]
-    TailLoss,
-    /// RFC 8985 6.3: what is missing may be reordered.
-    Reorder,
-}
-
-/// The deadlines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timers {
-    pub rtx_at: Instant,
-    pub early_at: Instant,
-    pub ack_at: Instant,
-    pub long_at: Instant,
-    pub rtx: Rtx,
-    pub early: Early,
-}
-
-impl Default for Timers {
-    fn default() -> Timers {
-        let never = Instant::NEVER;
-        Timers { rtx_at: never, early_at: never, ack_at: never, long_at: never, rtx: Rtx::Rto, early: Early::TailLoss }
-    }
-}
-
-impl Timers {
-    #[inline]
-    pub(crate) fn clear_rtx(&mut self) {
-        (self.rtx_at, self.early_at, self.rtx) = (Instant::NEVER, Instant::NEVER, Rtx::Rto);
-    }
-
-    #[inline]
-    fn next(&self) -> Instant {
-        self.rtx_at.min(self.early_at).min(self.ack_at).min(self.long_at)
-    }
-}
 
 impl Tcb {
     /// When [`Tcb::on_timer`] is due; [`Instant::NEVER`] for never. Ask again after every call.

@@ -7,48 +7,7 @@
 use crate::note::Notes;
 use crate::rtt::us_since;
 use crate::tcb::Tcb;
-use clock::{Duration, Instant};
-
-/// Largest shift (RFC 7323 2.3).
-pub(crate) const MOST_SCALE: u8 = 14;
-
-/// The shift for a buffer that may grow to `space`: the least with which it fits in 16 bits, as Linux chooses it.
-pub(crate) fn scale_for(space: u32) -> u8 {
-    let bits = space.max(1).ilog2();
-    (bits.saturating_sub(15) as u8).min(MOST_SCALE)
-}
-
-/// Receive-buffer auto-tuning by dynamic right-sizing: what the reader took within a round trip.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sizing {
-    /// Bytes read since `since`.
-    copied: u32,
-    since: Instant,
-    /// The most read in one round trip so far.
-    most: u32,
-    /// The peer's round trip as seen from here, in microseconds; 0: not seen yet.
-    rtt_us: u32,
-}
-
-impl Sizing {
-    pub(crate) fn rtt_us(&self) -> u32 {
-        self.rtt_us
-    }
-
-    pub(crate) fn most(&self) -> u32 {
-        self.most
-    }
-
-    /// A round trip seen on the receiving side: smoothed by eighths when sure, else the least seen.
-    pub(crate) fn sample(&mut self, rtt: Duration, sure: bool) {
-        let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
-        self.rtt_us = match self.rtt_us {
-            0 => us,
-            old if sure => old - old / 8 + us / 8,
-            old => old.min(us),
-        };
-    }
-}
+use clock::Instant;
 
 impl Tcb {
     /// Bytes the buffer has room for beyond RCV.NXT, as far as the window field can say it: a window that is at its most

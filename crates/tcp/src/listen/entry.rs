@@ -1,11 +1,11 @@
 //! One handshake under way: 64 bytes, and the segments that it sends.
 
-use super::Context;
+use super::context::Context;
 use crate::answer::bare;
+use crate::config::scale_for;
 use crate::isn::ts_clock;
-use crate::window::scale_for;
 use crate::{Config, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
-use clock::Instant;
+use clock::{Duration, Instant};
 use wire::L4Port;
 use wire::tcp::Flags;
 
@@ -147,7 +147,7 @@ impl Entry {
     /// What this handshake leaves.
     pub(super) fn finished(&self, cx: Context<'_>, offset: u32, window: u16) -> Handshake {
         let once = self.sent_again == 0 && !self.has(flag::AGAIN);
-        let sent = self.deadline.nanos().saturating_sub(super::wait(cx.config, 0).as_nanos() as u64);
+        let sent = self.deadline.nanos().saturating_sub(wait(cx.config, 0).as_nanos() as u64);
         Handshake {
             iss: self.iss,
             irs: self.irs,
@@ -167,4 +167,10 @@ impl Entry {
 fn syn_window(config: &Config) -> u32 {
     let (window, mss) = (config.recv_space.min(u32::from(u16::MAX)), u32::from(config.mss.max(1)));
     if window > mss { window - window % mss } else { window }
+}
+
+/// Returns how long to wait for an answer to a SYN-ACK sent again `again` times (RFC 6298 5.5). With the default of seven the last
+/// wait ends after four minutes; RFC 9293 3.8.3 asks for three at least (MUST-23).
+pub(super) fn wait(config: &Config, again: u8) -> Duration {
+    config.rto_initial.saturating_mul(1u32.checked_shl(u32::from(again)).unwrap_or(u32::MAX)).min(config.rto_max)
 }

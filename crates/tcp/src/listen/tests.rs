@@ -2,6 +2,7 @@ use super::*;
 use crate::cookie::MSS_TABLE;
 use crate::counters::Listen;
 use crate::{SegmentOptions, State, Tcb, Text, Timestamps};
+use clock::Duration;
 use stats::Described;
 use wire::L4Port;
 

@@ -2,8 +2,7 @@
 //! and the walk of `input` costs a short connection more than all its text.
 
 use super::Expected;
-use crate::tcb::Tcb;
-use crate::timers::Rtx;
+use crate::tcb::{Rtx, Tcb};
 use crate::{Ecn, Events, Segment, SeqNum, State};
 use clock::Instant;
 use wire::tcp::Flags;

@@ -2,8 +2,7 @@
 
 use crate::cc::Congestion;
 use crate::scoreboard::mark;
-use crate::tcb::Tcb;
-use crate::timers::Rtx;
+use crate::tcb::{Rtx, Tcb};
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 

@@ -1,9 +1,9 @@
 //! Undo of a reduction that was needless: its evidence (RFC 3522, RFC 3708) and its effect (RFC 4015).
 
-use super::{Ca, Frto, Shown};
+use super::Shown;
 use crate::cc::Congestion;
 use crate::note::Notes;
-use crate::tcb::Tcb;
+use crate::tcb::{Ca, Frto, Tcb};
 use crate::{Block, Segment, SeqNum};
 use clock::Instant;
 

@@ -22,7 +22,7 @@ struct Range {
 
 /// The copies of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Copies {
+pub(crate) struct Copies {
     /// In the order in which they left.
     ranges: Vec<Range>,
     /// Some copy was made since the reduction began.
@@ -36,7 +36,7 @@ pub(super) struct Copies {
 impl Copies {
     /// A reduction begins. Of earlier copies those in `under_way` count for it; those that end before `oldest` are
     /// forgotten.
-    pub(super) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
+    pub(crate) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
         (self.any, self.overflow) = (false, false);
         self.foreign = self.foreign.saturating_sub(1);
         self.ranges.retain(|copy| copy.end.after(oldest));
@@ -50,7 +50,7 @@ impl Copies {
     }
 
     /// The reduction can no longer be undone. Its copies are kept for what their D-SACKs say of reordering.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         (self.any, self.overflow) = (false, false);
         for copy in &mut self.ranges {
             copy.counts = false;
@@ -58,7 +58,7 @@ impl Copies {
     }
 
     /// `start..end` left again.
-    pub(super) fn add(&mut self, start: SeqNum, end: SeqNum) {
+    pub(crate) fn add(&mut self, start: SeqNum, end: SeqNum) {
         self.any = true;
         if let Some(last) = self.ranges.last_mut().filter(|last| last.end == start && last.counts) {
             last.end = end;
@@ -74,7 +74,7 @@ impl Copies {
     }
 
     /// A D-SACK reports `block`. Returns whether some of it was sent again.
-    pub(super) fn report(&mut self, block: Block) -> bool {
+    pub(crate) fn report(&mut self, block: Block) -> bool {
         let ours = self.take(block.left, block.right);
         if !ours {
             self.foreign = (self.foreign + 1).min(FOREIGN_MAX);
@@ -83,7 +83,7 @@ impl Copies {
     }
 
     /// Every copy since the reduction began was reported, and there was one.
-    pub(super) fn all_reported(&self) -> bool {
+    pub(crate) fn all_reported(&self) -> bool {
         self.any && !self.overflow && self.foreign < FOREIGN && !self.ranges.iter().any(|copy| copy.counts)
     }
 

@@ -1,0 +1,28 @@
+//! The search for the path's MTU.
+
+use crate::SeqNum;
+use clock::Instant;
+
+/// The search ends when the bounds are so close.
+const CLOSE_ENOUGH: u16 = 32;
+
+/// The search (RFC 8899 5.2).
+#[derive(Clone, Debug)]
+pub(crate) struct Pmtu {
+    /// What is known to pass.
+    pub mss: u16,
+    /// What is known, or taken, not to pass.
+    pub above: u16,
+    /// The probe under way: its size, where it ends.
+    pub probe: Option<(u16, SeqNum)>,
+    pub failed: u8,
+    pub raise_at: Instant,
+}
+
+impl Pmtu {
+    /// The size to probe for now.
+    pub(crate) fn candidate(&self) -> Option<u16> {
+        let gap = self.above.saturating_sub(self.mss);
+        (gap > CLOSE_ENOUGH).then(|| self.mss + gap / 2)
+    }
+}

@@ -1,0 +1,132 @@
+//! RACK's variables, and what an ACK does to them (RFC 8985 6.2, steps 1 to 4).
+
+use crate::SeqNum;
+use crate::rtt::us_since;
+use crate::scoreboard::{Delivered, sent_after};
+use clock::{Duration, Instant};
+
+/// RFC 5681 3.2, RFC 8985 6.2: with so many SACKed, and no reordering seen, nobody waits.
+pub(crate) const DUPTHRESH: u32 = 3;
+/// RFC 8985 6.2 step 4: a window widened by D-SACKs lasts for so many recoveries.
+const PERSIST: u8 = 16;
+
+/// Linux's tcp_max_reordering.
+const MAX_DEGREE: u32 = 300;
+
+/// RACK's variables.
+#[derive(Clone, Debug)]
+pub(crate) struct Rack {
+    /// When the latest-sent of all delivered left, and its end.
+    pub at: Instant,
+    pub end: SeqNum,
+    rtt_us: u32,
+    /// The highest delivered.
+    fack: SeqNum,
+    /// The window widens once a round trip: until this is acknowledged.
+    dsack_end: SeqNum,
+    pub reordered: bool,
+    /// The most segments by which something came late: told, and not used (`tcpi_reordering`).
+    pub degree: u16,
+    dsack_round: bool,
+    pub mult: u8,
+    persist: u8,
+}
+
+impl Rack {
+    pub(crate) fn new(iss: SeqNum) -> Rack {
+        Rack {
+            at: Instant::ZERO,
+            end: iss,
+            rtt_us: 0,
+            fack: iss,
+            dsack_end: iss,
+            reordered: false,
+            degree: DUPTHRESH as u16,
+            dsack_round: false,
+            mult: 1,
+            persist: 0,
+        }
+    }
+
+    pub(crate) fn rtt(&self) -> Duration {
+        Duration::from_micros(self.rtt_us.into())
+    }
+
+    /// Text begins at `nxt`.
+    pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
+        (self.end, self.fack, self.dsack_end) = (nxt, nxt, nxt);
+    }
+
+    /// Steps 1 to 3: the latest delivered, a round trip, and whether something came late. The round trip is that of the last
+    /// segment looked at, as the RFC's RACK_update has it: of what an ACK passes, originals may have taken longer than it.
+    ///
+    /// `of_copy`: the ACK may answer the latest copy of the last segment, and of the latest-sent.
+    #[inline]
+    pub(crate) fn update(
+        &mut self,
+        got: &Delivered,
+        of_copy: [bool; 2],
+        min_rtt_us: u32,
+        mss: u16,
+        now: Instant,
+    ) -> bool {
+        let (Some(latest), Some(last)) = (got.latest, got.last) else { return false };
+        let [last_of_copy, latest_of_copy] = of_copy;
+        // Step 2: a copy that came back faster than any before was the original.
+        let early = |at| min_rtt_us != u32::MAX && us_since(now, at) < min_rtt_us;
+        if !(last.1 && (!last_of_copy || early(last.0))) {
+            self.rtt_us = us_since(now, last.0);
+        }
+        let doubtful = latest.retransmitted && (!latest_of_copy || early(latest.at));
+        if !doubtful && sent_after(latest.at, latest.end, self.at, self.end) {
+            (self.at, self.end) = (latest.at, latest.end);
+        }
+        let late = got.lowest_original.filter(|lowest| lowest.before(self.fack));
+        if let Some(lowest) = late {
+            self.reordered = true;
+            let degree = self.fack.since(lowest).div_ceil(u32::from(mss.max(1)));
+            self.degree = self.degree.max(degree.min(MAX_DEGREE) as u16);
+        }
+        late.is_some()
+    }
+
+    /// [`Rack::update`] and [`Rack::reached`] for one segment that was sent once and did not come late.
+    #[inline]
+    pub(crate) fn delivered(&mut self, at: Instant, end: SeqNum, rtt_us: u32) {
+        self.rtt_us = rtt_us;
+        if sent_after(at, end, self.at, self.end) {
+            (self.at, self.end) = (at, end);
+        }
+        self.reached(end);
+    }
+
+    /// Would what begins at `start` come late?
+    #[inline]
+    pub(crate) fn is_late(&self, start: SeqNum) -> bool {
+        start.before(self.fack)
+    }
+
+    /// The highest delivered so far, for the next ACK's step 3.
+    #[inline]
+    pub(crate) fn reached(&mut self, end: SeqNum) {
+        self.fack = self.fack.later(end);
+    }
+
+    /// Step 4: a D-SACK says that we retransmitted too early.
+    pub(crate) fn on_dsack(&mut self, una: SeqNum, nxt: SeqNum) {
+        if self.dsack_round && una.before(self.dsack_end) {
+            return;
+        }
+        (self.dsack_round, self.dsack_end) = (true, nxt);
+        self.mult = self.mult.saturating_add(1);
+        self.persist = PERSIST;
+    }
+
+    /// A recovery is over.
+    pub(crate) fn on_recovery_exit(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.mult = 1;
+        }
+    }
+}

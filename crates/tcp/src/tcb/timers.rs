@@ -1,0 +1,53 @@
+//! The deadlines of a connection.
+
+use clock::Instant;
+
+/// What the retransmission deadline is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Rtx {
+    /// Text, SYN or FIN is unacknowledged.
+    #[default]
+    Rto,
+    /// The peer's window is closed (RFC 9293 3.8.6.1).
+    Persist,
+}
+
+/// What the earlier deadline is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Early {
+    /// RFC 8985 7: the tail may be lost.
+    #[default]
+    TailLoss,
+    /// RFC 8985 6.3: what is missing may be reordered.
+    Reorder,
+}
+
+/// The deadlines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timers {
+    pub rtx_at: Instant,
+    pub early_at: Instant,
+    pub ack_at: Instant,
+    pub long_at: Instant,
+    pub rtx: Rtx,
+    pub early: Early,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        let never = Instant::NEVER;
+        Timers { rtx_at: never, early_at: never, ack_at: never, long_at: never, rtx: Rtx::Rto, early: Early::TailLoss }
+    }
+}
+
+impl Timers {
+    #[inline]
+    pub(crate) fn clear_rtx(&mut self) {
+        (self.rtx_at, self.early_at, self.rtx) = (Instant::NEVER, Instant::NEVER, Rtx::Rto);
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> Instant {
+        self.rtx_at.min(self.early_at).min(self.ack_at).min(self.long_at)
+    }
+}

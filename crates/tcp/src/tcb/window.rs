@@ -1,0 +1,27 @@
+//! What sizes the receive buffer.
+
+use clock::{Duration, Instant};
+
+/// Receive-buffer auto-tuning by dynamic right-sizing: what the reader took within a round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sizing {
+    /// Bytes read since `since`.
+    pub copied: u32,
+    pub since: Instant,
+    /// The most read in one round trip so far.
+    pub most: u32,
+    /// The peer's round trip as seen from here, in microseconds; 0: not seen yet.
+    pub rtt_us: u32,
+}
+
+impl Sizing {
+    /// A round trip seen on the receiving side: smoothed by eighths when sure, else the least seen.
+    pub(crate) fn sample(&mut self, rtt: Duration, sure: bool) {
+        let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
+        self.rtt_us = match self.rtt_us {
+            0 => us,
+            old if sure => old - old / 8 + us / 8,
+            old => old.min(us),
+        };
+    }
+}
