@@ -3,6 +3,7 @@
 //! Each rule is a function from a [`Tree`] to findings and has its table of exceptions at its top, a reason beside each.
 //! A finding says where, what, and what to do. Nothing is changed.
 
+mod circles;
 mod clocks;
 mod decisions;
 mod files;
@@ -127,8 +128,16 @@ fn in_room(rooms: &[Room], path: &str) -> bool {
     })
 }
 
-const RULES: &[fn(&Tree) -> Vec<Finding>] =
-    &[members::check, rooms::check, clocks::check, statics::check, world::check, files::check, decisions::check];
+const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
+    circles::check,
+    members::check,
+    rooms::check,
+    clocks::check,
+    statics::check,
+    world::check,
+    files::check,
+    decisions::check,
+];
 
 pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
     let tree = Tree::load(root)?;

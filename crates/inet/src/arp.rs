@@ -10,9 +10,9 @@ mod probe;
 pub(crate) use probe::Probe;
 
 use crate::Stack;
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::neigh::{self, Expired, Learned};
-use crate::stack::AtOnce;
 use buf::Frame;
 use clock::Duration;
 use lock::{Cx, Locks};
@@ -179,5 +179,35 @@ impl<L: Locks> Stack<L> {
                 }
             }
         }
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Sends an ARP probe for `addr` and watches for stations that have it. One address of an interface is
+    /// probed for at a time.
+    pub fn probe_addr(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) {
+        let Some(iface) = self.ifaces.get(id) else { return };
+        iface.probe.begin(addr);
+        self.send_probe(cx, iface, addr);
+        self.flush(cx);
+    }
+
+    /// Returns whether another station has the address that `id` probes for.
+    pub fn is_probed_addr_taken(&self, id: IfaceId) -> bool {
+        self.ifaces.get(id).is_some_and(|iface| iface.probe.is_taken())
+    }
+
+    /// Ends the probe of an interface.
+    pub fn end_probe(&self, id: IfaceId) {
+        if let Some(iface) = self.ifaces.get(id) {
+            iface.probe.end();
+        }
+    }
+
+    fn send_probe(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
+        let spa = Ipv4Addr::UNSPECIFIED;
+        let packet = Packet { op: Op::Request, sha: iface.mac, spa, tha: Mac::ZERO, tpa: addr };
+        self.arp_send(cx, iface, Mac::BROADCAST, &packet);
+        self.count(cx).arp.requests_sent.bump();
     }
 }

@@ -8,7 +8,7 @@
 use crate::zone;
 use lock::{CachePadded, Cx, Guarded, Lock, Locks};
 use std::hint::{cold_path, select_unpredictable};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::ops::BitAnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::L4Port;
@@ -49,6 +49,15 @@ impl Addr {
     #[inline(always)]
     pub fn any(self) -> Addr {
         if self.0 >> 32 == MAPPED >> 32 { Addr::ANY4 } else { Addr::ANY6 }
+    }
+
+    /// Returns the address with a port, as a program sees it.
+    pub(crate) fn with_port(self, port: L4Port) -> SocketAddr {
+        if let Some(v4) = self.to_v4() {
+            return SocketAddr::from((v4, port.0));
+        }
+        let (addr, iface) = zone::split(self.0);
+        SocketAddr::V6(SocketAddrV6::new(addr, port.0, 0, iface.map_or(0, zone::scope_id)))
     }
 }
 
@@ -133,12 +142,12 @@ impl Tuple {
 
     /// Returns the local address and port, as a program sees them.
     pub fn local_addr(&self) -> SocketAddr {
-        zone::socket_addr(self.local, self.local_port)
+        self.local.with_port(self.local_port)
     }
 
     /// Returns the remote address and port, as a program sees them.
     pub fn remote_addr(&self) -> SocketAddr {
-        zone::socket_addr(self.remote, self.remote_port)
+        self.remote.with_port(self.remote_port)
     }
 }
 

@@ -4,20 +4,19 @@
 //! about its requests wait in it until they are taken. Its identifier is random, so that a stranger who
 //! does not see the requests cannot answer them.
 
+mod exchanges;
+
+pub(crate) use exchanges::Exchanges;
+pub use exchanges::{ANSWERS_MAX, Answer, EXCHANGES_MAX, Kind};
+
 use crate::Stack;
 use crate::iface::IfaceId;
 use crate::ip4::{Outgoing, OutputError};
 use crate::ip6::Outgoing6;
-use clock::Instant;
 use lock::{Cx, Locks};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::{Proto, icmp4, icmp6};
-
-/// Exchanges open at a time.
-pub const EXCHANGES_MAX: usize = 16;
-/// Answers that wait in an exchange; later ones are ignored.
-pub const ANSWERS_MAX: usize = 256;
 
 /// Bytes of the longest message, header included: that of an IPv4 packet.
 const LONGEST: usize = 65_535 - wire::ip4::HEADER_LEN;
@@ -42,42 +41,6 @@ pub struct Request<'a> {
     /// Data, which the reply returns.
     pub payload: &'a [u8],
 }
-
-/// Kind of an answer to a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// The reply.
-    Reply,
-    /// A router has discarded the request: its TTL was used up.
-    TimeExceeded,
-    /// The destination cannot be reached: the ICMP or ICMPv6 code.
-    Unreachable(u8),
-    /// The request does not fit into this MTU.
-    TooBig(u32),
-    /// Another error.
-    Error,
-}
-
-/// An answer to a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Answer {
-    /// Time of its arrival.
-    pub at: Instant,
-    /// Source of the packet.
-    pub from: IpAddr,
-    /// Sequence number of the request.
-    pub seq: u16,
-    /// TTL or hop limit with which it came.
-    pub ttl: u8,
-    /// Bytes of the ICMP message; of an error, those that it quotes of the request.
-    pub len: usize,
-    /// Reply or error.
-    pub kind: Kind,
-}
-
-/// The open exchanges of a host.
-#[derive(Debug, Default)]
-pub(crate) struct Exchanges(Vec<(u16, VecDeque<Answer>)>);
 
 impl<L: Locks> Stack<L> {
     /// Opens an exchange; returns its identifier. `None`: [`EXCHANGES_MAX`] are open.

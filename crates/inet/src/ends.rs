@@ -1,11 +1,7 @@
 //! Domain of a socket, and the addresses and ports to which it is bound and connected, in either family or both.
 
-use crate::Stack;
 use crate::demux::{Addr, Bits, Ends, Ends4, Ends6, Tuple};
-use crate::ip6::AddrState;
-use crate::route::Via;
 use crate::zone;
-use lock::{Cx, Locks};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::L4Port;
 
@@ -151,27 +147,5 @@ impl SockEnds {
             one.local.any() == two.local.any() && (one.local == two.local || one.local.is_any() || two.local.is_any())
         };
         self.tuples().any(|one| other.tuples().any(|two| same(one, two)))
-    }
-}
-
-impl<L: Locks> Stack<L> {
-    /// Returns whether `addr` is an address of this host; `None` for a link-local one without an iface, which is of no link.
-    pub(crate) fn owns(&self, cx: Cx, addr: Addr) -> Option<bool> {
-        if let Some(v4) = addr.to_v4() {
-            return Some(matches!(self.ways.lookup(cx, v4).map(|hop| hop.via), Some(Via::Local(_))));
-        }
-        let (v6, iface) = zone::split(addr.0);
-        if wire::ip6::is_link_local(v6) && iface.is_none() {
-            return None;
-        }
-        // A scope id may be no iface's: then the address is nobody's here.
-        let iface = match iface {
-            Some(id) => match self.ifaces.get(id) {
-                None => return Some(false),
-                iface => iface,
-            },
-            None => None,
-        };
-        Some(self.state6(cx, iface, v6) == Some(AddrState::Valid))
     }
 }

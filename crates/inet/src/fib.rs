@@ -17,8 +17,10 @@
 //! Longest prefix: RFC 1812 5.2.4.3 (2); no type of service, no metrics, one route per prefix.
 
 mod default;
+mod entry;
 mod few;
 mod groups;
+mod matcher;
 mod prefix;
 mod table;
 #[cfg(test)]
@@ -27,62 +29,21 @@ mod trie;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 use buf::mem::Pages;
+pub(crate) use entry::DEFAULT_LIMIT;
+pub use entry::{Entry, NextHopId};
 use few::Few;
 use groups::Spare;
 use lock::{Cx, Pinned, Pins, USUAL_THREADS};
+pub use matcher::Matcher;
 pub use prefix::{AddrBits, IpPrefix, Prefix, Prefix6, PrefixError, PrefixFault};
 use table::Table;
 use trie::Trie;
 
-/// Up to here a list does it, without the 64 MB: in bursts of 32 it costs 3 ticks a lookup with 3 routes and 6 with 8,
-/// one by one 5 and 13. The table costs 1.5 while few addresses are in use; a list of 16 would cost 7 and 30.
-const FEW: usize = 8;
-/// Addresses worked on together inside a burst. 16 and 64 measure the same.
-const CHUNK: usize = 32;
 /// Bytes of the ordered map for each route of IPv4 (glibc, 1 M routes): 23 if they came in random order, 29 in sorted order.
 const MAP_BYTES_PER_ROUTE: usize = 29;
-/// Routes a [`Fib::new`] accepts: four times the Internet's table of IPv4 of 2026.
-pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
-
-/// Index into the caller's next-hop table, at most [`NextHopId::MAX`].
-///
-/// Kept as index + 1, so that `Option<NextHopId>` is four bytes, and zero in the table is `None`.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NextHopId(NonZeroU32);
-
-impl NextHopId {
-    /// The largest index: 23 bits in a table entry, less the one value that means "no route".
-    pub const MAX: u32 = (1 << 23) - 2;
-
-    /// `None` above [`NextHopId::MAX`].
-    #[inline]
-    pub const fn new(index: u32) -> Option<NextHopId> {
-        if index > NextHopId::MAX {
-            return None;
-        }
-        match NonZeroU32::new(index + 1) {
-            Some(id) => Some(NextHopId(id)),
-            None => None,
-        }
-    }
-
-    /// Where to look in the next-hop table.
-    #[inline]
-    pub const fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
-
-impl fmt::Debug for NextHopId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NextHopId({})", self.index())
-    }
-}
-
 /// The table holds as many routes as it may; nothing was changed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct FibFull {
@@ -97,74 +58,6 @@ impl fmt::Display for FibFull {
 }
 
 impl std::error::Error for FibFull {}
-
-/// One answer as the matchers keep it: the next hop, and how long the prefix was that gave it.
-///
-/// | bits | 31 | 30..23 | 22..0 |
-/// |---|---|---|---|
-/// | no route | 0 | 0 | 0 |
-/// | route | 0 | prefix length + 1 | next hop index + 1 |
-/// | reference | 1 | number of a group of further entries, over both fields; in a trie also its kind ||
-///
-/// The order of the fields is used: every entry that a prefix of length n may overwrite is below `Entry::bound(n)`.
-#[derive(Copy, Clone, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Entry(u32);
-
-impl Entry {
-    const NONE: Entry = Entry(0);
-    const LEN_AT: u32 = 23;
-    const HOP: u32 = (1 << Entry::LEN_AT) - 1;
-
-    fn route(len: u8, hop: NextHopId) -> Entry {
-        Entry((u32::from(len) + 1) << Entry::LEN_AT | hop.0.get())
-    }
-
-    /// The least entry that belongs to a prefix longer than `len`, or to a group.
-    fn bound(len: u8) -> u32 {
-        (u32::from(len) + 2) << Entry::LEN_AT
-    }
-
-    /// Returns the entry, or none if it is the default route's, which stands beside the matcher.
-    fn beside_default(self) -> Entry {
-        if self.0 < Entry::bound(0) { Entry::NONE } else { self }
-    }
-
-    #[inline(always)]
-    fn hop(self) -> Option<NextHopId> {
-        NonZeroU32::new(self.0 & Entry::HOP).map(NextHopId)
-    }
-
-    /// The route that gave this answer for `dst`.
-    fn found_for<A: AddrBits>(self, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
-        let len = (self.0 >> Entry::LEN_AT).checked_sub(1)? as u8;
-        Some((IpPrefix::masked(dst, len), self.hop()?))
-    }
-}
-
-/// The longest-prefix match of a family: read by many threads, none of which waits for the one that changes it.
-/// Readers are pinned.
-pub trait Matcher<A>: Default + Send + Sync {
-    /// Returns the answer for an address.
-    fn find(&self, dst: A) -> Entry;
-    /// Returns the answers for as many addresses as there are in the shorter slice.
-    fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
-    /// Returns whether there is memory for a new prefix.
-    fn has_room(prefix: IpPrefix<A>, spare: &Spare) -> bool;
-    /// Adds the route to `prefix`, which is one of `routes`, or gives it another next hop. There is room.
-    fn insert(
-        &self,
-        prefix: IpPrefix<A>,
-        hop: NextHopId,
-        routes: &BTreeMap<IpPrefix<A>, NextHopId>,
-        spare: &mut Spare,
-        pins: &Pins,
-    );
-    /// Removes the route to `prefix`; `cover`: the answer of the longest route left that contains it.
-    fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);
-    /// Returns the bytes reserved.
-    fn bytes(&self) -> usize;
-}
 
 /// The matcher of IPv4: the list is the whole answer until there is a table, and is not read after.
 #[derive(Default)]

@@ -4,66 +4,26 @@
 //! never faster than a limit that an attacker can neither observe from outside (a budget per destination, with jitter;
 //! SAD DNS) nor use up for others. Errors received go to the socket they quote.
 
+mod cause;
 mod redirect;
+
+pub(crate) use cause::{Cause, plateau};
 
 use crate::Stack;
 use crate::echo::{Answer, Kind};
 use crate::ends::Domain;
 use crate::iface::Iface;
 use crate::ip4::pmtu::Noted;
-use crate::limit::TokenBucket;
 use crate::raw::cut_options;
 use crate::route::Via;
 use crate::udp::{SoError, came_by};
 use buf::{Flags, Frame};
-use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use tcp::IcmpNotice;
-use wire::hash::Key;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
-
-/// What an error is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cause {
-    Unreachable(u8),
-    FragNeeded(u16),
-    /// The next hop does not answer ARP: host unreachable, as this host itself has found out.
-    NoNeighbor,
-    TtlExceeded,
-    ReassemblyTimeout,
-    Redirect(Ipv4Addr),
-    /// The octet of the header that is wrong.
-    Parameter(u8),
-}
-
-impl Cause {
-    /// What a socket of this host is told.
-    fn for_socket(self) -> Option<SoError> {
-        match self {
-            Cause::Unreachable(unreachable::PORT | unreachable::PROTOCOL) => Some(SoError::Refused),
-            Cause::Unreachable(unreachable::NET) => Some(SoError::NetUnreachable),
-            Cause::Unreachable(_) | Cause::NoNeighbor | Cause::TtlExceeded => Some(SoError::HostUnreachable),
-            Cause::FragNeeded(_) => Some(SoError::MessageSize),
-            Cause::Parameter(_) => Some(SoError::ProtocolOption),
-            Cause::ReassemblyTimeout | Cause::Redirect(_) => None,
-        }
-    }
-
-    pub(crate) fn problem(self) -> Problem {
-        match self {
-            Cause::Unreachable(code) => Problem::Unreachable { code, next_mtu: 0 },
-            Cause::NoNeighbor => Cause::Unreachable(unreachable::HOST).problem(),
-            Cause::FragNeeded(mtu) => Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: mtu },
-            Cause::TtlExceeded => Problem::TimeExceeded { code: 0 },
-            Cause::ReassemblyTimeout => Problem::TimeExceeded { code: 1 },
-            Cause::Redirect(gateway) => Problem::Redirect { code: 1, gateway },
-            Cause::Parameter(pointer) => Problem::ParameterProblem { pointer },
-        }
-    }
-}
 
 /// An error as TCP takes it; `mtu`: what the path is told to carry, 0 if nothing.
 fn notice(error: SoError, mtu: usize) -> IcmpNotice {
@@ -79,79 +39,6 @@ const INTERNETWORK_CONTROL: u8 = 0xc0;
 /// The bits of the type of service that an error takes from what it is about (RFC 1812 4.3.2.5). Those that are ECN's now (RFC 3168)
 /// are not among them.
 const TOS: u8 = 0x1c;
-const DESTINATIONS: usize = 256;
-const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The rate limits of one host.
-pub(crate) struct Limiter {
-    key: Key,
-    errors: TokenBucket,
-    per_destination: Box<[TokenBucket]>,
-    echoes: TokenBucket,
-    ids: Box<[u16]>,
-    defended: Option<Instant>,
-}
-
-impl Limiter {
-    pub(crate) fn new(key: Key) -> Limiter {
-        Limiter {
-            key,
-            errors: TokenBucket::default(),
-            per_destination: vec![TokenBucket::default(); DESTINATIONS].into(),
-            echoes: TokenBucket::default(),
-            ids: vec![0; DESTINATIONS].into(),
-            defended: None,
-        }
-    }
-
-    /// May another echo request be answered?
-    pub(crate) fn echo_allowed(&mut self, rate: u64, now: Instant) -> bool {
-        self.echoes.take(rate, now)
-    }
-
-    fn error_allowed(&mut self, dst: Ipv4Addr, rate: u64, now: Instant) -> bool {
-        self.allowed(self.key.hash2(u64::from(u32::from(dst)), 0), rate, now)
-    }
-
-    /// The same of ICMPv6. A destination is a link's prefix: who has one has 2^64 addresses.
-    pub(crate) fn error_allowed6(&mut self, dst: Ipv6Addr, rate: u64, now: Instant) -> bool {
-        self.allowed(self.key.hash2((dst.to_bits() >> 64) as u64, 6), rate, now)
-    }
-
-    fn allowed(&mut self, hash: u64, rate: u64, now: Instant) -> bool {
-        if rate == 0 {
-            return true;
-        }
-        // A quarter each, give or take a quarter of that, by a secret: the limit cannot be counted from outside.
-        let share = (rate / 4).max(1);
-        let jittered = share + hash % (share / 4 + 1);
-        let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
-        // What all may have together is up to an eighth less, another number each second: a full budget that somebody
-        // else's errors came out of cannot be told from one that was smaller (CVE-2020-25705).
-        let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
-        mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
-    }
-
-    pub(crate) fn may_defend(&mut self, now: Instant) -> bool {
-        let may = self.defended.is_none_or(|last| now.since(last) >= DEFEND_INTERVAL);
-        if may {
-            self.defended = Some(now);
-        }
-        may
-    }
-
-    /// Counts what is asked for in one of 256 classes: one number for each draw, so that no two are alike.
-    pub(crate) fn next_id(&mut self, class: u64) -> u16 {
-        match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
-            Some(id) => {
-                *id = id.wrapping_add(1);
-                *id
-            }
-            None => 0,
-        }
-    }
-}
-
 impl<L: Locks> Stack<L> {
     pub(crate) fn icmp4_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header) {
         self.count(cx).icmp4.received.bump();
@@ -430,70 +317,4 @@ impl<L: Locks> Stack<L> {
 fn is_error(message: &[u8]) -> bool {
     use icmp4::ty;
     !matches!(message.first(), Some(&(ty::ECHO_REPLY | ty::ECHO_REQUEST | 9 | 10 | 13..=18)))
-}
-
-/// The next smaller common MTU, for routers that do not say theirs (RFC 1191 7.1).
-pub(crate) fn plateau(total_len: u16) -> usize {
-    const PLATEAUS: [usize; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
-    PLATEAUS.into_iter().find(|&mtu| mtu < usize::from(total_len)).unwrap_or(68)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    const RATE: u64 = 1000;
-
-    fn limiter(seed: u64) -> Limiter {
-        Limiter::new(Key::seeded(seed))
-    }
-
-    /// Errors that one destination gets at once.
-    fn share(seed: u64, dst: u32) -> u64 {
-        let mut limiter = limiter(seed);
-        (0..RATE).filter(|_| limiter.error_allowed(Ipv4Addr::from_bits(dst), RATE, Instant::ZERO)).count() as u64
-    }
-
-    /// Errors that all destinations together get at once in a second of the clock.
-    fn all(seed: u64, second: u64) -> u64 {
-        let (mut limiter, now) = (limiter(seed), Instant::from_millis(second * 1000 + 5));
-        let asked = (0..20 * RATE as u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n * 7919));
-        asked.filter(|dst| limiter.error_allowed(*dst, RATE, now)).count() as u64
-    }
-
-    /// The limit of one destination is a quarter of the rate and, by a secret of the host, up to a quarter of that
-    /// more: it cannot be counted from outside (CVE-2020-25705).
-    #[test]
-    fn the_share_of_a_destination_is_a_secret() {
-        let by_key: BTreeSet<u64> = (0..500).map(|seed| share(seed, 0x0a00_0001)).collect();
-        assert!(by_key.iter().all(|share| (RATE / 4..=RATE / 4 + RATE / 16).contains(share)), "{by_key:?}");
-        assert!(by_key.len() >= 55, "of 63 shares {} occur", by_key.len());
-        let by_destination: BTreeSet<u64> = (0..500).map(|n| share(1, 0x0a00_0001 + n)).collect();
-        assert!(by_destination.len() >= 55, "of 63 shares {} occur", by_destination.len());
-    }
-
-    /// The limit of all destinations is lower than the rate by up to an eighth, drawn anew each second and on each host.
-    #[test]
-    fn the_limit_of_all_is_a_secret_and_changes_each_second() {
-        let spread = |numbers: BTreeSet<u64>| {
-            assert!(numbers.iter().all(|all| (RATE - RATE / 8 - 1..=RATE).contains(all)), "{numbers:?}");
-            assert!(numbers.len() >= 60, "of 126 limits {} occur in 100", numbers.len());
-        };
-        spread((0..100).map(|seed| all(seed, 3)).collect());
-        spread((0..100).map(|second| all(1, second)).collect());
-    }
-
-    /// IPv6 has the same limits, a /64 in the place of an address.
-    #[test]
-    fn the_share_of_a_prefix_is_a_secret() {
-        let share = |seed: u64, prefix: u128| {
-            let (mut limiter, now) = (limiter(seed), Instant::ZERO);
-            let dst = |n: u64| Ipv6Addr::from_bits(prefix << 64 | u128::from(n));
-            (0..RATE).filter(|n| limiter.error_allowed6(dst(*n), RATE, now)).count() as u64
-        };
-        let by_key: BTreeSet<u64> = (0..300).map(|seed| share(seed, 0x2001_0db8)).collect();
-        let by_prefix: BTreeSet<u64> = (0..300).map(|n| share(1, 0x2001_0db8 + n)).collect();
-        assert!(by_key.len() >= 50 && by_prefix.len() >= 50, "{} and {}", by_key.len(), by_prefix.len());
-    }
 }

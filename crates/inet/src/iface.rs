@@ -3,51 +3,22 @@
 //! The stack does not know ports. It hands bursts to an [`Output`], which the node makes of a port's transmitting half, one
 //! for each queue of the port; what that does not take waits here, up to `net.link.tx_queue` frames per queue.
 
+mod id;
 mod queue;
 
-use crate::ip6::addr::Six;
-use crate::tunnel;
-use buf::{Burst, Frame};
-use clock::Instant;
+use crate::ip6::Six;
+use crate::tunnel::Kind as TunnelKind;
+use buf::Frame;
+pub use id::{IfaceId, LOOPBACK};
 use lock::{Cx, Guarded, Locks};
-pub(crate) use queue::{AtomicQueueSet, QueueSet, Queues, TxStage};
+pub use queue::Output;
+pub(crate) use queue::{AtOnce, AtomicQueueSet, Queue, QueueSet, Queues, TxStage};
 use stats::Counter;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wire::Mac;
 use wire::eth::{self, EtherType};
-
-/// The number of an iface within its stack.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct IfaceId(pub u16);
-
-/// `lo0`, the iface that each host has first.
-pub const LOOPBACK: IfaceId = IfaceId(0);
-
-/// Where an iface's frames go.
-pub trait Output: Send {
-    /// Takes frames from the front of `burst`; what was not taken stays.
-    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;
-
-    /// Takes a frame that came alone; gives it back if there is no room.
-    fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
-        let mut burst = Burst::of(frame);
-        self.output(&mut burst, now);
-        burst.pop().map_or(Ok(()), Err)
-    }
-
-    /// Moves on what time has made ready (a delay, a pace); says when to come again, if anything is held.
-    fn poll(&mut self, now: Instant) -> Option<Instant> {
-        let _ = now;
-        None
-    }
-
-    /// Returns the time at which [`Output::poll`] has work; `None`: nothing is held.
-    fn next_event(&self) -> Option<Instant> {
-        None
-    }
-}
 
 /// What kind of link it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +101,7 @@ pub struct Iface<L: Locks> {
     /// What the port can do, whatever is switched on now.
     pub capable: Offload,
     /// It has no port: what it sends goes through a tunnel of this kind.
-    pub tunnel: Option<tunnel::Kind>,
+    pub tunnel: Option<TunnelKind>,
     /// What came in, if it has no port: written under the lock of the queue it waits in, errors under that of the tunnels.
     pub rx: Traffic,
     /// What was sent, if it has no port: written under the lock of loopback's queue or of the tunnels.
@@ -179,7 +150,7 @@ impl<L: Locks> Iface<L> {
     }
 
     /// The same as a tunnel's.
-    pub(crate) fn tunnelling(self, kind: tunnel::Kind) -> Iface<L> {
+    pub(crate) fn tunnelling(self, kind: TunnelKind) -> Iface<L> {
         Iface { tunnel: Some(kind), ..self }
     }
 

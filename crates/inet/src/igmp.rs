@@ -5,8 +5,8 @@
 
 use crate::Stack;
 use crate::groups::{ALL_SYSTEMS, Memberships, reports};
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
-use crate::stack::AtOnce;
 use buf::Frame;
 use clock::Duration;
 use lock::{Cx, Locks};

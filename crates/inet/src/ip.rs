@@ -5,6 +5,7 @@
 
 mod forward;
 mod input;
+mod owns;
 
 use crate::Stack;
 use crate::fib::{AddrBits, NextHopId};

@@ -7,13 +7,14 @@ mod forward;
 pub mod frag;
 pub(crate) mod ident;
 mod input;
+pub(crate) mod outgoing;
 pub(crate) mod output;
 pub mod pmtu;
 pub mod reass;
 mod source;
 
-pub(crate) use output::Outgoing;
-pub use output::OutputError;
+pub(crate) use outgoing::Outgoing;
+pub use outgoing::OutputError;
 
 use crate::Stack;
 use crate::ends::Domain;

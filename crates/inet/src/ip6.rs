@@ -12,97 +12,39 @@ pub(crate) mod autoconf;
 mod forward;
 pub(crate) mod frag;
 mod ident;
+mod ifaddr;
 mod input;
 mod options;
-pub(crate) mod output;
+mod outgoing;
+mod output;
 pub(crate) mod select;
+mod six;
+mod state;
 mod table;
 
-pub use addr::{AddrState, IfaceAddr6, Origin, Refused6};
 pub use advertise::Advertising;
 pub use autoconf::{AdvertisedPrefix, DefaultRouter};
-pub(crate) use ident::Idents6;
-pub(crate) use output::Outgoing6;
+pub use ifaddr::{AddrState, IfaceAddr6, Origin, Refused6};
+pub(crate) use outgoing::Outgoing6;
+pub(crate) use six::Six;
+pub(crate) use state::Ip6;
+pub use state::ROUTES_MAX;
 
 use crate::Stack;
 use crate::ends::Domain;
-use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::ip4::reass::Outcome;
-use crate::neigh;
-use crate::redirect::Redirects;
-use crate::route::{Routes, Via6, Ways};
-use crate::stack::{Found, OwnAddresses};
+use crate::route::Via6;
 use crate::zone;
 use buf::{Flags, Frame};
 use clock::Instant;
-use lock::{Cx, Guarded, Locks};
+use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use wire::hash::Key;
+use std::sync::atomic::Ordering;
 use wire::icmp6::{self, Problem, parameter};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, ip4, tcp, udp};
-
-/// Routes at most: twice the Internet's table of 2026, which has some 240,000.
-pub const ROUTES_MAX: usize = 1 << 19;
-
-/// What a stack has for IPv6 alone.
-pub(crate) struct Ip6<L: Locks> {
-    pub(crate) routes: Guarded<L, Routes<u128>>,
-    /// The routes as packets read them.
-    pub(crate) ways: Ways<u128>,
-    pub(crate) found: Guarded<L, Found<u128>>,
-    /// Filter over this host's own addresses.
-    pub(crate) own: OwnAddresses,
-    pub(crate) neighbors: Guarded<L, neigh::Table<Ipv6Addr>>,
-    pub(crate) path_mtus: Guarded<L, PathMtus<Ipv6Addr>>,
-    pub(crate) limiter: Guarded<L, Limiter>,
-    pub(crate) idents: Guarded<L, Idents6>,
-    /// Groups that sockets have joined.
-    /// Some iface has had an address: until then nobody asks for the rest.
-    pub(crate) on: AtomicBool,
-    pub(crate) redirects: Redirects<L, u128>,
-    /// Default route set by autoconfiguration. A default route that differs was configured.
-    pub(crate) default_router: Guarded<L, Option<Via6>>,
-    /// Set once a router advertised that DHCPv6 servers have other configuration.
-    pub(crate) other_config: AtomicBool,
-    /// Time of the first event of an interface (duplicate detection, MLD report, router
-    /// advertisements), in nanoseconds.
-    pub(crate) due: AtomicU64,
-}
-
-impl<L: Locks> Ip6<L> {
-    pub(crate) fn new(key: impl Fn(u64) -> Key, threads: usize) -> Ip6<L> {
-        let routes = Routes::new(ROUTES_MAX, threads);
-        Ip6 {
-            ways: routes.ways(),
-            routes: Guarded::new(routes),
-            found: Guarded::default(),
-            own: OwnAddresses::default(),
-            neighbors: Guarded::new(neigh::Table::new(key(62))),
-            path_mtus: Guarded::new(PathMtus::new(key(63), FLOOR6)),
-            limiter: Guarded::new(Limiter::new(key(64))),
-            idents: Guarded::new(Idents6::new(key(65))),
-            on: AtomicBool::new(false),
-            redirects: Redirects::default(),
-            default_router: Guarded::default(),
-            other_config: AtomicBool::new(false),
-            due: AtomicU64::new(Instant::NEVER.nanos()),
-        }
-    }
-
-    pub(crate) fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
-    }
-
-    /// An iface has something to do at `at`.
-    pub(crate) fn due_at(&self, at: Instant) {
-        self.due.fetch_min(at.nanos(), Ordering::Relaxed);
-    }
-}
 
 /// Where a packet that passed its checks goes.
 enum Destination {

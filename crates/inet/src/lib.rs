@@ -15,6 +15,9 @@
 //! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. Time comes in as `Cx::now`, frames as
 //! bursts; frames leave through the [`iface::Output`] that the node installs. Every frame that ends here ends with a
 //! [`stats::DropReason`], and [`Stack::audit`] proves it. UDP and TCP are written once for both families ([`family`]).
+//!
+//! A file has the types of a layer, or its rules, which are methods of [`Stack`]. [`Stack`] imports the types, the rules import
+//! [`Stack`], and no file's imports lead back to it.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -46,6 +49,7 @@ mod mld;
 mod nd;
 pub mod neigh;
 pub mod raw;
+mod ready;
 mod redirect;
 pub mod resolvers;
 pub mod route;

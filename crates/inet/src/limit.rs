@@ -1,5 +1,9 @@
 //! Rate limits: token buckets on the time that is handed in.
 
+mod icmp;
+
+pub(crate) use icmp::Limiter;
+
 use clock::Instant;
 
 /// A token bucket: `rate` a second, at most a second's worth at once.

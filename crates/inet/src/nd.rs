@@ -8,12 +8,12 @@
 mod redirect;
 
 use crate::Stack;
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::autoconf::RouterLoss;
 use crate::ip6::{AddrState, DefaultRouter, Outgoing6};
 use crate::neigh::{self, Expired, Learned, Neighbor};
 use crate::route::Via6;
-use crate::stack::AtOnce;
 use buf::Frame;
 use clock::Duration;
 use lock::{Cx, Locks};

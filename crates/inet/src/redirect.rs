@@ -3,59 +3,22 @@
 //! A route made by a redirect lasts ten minutes (FreeBSD's `redirtimeout`). There are at most 256 of a
 //! family; a new one evicts the oldest. Configured routes are neither replaced nor removed.
 
+mod made;
+
+pub(crate) use made::{AGE, Redirects};
+
 use crate::Stack;
 use crate::counters::Counters;
-use crate::fib::Prefix;
-use crate::fib::Prefix6;
-use crate::route::Via;
-use crate::route::Via6;
-use clock::{Duration, Instant};
-use lock::{Cx, Guarded, Locks};
+use crate::fib::{Prefix, Prefix6};
+use crate::route::{Via, Via6};
+use clock::Instant;
+use lock::{Cx, Locks};
+use made::{Made, Redirected};
 use stats::Counter;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-/// Lifetime of a route made by a redirect.
-pub(crate) const AGE: Duration = Duration::from_secs(600);
 /// Maximum number of such routes of a family.
 const LIMIT: usize = 256;
-
-/// A route that a redirect made.
-#[derive(Clone, Copy)]
-struct Made<H, V> {
-    host: H,
-    via: V,
-    since: Instant,
-}
-
-/// The routes of a family that redirects made, the oldest first.
-type Queue<F> = VecDeque<Made<<F as Redirected>::Host, <F as Redirected>::Via>>;
-
-/// The routes that redirects of a family made.
-pub(crate) struct Redirects<L: Locks, F: Redirected> {
-    made: Guarded<L, Queue<F>>,
-    /// End of the first, in nanoseconds: mostly never, and then no lock is taken.
-    due: AtomicU64,
-}
-
-impl<L: Locks, F: Redirected> Default for Redirects<L, F> {
-    fn default() -> Redirects<L, F> {
-        Redirects { made: Guarded::default(), due: AtomicU64::new(Instant::NEVER.nanos()) }
-    }
-}
-
-impl<L: Locks, F: Redirected> Redirects<L, F> {
-    /// Returns how often its lock was taken.
-    pub(crate) fn acquisitions(&self) -> u64 {
-        self.made.acquisitions()
-    }
-
-    fn set_due(&self, made: &Queue<F>) -> Instant {
-        let next = made.front().map_or(Instant::NEVER, |made| made.since.after(AGE));
-        self.due.store(next.nanos(), Ordering::Relaxed);
-        next
-    }
-}
 
 /// Counters of a family's redirects.
 pub(crate) struct Counts<'a> {
@@ -65,12 +28,7 @@ pub(crate) struct Counts<'a> {
 }
 
 /// A family as redirects change its routes.
-pub(crate) trait Redirected: Sized {
-    /// The prefix of a single host.
-    type Host: Copy + PartialEq;
-    /// Next hop of a route.
-    type Via: Copy + PartialEq;
-
+pub(crate) trait Reroutes: Redirected {
     fn redirects<L: Locks>(stack: &Stack<L>) -> &Redirects<L, Self>;
     fn counts(counters: &Counters) -> Counts<'_>;
     fn route_at<L: Locks>(stack: &Stack<L>, cx: Cx, host: Self::Host) -> Option<Self::Via>;
@@ -79,10 +37,7 @@ pub(crate) trait Redirected: Sized {
     fn remove<L: Locks>(stack: &Stack<L>, cx: Cx, host: Self::Host);
 }
 
-impl Redirected for u32 {
-    type Host = Prefix;
-    type Via = Via;
-
+impl Reroutes for u32 {
     fn redirects<L: Locks>(stack: &Stack<L>) -> &Redirects<L, u32> {
         &stack.redirects
     }
@@ -105,10 +60,7 @@ impl Redirected for u32 {
     }
 }
 
-impl Redirected for u128 {
-    type Host = Prefix6;
-    type Via = Via6;
-
+impl Reroutes for u128 {
     fn redirects<L: Locks>(stack: &Stack<L>) -> &Redirects<L, u128> {
         &stack.six.redirects
     }
@@ -134,7 +86,7 @@ impl Redirected for u128 {
 impl<L: Locks> Stack<L> {
     /// Routes packets to `host` via `via` for [`AGE`]. Returns `false` if its route is a configured one,
     /// or the FIB is full: the former route works on.
-    pub(crate) fn reroute<F: Redirected>(&self, cx: Cx, host: F::Host, via: F::Via) -> bool {
+    pub(crate) fn reroute<F: Reroutes>(&self, cx: Cx, host: F::Host, via: F::Via) -> bool {
         let redirects = F::redirects(self);
         let mut made = redirects.made.lock(cx);
         let is_made = |there: F::Via| made.iter().any(|made| (made.host, made.via) == (host, there));
@@ -156,14 +108,14 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Removes the route, unless it has been changed.
-    fn forget_redirect<F: Redirected>(&self, cx: Cx, made: Made<F::Host, F::Via>) {
+    fn forget_redirect<F: Reroutes>(&self, cx: Cx, made: Made<F::Host, F::Via>) {
         if F::route_at(self, cx, made.host) == Some(made.via) {
             F::remove(self, cx, made.host);
         }
     }
 
     /// Removes the routes whose time has ended. Returns the end of the next.
-    pub(crate) fn poll_redirects<F: Redirected>(&self, cx: Cx) -> Instant {
+    pub(crate) fn poll_redirects<F: Reroutes>(&self, cx: Cx) -> Instant {
         let redirects = F::redirects(self);
         let due = Instant::from_nanos(redirects.due.load(Ordering::Relaxed));
         if cx.now < due {

@@ -5,56 +5,25 @@
 //!
 //! [`Routes`] is the control plane's, one thread at a time; [`Ways`] is what packets go by, on any thread, without a lock.
 
+mod found;
 mod hops;
 pub(crate) mod paths;
 #[cfg(test)]
 mod tests;
+mod via;
 mod ways;
 mod why;
 
 use crate::fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
 use crate::iface::IfaceId;
+pub(crate) use found::Found;
 pub use hops::{Adjacency, Hop};
-pub use paths::{DEAD_FOR, PATHS_MAX, Path, PathsId};
+pub use paths::{DEAD_FOR, PATHS_MAX, Path};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+pub use via::{PathsId, Via, Via6};
 pub use ways::Ways;
 pub use why::{Choice, Question, Why};
-
-/// Where a route leads.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Via<G = Ipv4Addr> {
-    /// To this host: an address of `iface`.
-    Local(IfaceId),
-    /// To all hosts on the link of `iface`; of IPv4.
-    Broadcast(IfaceId),
-    /// To a neighbor on the link of `iface`: the destination itself.
-    Link(IfaceId),
-    /// To a gateway on the link of `iface`.
-    Gateway(IfaceId, G),
-    /// By one of several, each flow by one.
-    Paths(PathsId),
-    /// Nowhere: answered with host unreachable.
-    Reject,
-    /// Nowhere: answered with communication administratively prohibited (RFC 1812 5.2.7.1, code 13).
-    Prohibit,
-    /// Nowhere, silently.
-    Blackhole,
-}
-
-/// [`Via`] of IPv6.
-pub type Via6 = Via<Ipv6Addr>;
-
-impl<G> Via<G> {
-    /// Returns the iface it leads to; `None`: to none, or by several paths.
-    pub fn iface(&self) -> Option<IfaceId> {
-        match self {
-            Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(*id),
-            Via::Paths(_) | Via::Reject | Via::Prohibit | Via::Blackhole => None,
-        }
-    }
-}
 
 /// A route, for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,35 +2,36 @@
 
 mod books;
 mod buffers;
+mod lock_use;
 mod odd;
 mod own;
 mod queues;
 mod stage;
+mod transmit;
 mod ways;
 
-pub use books::{LockUse, LoopUse};
-pub(crate) use odd::Odd;
+pub use books::LoopUse;
+pub use lock_use::LockUse;
+pub(crate) use odd::{CHUNK, Odd};
 pub(crate) use own::{OwnAddresses, OwnFilter};
-pub(crate) use stage::AtOnce;
-pub(crate) use ways::Found;
 
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::echo::Exchanges;
 use crate::fib::{self, Prefix};
 use crate::groups::Memberships;
-use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload};
 use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::{FLOOR, PathMtus};
 use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
 use crate::knobs::Knobs;
+use crate::limit::Limiter;
 use crate::neigh::{self, Neighbor};
 use crate::raw::RawSockets;
 use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
-use crate::route::{Path, Route, RouteError, Routes, Via, Ways};
+use crate::route::{Found, Path, Route, RouteError, Routes, Via, Ways};
 use crate::slots::Slots;
 use crate::tunnel::{Requeue, Tunnels};
 use crate::udp::Pcb;
@@ -49,8 +50,14 @@ use wire::{Mac, Proto, ip6};
 /// Prefix length of lo0's address (RFC 1122 3.2.1.3). A fuzz target has a longer one: filling the 65,536 table entries of a /8
 /// takes most of an input's time, since libFuzzer traces each comparison.
 const LOOPBACK_LEN: u8 = if cfg!(fuzzing) { 24 } else { 8 };
-/// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
-pub(crate) const CHUNK: usize = 32;
+
+/// Returns the configuration of the pool for large frames: as many buffers as take a quarter of the host's pool, which is what connections may fill of it.
+/// Its memory is touched when it is used.
+fn large_pool(least: &PoolConfig, pool: &Pool) -> PoolConfig {
+    let host = pool.stats();
+    let quarter = host.buffers.saturating_mul(host.size) / 4 / least.data.max(1);
+    PoolConfig { buffers: least.buffers.max(quarter), ..least.clone() }
+}
 
 /// Returns whether a frame is as short as a TCP segment without text but with timestamps: an ACK and the FIN behind it have nothing
 /// to be gathered, and cost less one by one.
@@ -161,7 +168,7 @@ impl<L: Locks> Stack<L> {
         if L::SHARED && large.locks == PoolLocks::Owner {
             large.locks = PoolLocks::Light; // several threads will take from it
         }
-        let large_config = buffers::large(large, &config.pool);
+        let large_config = large_pool(large, &config.pool);
         let threads = if L::SHARED { USUAL_THREADS } else { 1 };
         let routes = Routes::new(fib::DEFAULT_LIMIT, threads);
         let stack = Stack {

@@ -16,44 +16,52 @@ mod bind;
 mod calls;
 mod connect;
 mod counts;
+mod error;
 mod finish;
+mod headers;
 mod input;
 mod memory;
 mod net;
+mod open;
 mod options;
 mod output;
+mod place;
 mod predict;
 pub mod queue;
 mod show;
 mod timers;
 mod unowned;
+mod used;
 
 pub(crate) use net::Net;
 
 use crate::demux::{Bits, Demux, Ends4, Ends6};
 use crate::ends::Domain;
+use crate::ready::ReadySet;
 use crate::stack::LockUse;
-use crate::udp::ReadySet;
 use ::tcp::listen::Listener;
 use ::tcp::ports::PortChooser;
 use ::tcp::siphash;
 use ::tcp::time_wait::TimeWaitTable;
 use ::tcp::{Config, Ends, Events, State, Tcb};
 use clock::{Duration, Instant, Wheel};
+use headers::{Headers, Peers};
 use lock::{Cx, Guarded, Locks, Signal};
-use memory::{Charge, MemoryWait, Used};
-use output::{Headers, Peers};
+use place::Place;
 use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use used::{Charge, MemoryWait, Used};
 use wire::hash;
 
-pub use calls::{Linger, TcpError};
+pub use crate::ready::SOCK_BIT;
+pub use calls::Linger;
+pub use error::TcpError;
 pub use finish::Unacknowledged;
 pub(crate) use input::mss_of;
-pub(crate) use memory::share_of;
 pub use show::{Memory, Timer};
+pub(crate) use used::share_of;
 
 /// What is set on a socket and outlives, or comes before, its connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -155,7 +163,7 @@ pub struct Sock<L: Locks> {
     /// The process has closed it: it lives on until the connection is over.
     orphan: bool,
     shut_read: bool,
-    place: net::Place,
+    place: Place,
 }
 
 /// The part that few sockets have: receivers of their events, and addresses of IPv6.
@@ -352,7 +360,7 @@ impl<L: Locks> Sock<L> {
             error: None,
             orphan: false,
             shut_read: false,
-            place: net::Place::new(domain),
+            place: Place::new(domain),
         }
     }
 
@@ -514,9 +522,6 @@ impl<L: Locks> Sock<L> {
         self.wake(cx, id);
     }
 }
-
-/// In a [`ReadySet`], and in descriptors: a TCP socket's number, not a UDP socket's.
-pub const SOCK_BIT: usize = 1 << 30;
 
 /// TCP's part of a stack.
 pub(crate) struct Tcp<L: Locks> {

@@ -2,12 +2,11 @@
 //!
 //! Inside the stack such an address has its iface's number in its second 16 bits, which are 0 on the wire (RFC 4291 2.5.6),
 //! as in KAME: so two links' addresses differ wherever addresses are compared. Programs see it as the scope id of a
-//! [`SocketAddrV6`], which is the number plus one, since 0 says "none".
+//! [`std::net::SocketAddrV6`], which is the number plus one, since 0 says "none".
 
-use crate::demux::Addr;
 use crate::iface::IfaceId;
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
-use wire::{L4Port, ip6};
+use std::net::{Ipv6Addr, SocketAddr};
+use wire::ip6;
 
 const ZONE: u128 = 0xffff << 96;
 
@@ -44,15 +43,6 @@ pub fn iface_of(scope_id: u32) -> Option<IfaceId> {
     scope_id.checked_sub(1).and_then(|number| u16::try_from(number).ok()).map(IfaceId)
 }
 
-/// Returns an address of the stack as a program sees it.
-pub(crate) fn socket_addr(addr: Addr, port: L4Port) -> SocketAddr {
-    if let Some(v4) = addr.to_v4() {
-        return SocketAddr::from((v4, port.0));
-    }
-    let (addr, iface) = split(addr.0);
-    SocketAddr::V6(SocketAddrV6::new(addr, port.0, 0, iface.map_or(0, scope_id)))
-}
-
 /// Returns `addr` as a socket of IPv6 gives it: an IPv4 address is mapped (RFC 3493 3.7).
 pub fn mapped(addr: SocketAddr) -> SocketAddr {
     match addr {
@@ -77,7 +67,6 @@ mod tests {
         let forged: Ipv6Addr = "fe80:2::1".parse().unwrap();
         assert_eq!((embed(forged, None), embed(forged, Some(IfaceId(2)))), (embed(near, None), two));
         assert!(is_forged(forged) && !is_forged(near) && !is_forged(far));
-        assert_eq!(socket_addr(Addr(two), L4Port(7)), "[fe80::1%3]:7".parse().unwrap());
         assert_eq!((iface_of(0), iface_of(3), iface_of(70_000)), (None, Some(IfaceId(2)), None));
     }
 }

@@ -33,11 +33,13 @@ fn the_most_exact_socket_wins() {
 
 #[test]
 fn addresses_of_both_families_round_trip() {
-    let shown = |addr| zone::socket_addr(addr, L4Port(7)).to_string();
+    let shown = |addr: Addr| addr.with_port(L4Port(7)).to_string();
     let v4 = Addr::v4(Ipv4Addr::new(10, 1, 2, 3));
     assert_eq!((v4.to_v4(), &*shown(v4)), (Some(Ipv4Addr::new(10, 1, 2, 3)), "10.1.2.3:7"));
     let v6 = Addr(u128::from("2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap()));
     assert_eq!((v6.to_v4(), &*shown(v6)), (None, "[2001:db8::1]:7"));
+    let scoped = Addr(zone::embed("fe80::1".parse().unwrap(), Some(crate::iface::IfaceId(2))));
+    assert_eq!(shown(scoped), "[fe80::1%3]:7");
     assert_eq!((Addr::v4(Ipv4Addr::UNSPECIFIED), v4.any()), (Addr::ANY4, Addr::ANY4));
     assert!(Addr::ANY4.is_any() && Addr::ANY6.is_any() && !v4.is_any() && v6.any() == Addr::ANY6);
     assert_eq!([Addr::ANY4, Addr::ANY6].map(shown), ["0.0.0.0:7", "[::]:7"]);

@@ -1,6 +1,6 @@
 //! The default route, which stands beside a matcher: in it, it would touch every entry.
 
-use super::Entry;
+use super::entry::Entry;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// The default route's entry, with the number of its changes in the upper half: a reader that finds no route must

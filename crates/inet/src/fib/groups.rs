@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Entry;
+use super::entry::{DEFAULT_LIMIT, Entry};
 use buf::mem::{self, Pages};
 use lock::Pins;
 
@@ -20,7 +20,7 @@ const FIRST: usize = 64;
 /// Segments for two groups for each of four million /32: 512 MiB.
 const SEGMENTS: usize = 17;
 const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
-const _: () = assert!(GROUPS_MAX >= 2 * super::DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
+const _: () = assert!(GROUPS_MAX >= 2 * DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
 /// The bits of a reference that count quarters of groups; the two above them are for the matcher.
 const INDEX: u32 = (1 << 29) - 1;
 /// Entries of a quarter of a group.

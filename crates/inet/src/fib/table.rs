@@ -14,9 +14,9 @@
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries: the compiler leaves the check out")]
 
 use super::default::{DefaultRead, DefaultRoute};
+use super::entry::{CHUNK, Entry, NextHopId};
 use super::groups::{Groups, Spare, is_group, paint};
 use super::prefix::Prefix;
-use super::{CHUNK, Entry, NextHopId};
 use buf::mem::{self, Pages};
 use buf::prefetch;
 use lock::Pins;

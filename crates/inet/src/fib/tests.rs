@@ -7,6 +7,7 @@ use prefix_trie::PrefixMap;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
+use super::few::FEW;
 use super::*;
 
 mod live;

@@ -18,9 +18,10 @@
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries, 4 bits index 16")]
 
 use super::default::DefaultRoute;
+use super::entry::{CHUNK, Entry, NextHopId};
 use super::groups::{Below, Groups, IN_QUARTER, Spare, is_group, paint};
+use super::matcher::Matcher;
 use super::prefix::{AddrBits, Prefix6};
-use super::{CHUNK, Entry, Matcher, NextHopId};
 use buf::mem;
 use buf::prefetch;
 use lock::Pins;

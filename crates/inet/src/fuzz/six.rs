@@ -12,7 +12,7 @@ use self::echo::{Echo, Echoed};
 use super::{EM0, Side, Tape, framed, mac};
 use crate::fib::Prefix6;
 use crate::iface::IfaceId;
-use crate::ip6::autoconf::{PREFIXES_MAX, ROUTERS_MAX};
+use crate::ip6::autoconf::state::{PREFIXES_MAX, ROUTERS_MAX};
 use crate::ip6::{AddrState, IfaceAddr6};
 use crate::raw::RawKind;
 use crate::route::Via6;

@@ -7,10 +7,10 @@
 use super::{Input, link_len};
 use crate::Stack;
 use crate::fib::NextHopId;
-use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::iface::{AtOnce, Iface, IfaceId, IfaceKind};
 use crate::neigh::Resolved;
 use crate::route::{Adjacency, Hop, Via};
-use crate::stack::{AtOnce, Odd};
+use crate::stack::Odd;
 use buf::{Burst, Frame};
 use lock::{Cx, Locks, Pinned};
 use stats::DropReason;

@@ -3,11 +3,11 @@
 
 use crate::Stack;
 use crate::icmp4::Cause;
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::link_len;
 use crate::ip4::frag::{self, FragError};
 use crate::route::{Hop, Via};
-use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;

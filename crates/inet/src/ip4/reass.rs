@@ -34,6 +34,8 @@ mod tests;
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
 
+pub use datagram::Expired;
+
 use buf::{Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use datagram::{Datagram, Piece, Verdict};
@@ -89,15 +91,6 @@ pub enum Outcome {
     Held,
     /// To be ended for this reason.
     Dropped(Frame, DropReason),
-}
-
-/// A frame whose time ran out, to be ended as `FragTimeout`.
-#[derive(Debug)]
-pub enum Expired {
-    /// The fragment at offset 0: the one to quote in ICMP time exceeded, code 1 (RFC 792, RFC 1122 3.3.2).
-    First(Frame),
-    /// Any other fragment.
-    Later(Frame),
 }
 
 /// Fragments of datagrams that are not whole yet.

@@ -2,10 +2,10 @@
 //! hop, hop limit, length; never a fragment made, never a checksum to mend.
 
 use crate::Stack;
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip::link_len;
 use crate::route::{Hop, Via6};
-use crate::stack::AtOnce;
 use buf::Frame;
 use lock::{Cx, Locks};
 use stats::DropReason;

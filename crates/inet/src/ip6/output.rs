@@ -1,57 +1,17 @@
 //! IPv6 output: header, route, source address, fragments, and on to the neighbor, the group, or this host itself.
 
+use super::outgoing::Outgoing6;
 use crate::Stack;
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip::link_len;
-use crate::ip4::output::{Exit, OutputError, Target};
+use crate::ip4::outgoing::{Exit, OutputError, Target};
 use crate::route::Via6;
-use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
 use wire::{Mac, Proto, ip6};
-
-/// What the sender of a packet says about it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing6 {
-    /// Source address; `None`: the best of the iface it leaves through.
-    pub(crate) src: Option<Ipv6Addr>,
-    pub(crate) dst: Ipv6Addr,
-    pub(crate) next: Proto,
-    pub(crate) class: u8,
-    pub(crate) hop_limit: u8,
-    /// The iface, for groups and link-local addresses.
-    pub(crate) iface: Option<IfaceId>,
-    /// The way out, if it is known already.
-    pub(crate) exit: Option<Exit<Ipv6Addr>>,
-    /// Too long is an error, and not cut up.
-    pub(crate) whole: bool,
-    /// Label of its flow (RFC 6437); 0: none.
-    pub(crate) flow_label: u32,
-    /// The transport checksum is left to the port: its field holds the pseudo header's sum.
-    pub(crate) partial_l4: bool,
-    pub(crate) at_once: AtOnce,
-}
-
-impl Outgoing6 {
-    pub(crate) fn new(dst: Ipv6Addr, next: Proto, hop_limit: u8) -> Outgoing6 {
-        let (src, iface, exit, class, flow_label, whole, partial_l4) = Default::default();
-        Outgoing6 {
-            src,
-            dst,
-            next,
-            class,
-            hop_limit,
-            iface,
-            exit,
-            whole,
-            flow_label,
-            partial_l4,
-            at_once: AtOnce::Later,
-        }
-    }
-}
 
 impl<L: Locks> Stack<L> {
     /// The way out for packets to `dst`.

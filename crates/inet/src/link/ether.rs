@@ -6,8 +6,8 @@
 
 use crate::Stack;
 use crate::family::Family;
-use crate::iface::{Iface, IfaceKind};
-use crate::stack::{AtOnce, Odd};
+use crate::iface::{AtOnce, Iface, IfaceKind};
+use crate::stack::Odd;
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage};

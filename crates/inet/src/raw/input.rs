@@ -63,7 +63,7 @@ impl<L: Locks> Stack<L> {
         copy: impl Fn() -> Option<Frame>,
     ) {
         let counters = self.count(cx);
-        let [local_ip, remote_ip] = [local, remote].map(|end| zone::socket_addr(end.addr(), L4Port(0)).ip());
+        let [local_ip, remote_ip] = [local, remote].map(|end| end.addr().with_port(L4Port(0)).ip());
         let entries = self.raw.entries.lock(cx);
         for entry in entries.iter().filter(|entry| entry.kind == RawKind::Raw(proto) && entry.domain == A::DOMAIN) {
             let Some(slot) = self.pcbs.get(entry.id) else { continue };

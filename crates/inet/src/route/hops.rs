@@ -5,7 +5,7 @@
 //! number (a seqlock); a reader that sees a step in between takes it as not known and asks the neighbor table. Cells stand in segments of 32,
 //! 32, 64, 128 ..., which never move.
 
-use super::{PathsId, Via};
+use super::via::{PathsId, Via};
 use crate::fib::{AddrBits, NextHopId};
 use crate::iface::IfaceId;
 use clock::Instant;

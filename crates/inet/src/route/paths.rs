@@ -5,7 +5,8 @@
 //! with a path less most buckets stay where they were (highest random weight, RFC 2992 1; modulo would move most of them). A flow
 //! whose path is dead goes on to other buckets by a step of its own, so that it stays with one living path and the dead one's flows spread.
 
-use super::{Via, hops::Hops};
+use super::hops::Hops;
+use super::via::{PathsId, Via};
 use crate::fib::{AddrBits, NextHopId};
 use clock::{Duration, Instant};
 use std::net::Ipv4Addr;
@@ -20,10 +21,6 @@ pub const PATHS_MAX: usize = 64;
 pub(super) const SETS_MAX: usize = 4096;
 /// So long a gateway that did not answer is left alone; then one packet tries.
 pub const DEAD_FOR: Duration = Duration::from_secs(20);
-
-/// A set of paths, by number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PathsId(pub(super) u16);
 
 /// One of several ways of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fib::Prefix;
 use crate::iface::IfaceId;
+use std::net::Ipv4Addr;
 
 fn gateway(i: u8) -> Via {
     Via::Gateway(IfaceId(1), Ipv4Addr::new(10, 0, 0, i))

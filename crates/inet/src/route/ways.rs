@@ -2,9 +2,9 @@
 //!
 //! A reader pins, looks up numbers, reads the hops they stand for, and lets go. What it has then is a copy, true when it was read.
 
-use super::Via;
 use super::hops::{Adjacency, Hop, Hops};
-use super::paths::{BUCKETS, PathsId, Sets};
+use super::paths::{BUCKETS, Sets};
+use super::via::{PathsId, Via};
 use crate::fib::{Ahead, Matched, NextHopId, Reader};
 use crate::iface::IfaceId;
 use clock::Instant;

@@ -1,6 +1,6 @@
 //! A stack's books: its counters, cost ledger, balance of frames, locks and pools, for those who look at it from outside.
 
-use super::Stack;
+use super::{LockUse, Stack};
 use crate::counters::{AuditReport, Counters};
 use crate::demux::Tuple;
 use buf::{Frame, Pool, PoolStats};
@@ -11,17 +11,6 @@ use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use wire::Proto;
-
-/// How often the locks of one part were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockUse {
-    /// Which part.
-    pub part: &'static str,
-    /// How many locks it has.
-    pub locks: usize,
-    /// How often they were taken, together.
-    pub acquisitions: u64,
-}
 
 /// What the loopback queue and that of packets out of tunnels have seen: both are always queued, never direct (netisr2005).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,17 +1,9 @@
 //! Buffers for frames made here: the pool's for packets of a link, large ones for datagrams and segments of up to 64 KiB.
 
 use crate::Stack;
-use buf::{Frame, Pool, PoolConfig};
+use buf::{Frame, Pool};
 use lock::{Cx, Locks};
 use stats::trace;
-
-/// The pool for large frames: as many buffers as take a quarter of the host's pool, which is what connections may fill of it.
-/// Its memory is touched when it is used.
-pub(super) fn large(least: &PoolConfig, pool: &Pool) -> PoolConfig {
-    let host = pool.stats();
-    let quarter = host.buffers.saturating_mul(host.size) / 4 / least.data.max(1);
-    PoolConfig { buffers: least.buffers.max(quarter), ..least.clone() }
-}
 
 impl<L: Locks> Stack<L> {
     /// A frame made here, empty, counted.

@@ -1,7 +1,9 @@
 //! Frames of a chunk that are taken out of it for the slow path.
 
-use super::CHUNK;
 use buf::{Burst, Frame};
+
+/// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
+pub(crate) const CHUNK: usize = 32;
 
 /// Bit mask of the frames of a chunk that take the slow path.
 ///

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::counters::Counters;
-use crate::iface::{Iface, IfaceKind, QueueSet, TxStage};
+use crate::iface::{AtOnce, Iface, IfaceKind, QueueSet, TxStage};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -11,15 +11,6 @@ use std::sync::atomic::Ordering;
 
 /// Time after which a full port is tried again.
 const RETRY: Duration = Duration::from_micros(50);
-
-/// May a frame wait for others that go the same way?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AtOnce {
-    /// The caller sends one frame and returns.
-    Yes,
-    /// The caller flushes when its burst is through.
-    Later,
-}
 
 impl<L: Locks> Stack<L> {
     /// Hands all staged frames to the ports, and polls the ports that hold frames back; returns when the next poll is due.

@@ -10,14 +10,6 @@ use lock::{Cx, Locks, Pinned};
 use std::net::Ipv4Addr;
 use wire::flow;
 
-/// Route cache of a stack with one thread, direct-mapped by the last bits of the destination, so that our own address and a
-/// peer's do not push each other out. An entry is good while the stack's epoch is the one it has.
-#[derive(Default)]
-pub(crate) struct Found<A>([(u64, A, Option<NextHopId>); FOUND]);
-
-/// Addresses whose next hop is remembered.
-const FOUND: usize = 8;
-
 impl<L: Locks> Stack<L> {
     /// Returns the next hop of packets to `dst`. With one thread the address is nearly always in the route cache, which at a host with three
     /// routes spares 60 instructions. Several threads would need a lock for it, which costs more.
@@ -28,7 +20,7 @@ impl<L: Locks> Stack<L> {
             return ways.lookup_within(pinned, dst);
         }
         let (epoch, mut found) = (self.epoch(), F::found(self).lock(cx));
-        let place = found.0.get_mut(dst.to_wide() as usize % FOUND)?;
+        let place = found.entry(dst)?;
         match *place {
             (since, before, Some(id)) if before == dst && since == epoch => ways.hop(pinned, id),
             _ => {

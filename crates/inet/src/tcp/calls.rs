@@ -1,18 +1,17 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
-use super::memory::{MemoryWait, Shortage};
 use super::net::Net;
 use super::options::configured;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
-use super::{CONFIGS_MAX, Configs, Kind, ListenConfigs, Listening, Options, Sock, Stream, mss_of};
+use super::used::{MemoryWait, Shortage};
+use super::{CONFIGS_MAX, Configs, Kind, ListenConfigs, Listening, Options, Sock, Stream, TcpError, mss_of};
 use crate::Stack;
 use crate::ends::{Domain, SockEnds};
+use crate::iface::AtOnce;
 use crate::iface::IfaceKind;
-use crate::ip4::output::OutputError;
 use crate::knobs::{Knob, Knobs};
-use crate::stack::AtOnce;
-use crate::udp::ReadySet;
+use crate::ready::ReadySet;
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
 use ::tcp::{Config, EcnMode, Tail};
@@ -30,51 +29,6 @@ const ALIGNED: usize = 4;
 
 /// Text for which a large buffer is taken, of 64 KiB: a quarter of it is used then at least.
 const WORTH_LARGE: usize = 16 << 10;
-
-/// Why a call failed, or what became of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TcpError {
-    /// No such socket.
-    NoSocket,
-    /// It would have to wait.
-    WouldBlock,
-    /// Bound, listening or connected already.
-    Already,
-    /// The handshake is under way.
-    InProgress,
-    /// Connected already.
-    Connected,
-    /// Not connected.
-    NotConnected,
-    /// Not listening.
-    NotListening,
-    /// Listening: not to be connected.
-    Listens,
-    /// Somebody has that address and port.
-    InUse,
-    /// Not an address of this host.
-    NotOurs,
-    /// An address of a family that the socket was not opened for.
-    Family,
-    /// Port 0, or an address that nobody can connect to.
-    Invalid,
-    /// Every ephemeral port is taken.
-    NoPorts,
-    /// No more sockets.
-    TooMany,
-    /// Writing was shut down.
-    Shut,
-    /// The peer refused.
-    Refused,
-    /// The peer reset the connection.
-    Reset,
-    /// Given up.
-    TimedOut,
-    /// The host cannot be reached.
-    HostUnreachable,
-    /// No way there.
-    Output(OutputError),
-}
 
 /// `SO_LINGER`: how long `close` waits for what is unsent; `None`: it does not wait, and nothing is lost.
 pub type Linger = Option<Duration>;

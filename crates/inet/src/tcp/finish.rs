@@ -8,7 +8,7 @@ use super::Failure;
 use super::{Kind, Sock};
 use crate::Stack;
 use crate::demux::Tuple;
-use crate::stack::AtOnce;
+use crate::iface::AtOnce;
 use ::tcp::State;
 use lock::{Cx, Locks};
 

@@ -6,16 +6,16 @@
 
 use super::counts;
 use super::net::Net;
+use super::open::Open;
 use super::predict::Owes;
 use super::queue::OutOfOrder;
 use super::{Failure, Kind, Listening, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends;
 use crate::family::{Family, cut_extensions};
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::output::Target;
-use crate::slots::Locked;
-use crate::stack::AtOnce;
+use crate::ip4::outgoing::Target;
 use crate::zone;
 use ::tcp::listen;
 use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Text};
@@ -61,13 +61,6 @@ impl<A: Net> Seen<A> {
     }
 }
 
-/// The socket that segments are for, locked.
-pub(super) struct Open<'a, L: Locks, A> {
-    pub(super) ends: Ends<A>,
-    pub(super) id: usize,
-    pub(super) slot: Locked<'a, L, Sock<L>>,
-}
-
 impl<L: Locks> Stack<L> {
     /// The longest packet that reaches `peer`: what the iface takes that leads there, a tunnel's for one, or less if the path has said so.
     pub(super) fn fitting<A: Net>(&self, cx: Cx, peer: A) -> usize {
@@ -110,7 +103,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).tcp.input.received.add(packets.len() as u64);
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
         // Short of memory, each segment is judged by itself: a reader who has read all gets one, not a run that takes the rest.
-        let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::memory::Shortage::None;
+        let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::used::Shortage::None;
         while let Some(packet) = packets.pop() {
             let mut seen = Seen::<A>::default();
             match next.take() {

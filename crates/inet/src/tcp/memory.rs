@@ -11,130 +11,23 @@
 //!
 //! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
 
+use super::used::{Charge, MemoryWait, PAGE, Shortage};
 use super::{Failure, Kind, Sock, Stream, TcpError};
 use crate::Stack;
+use crate::iface::AtOnce;
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use tcp::{Config, Segment, SeqNum, State, Tcb};
 use wire::tcp::Flags;
 
-/// What all connections of a host hold.
-#[derive(Debug)]
-pub(crate) struct Used {
-    bytes: AtomicUsize,
-    orphans: AtomicUsize,
-    /// Writers wait for fewer bytes than this to be held; 0: none waits.
-    wake_below: AtomicUsize,
-    /// Several threads may be in the host at one time. With one a locked instruction, some 20 ticks, is for nothing.
-    shared: bool,
-}
-
-impl Used {
-    /// Nothing yet, of a host that is `shared` by several threads or not.
-    pub(crate) fn new(shared: bool) -> Used {
-        Used { bytes: AtomicUsize::new(0), orphans: AtomicUsize::new(0), wake_below: AtomicUsize::new(0), shared }
-    }
-
-    #[inline]
-    fn add(&self, sum: &AtomicUsize, n: usize) {
-        match self.shared {
-            true => _ = sum.fetch_add(n, Ordering::Relaxed),
-            false => sum.store(sum.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed),
-        }
-    }
-
-    /// Returns whether a writer waits for memory that may be there now.
-    #[inline]
-    pub(super) fn is_awaited(&self) -> bool {
-        let below = self.wake_below.load(Ordering::Relaxed);
-        below != 0 && self.bytes.load(Ordering::Relaxed) < below
-    }
-
-    /// A writer waits until fewer bytes than `below` are held.
-    fn await_below(&self, below: usize) {
-        self.wake_below.fetch_max(below.max(1), Ordering::SeqCst);
-    }
-
-    /// One more that no process holds, if there are fewer than `most`.
-    #[inline]
-    fn add_orphan(&self, most: i64) -> bool {
-        let less = |n: usize| usize::try_from(most).is_ok_and(|most| n < most).then_some(n + 1);
-        match self.shared {
-            true => self.orphans.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok(),
-            false => {
-                less(self.orphans.load(Ordering::Relaxed)).map(|n| self.orphans.store(n, Ordering::Relaxed)).is_some()
-            }
-        }
-    }
-}
-
-/// What one connection is charged for; given back when it goes.
-#[derive(Debug)]
-pub(crate) struct Charge {
-    to: Arc<Used>,
-    bytes: u32,
-    orphan: bool,
-}
-
-/// Differences smaller than this are not worth a shared word.
-const PAGE: usize = 4096;
 /// Connections that go at one time for want of memory, so that nothing else waits for it.
 const REAPED_AT_ONCE: usize = 1024;
 /// How often it is looked for them.
 const REAP_EVERY: Duration = Duration::from_secs(1);
-
-impl Charge {
-    pub(crate) fn to(used: &Arc<Used>) -> Charge {
-        Charge { to: Arc::clone(used), bytes: 0, orphan: false }
-    }
-
-    #[inline]
-    fn set(&mut self, bytes: usize) {
-        // A few bytes may be charged exactly.
-        if bytes.abs_diff(self.bytes as usize) >= PAGE || bytes == 0 && self.bytes != 0 {
-            self.set_exactly(bytes);
-        }
-    }
-
-    #[inline(never)]
-    fn set_exactly(&mut self, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.to.add(&self.to.bytes, (bytes as usize).wrapping_sub(self.bytes as usize));
-        self.bytes = bytes;
-    }
-
-    /// No process holds the connection any more; `false` if there are `most` of these already.
-    pub(crate) fn orphaned(&mut self, most: i64) -> bool {
-        if self.orphan {
-            return true;
-        }
-        self.orphan = self.to.add_orphan(most);
-        self.orphan
-    }
-}
-
-impl Charge {
-    /// Gives all back.
-    fn clear(&mut self) {
-        if self.bytes > 0 {
-            self.set_exactly(0);
-        }
-        if self.orphan {
-            self.to.add(&self.to.orphans, 1usize.wrapping_neg());
-        }
-        self.orphan = false;
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
 
 /// Connections that are over whose memory is kept for the next: a list of free ones, as BSD's zones have it. What malloc would do to
 /// it, and what would be copied into it, is a tenth of what it costs to open and close one.
@@ -172,36 +65,6 @@ const FAIR: usize = 4;
 const RETRY: Duration = Duration::from_millis(1);
 /// Writers for which there is one look at all of them although the pool is empty: closed ones go.
 const WRITERS_KEPT: usize = 4096;
-
-/// Whether a connection's writer waits for memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum MemoryWait {
-    /// It does not.
-    #[default]
-    No,
-    /// It did, and is in the list of those that wait.
-    Listed,
-    /// It does: it is in the list, and not writable.
-    Starved,
-}
-
-/// How short memory is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Shortage {
-    /// Not at all.
-    None,
-    /// Half the limit: nothing more is kept out of order.
-    OutOfOrder,
-    /// Three quarters: buffers stay as large as they are.
-    Growth,
-    /// The limit.
-    All,
-}
-
-/// Three quarters of a pool: what is left is for frames on their way.
-pub(crate) fn share_of(pool: &buf::PoolStats) -> usize {
-    pool.buffers.saturating_mul(pool.size) / 4 * 3
-}
 
 impl<L: Locks> Stack<L> {
     /// Bytes of buffers that all connections hold.
@@ -494,7 +357,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_give_up(cx, sock, Failure::TimedOut);
         sock.wake(cx, id);
         self.tcp_charge(sock);
-        let over = self.tcp_settle(cx, id, sock, crate::stack::AtOnce::Later);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
     }

@@ -2,7 +2,7 @@
 //!
 //! IPv4's ends are in the socket's cache line; IPv6's are beside it, with who waits, and their ports in the line, too.
 
-use super::output::LINK;
+use super::headers::LINK;
 use super::{ListenConfigs, Rest, Sock};
 use crate::Stack;
 use crate::demux::{Ends, Ends4, Ends6, Tuple};
@@ -13,37 +13,6 @@ use lock::Locks;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::ip6;
-
-/// A socket's domain, the families that it takes, and whether it is in the table of L4 ports: in a byte.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place(u8);
-
-const BOUND: u8 = 4;
-
-impl Place {
-    pub(super) fn new(domain: Domain) -> Place {
-        Place(Families::of(domain) as u8)
-    }
-
-    #[inline(always)]
-    pub(super) fn families(self) -> Families {
-        match self.0 & (BOUND - 1) {
-            0 => Families::V4,
-            1 => Families::Mapped,
-            2 => Families::V6,
-            _ => Families::Both,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn is_bound(self) -> bool {
-        self.0 & BOUND != 0
-    }
-
-    fn take(&mut self, families: Families) {
-        self.0 = self.0 & BOUND | families as u8;
-    }
-}
 
 /// An address family as TCP speaks by it.
 pub(crate) trait Net: Family {
@@ -124,9 +93,6 @@ impl Net for u128 {
     }
 }
 
-/// Longest headers below TCP's: Ethernet's and IPv6's.
-pub(super) const LOWER_MAX: usize = LINK + ip6::HEADER_LEN;
-
 impl<L: Locks> Sock<L> {
     /// Returns the domain that it was opened for.
     pub fn domain(&self) -> Domain {
@@ -186,7 +152,7 @@ impl<L: Locks> Sock<L> {
 
     /// Notes that it is in the table of L4 ports.
     pub(super) fn set_bound(&mut self) {
-        self.place.0 |= BOUND;
+        self.place.set_bound();
     }
 
     pub(super) fn rest(&mut self) -> &mut Rest<L> {

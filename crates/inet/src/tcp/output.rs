@@ -8,81 +8,31 @@
 //! port. What is lent then is a piece of that size; the rest of a piece of which a part has left is copied, and may be as large.
 
 use super::counts;
-use super::net::{LOWER_MAX, Net};
-use super::queue::{Range, SendQueue, Sums};
+use super::headers::{Headers, LINK, NO_QUEUE, PEERS};
+use super::net::Net;
+use super::queue::{Range, SendQueue};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
 use crate::demux::{Addr, Ends};
 use crate::ends::SockEnds;
 use crate::family::{Family, Head};
-use crate::iface::{Iface, IfaceId, IfaceKind, LOOPBACK};
-use crate::ip4::output::Target;
-use crate::stack::AtOnce;
+use crate::iface::AtOnce;
+use crate::iface::{Iface, IfaceKind};
+use crate::ip4::outgoing::Target;
 use ::tcp::time_wait;
 use ::tcp::{Ecn, Events, Out, Tcb};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Stage, trace};
+use wire::Proto;
 use wire::checksum::{self, Partial};
 use wire::eth;
-use wire::{Proto, ip4};
-
-pub(super) const LINK: usize = eth::HEADER_LEN;
-/// Link and IPv4 headers and TCP's fixed one.
-const HEADERS: usize = LINK + ip4::HEADER_LEN + wire::tcp::HEADER_LEN;
 
 /// Bytes of the link and network headers of a family.
 #[inline(always)]
 pub(super) const fn lower<A: Family>() -> usize {
     LINK + A::IP_LEN
 }
-
-/// What does not change from one segment of a connection to the next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Headers {
-    epoch: u64, // 0: nothing kept
-    iface: IfaceId,
-    /// The queue of the iface's port.
-    queue: u16,
-    /// The longest IP packet that the iface takes.
-    mtu: u32,
-    offload: bool,
-    /// The port takes large segments.
-    tso: bool,
-    /// Bytes of the network header.
-    ip_len: u8,
-    /// Both headers.
-    bytes: [u8; LOWER_MAX],
-    /// Sums of the IP header and of the pseudo header without lengths, folded.
-    ip_sum: u16,
-    pseudo: u16,
-}
-
-/// The queue of a connection that has sent nothing yet.
-const NO_QUEUE: u16 = u16::MAX;
-
-impl Default for Headers {
-    fn default() -> Headers {
-        Headers {
-            epoch: 0,
-            iface: LOOPBACK,
-            queue: NO_QUEUE,
-            mtu: 0,
-            offload: false,
-            tso: false,
-            ip_len: 0,
-            bytes: [0; LOWER_MAX],
-            ip_sum: 0,
-            pseudo: 0,
-        }
-    }
-}
-
-/// Headers to peers of IPv4 that were sent to last, each at a place by its address: a connection begins with those of the one before it.
-#[derive(Debug, Default)]
-pub(super) struct Peers([Headers; PEERS]);
-
-const PEERS: usize = 8;
 
 /// What of a socket's options stands in IP headers.
 #[derive(Clone, Copy, Debug)]
@@ -438,78 +388,6 @@ impl Headers {
         self.offload = iface.offload().tx_l4;
         self.tso = iface.offload().tso && tso;
         self.epoch = epoch;
-    }
-
-    /// Made before the last change of routes, neighbors or ifaces?
-    #[inline]
-    pub(super) fn are_stale(&self, epoch: u64) -> bool {
-        self.epoch != epoch
-    }
-
-    /// Is one segment of Ethernet's all that the iface takes at once?
-    #[inline]
-    fn is_plain(&self) -> bool {
-        !self.tso && self.mtu <= 1500 + HEADERS as u32 + 40
-    }
-
-    /// The most text in one packet, or one large segment, with whatever options.
-    #[inline]
-    fn most_text(&self) -> u32 {
-        let packet = if self.tso { u32::from(u16::MAX) } else { self.mtu };
-        packet - u32::from(self.ip_len) - (wire::tcp::HEADER_LEN + wire::tcp::MAX_OPTIONS_LEN) as u32
-    }
-
-    /// The text of a large segment: as many of `mss` bytes as it takes; 0: the iface takes none.
-    #[inline]
-    pub(super) fn large_text(&self, mss: usize) -> usize {
-        if !self.tso {
-            return 0;
-        }
-        let most = self.most_text() as usize;
-        if most < 2 * mss { 0 } else { most - most % mss.max(1) }
-    }
-
-    /// Who makes the sums of what is written now, as far as is known.
-    #[inline]
-    pub(super) fn sums(&self, epoch: u64) -> Sums {
-        if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
-    }
-
-    /// May this segment go the short way?
-    #[inline]
-    fn takes(&self, out: &Out) -> bool {
-        let len = usize::from(self.ip_len) + wire::tcp::HEADER_LEN + out.options.len() + out.text_len as usize;
-        len <= self.mtu as usize || self.tso && out.is_large()
-    }
-
-    /// The iface that it leaves by.
-    #[inline]
-    pub(super) fn iface(&self) -> IfaceId {
-        self.iface
-    }
-
-    /// Returns the queue of the iface's port.
-    #[inline]
-    pub(super) fn queue(&self) -> usize {
-        usize::from(self.queue)
-    }
-
-    /// The longest IP packet that the iface takes.
-    #[inline]
-    pub(super) fn mtu(&self) -> usize {
-        self.mtu as usize
-    }
-
-    /// Does the port make the sums?
-    #[inline]
-    pub(super) fn offload(&self) -> bool {
-        self.offload
-    }
-
-    /// The sum of the pseudo header.
-    #[inline]
-    pub(super) fn pseudo_of(&self, segment_len: u16) -> Partial {
-        Partial::from_folded(self.pseudo).add_u16(segment_len)
     }
 
     /// The headers below TCP's, into as many bytes.

@@ -5,14 +5,15 @@
 //! [`Segment`](::tcp::Segment) of 90 bytes is made of it, no reply, and nothing is settled where nothing is to be sent. Whatever
 //! is declined here has changed nothing, and goes the way of `input` with the socket that was found. What is taken counts as there.
 
-use super::input::Open;
+use super::headers::Headers;
 use super::net::Net;
-use super::output::{Headers, IpOptions, lower, text_sum};
+use super::open::Open;
+use super::output::{IpOptions, lower, text_sum};
 use super::{Kind, Options, Stream, counts};
 use crate::Stack;
 use crate::demux::Ends;
+use crate::iface::AtOnce;
 use crate::iface::IfaceId;
-use crate::stack::AtOnce;
 use ::tcp::{Bare, Ecn, Ended, Events, Expected, Next, SeqNum, Taken, Timestamps};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};

@@ -4,7 +4,7 @@ use super::output::{IpOptions, sock_ends};
 use super::{Kind, Listening, Sock, Stream, counts};
 use crate::Stack;
 use crate::ends::SockEnds;
-use crate::stack::AtOnce;
+use crate::iface::AtOnce;
 use ::tcp::Ends;
 use clock::{Instant, Wheel};
 use lock::{Cx, Locks};

@@ -8,7 +8,7 @@ use super::{Kind, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends;
 use crate::ends::{Domain, SockEnds};
-use crate::stack::AtOnce;
+use crate::iface::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
 use ::tcp::{Config, Events, SeqNum};

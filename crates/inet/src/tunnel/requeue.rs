@@ -5,38 +5,15 @@ use crate::Stack;
 use crate::iface::{IfaceId, IfaceKind};
 use crate::stack::CHUNK;
 use buf::{Burst, Frame};
-use lock::{Cx, Guarded, Locks};
+use lock::{Cx, Locks};
 use stats::DropReason;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use wire::icmp4::{Inner, Problem};
-
-/// The queue, and whether anything was put into it since it was looked at: asked at every poll.
-pub(crate) struct Requeue<L: Locks> {
-    pub(crate) queue: Guarded<L, VecDeque<(IfaceId, Frame)>>,
-    /// Beginnings of packets of our own that did not go, and why, to be told to their sockets.
-    troubles: Guarded<L, VecDeque<(Problem, Vec<u8>)>>,
-    some: AtomicBool,
-}
 
 /// Troubles that wait; more are of no use to sockets that have not heard of these.
 const TROUBLES_MAX: usize = 64;
 /// Of a packet, as much as an ICMP error would quote: the longest header and 8 bytes.
 const QUOTED: usize = 68;
-
-impl<L: Locks> Default for Requeue<L> {
-    fn default() -> Requeue<L> {
-        Requeue { queue: Guarded::default(), troubles: Guarded::default(), some: AtomicBool::new(false) }
-    }
-}
-
-impl<L: Locks> Requeue<L> {
-    /// May something be in it?
-    #[inline(always)]
-    pub(crate) fn has_some(&self) -> bool {
-        self.some.load(Ordering::Relaxed)
-    }
-}
 
 impl<L: Locks> Stack<L> {
     /// Queues a frame that is as if it had been received on `iface`; bounded by `net.link.tunnel.queue`.

@@ -1,7 +1,7 @@
 //! The table of tunnels: at most as many as there are ifaces, so it is walked.
 
-use super::relay::Quote;
-use super::{Config, Kind, Unchecked};
+use super::config::{Config, Kind, Unchecked};
+use super::quote::{Quote, key_in};
 use crate::iface::IfaceId;
 use clock::Instant;
 use stats::DropReason;
@@ -139,12 +139,8 @@ impl Tunnels {
                 && (config.kind != Kind::Vxlan || to_port(payload) == Some(config.l4port))
         };
         let mut between = self.0.iter().filter(|tunnel| ours(&tunnel.config));
-        let exact = between
-            .clone()
-            .find(|tunnel| super::relay::key_in(tunnel.config.kind, payload) == Some(tunnel.config.key()));
-        exact
-            .or_else(|| between.find(|t| super::relay::key_in(t.config.kind, payload).is_none()))
-            .map(|t| (t.iface, t.config))
+        let exact = between.clone().find(|tunnel| key_in(tunnel.config.kind, payload) == Some(tunnel.config.key()));
+        exact.or_else(|| between.find(|t| key_in(t.config.kind, payload).is_none())).map(|t| (t.iface, t.config))
     }
 
     pub(super) fn narrowed(&mut self, id: IfaceId, until: Instant) {

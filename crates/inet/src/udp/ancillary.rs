@@ -4,10 +4,8 @@
 //! have no field for the iface: with [`AncillaryKind::PacketInfo`] its number replaces the total length on delivery,
 //! as it replaces IPv6's payload length on any delivery.
 
-use super::Pcb;
 use crate::iface::IfaceId;
 use buf::Frame;
-use lock::Locks;
 use std::net::IpAddr;
 
 /// Address and iface of a datagram (`in_pktinfo`, `in6_pktinfo`).
@@ -49,7 +47,7 @@ pub enum AncillaryKind {
 }
 
 impl AncillaryKind {
-    fn bit(self) -> Reception {
+    pub(super) fn bit(self) -> Reception {
         match self {
             AncillaryKind::PacketInfo => Reception::INFO,
             AncillaryKind::Ttl => Reception::TTL,
@@ -106,22 +104,4 @@ pub(crate) fn note_iface(datagram: &mut Frame, iface: IfaceId) -> bool {
     datagram.rewind_to_l3();
     let written = datagram.bytes_mut().get_mut(2..4).map(|field| field.copy_from_slice(&iface.0.to_be_bytes()));
     datagram.pull(pulled) && written.is_some()
-}
-
-impl<L: Locks> Pcb<L> {
-    /// Returns whether receive calls return ancillary data of this kind.
-    pub fn receives(&self, kind: AncillaryKind) -> bool {
-        self.reception.has(kind.bit())
-    }
-
-    /// Sets whether receive calls return ancillary data of this kind. The ifaces of IPv4 datagrams that wait are unknown.
-    pub fn set_receives(&mut self, kind: AncillaryKind, on: bool) {
-        if on && kind == AncillaryKind::PacketInfo && !self.receives(kind) {
-            let more = self.rest.as_mut().map(|rest| rest.more.iter_mut()).into_iter().flatten();
-            self.first.iter_mut().chain(more).for_each(|datagram| {
-                note_iface(datagram, UNKNOWN);
-            });
-        }
-        self.reception.set(kind.bit(), on);
-    }
 }

@@ -1,10 +1,8 @@
 //! Opening, binding, connecting and closing UDP sockets: what keeps demux and Pcbs in step.
 
-use super::{Domain, Options, Pcb, ReadySet, Reception, SockEnds};
+use super::{BindError, Domain, Options, Pcb, ReadySet, Reception, SockEnds};
 use crate::Stack;
 use crate::demux::{Addr, Tuple};
-use crate::ends::Unfit;
-use crate::ip4::output::OutputError;
 use crate::raw::CONNECTED;
 use crate::zone;
 use lock::{Cx, Locks};
@@ -12,42 +10,6 @@ use stats::DropReason;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::{L4Port, Proto};
-
-/// Why a socket was not bound or connected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BindError {
-    /// No such socket.
-    NoSocket,
-    /// Bound already.
-    AlreadyBound,
-    /// Somebody else has that address and port.
-    InUse,
-    /// Not an address of this host.
-    NotOurs,
-    /// An address of a family that the socket was not opened for.
-    Family,
-    /// Every ephemeral port is taken.
-    NoPorts,
-    /// Port 0 or address 0 to connect to; a link-local address without a scope id; an IPv4 address for a socket of IPv6 alone.
-    Invalid,
-    /// Connecting to a broadcast address without the broadcast option.
-    Broadcast,
-    /// No way there.
-    Output(OutputError),
-    /// More sources than a filter holds.
-    TooMany,
-    /// Not connected.
-    NotConnected,
-}
-
-impl From<Unfit> for BindError {
-    fn from(unfit: Unfit) -> BindError {
-        match unfit {
-            Unfit::Family => BindError::Family,
-            Unfit::Mapped => BindError::Invalid,
-        }
-    }
-}
 
 /// IANA's dynamic range (RFC 6335 6).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=65_535;

@@ -1,10 +1,8 @@
 //! Headers that a socket keeps from one datagram to the next: Ethernet, IP and UDP, with their checksum sums.
 
-use super::Rest;
-use super::net::Net;
 use crate::iface::{IfaceId, LOOPBACK};
 use buf::Flags;
-use wire::checksum::{self, Partial};
+use wire::checksum::Partial;
 use wire::eth;
 use wire::{L4Port, ip4, ip6, udp};
 
@@ -61,49 +59,6 @@ impl<A: Default, const N: usize> Default for HeaderCache<A, N> {
     }
 }
 
-impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
-    /// Returns whether the headers are those of a datagram of `len` bytes to `dst` from `chosen`, or
-    /// from the stack's choice if that is 0.
-    #[inline(always)]
-    pub(super) fn fits(&self, epoch: u64, chosen: A, dst: A, port: L4Port, len: usize) -> bool {
-        self.epoch == epoch
-            && self.port == port
-            && self.dst == dst
-            && self.chosen == chosen
-            && len <= usize::from(self.room)
-    }
-
-    /// Writes a datagram: the kept headers, with what differs from one to the next, and the payload.
-    #[inline(always)]
-    pub(super) fn emit(&mut self, bytes: &mut [u8], payload: &[u8]) -> Option<()> {
-        let (headers, room) = bytes.split_first_chunk_mut::<N>()?;
-        let sum = match self.checksum {
-            Checksum::Ours => checksum::sum(payload),
-            Checksum::Port | Checksum::Nobody => Partial::ZERO,
-        };
-        checksum::copy(room, payload);
-        let udp_len = (payload.len() + udp::HEADER_LEN) as u16;
-        *headers = self.headers;
-        A::patch(self, headers, udp_len);
-        let [.., len0, len1, sum0, sum1] = headers.as_mut_slice() else { return None };
-        [*len0, *len1] = udp_len.to_be_bytes();
-        match self.checksum {
-            Checksum::Ours => {
-                // The length stands in the pseudo header and in the header.
-                let sum = self.udp_sum.add(sum).add_u16(udp_len).add_u16(udp_len).finish_nonzero();
-                [*sum0, *sum1] = sum.to_be_bytes();
-            }
-            Checksum::Port => {
-                // The field holds the pseudo header's sum, not complemented (as virtio and BSD's csum_data want it).
-                let pseudo = !self.udp_sum.add_u16(udp_len).finish();
-                [*sum0, *sum1] = pseudo.to_be_bytes();
-            }
-            Checksum::Nobody => {}
-        }
-        Some(())
-    }
-}
-
 /// Headers that a socket has kept, of the family that it last sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Kept {
@@ -114,11 +69,4 @@ pub(crate) enum Kept {
     V4(HeaderCache<u32, FOUR>),
     /// Of IPv6.
     V6(Box<HeaderCache<u128, SIX>>),
-}
-
-impl Rest {
-    /// Forgets the kept headers.
-    pub(super) fn forget_headers(&mut self) {
-        self.kept = Kept::Nothing;
-    }
 }

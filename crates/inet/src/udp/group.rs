@@ -1,19 +1,12 @@
 //! Groups that a socket joins, and its source filters: RFC 3678, of either family.
 
+use super::pcb::Joined;
 use super::{BindError, Pcb};
 use crate::Stack;
 use crate::groups::{FilterMode, SOURCES_MAX, SourceFilter};
 use crate::iface::IfaceId;
 use lock::{Cx, Locks};
 use std::net::IpAddr;
-
-/// Membership of a socket.
-#[derive(Clone, Debug)]
-pub(crate) struct Joined {
-    pub(crate) iface: IfaceId,
-    pub(crate) group: IpAddr,
-    pub(crate) filter: SourceFilter,
-}
 
 /// Change of a socket's source filter for a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,11 +1,13 @@
 //! The headers that UDP keeps of each family, and their fields that differ from one datagram to the next.
 
-use super::Rest;
-use super::cache::{FOUR, HeaderCache, Kept, SIX};
+use super::cache::{Checksum, FOUR, HeaderCache, Kept, SIX};
 use super::ends::OfPcb;
+use super::pcb::{Pcb, Rest};
 use crate::family::Family;
 use buf::Flags;
-use wire::ip4;
+use lock::Locks;
+use wire::checksum::{self, Partial};
+use wire::{L4Port, ip4, udp};
 
 /// An address family as UDP sends by it, with `N` bytes of Ethernet, IP and UDP headers.
 pub(super) trait Net<const N: usize>: Family + OfPcb {
@@ -53,5 +55,56 @@ impl Net<SIX> for u128 {
     #[inline(always)]
     fn patch(_: &mut HeaderCache<u128, SIX>, headers: &mut [u8; SIX], udp_len: u16) {
         [headers[18], headers[19]] = udp_len.to_be_bytes();
+    }
+}
+
+impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
+    /// Returns whether the headers are those of a datagram of `len` bytes to `dst` from `chosen`, or
+    /// from the stack's choice if that is 0.
+    #[inline(always)]
+    pub(super) fn fits(&self, epoch: u64, chosen: A, dst: A, port: L4Port, len: usize) -> bool {
+        self.epoch == epoch
+            && self.port == port
+            && self.dst == dst
+            && self.chosen == chosen
+            && len <= usize::from(self.room)
+    }
+
+    /// Writes a datagram: the kept headers, with what differs from one to the next, and the payload.
+    #[inline(always)]
+    pub(super) fn emit(&mut self, bytes: &mut [u8], payload: &[u8]) -> Option<()> {
+        let (headers, room) = bytes.split_first_chunk_mut::<N>()?;
+        let sum = match self.checksum {
+            Checksum::Ours => checksum::sum(payload),
+            Checksum::Port | Checksum::Nobody => Partial::ZERO,
+        };
+        checksum::copy(room, payload);
+        let udp_len = (payload.len() + udp::HEADER_LEN) as u16;
+        *headers = self.headers;
+        A::patch(self, headers, udp_len);
+        let [.., len0, len1, sum0, sum1] = headers.as_mut_slice() else { return None };
+        [*len0, *len1] = udp_len.to_be_bytes();
+        match self.checksum {
+            Checksum::Ours => {
+                // The length stands in the pseudo header and in the header.
+                let sum = self.udp_sum.add(sum).add_u16(udp_len).add_u16(udp_len).finish_nonzero();
+                [*sum0, *sum1] = sum.to_be_bytes();
+            }
+            Checksum::Port => {
+                // The field holds the pseudo header's sum, not complemented (as virtio and BSD's csum_data want it).
+                let pseudo = !self.udp_sum.add_u16(udp_len).finish();
+                [*sum0, *sum1] = pseudo.to_be_bytes();
+            }
+            Checksum::Nobody => {}
+        }
+        Some(())
+    }
+}
+
+impl<L: Locks> Pcb<L> {
+    /// Returns the headers kept from the datagram before, if that was of this family.
+    #[inline(always)]
+    pub(super) fn cache<A: Net<N>, const N: usize>(&mut self) -> Option<&mut HeaderCache<A, N>> {
+        self.rest.as_mut().and_then(|rest| A::kept(rest))
     }
 }

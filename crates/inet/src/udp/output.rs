@@ -7,16 +7,17 @@
 //! `net.inet.udp.header_cache` is off.
 
 use super::cache::{Checksum, FOUR, HeaderCache, SIX};
+use super::error::SendError;
 use super::net::Net;
 use super::to::{To, destination, may_send};
-use super::{Ancillary, Options, Pcb, SoError};
+use super::{Ancillary, Options, Pcb};
 use crate::counters::Counters;
 use crate::demux::Addr;
 use crate::family::{Family, Head};
+use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::output::{Exit, OutputError, Target};
+use crate::ip4::outgoing::{Exit, OutputError, Target};
 use crate::raw::Upper;
-use crate::stack::AtOnce;
 use crate::{Slot, Stack, zone};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
@@ -27,39 +28,6 @@ use std::ops::DerefMut;
 use wire::checksum;
 use wire::eth;
 use wire::{L4Port, Proto, udp};
-
-/// Why a datagram was not sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SendError {
-    /// No such socket.
-    NoSocket,
-    /// No destination given, and not connected.
-    NoDestination,
-    /// A destination given, and connected.
-    Connected,
-    /// A destination of a family that the socket does not have, or port 0.
-    BadDestination,
-    /// Longer than a datagram can be.
-    TooLong,
-    /// No buffer free.
-    NoBuffer,
-    /// A broadcast address, without the broadcast option.
-    Broadcast,
-    /// A source address that is not this host's.
-    BadSource,
-    /// No such iface.
-    NoIface,
-    /// Ancillary data that contradicts itself or the destination.
-    Invalid,
-    /// Writing was shut down.
-    Shut,
-    /// No port free to bind to.
-    NoPorts,
-    /// What an earlier datagram met.
-    Earlier(SoError),
-    /// IP could not send it.
-    Output(OutputError),
-}
 
 /// The payload of a datagram: bytes to be copied, or a frame that already holds them.
 pub(crate) enum Payload<'a> {

@@ -2,7 +2,7 @@
 //! socket takes it.
 
 use super::OfPcb;
-use super::input::Check;
+use super::check::Check;
 use super::read::{Headers, PLAIN4, PLAIN6, Sender};
 use crate::Stack;
 use crate::demux::{Ends, Ends4, Ends6, WireEnds};

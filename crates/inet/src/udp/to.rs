@@ -1,6 +1,6 @@
 //! Destination of a socket's next datagram: the one that is given, or its peer.
 
-use super::output::SendError;
+use super::error::SendError;
 use super::{Domain, Pcb, SockEnds};
 use crate::iface::IfaceId;
 use crate::zone;

@@ -7,8 +7,8 @@
 //! `t` counts only time in which the window was used (5.8): a connection whose
 //! application was idle does not come back with a window that it never tried.
 
+use super::congestion::{Ack, Congestion, Signal};
 use super::hystart::{self, HyStart, Phase};
-use super::{Ack, Congestion, Signal};
 use clock::{Duration, Instant};
 use std::num::NonZeroU32;
 

@@ -1,6 +1,6 @@
 //! NewReno: slow start, congestion avoidance by counting bytes (RFC 5681, RFC 6582, RFC 3465 with L = 2).
 
-use super::{Ack, Congestion, Signal};
+use super::congestion::{Ack, Congestion, Signal};
 use clock::{Duration, Instant};
 
 /// RFC 5681 3.1: ssthresh is never below two segments.

@@ -4,6 +4,7 @@
 //! Readers note the versions around a question; the answer must be that of a naive longest-prefix match over one of these versions.
 
 use super::*;
+use crate::fib::few::FEW;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// All routes at one moment.

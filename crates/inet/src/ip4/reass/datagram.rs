@@ -6,7 +6,6 @@
 //! build in a 2-core Xeon VM): 99 among 481, about the most that the default limits hold, 126 among 1,024, 810 among
 //! 8,189, which is the most that a datagram can have. If limits near that become usual, a tree would bound it better.
 
-use super::Expired;
 use buf::{Flags, Frame};
 use stats::DropReason;
 use wire::Proto;
@@ -71,6 +70,15 @@ impl Piece {
         let (at, len) = (usize::from(self.header_len), usize::from(self.end - self.start));
         frame.bytes().get(at..at + len).unwrap_or_default()
     }
+}
+
+/// A frame whose time ran out, to be ended as `FragTimeout`.
+#[derive(Debug)]
+pub enum Expired {
+    /// The fragment at offset 0: the one to quote in ICMP time exceeded, code 1 (RFC 792, RFC 1122 3.3.2).
+    First(Frame),
+    /// Any other fragment.
+    Later(Frame),
 }
 
 /// What is to be done with a fragment.

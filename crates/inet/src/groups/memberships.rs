@@ -1,0 +1,179 @@
+//! Memberships of the groups of a host, and the filters of its sockets.
+
+use crate::iface::IfaceId;
+use clock::Instant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use wire::igmp::v3::{NewRecord, RecordKind};
+use wire::ip6;
+
+/// Sources in the filter of a socket for a group.
+pub const SOURCES_MAX: usize = 64;
+/// Maximum number of queried sources; with more the answer is of the whole group.
+const QUERIED_MAX: usize = 256;
+/// 224.0.0.1, which is joined everywhere and never reported.
+pub(crate) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+
+/// Meaning of a filter's sources.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FilterMode {
+    /// These sources are received.
+    #[default]
+    Include,
+    /// All but these are received.
+    Exclude,
+}
+
+/// Sources of a group that are received.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SourceFilter {
+    /// Meaning of the sources.
+    pub mode: FilterMode,
+    /// The sources.
+    pub sources: BTreeSet<IpAddr>,
+}
+
+impl SourceFilter {
+    /// Returns the filter that receives from every source.
+    pub fn any() -> SourceFilter {
+        SourceFilter { mode: FilterMode::Exclude, sources: BTreeSet::new() }
+    }
+
+    /// Returns whether it receives from `source`.
+    pub fn passes(&self, source: IpAddr) -> bool {
+        self.sources.contains(&source) == (self.mode == FilterMode::Include)
+    }
+
+    /// Returns whether it receives nothing: the group is left.
+    pub fn is_none(&self) -> bool {
+        self.mode == FilterMode::Include && self.sources.is_empty()
+    }
+
+    /// Merges the filters of an iface's sockets (RFC 3376 3.2): what one of them receives, the iface receives.
+    pub(super) fn merged<'a>(filters: impl Iterator<Item = &'a SourceFilter> + Clone) -> SourceFilter {
+        let of = |mode| filters.clone().filter(move |filter| filter.mode == mode);
+        let included: BTreeSet<IpAddr> = of(FilterMode::Include).flat_map(|filter| &filter.sources).copied().collect();
+        let mut excluding = of(FilterMode::Exclude);
+        let Some(first) = excluding.next() else {
+            return SourceFilter { mode: FilterMode::Include, sources: included };
+        };
+        let is_blocked = |source: &IpAddr| {
+            of(FilterMode::Exclude).all(|filter| filter.sources.contains(source)) && !included.contains(source)
+        };
+        SourceFilter { mode: FilterMode::Exclude, sources: first.sources.iter().copied().filter(is_blocked).collect() }
+    }
+}
+
+/// Changes since the last two reports.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    pub(super) mode: bool,
+    pub(super) sources: BTreeSet<IpAddr>,
+}
+
+/// A group on an iface.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    /// Sockets that have joined, and their filters.
+    pub(super) members: Vec<(usize, SourceFilter)>,
+    /// The merged filter.
+    pub(super) filter: SourceFilter,
+    pub(super) change: Change,
+    /// Time of the second report of a change.
+    pub(super) again_at: Option<Instant>,
+    /// Time of the answer to a query.
+    pub(crate) report_at: Option<Instant>,
+    /// Sources that were queried; none: the whole group.
+    pub(super) queried: BTreeSet<IpAddr>,
+    /// This host has reported last, with IGMPv2.
+    pub(crate) last_reporter: bool,
+}
+
+impl Group {
+    pub(crate) fn is_joined(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// Takes a query for the group, or for `sources` of it, which is to be answered at `at`.
+    pub(crate) fn on_query(&mut self, at: Instant, sources: impl ExactSizeIterator<Item = IpAddr>) {
+        let is_whole = sources.len() == 0 || self.report_at.is_some() && self.queried.is_empty();
+        self.report_at = Some(self.report_at.map_or(at, |before| before.min(at)));
+        self.queried.extend(sources);
+        if is_whole || self.queried.len() > QUERIED_MAX {
+            self.queried.clear();
+        }
+    }
+
+    /// Returns the record that answers a query; `None`: nothing is received of what was queried (RFC 3376 5.2).
+    pub(super) fn current(&mut self, group: IpAddr) -> Option<NewRecord> {
+        let queried = std::mem::take(&mut self.queried);
+        let (kind, sources) = match (queried.is_empty(), self.filter.mode) {
+            (false, _) => {
+                (RecordKind::IsInclude, queried.into_iter().filter(|from| self.filter.passes(*from)).collect())
+            }
+            (true, FilterMode::Include) => (RecordKind::IsInclude, self.filter.sources.iter().copied().collect()),
+            (true, FilterMode::Exclude) => (RecordKind::IsExclude, self.filter.sources.iter().copied().collect()),
+        };
+        let record = NewRecord { kind, group, sources };
+        (kind == RecordKind::IsExclude || !record.sources.is_empty()).then_some(record)
+    }
+
+    /// Returns the records that report the changes since the last reports (RFC 3376 5.1).
+    pub(super) fn changes(&self, group: IpAddr) -> Vec<NewRecord> {
+        let Change { mode, sources } = &self.change;
+        if *mode {
+            let kind = match self.filter.mode {
+                FilterMode::Include => RecordKind::ToInclude,
+                FilterMode::Exclude => RecordKind::ToExclude,
+            };
+            return vec![NewRecord { kind, group, sources: self.filter.sources.iter().copied().collect() }];
+        }
+        let (allowed, blocked) = sources.iter().partition(|source| self.filter.passes(**source));
+        let records = [(RecordKind::Allow, allowed), (RecordKind::Block, blocked)];
+        let records = records.into_iter().map(|(kind, sources)| NewRecord { kind, group, sources });
+        records.filter(|record| !record.sources.is_empty()).collect()
+    }
+}
+
+/// The groups that a host has joined.
+#[derive(Debug, Default)]
+pub(crate) struct Memberships {
+    pub(crate) groups: BTreeMap<(IfaceId, IpAddr), Group>,
+    /// Time until which a querier of IGMPv2 or IGMPv1 is present (RFC 3376 7.2.1).
+    pub(crate) old_querier: BTreeMap<IfaceId, Instant>,
+}
+
+impl Memberships {
+    pub(crate) fn is_member(&self, iface: IfaceId, group: impl Into<IpAddr>) -> bool {
+        let group = group.into();
+        group == IpAddr::V4(ALL_SYSTEMS) || self.groups.get(&(iface, group)).is_some_and(Group::is_joined)
+    }
+
+    /// Returns whether `group` is joined on any iface: for what this host sends to itself.
+    pub(crate) fn is_member_anywhere(&self, group: impl Into<IpAddr>) -> bool {
+        let group = group.into();
+        let is_joined = |((_, joined), state): (&(IfaceId, IpAddr), &Group)| *joined == group && state.is_joined();
+        group == IpAddr::V4(ALL_SYSTEMS) || self.groups.iter().any(is_joined)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let times = self.groups.values().flat_map(|group| [group.again_at, group.report_at]);
+        times.flatten().min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Returns the records of all groups of IPv6 on an iface that are reported.
+    pub(crate) fn current6(&mut self, iface: IfaceId) -> Vec<NewRecord> {
+        let groups = self.groups.iter_mut().filter(|((on, group), _)| *on == iface && group.is_ipv6());
+        let reported = groups.filter(|((_, group), _)| is_reported(*group));
+        reported.filter_map(|((_, group), state)| state.current(*group)).collect()
+    }
+}
+
+/// Returns whether membership of `group` is reported: not of what every node is in, nor of one that stays within an iface
+/// (RFC 3376 5, RFC 3810 6).
+pub(crate) fn is_reported(group: IpAddr) -> bool {
+    match group {
+        IpAddr::V4(group) => group != ALL_SYSTEMS,
+        IpAddr::V6(group) => group != ip6::ALL_NODES && ip6::scope(group) >= 2,
+    }
+}

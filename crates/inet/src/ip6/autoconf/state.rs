@@ -1,0 +1,184 @@
+//! What routers have advertised on an iface, with lifetimes, and when to solicit for more.
+
+use crate::fib::Prefix6;
+use crate::ip6::ifaddr::{IfaceAddr6, Origin};
+use clock::{Duration, Instant};
+use std::net::Ipv6Addr;
+use wire::icmp6::nd::Preference;
+
+/// Maximum number of default routers of an interface.
+pub const ROUTERS_MAX: usize = 16;
+/// Maximum number of on-link prefixes, and of autoconfigured addresses, of an interface.
+pub const PREFIXES_MAX: usize = 16;
+/// Maximum delay of the first solicitation (RFC 4861 10, MAX_RTR_SOLICITATION_DELAY).
+pub(super) const SOLICIT_DELAY: Duration = Duration::from_secs(1);
+/// Interval after the first solicitation (RFC 4861 10, RTR_SOLICITATION_INTERVAL). It doubles after
+/// each further one (RFC 7559 2).
+const SOLICIT_INTERVAL: Duration = Duration::from_secs(4);
+/// Maximum interval between solicitations (RFC 7559 2, MRT).
+const SOLICIT_INTERVAL_MAX: Duration = Duration::from_secs(3600);
+/// Number of unanswered solicitations for which programs wait.
+const AWAITED_SOLICITS: u32 = 2;
+
+/// A default router (RFC 4861 5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DefaultRouter {
+    /// Link-local address.
+    pub addr: Ipv6Addr,
+    /// Preference (RFC 4191).
+    pub preference: Preference,
+    /// End of the router lifetime.
+    pub until: Instant,
+    /// Set when address resolution failed; reachable routers are preferred.
+    pub is_unreachable: bool,
+    /// Set when it advertises that DHCPv6 servers have other configuration than addresses.
+    pub has_other_config: bool,
+}
+
+/// An on-link prefix (RFC 4861 5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AdvertisedPrefix {
+    /// The prefix.
+    pub prefix: Prefix6,
+    /// End of the valid lifetime.
+    pub until: Instant,
+}
+
+/// Change of the FIB after a prefix option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RouteChange {
+    None,
+    Add(Prefix6),
+    Remove(Prefix6),
+}
+
+/// Entries whose lifetime has ended.
+pub(super) struct Expired {
+    pub(super) has_router: bool,
+    pub(super) prefixes: Vec<Prefix6>,
+    pub(super) addrs: Vec<Ipv6Addr>,
+}
+
+/// Returned when a table of [`Autoconf`] is full.
+pub(super) struct TableFull;
+
+/// Autoconfiguration state of one interface.
+#[derive(Debug)]
+pub(crate) struct Autoconf {
+    /// Time of the next solicitation; `None` while there is a router.
+    pub(super) solicit_at: Option<Instant>,
+    /// Number of solicitations since the last advertisement of a router.
+    pub(super) solicits: u32,
+    pub(super) routers: Vec<DefaultRouter>,
+    pub(super) prefixes: Vec<AdvertisedPrefix>,
+    /// Set when a router advertised that DHCPv6 servers have other configuration (RFC 4861 4.2, O flag).
+    pub(super) has_other_config: bool,
+}
+
+impl Autoconf {
+    pub(super) fn new() -> Autoconf {
+        let (routers, prefixes) = Default::default();
+        Autoconf { solicit_at: None, solicits: 0, routers, prefixes, has_other_config: false }
+    }
+
+    /// Returns the on-link prefixes.
+    pub(crate) fn on_link(&self) -> impl Iterator<Item = Prefix6> + '_ {
+        self.prefixes.iter().map(|entry| entry.prefix)
+    }
+
+    /// Returns whether programs wait for the first router.
+    pub(crate) fn is_awaiting_router(&self) -> bool {
+        self.solicit_at.is_some() && self.solicits <= AWAITED_SOLICITS
+    }
+
+    pub(super) fn start_soliciting(&mut self, at: Instant) {
+        (self.solicit_at, self.solicits) = (Some(at), 0);
+    }
+
+    /// Adds, updates or removes a default router.
+    pub(super) fn update_router(&mut self, router: DefaultRouter, now: Instant) -> Result<(), TableFull> {
+        let (is_alive, is_full) = (router.until > now, self.routers.len() >= ROUTERS_MAX);
+        let known = self.routers.iter_mut().find(|entry| entry.addr == router.addr);
+        match known {
+            Some(entry) if is_alive => *entry = router,
+            Some(_) => self.routers.retain(|entry| entry.addr != router.addr),
+            None if !is_alive => {}
+            None if is_full => return Err(TableFull),
+            None => self.routers.push(router),
+        }
+        if is_alive {
+            self.solicit_at = None; // RFC 4861 6.3.7
+        }
+        Ok(())
+    }
+
+    /// Adds, updates or removes an on-link prefix.
+    pub(super) fn update_prefix(&mut self, new: AdvertisedPrefix, now: Instant) -> Result<RouteChange, TableFull> {
+        let (is_alive, is_full) = (new.until > now, self.prefixes.len() >= PREFIXES_MAX);
+        let known = self.prefixes.iter_mut().find(|entry| entry.prefix == new.prefix);
+        match known {
+            Some(entry) if is_alive => entry.until = new.until,
+            Some(_) => {
+                self.prefixes.retain(|entry| entry.prefix != new.prefix);
+                return Ok(RouteChange::Remove(new.prefix));
+            }
+            None if !is_alive => {}
+            None if is_full => return Err(TableFull),
+            None => {
+                self.prefixes.push(new);
+                return Ok(RouteChange::Add(new.prefix));
+            }
+        }
+        Ok(RouteChange::None)
+    }
+
+    /// Removes expired routers and prefixes, and lists these and the expired addresses. Starts to
+    /// solicit when no router is left.
+    pub(super) fn expire(&mut self, addrs: &[IfaceAddr6], now: Instant) -> Expired {
+        let before = self.routers.len();
+        self.routers.retain(|entry| entry.until > now);
+        let has_router = self.routers.len() < before;
+        if has_router && self.routers.is_empty() {
+            self.start_soliciting(now);
+        }
+        let is_expired = |entry: &&AdvertisedPrefix| entry.until <= now;
+        let prefixes = self.prefixes.iter().filter(is_expired).map(|entry| entry.prefix).collect();
+        self.prefixes.retain(|entry| entry.until > now);
+        let addrs = lifetimes(addrs).filter(|(_, _, valid)| *valid <= now).map(|(addr, ..)| addr).collect();
+        Expired { has_router, prefixes, addrs }
+    }
+
+    /// Returns whether a solicitation is to be sent now, and schedules the next one. Without
+    /// `is_ready` it is postponed.
+    pub(super) fn take_due_solicit(&mut self, is_ready: bool, now: Instant) -> bool {
+        if self.solicit_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        if !is_ready {
+            self.solicit_at = Some(now.after(SOLICIT_DELAY));
+            return false;
+        }
+        let interval = SOLICIT_INTERVAL.saturating_mul(1 << self.solicits.min(16));
+        self.solicit_at = Some(now.after(interval.min(SOLICIT_INTERVAL_MAX)));
+        self.solicits += 1;
+        true
+    }
+
+    /// Returns the time of the next event: a solicitation, or the end of a lifetime.
+    pub(super) fn next_event(&self, addrs: &[IfaceAddr6], now: Instant) -> Instant {
+        let of_addrs = lifetimes(addrs).flat_map(|(_, preferred, valid)| [preferred, valid]);
+        let of_tables =
+            self.routers.iter().map(|entry| entry.until).chain(self.prefixes.iter().map(|entry| entry.until));
+        let ends = of_addrs.chain(of_tables).filter(|end| *end > now);
+        ends.chain(self.solicit_at).min().unwrap_or(Instant::NEVER)
+    }
+}
+
+/// Returns address, end of preferred lifetime and end of valid lifetime of each autoconfigured
+/// address.
+pub(super) fn lifetimes(addrs: &[IfaceAddr6]) -> impl Iterator<Item = (Ipv6Addr, Instant, Instant)> {
+    addrs.iter().filter_map(|own| match own.origin {
+        Origin::Advertised { preferred_until, valid_until, .. } => Some((own.addr, preferred_until, valid_until)),
+        Origin::Manual => None,
+    })
+}

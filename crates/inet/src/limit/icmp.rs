@@ -1,0 +1,139 @@
+//! Limits of what a host says by ICMP: errors, answers to echo requests, defences of its address.
+
+use super::TokenBucket;
+use clock::{Duration, Instant};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::hash::Key;
+
+const DESTINATIONS: usize = 256;
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The rate limits of one host.
+pub(crate) struct Limiter {
+    key: Key,
+    errors: TokenBucket,
+    per_destination: Box<[TokenBucket]>,
+    echoes: TokenBucket,
+    ids: Box<[u16]>,
+    defended: Option<Instant>,
+}
+
+impl Limiter {
+    pub(crate) fn new(key: Key) -> Limiter {
+        Limiter {
+            key,
+            errors: TokenBucket::default(),
+            per_destination: vec![TokenBucket::default(); DESTINATIONS].into(),
+            echoes: TokenBucket::default(),
+            ids: vec![0; DESTINATIONS].into(),
+            defended: None,
+        }
+    }
+
+    /// May another echo request be answered?
+    pub(crate) fn echo_allowed(&mut self, rate: u64, now: Instant) -> bool {
+        self.echoes.take(rate, now)
+    }
+
+    pub(crate) fn error_allowed(&mut self, dst: Ipv4Addr, rate: u64, now: Instant) -> bool {
+        self.allowed(self.key.hash2(u64::from(u32::from(dst)), 0), rate, now)
+    }
+
+    /// The same of ICMPv6. A destination is a link's prefix: who has one has 2^64 addresses.
+    pub(crate) fn error_allowed6(&mut self, dst: Ipv6Addr, rate: u64, now: Instant) -> bool {
+        self.allowed(self.key.hash2((dst.to_bits() >> 64) as u64, 6), rate, now)
+    }
+
+    fn allowed(&mut self, hash: u64, rate: u64, now: Instant) -> bool {
+        if rate == 0 {
+            return true;
+        }
+        // A quarter each, give or take a quarter of that, by a secret: the limit cannot be counted from outside.
+        let share = (rate / 4).max(1);
+        let jittered = share + hash % (share / 4 + 1);
+        let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
+        // What all may have together is up to an eighth less, another number each second: a full budget that somebody
+        // else's errors came out of cannot be told from one that was smaller (CVE-2020-25705).
+        let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
+        mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
+    }
+
+    pub(crate) fn may_defend(&mut self, now: Instant) -> bool {
+        let may = self.defended.is_none_or(|last| now.since(last) >= DEFEND_INTERVAL);
+        if may {
+            self.defended = Some(now);
+        }
+        may
+    }
+
+    /// Counts what is asked for in one of 256 classes: one number for each draw, so that no two are alike.
+    pub(crate) fn next_id(&mut self, class: u64) -> u16 {
+        match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
+            Some(id) => {
+                *id = id.wrapping_add(1);
+                *id
+            }
+            None => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const RATE: u64 = 1000;
+
+    fn limiter(seed: u64) -> Limiter {
+        Limiter::new(Key::seeded(seed))
+    }
+
+    /// Errors that one destination gets at once.
+    fn share(seed: u64, dst: u32) -> u64 {
+        let mut limiter = limiter(seed);
+        (0..RATE).filter(|_| limiter.error_allowed(Ipv4Addr::from_bits(dst), RATE, Instant::ZERO)).count() as u64
+    }
+
+    /// Errors that all destinations together get at once in a second of the clock.
+    fn all(seed: u64, second: u64) -> u64 {
+        let (mut limiter, now) = (limiter(seed), Instant::from_millis(second * 1000 + 5));
+        let asked = (0..20 * RATE as u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n * 7919));
+        asked.filter(|dst| limiter.error_allowed(*dst, RATE, now)).count() as u64
+    }
+
+    /// The limit of one destination is a quarter of the rate and, by a secret of the host, up to a quarter of that
+    /// more: it cannot be counted from outside (CVE-2020-25705).
+    #[test]
+    fn the_share_of_a_destination_is_a_secret() {
+        let by_key: BTreeSet<u64> = (0..500).map(|seed| share(seed, 0x0a00_0001)).collect();
+        assert!(by_key.iter().all(|share| (RATE / 4..=RATE / 4 + RATE / 16).contains(share)), "{by_key:?}");
+        assert!(by_key.len() >= 55, "of 63 shares {} occur", by_key.len());
+        let by_destination: BTreeSet<u64> = (0..500).map(|n| share(1, 0x0a00_0001 + n)).collect();
+        assert!(by_destination.len() >= 55, "of 63 shares {} occur", by_destination.len());
+    }
+
+    /// The limit of all destinations is lower than the rate by up to an eighth, drawn anew each second and on each host.
+    #[test]
+    fn the_limit_of_all_is_a_secret_and_changes_each_second() {
+        let spread = |numbers: BTreeSet<u64>| {
+            assert!(numbers.iter().all(|all| (RATE - RATE / 8 - 1..=RATE).contains(all)), "{numbers:?}");
+            assert!(numbers.len() >= 60, "of 126 limits {} occur in 100", numbers.len());
+        };
+        spread((0..100).map(|seed| all(seed, 3)).collect());
+        spread((0..100).map(|second| all(1, second)).collect());
+    }
+
+    /// IPv6 has the same limits, a /64 in the place of an address.
+    #[test]
+    fn the_share_of_a_prefix_is_a_secret() {
+        let share = |seed: u64, prefix: u128| {
+            let (mut limiter, now) = (limiter(seed), Instant::ZERO);
+            let dst = |n: u64| Ipv6Addr::from_bits(prefix << 64 | u128::from(n));
+            (0..RATE).filter(|n| limiter.error_allowed6(dst(*n), RATE, now)).count() as u64
+        };
+        let by_key: BTreeSet<u64> = (0..300).map(|seed| share(seed, 0x2001_0db8)).collect();
+        let by_prefix: BTreeSet<u64> = (0..300).map(|n| share(1, 0x2001_0db8 + n)).collect();
+        assert!(by_key.len() >= 50 && by_prefix.len() >= 50, "{} and {}", by_key.len(), by_prefix.len());
+    }
+}

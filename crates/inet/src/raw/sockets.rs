@@ -1,0 +1,140 @@
+//! The raw and ICMP sockets of a host, and what one has besides a datagram socket.
+
+use crate::ends::Domain;
+use lock::{Guarded, Locks};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::{L4Port, Proto};
+
+/// Raw and ICMP sockets of a host: each packet for one of them looks through the list.
+pub const SOCKETS_MAX: usize = 1024;
+
+/// `IPPROTO_RAW`: a socket of this protocol only sends.
+pub const SEND_ONLY: Proto = Proto(255);
+
+/// Kind of a datagram socket that is not UDP's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RawKind {
+    /// `SOCK_DGRAM` of `IPPROTO_ICMP` or `IPPROTO_ICMPV6`: echo requests and their replies.
+    Icmp,
+    /// `SOCK_RAW` of this protocol.
+    Raw(Proto),
+}
+
+/// `ICMP6_FILTER` (RFC 3542 3.2): the message types that a raw socket of ICMP or ICMPv6 does not receive, a bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IcmpFilter([u64; 4]);
+
+impl IcmpFilter {
+    /// Passes every type (`ICMP6_FILTER_SETPASSALL`).
+    pub const PASS_ALL: IcmpFilter = IcmpFilter([0; 4]);
+    /// Passes no type (`ICMP6_FILTER_SETBLOCKALL`).
+    pub const BLOCK_ALL: IcmpFilter = IcmpFilter([u64::MAX; 4]);
+
+    /// Returns the filter with `ty` passing (`ICMP6_FILTER_SETPASS`).
+    #[must_use]
+    pub fn pass(mut self, ty: u8) -> IcmpFilter {
+        if let Some(word) = self.0.get_mut(usize::from(ty) / 64) {
+            *word &= !(1 << (ty % 64));
+        }
+        self
+    }
+
+    /// Returns the filter with `ty` blocked (`ICMP6_FILTER_SETBLOCK`).
+    #[must_use]
+    pub fn block(mut self, ty: u8) -> IcmpFilter {
+        if let Some(word) = self.0.get_mut(usize::from(ty) / 64) {
+            *word |= 1 << (ty % 64);
+        }
+        self
+    }
+
+    /// Returns whether `ty` passes (`ICMP6_FILTER_WILLPASS`).
+    pub fn passes(&self, ty: u8) -> bool {
+        self.0.get(usize::from(ty) / 64).is_some_and(|word| word >> (ty % 64) & 1 == 0)
+    }
+}
+
+/// State of a raw or ICMP socket besides that of any datagram socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawState {
+    pub(crate) kind: RawKind,
+    /// `IP_HDRINCL`: what is sent begins with its IPv4 header.
+    pub header_included: bool,
+    /// `IPV6_CHECKSUM`: offset of the checksum, which is filled in and verified.
+    pub checksum_at: Option<u16>,
+    /// `ICMP6_FILTER`.
+    pub filter: IcmpFilter,
+}
+
+impl RawState {
+    /// Returns the kind of the socket.
+    pub fn kind(&self) -> RawKind {
+        self.kind
+    }
+
+    /// Returns whether the socket is of ICMP or ICMPv6, and raw.
+    pub fn has_filter(&self) -> bool {
+        matches!(self.kind, RawKind::Raw(Proto::ICMP | Proto::IPV6_ICMP))
+    }
+}
+
+/// Remote port of a raw or ICMP socket that is connected: its protocol has none.
+pub(crate) const CONNECTED: L4Port = L4Port(1);
+
+/// One raw or ICMP socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) id: usize,
+    pub(super) domain: Domain,
+    pub(super) kind: RawKind,
+    /// Identifier of an ICMP socket; 0: not bound.
+    pub(super) ident: L4Port,
+}
+
+/// The raw and ICMP sockets of a host.
+#[derive(Debug)]
+pub(crate) struct RawSockets<L: Locks> {
+    /// Protocols that have raw sockets, a bit each, of IPv4 and of IPv6.
+    wanted: [[AtomicU64; 4]; 2],
+    pub(super) entries: Guarded<L, Vec<Entry>>,
+}
+
+impl<L: Locks> Default for RawSockets<L> {
+    fn default() -> Self {
+        RawSockets { wanted: Default::default(), entries: Guarded::default() }
+    }
+}
+
+impl<L: Locks> RawSockets<L> {
+    /// Returns whether there is a raw socket of `proto`.
+    #[inline(always)]
+    pub(crate) fn has(&self, domain: Domain, proto: Proto) -> bool {
+        let words = self.wanted.get(domain as usize);
+        let word = words.and_then(|words| words.get(usize::from(proto.0) / 64));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (proto.0 % 64) & 1 != 0)
+    }
+
+    /// Returns whether there is a raw socket of UDP or TCP of this domain, whose fast paths make no copies: one test for
+    /// both.
+    #[inline(always)]
+    pub(crate) fn has_transport(&self, domain: Domain) -> bool {
+        const BOTH: u64 = 1 << Proto::UDP.0 | 1 << Proto::TCP.0;
+        let [[first4, ..], [first6, ..]] = &self.wanted;
+        let first = if domain == Domain::Inet { first4 } else { first6 };
+        first.load(Ordering::Relaxed) & BOTH != 0
+    }
+
+    /// Writes down which protocols have raw sockets, after `entries` has changed.
+    pub(super) fn note(&self, entries: &[Entry]) {
+        for (domain, words) in [Domain::Inet, Domain::Inet6].into_iter().zip(&self.wanted) {
+            for (word, first) in words.iter().zip((0u8..=255).step_by(64)) {
+                let bits = entries.iter().filter(|entry| entry.domain == domain).map(|entry| match entry.kind {
+                    RawKind::Raw(SEND_ONLY) | RawKind::Icmp => 0,
+                    RawKind::Raw(Proto(proto)) if proto / 64 == first / 64 => 1 << (proto % 64),
+                    RawKind::Raw(_) => 0,
+                });
+                word.store(bits.fold(0, |all, bit: u64| all | bit), Ordering::Relaxed);
+            }
+        }
+    }
+}

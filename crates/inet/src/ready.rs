@@ -1,0 +1,82 @@
+//! Sockets that became ready.
+
+use lock::{Cx, Guarded, Locks, Signal};
+use std::collections::VecDeque;
+
+/// In a [`ReadySet`], and in descriptors: a TCP socket's number, not a UDP socket's.
+pub const SOCK_BIT: usize = 1 << 30;
+
+/// Descriptors that became readable, for one who reads from many sockets.
+#[derive(Debug)]
+pub struct ReadySet<L: Locks> {
+    ready: Guarded<L, Ready>,
+    /// Raised when the set is no longer empty.
+    pub signal: Signal,
+}
+
+/// Datagram sockets tell when they turn readable, so each stands here once for each time that somebody has emptied it. Streams
+/// tell of all that happens to them, which is the peer's to say: each stands here once at most.
+#[derive(Debug, Default)]
+struct Ready {
+    queue: VecDeque<u32>,
+    /// The streams in the queue, a bit each by their number.
+    streams: Vec<u64>,
+}
+
+impl Ready {
+    /// Notes a stream; `false` if it is there already.
+    #[inline]
+    fn enter(&mut self, id: usize) -> bool {
+        let at = id & !SOCK_BIT;
+        if at / 64 >= self.streams.len() {
+            self.streams.resize(at / 64 + 1, 0);
+        }
+        let Some(word) = self.streams.get_mut(at / 64) else { return false };
+        let fresh = *word & 1 << (at % 64) == 0;
+        *word |= 1 << (at % 64);
+        fresh
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<usize> {
+        let id = self.queue.pop_front()? as usize;
+        if id & SOCK_BIT != 0 {
+            let at = id & !SOCK_BIT;
+            if let Some(word) = self.streams.get_mut(at / 64) {
+                *word &= !(1 << (at % 64));
+            }
+        }
+        Some(id)
+    }
+}
+
+impl<L: Locks> Default for ReadySet<L> {
+    fn default() -> Self {
+        ReadySet { ready: Guarded::default(), signal: Signal::default() }
+    }
+}
+
+impl<L: Locks> ReadySet<L> {
+    /// Takes the next descriptor that became readable.
+    #[inline]
+    pub fn pop(&self, cx: Cx) -> Option<usize> {
+        self.ready.lock(cx).pop()
+    }
+
+    /// Moves up to `most` descriptors that became readable into `into`.
+    pub fn pop_many(&self, cx: Cx, most: usize, into: &mut Vec<usize>) {
+        let mut ready = self.ready.lock(cx);
+        let n = most.min(ready.queue.len());
+        into.extend((0..n).map_while(|_| ready.pop()));
+    }
+
+    pub(crate) fn push(&self, cx: Cx, id: usize) {
+        let mut ready = self.ready.lock(cx);
+        if id & SOCK_BIT != 0 && !ready.enter(id) {
+            return;
+        }
+        ready.queue.push_back(id as u32);
+        drop(ready);
+        self.signal.raise();
+    }
+}

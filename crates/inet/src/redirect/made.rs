@@ -1,0 +1,66 @@
+//! The routes that redirects made.
+
+use crate::fib::{Prefix, Prefix6};
+use crate::route::{Via, Via6};
+use clock::{Duration, Instant};
+use lock::{Guarded, Locks};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lifetime of a route made by a redirect.
+pub(crate) const AGE: Duration = Duration::from_secs(600);
+
+/// A family whose routes redirects change.
+pub(crate) trait Redirected: Sized {
+    /// The prefix of a single host.
+    type Host: Copy + PartialEq;
+    /// Next hop of a route.
+    type Via: Copy + PartialEq;
+}
+
+impl Redirected for u32 {
+    type Host = Prefix;
+    type Via = Via;
+}
+
+impl Redirected for u128 {
+    type Host = Prefix6;
+    type Via = Via6;
+}
+
+/// A route that a redirect made.
+#[derive(Clone, Copy)]
+pub(super) struct Made<H, V> {
+    pub(super) host: H,
+    pub(super) via: V,
+    pub(super) since: Instant,
+}
+
+/// The routes of a family that redirects made, the oldest first.
+pub(super) type Queue<F> = VecDeque<Made<<F as Redirected>::Host, <F as Redirected>::Via>>;
+
+/// The routes that redirects of a family made.
+pub(crate) struct Redirects<L: Locks, F: Redirected> {
+    pub(super) made: Guarded<L, Queue<F>>,
+    /// End of the first, in nanoseconds: mostly never, and then no lock is taken.
+    pub(super) due: AtomicU64,
+}
+
+impl<L: Locks, F: Redirected> Default for Redirects<L, F> {
+    fn default() -> Redirects<L, F> {
+        Redirects { made: Guarded::default(), due: AtomicU64::new(Instant::NEVER.nanos()) }
+    }
+}
+
+impl<L: Locks, F: Redirected> Redirects<L, F> {
+    /// Returns how often its lock was taken.
+    pub(crate) fn acquisitions(&self) -> u64 {
+        self.made.acquisitions()
+    }
+
+    pub(super) fn set_due(&self, made: &Queue<F>) -> Instant {
+        let next = made.front().map_or(Instant::NEVER, |made| made.since.after(AGE));
+        self.due.store(next.nanos(), Ordering::Relaxed);
+        next
+    }
+}

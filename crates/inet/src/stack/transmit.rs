@@ -1,0 +1,61 @@
+//! Transmit queues: an iface's, and the one that a thread sends by.
+
+use crate::Stack;
+use crate::iface::{Iface, IfaceId, Output, Queue};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::sync::atomic::Ordering;
+
+impl<L: Locks> Stack<L> {
+    /// Sets the destination of `iface`'s frames; `None`: they are dropped.
+    pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
+        self.set_outputs(cx, iface, output.into_iter().collect());
+    }
+
+    /// Sets the destinations of `iface`'s frames, one for each queue of its port; none: frames are dropped. Each thread of a
+    /// shared stack sends by one queue ([`Stack::set_queue`]), a connection by that of the thread that wrote while everything
+    /// was acknowledged, a tunnel by the first. A stack of one thread uses the first alone.
+    pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
+        if let Some(iface) = self.ifaces.get(iface) {
+            let ended = iface.queues.set(cx, outputs);
+            ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
+        }
+    }
+
+    /// Sets the queue by which the calling thread sends, of every port, modulo the number of its queues. `None`, the default:
+    /// the thread's number. Threads that send at the same time should have different queues.
+    pub fn set_queue(&self, cx: Cx, queue: Option<u16>) {
+        self.count(cx).queue.store(queue.map_or(0, |queue| u32::from(queue) + 1), Ordering::Relaxed);
+    }
+
+    /// Returns the queue by which the calling thread sends.
+    pub(crate) fn queue_number(&self, cx: Cx) -> usize {
+        let counters = self.count(cx);
+        if counters.nesting.load(Ordering::Relaxed) > 0 {
+            return 0; // several threads may send through one tunnel
+        }
+        match counters.queue.load(Ordering::Relaxed) {
+            0 => cx.current(),
+            set => set as usize - 1,
+        }
+    }
+
+    /// Calls `send` while the calling thread sends by `queue`.
+    pub(crate) fn sending_by<R>(&self, cx: Cx, queue: usize, send: impl FnOnce() -> R) -> R {
+        if !L::SHARED {
+            return send();
+        }
+        let cell = &self.count(cx).queue;
+        let own = cell.load(Ordering::Relaxed);
+        cell.store(queue as u32 + 1, Ordering::Relaxed);
+        let sent = send();
+        cell.store(own, Ordering::Relaxed);
+        sent
+    }
+
+    /// Returns the queue of `iface` by which the calling thread sends.
+    #[inline(always)]
+    pub(crate) fn queue_of<'a>(&self, cx: Cx, iface: &'a Iface<L>) -> &'a Queue<L> {
+        iface.queues.at(|| self.queue_number(cx))
+    }
+}

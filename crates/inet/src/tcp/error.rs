@@ -1,0 +1,48 @@
+//! Errors of TCP's calls.
+
+use crate::ip4::OutputError;
+
+/// Why a call failed, or what became of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpError {
+    /// No such socket.
+    NoSocket,
+    /// It would have to wait.
+    WouldBlock,
+    /// Bound, listening or connected already.
+    Already,
+    /// The handshake is under way.
+    InProgress,
+    /// Connected already.
+    Connected,
+    /// Not connected.
+    NotConnected,
+    /// Not listening.
+    NotListening,
+    /// Listening: not to be connected.
+    Listens,
+    /// Somebody has that address and port.
+    InUse,
+    /// Not an address of this host.
+    NotOurs,
+    /// An address of a family that the socket was not opened for.
+    Family,
+    /// Port 0, or an address that nobody can connect to.
+    Invalid,
+    /// Every ephemeral port is taken.
+    NoPorts,
+    /// No more sockets.
+    TooMany,
+    /// Writing was shut down.
+    Shut,
+    /// The peer refused.
+    Refused,
+    /// The peer reset the connection.
+    Reset,
+    /// Given up.
+    TimedOut,
+    /// The host cannot be reached.
+    HostUnreachable,
+    /// No way there.
+    Output(OutputError),
+}

@@ -1,0 +1,166 @@
+//! The configuration of a tunnel.
+
+use std::net::{IpAddr, Ipv4Addr};
+use wire::eth::{self, EtherType};
+use wire::{L4Port, Proto, etherip, gre, ip4, ip6, udp, vxlan};
+
+/// What a tunnel puts between two IP headers, or an IP and an Ethernet header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Nothing (RFC 2003), as BSD's gif.
+    Gif,
+    /// A GRE header (RFC 2784).
+    Gre,
+    /// An EtherIP header (RFC 3378).
+    EtherIp,
+    /// UDP and VXLAN headers (RFC 7348).
+    Vxlan,
+}
+
+impl Kind {
+    /// Each of them.
+    pub const ALL: [Kind; 4] = [Kind::Gif, Kind::Gre, Kind::EtherIp, Kind::Vxlan];
+
+    /// The word before the number in an iface's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Gif => "gif",
+            Kind::Gre => "gre",
+            Kind::EtherIp => "etherip",
+            Kind::Vxlan => "vxlan",
+        }
+    }
+
+    /// The kind whose ifaces are called `name` and a number.
+    pub fn of_name(name: &str) -> Option<Kind> {
+        let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        Kind::ALL.into_iter().find(|kind| kind.name() == word && word.len() < name.len())
+    }
+
+    /// Does it carry Ethernet frames?
+    pub fn is_ethernet(self) -> bool {
+        matches!(self, Kind::EtherIp | Kind::Vxlan)
+    }
+
+    /// The protocol in the outer IP header, of what is `inside`.
+    pub(crate) fn proto(self, inside: EtherType) -> Proto {
+        match self {
+            Kind::Gif if inside == EtherType::IPV6 => Proto::IPV6,
+            Kind::Gif => Proto::IPIP,
+            Kind::Gre => Proto::GRE,
+            Kind::EtherIp => Proto::ETHERIP,
+            Kind::Vxlan => Proto::UDP,
+        }
+    }
+}
+
+/// Whether the outer packet may be fragmented on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DontFragment {
+    /// As the packet inside says; what is not IPv4 may be (RFC 2003 3.1).
+    #[default]
+    Copy,
+    /// Never.
+    Set,
+    /// Always, here too if need be.
+    Clear,
+}
+
+/// Handling of IPv6 UDP datagrams whose checksum field is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Unchecked {
+    /// Dropped (RFC 8200 8.1).
+    #[default]
+    Dropped,
+    /// Accepted at the tunnel's L4 port (RFC 6935 5).
+    Accepted,
+}
+
+/// How a tunnel is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Its kind.
+    pub kind: Kind,
+    /// The outer source: an address of this host; unspecified: none yet, and nothing passes.
+    pub local: IpAddr,
+    /// The outer destination, the far end, of the same family; unspecified: none yet.
+    pub remote: IpAddr,
+    /// GRE: the key of both directions.
+    pub key: Option<u32>,
+    /// GRE: checksums are sent; received ones are always verified.
+    pub checksum: bool,
+    /// GRE: sequence numbers are sent, and late packets dropped.
+    pub sequence: bool,
+    /// VXLAN: the network identifier, 24 bits.
+    pub vni: u32,
+    /// VXLAN: the far end's L4 port and ours.
+    pub l4port: L4Port,
+    /// VXLAN over IPv6: what becomes of datagrams without a checksum.
+    pub unchecked: Unchecked,
+    /// Time to live of the outer packet; `None`: the knob's (`net.inet.ip.gifttl`).
+    pub ttl: Option<u8>,
+    /// May the outer packet be fragmented?
+    pub df: DontFragment,
+}
+
+impl Config {
+    /// A tunnel of this kind that leads nowhere yet.
+    pub fn new(kind: Kind) -> Config {
+        let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let (key, ttl, df, unchecked) = Default::default();
+        let (checksum, sequence) = (false, false);
+        let (local, remote, vni, l4port) = (nowhere, nowhere, 0, vxlan::PORT);
+        Config { kind, local, remote, key, checksum, sequence, vni, l4port, unchecked, ttl, df }
+    }
+
+    /// Has it both its ends?
+    pub fn is_whole(&self) -> bool {
+        !self.local.is_unspecified() && !self.remote.is_unspecified()
+    }
+
+    /// Bytes in front of an inner packet in its outer one.
+    pub fn overhead(&self) -> usize {
+        let outer = if self.remote.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
+        outer
+            + match self.kind {
+                Kind::Gif => 0,
+                Kind::Gre => self.gre(0, EtherType::IPV4).header_len(),
+                Kind::EtherIp => etherip::HEADER_LEN + eth::HEADER_LEN,
+                Kind::Vxlan => udp::HEADER_LEN + vxlan::HEADER_LEN + eth::HEADER_LEN,
+            }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn gre_len(&self) -> usize {
+        self.gre(0, EtherType::IPV4).header_len()
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn write_gre(&self, sequence: u32, packet: &mut [u8]) -> Option<()> {
+        self.gre(sequence, EtherType::IPV4).emit(packet)
+    }
+
+    pub(super) fn gre(&self, sequence: u32, protocol: EtherType) -> gre::Header {
+        gre::Header {
+            protocol,
+            has_checksum: self.checksum,
+            key: self.key,
+            sequence: self.sequence.then_some(sequence),
+        }
+    }
+
+    /// What tells it from others between the same ends.
+    pub(super) fn key(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Gre => self.key,
+            Kind::Vxlan => Some(self.vni),
+            Kind::Gif | Kind::EtherIp => None,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new(Kind::Gif)
+    }
+}

@@ -1,0 +1,84 @@
+//! What is checked of a datagram that came.
+
+use crate::demux::Ends4;
+use crate::iface::Iface;
+use buf::{Flags, Frame};
+use lock::Locks;
+use stats::DropReason;
+use wire::checksum::Partial;
+use wire::ip6::{self, Chain};
+use wire::{Proto, ip4, udp};
+
+/// Checks datagrams of an iface.
+#[derive(Clone, Copy)]
+pub(crate) struct Check {
+    /// Flags of those whose checksum is not verified.
+    pub(super) verified: Flags,
+}
+
+impl Check {
+    pub(super) fn of<L: Locks>(iface: Option<&Iface<L>>) -> Check {
+        let trusts_port = iface.is_none_or(|iface| iface.offload().rx); // what came through no iface is this host's own
+        let open = Flags::TX_L4_CSUM; // never on a wire: nothing to verify
+        Check { verified: if trusts_port { open.with(Flags::RX_L4_OK) } else { open } }
+    }
+
+    /// RFC 768, RFC 1122 4.1.3: lengths, checksum, ends. Counts those that have no checksum.
+    pub(super) fn look(self, packet: &Frame, without_checksum: &mut u64) -> Result<Seen, DropReason> {
+        let bytes = packet.bytes();
+        let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
+        let ihl = ip.ihl_len();
+        let segment = bytes.get(ihl..).ok_or(DropReason::Ip4Malformed)?;
+        let pseudo = |len| Partial::pseudo4(ip.src(), ip.dst(), Proto::UDP, len);
+        let header = self.look_at(packet.flags(), segment, pseudo)?;
+        *without_checksum += u64::from(header.checksum == 0);
+        let ends = Ends4 {
+            local: ip.dst().to_bits(),
+            remote: ip.src().to_bits(),
+            local_port: header.dst,
+            remote_port: header.src,
+        };
+        Ok(Seen { ends, header_len: ihl + udp::HEADER_LEN, len: ihl + usize::from(header.len) })
+    }
+
+    /// Checks a UDP header and what follows it; a checksum of 0 says that there is none.
+    pub(super) fn look_at(
+        self,
+        flags: Flags,
+        segment: &[u8],
+        pseudo: impl FnOnce(u16) -> Partial,
+    ) -> Result<udp::Header, DropReason> {
+        let header = udp::Header::parse(segment).map_err(|_| DropReason::UdpBadLength)?;
+        if header.checksum != 0 && !flags.any(self.verified) {
+            let datagram = segment.get(..usize::from(header.len)).ok_or(DropReason::UdpBadLength)?;
+            if !udp::checksum_ok(pseudo(header.len), datagram) {
+                return Err(DropReason::UdpBadChecksum);
+            }
+        }
+        if header.dst.0 == 0 { Err(DropReason::UdpPortZero) } else { Ok(header) }
+    }
+
+    /// [`Check::look`] of IPv6, where there is always a checksum (RFC 8200 8.1).
+    pub(super) fn look6(self, packet: &Frame, header: &ip6::Header, chain: &Chain) -> Result<udp::Header, DropReason> {
+        let segment = chain.payload(header, packet.bytes());
+        let pseudo = |len| Partial::pseudo6(header.src, header.dst, Proto::UDP, u32::from(len));
+        let seen = self.look_at(packet.flags(), segment, pseudo)?;
+        if seen.checksum == 0 { Err(DropReason::UdpBadChecksum) } else { Ok(seen) }
+    }
+}
+
+/// Values from the headers of a valid datagram: addresses and ports, bytes of both headers, bytes of
+/// the whole packet.
+pub(super) struct Seen {
+    pub(super) ends: Ends4,
+    header_len: usize,
+    len: usize,
+}
+
+impl Seen {
+    /// Leaves the payload; the headers stay in front.
+    pub(super) fn strip(&self, packet: &mut Frame) {
+        packet.truncate(self.len);
+        packet.pull(self.header_len);
+    }
+}

@@ -1,0 +1,337 @@
+//! The protocol control block of a datagram socket.
+
+use super::Options;
+use super::ancillary::{AncillaryKind, Reception, UNKNOWN, note_iface};
+use super::cache::Kept;
+use super::error::SoError;
+use crate::demux::Ends4;
+use crate::ends::{Domain, Families};
+use crate::groups::SourceFilter;
+use crate::iface::IfaceId;
+use crate::raw::RawState;
+use crate::ready::ReadySet;
+use buf::{Drain, Frame};
+use lock::{Cx, Locks, Signal};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Membership of a socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Joined {
+    pub(crate) iface: IfaceId,
+    pub(crate) group: IpAddr,
+    pub(crate) filter: SourceFilter,
+}
+
+/// Receive buffers may pin this many times their size in frames (BSD's sb_mbmax).
+const FRAMES_FACTOR: usize = 8;
+/// What the sender's address counts for in the buffer: a sockaddr_in. With it no queued datagram counts for nothing.
+const NAME_LEN: usize = 16;
+
+/// As much of a buffer size as the Pcb can note.
+fn saturated(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// One UDP socket's state.
+///
+/// What a datagram touches on its way in and out again comes first: with the lock's word and the place's tag in front it is
+/// one cache line, so that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three;
+/// one of IPv6 for the next line, too.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Pcb<L: Locks> {
+    pub(super) first: Option<Frame>, // of a queue that was empty: the usual one is one datagram long and needs no second place
+    pub(super) watch: Option<Arc<ReadySet<L>>>,
+    pub(super) ends: Ends4,
+    pub(super) queued_bytes: u32,
+    pub(super) recv_limit: u32,
+    pub(crate) reception: Reception,
+    pub(crate) error: Option<SoError>,
+    pub(super) signalled: bool, // there is a signal in `rest`
+    pub(super) families: Families,
+    /// Local and remote address of a socket whose addresses are of IPv6; its ports are in `ends`.
+    pub(super) wide: [u128; 2],
+    /// Options, as the socket layer sets them; boxed, so that a Pcb is two lines long.
+    pub options: Box<Options>,
+    pub(crate) shut_write: bool,
+    /// The local address was chosen for the present peer, not bound.
+    pub(crate) chosen_local: bool,
+    /// Calls on this socket never wait.
+    pub nonblocking: bool,
+    pub(super) rest: Option<Box<Rest>>, // made when first needed
+}
+
+const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, wide) == 64 - 8 - 8); // word, tag
+const _: () = assert!(size_of::<Pcb<lock::Up>>() <= 128 - 8 - 8);
+
+/// What not every datagram needs, or not every socket.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    pub(super) more: VecDeque<Frame>,
+    pub(super) signal: Option<Arc<Signal>>,
+    pub(super) groups: Vec<Joined>,
+    pub(super) kept: Kept,
+    /// Of a raw or ICMP socket.
+    pub(super) raw: Option<Box<RawState>>,
+}
+
+impl<L: Locks> Pcb<L> {
+    pub(crate) fn new(domain: Domain, options: Options, recv_limit: usize) -> Pcb<L> {
+        Pcb {
+            first: None,
+            watch: None,
+            ends: Ends4::default(),
+            queued_bytes: 0,
+            recv_limit: saturated(recv_limit),
+            reception: Reception::default(),
+            error: None,
+            signalled: false,
+            families: Families::of(domain),
+            wide: [0; 2],
+            nonblocking: false,
+            options: Box::new(options),
+            shut_write: false,
+            chosen_local: false,
+            rest: None,
+        }
+    }
+
+    /// Is it connected?
+    #[inline(always)]
+    pub fn is_connected(&self) -> bool {
+        self.ends.remote_port.0 != 0
+    }
+
+    /// Is it bound?
+    #[inline(always)]
+    pub fn is_bound(&self) -> bool {
+        self.ends.local_port.0 != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    /// Returns what a raw or ICMP socket has besides; `None` of UDP.
+    pub fn raw(&self) -> Option<&RawState> {
+        self.rest.as_ref()?.raw.as_deref()
+    }
+
+    /// Returns what a raw or ICMP socket has besides, to change.
+    pub fn raw_mut(&mut self) -> Option<&mut RawState> {
+        self.rest.as_mut()?.raw.as_deref_mut()
+    }
+
+    /// Makes it a raw or ICMP socket.
+    pub(crate) fn set_raw(&mut self, state: RawState) {
+        self.rest().raw = Some(Box::new(state));
+    }
+
+    /// Groups it has joined.
+    pub(crate) fn groups(&self) -> &[Joined] {
+        self.rest.as_ref().map_or(&[], |rest| &rest.groups)
+    }
+
+    pub(crate) fn groups_mut(&mut self) -> &mut Vec<Joined> {
+        &mut self.rest().groups
+    }
+
+    /// Datagrams waiting.
+    pub fn queued(&self) -> usize {
+        self.rest.as_ref().map_or(0, |rest| rest.more.len()) + usize::from(self.first.is_some())
+    }
+
+    /// Bytes waiting, senders' addresses not counted.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes as usize - self.queued() * NAME_LEN
+    }
+
+    /// Length of the next datagram.
+    pub fn next_len(&self) -> Option<usize> {
+        self.peek().map(Frame::len)
+    }
+
+    /// No datagram waits: each counts for more than nothing.
+    #[inline(always)]
+    pub(crate) fn is_queue_empty(&self) -> bool {
+        self.queued_bytes == 0
+    }
+
+    /// The size of the receive buffer.
+    pub fn recv_limit(&self) -> usize {
+        self.recv_limit as usize
+    }
+
+    /// Changes the size of the receive buffer (4 GiB at most); what is queued stays.
+    pub fn set_recv_limit(&mut self, bytes: usize) {
+        self.recv_limit = saturated(bytes);
+    }
+
+    /// Takes the error that waits, if any.
+    pub fn take_error(&mut self) -> Option<SoError> {
+        self.error.take()
+    }
+
+    /// Does an error wait?
+    pub fn has_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Was reading shut down?
+    pub fn is_shut_for_reading(&self) -> bool {
+        self.reception.has(Reception::SHUT)
+    }
+
+    /// Forgets the kept headers: an option that stands in them has changed.
+    pub fn forget_headers(&mut self) {
+        if let Some(rest) = &mut self.rest {
+            rest.forget_headers();
+        }
+    }
+
+    /// Is there something to read: a datagram, an error, the end?
+    pub fn is_readable(&self) -> bool {
+        !self.is_queue_empty() || self.error.is_some() || self.is_shut_for_reading()
+    }
+
+    /// Raises `signal` whenever something comes.
+    pub fn set_signal(&mut self, signal: Option<Arc<Signal>>) {
+        self.signalled = signal.is_some();
+        self.rest().signal = signal;
+    }
+
+    /// Something to wait on for this socket.
+    pub fn signal(&mut self) -> Arc<Signal> {
+        self.signalled = true;
+        self.rest().signal.get_or_insert_default().clone()
+    }
+
+    /// Queues a datagram; gives it back if the buffer is full.
+    #[inline(always)]
+    pub(crate) fn enqueue(&mut self, cx: Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
+        let bytes = self.queued_bytes as usize + frame.len() + NAME_LEN;
+        if bytes > self.recv_limit as usize {
+            return Err(frame);
+        }
+        if self.is_queue_empty() {
+            self.first = Some(frame);
+            self.wake(cx, id);
+        } else {
+            let limit = self.frames_limit();
+            let more = &mut self.rest().more;
+            if more.len() * buffer_size > limit {
+                return Err(frame);
+            }
+            more.push_back(frame);
+        }
+        self.queued_bytes = bytes as u32;
+        Ok(())
+    }
+
+    /// Queues the first `n` of `frames` if there is room for all of them; `false`: nothing was done.
+    #[inline(always)]
+    pub(super) fn enqueue_run(
+        &mut self,
+        cx: Cx,
+        id: usize,
+        frames: &mut Drain<'_>,
+        n: usize,
+        buffer_size: usize,
+    ) -> bool {
+        let run = frames.as_slice().get(..n).unwrap_or_default();
+        let bytes = self.queued_bytes as usize + run.iter().map(|frame| frame.len() + NAME_LEN).sum::<usize>();
+        let (limit, was_empty) = (self.frames_limit(), self.is_queue_empty());
+        if bytes > self.recv_limit as usize || (self.queued() + n) * buffer_size > limit {
+            return false;
+        }
+        if was_empty {
+            self.first = frames.next();
+        }
+        self.rest().more.extend(frames.by_ref().take(n - usize::from(was_empty)));
+        self.queued_bytes = bytes as u32;
+        if was_empty {
+            self.wake(cx, id);
+        }
+        true
+    }
+
+    /// Bytes of buffers, used or not, that what waits may pin.
+    #[inline(always)]
+    fn frames_limit(&self) -> usize {
+        self.recv_limit as usize * FRAMES_FACTOR
+    }
+
+    #[inline(always)]
+    pub(super) fn wake(&self, cx: Cx, id: usize) {
+        if let Some(watch) = &self.watch {
+            watch.push(cx, id);
+        }
+        if self.signalled
+            && let Some(signal) = self.rest.as_ref().and_then(|rest| rest.signal.as_ref())
+        {
+            signal.raise();
+        }
+    }
+
+    /// Takes the first datagram.
+    #[inline(always)]
+    pub(crate) fn dequeue(&mut self) -> Option<Frame> {
+        let frame = match self.first.take() {
+            Some(frame) => frame,
+            None if self.is_queue_empty() => return None,
+            None => self.rest.as_mut()?.more.pop_front()?,
+        };
+        self.queued_bytes -= (frame.len() + NAME_LEN) as u32;
+        Some(frame)
+    }
+
+    /// The first datagram, left where it is.
+    pub(crate) fn peek(&self) -> Option<&Frame> {
+        self.first.as_ref().or_else(|| self.rest.as_ref()?.more.front())
+    }
+
+    /// Takes everything queued.
+    pub(crate) fn drain(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.dequeue()).collect()
+    }
+
+    /// Puts an error where the socket's owner will find it.
+    pub(crate) fn set_error(&mut self, cx: Cx, id: usize, error: SoError) {
+        self.error = Some(error);
+        self.wake(cx, id);
+    }
+
+    /// Reports what becomes readable to `set`; once now if something is.
+    pub(crate) fn set_watch(&mut self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) {
+        self.watch = set;
+        if self.is_readable() {
+            self.wake(cx, id);
+        }
+    }
+
+    /// Returns whether receive calls return ancillary data of this kind.
+    pub fn receives(&self, kind: AncillaryKind) -> bool {
+        self.reception.has(kind.bit())
+    }
+
+    /// Sets whether receive calls return ancillary data of this kind. The ifaces of IPv4 datagrams that wait are unknown.
+    pub fn set_receives(&mut self, kind: AncillaryKind, on: bool) {
+        if on && kind == AncillaryKind::PacketInfo && !self.receives(kind) {
+            let more = self.rest.as_mut().map(|rest| rest.more.iter_mut()).into_iter().flatten();
+            self.first.iter_mut().chain(more).for_each(|datagram| {
+                note_iface(datagram, UNKNOWN);
+            });
+        }
+        self.reception.set(kind.bit(), on);
+    }
+}
+
+impl Rest {
+    /// Forgets the kept headers.
+    pub(super) fn forget_headers(&mut self) {
+        self.kept = Kept::Nothing;
+    }
+}

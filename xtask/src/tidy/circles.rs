@@ -1,0 +1,283 @@
+//! The files of a crate import each other in no circle.
+//!
+//! An import is a path to an item of another file of the crate, in a `use` or anywhere else but in a macro's arguments. It counts as
+//! one of the file that defines the item, through whatever modules export it again; `mod` and `pub use` are none.
+//! What exists for tests and fuzzing only is left out.
+
+use super::{Finding, Tree, module_directory};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use syn::visit::{self, Visit};
+use syn::{Attribute, ImplItemFn, Item, ItemFn, ItemMod, ItemUse, UseTree, Visibility};
+
+/// Crates without circles.
+const CRATES: &[&str] = &["crates/inet/src", "crates/lock/src", "crates/tcp/src"];
+
+/// Names of modules from the crate's root, the last the file's own.
+type Names = Vec<String>;
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    CRATES.iter().flat_map(|root| below(tree, root)).collect()
+}
+
+/// Finds files below `root` that cannot be read, or else a circle among them.
+fn below(tree: &Tree, root: &str) -> Vec<Finding> {
+    let (mut modules, mut unread) = (BTreeMap::new(), Vec::new());
+    for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
+        if path.strip_prefix(root).is_none_or(|rest| !rest.starts_with('/')) {
+            continue;
+        }
+        match Module::read(root, path, text) {
+            Ok(module) => _ = modules.insert(module.names.clone(), module),
+            Err(why) => unread.push(Finding::new(path, 1, why.to_string())),
+        }
+    }
+    if unread.is_empty() { circle(modules).into_iter().collect() } else { unread }
+}
+
+/// Finds the shortest circle among modules.
+fn circle(mut modules: BTreeMap<Names, Module>) -> Option<Finding> {
+    let for_tests: Vec<Names> = modules.values().flat_map(|module| module.for_tests.iter().cloned()).collect();
+    modules.retain(|names, _| !for_tests.iter().any(|of_tests| names.starts_with(of_tests)));
+    let imports: BTreeMap<&Names, BTreeSet<&Names>> = modules
+        .iter()
+        .map(|(names, module)| {
+            let all = module.paths.iter().filter_map(|path| definer(&modules, path, 0));
+            (names, all.filter(|other| *other != names).collect())
+        })
+        .collect();
+    let way = imports.keys().filter_map(|start| way_back(&imports, start)).min_by_key(Vec::len)?;
+    let shown: Vec<String> = way.iter().map(|names| names.join("::")).collect();
+    let what = format!("imports in a circle: {}; put what they share below them", shown.join(" -> "));
+    Some(Finding::new(&modules.get(way.first().copied()?)?.path, 1, what))
+}
+
+/// Returns the module that defines the item with this path; `None`: no file of the crate has it.
+fn definer<'a>(modules: &'a BTreeMap<Names, Module>, path: &[String], depth: usize) -> Option<&'a Names> {
+    let (names, module) = (0..=path.len()).rev().find_map(|len| modules.get_key_value(&path[..len]))?;
+    match path.get(names.len()).and_then(|item| module.exports.get(item)) {
+        Some(export) if depth < 8 => definer(modules, &[export, &path[names.len() + 1..]].concat(), depth + 1),
+        _ => Some(names),
+    }
+}
+
+/// Returns the shortest way from a module to itself, which it begins and ends.
+fn way_back<'a>(imports: &BTreeMap<&'a Names, BTreeSet<&'a Names>>, start: &'a Names) -> Option<Vec<&'a Names>> {
+    let (mut queue, mut seen) = (VecDeque::from([vec![start]]), BTreeSet::new());
+    while let Some(way) = queue.pop_front() {
+        for next in way.last().and_then(|last| imports.get(last)).into_iter().flatten() {
+            let onward = [way.as_slice(), &[*next]].concat();
+            if *next == start {
+                return Some(onward);
+            }
+            if seen.insert(*next) {
+                queue.push_back(onward);
+            }
+        }
+    }
+    None
+}
+
+/// A file, by what it names.
+#[derive(Debug, Default)]
+struct Module {
+    path: String,
+    names: Names,
+    /// Modules in the file itself that the walk is in.
+    inner: usize,
+    /// Paths from the root.
+    paths: BTreeSet<Names>,
+    /// Items of other files under the names by which they are exported.
+    exports: BTreeMap<String, Names>,
+    /// Modules in files of their own that exist for tests only.
+    for_tests: Vec<Names>,
+}
+
+impl Module {
+    fn read(root: &str, path: &str, text: &str) -> syn::Result<Module> {
+        let stem = module_directory(path).strip_prefix(root).unwrap_or_default();
+        let names = stem.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let mut module = Module { path: path.to_owned(), names, ..Module::default() };
+        module.visit_file(&syn::parse_file(text)?);
+        Ok(module)
+    }
+
+    /// Returns a path as one from the root; `None`: it begins with something else than the crate, `self`, `super` or
+    /// a name of this file's.
+    fn absolute(&self, path: &[String]) -> Option<Names> {
+        let (first, rest) = path.split_first()?;
+        let (mut base, mut rest) = match first.as_str() {
+            "crate" => (Names::new(), rest),
+            "self" => (self.names.clone(), rest),
+            _ => (self.names.clone(), path),
+        };
+        let mut inner = self.inner;
+        while let Some((_, behind)) = rest.split_first().filter(|(word, _)| *word == "super") {
+            match inner.checked_sub(1) {
+                Some(left) => inner = left,
+                None => drop(base.pop()?),
+            }
+            rest = behind;
+        }
+        base.extend_from_slice(rest);
+        Some(base)
+    }
+
+    fn use_tree(&mut self, tree: &UseTree, before: &[String], exported: bool) {
+        let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+        let (path, name) = match tree {
+            UseTree::Path(path) => return self.use_tree(&path.tree, &with(&path.ident), exported),
+            UseTree::Group(group) => {
+                return group.items.iter().for_each(|item| self.use_tree(item, before, exported));
+            }
+            UseTree::Name(name) if name.ident == "self" => {
+                (before.to_vec(), before.last().cloned().unwrap_or_default())
+            }
+            UseTree::Name(name) => (with(&name.ident), name.ident.to_string()),
+            UseTree::Rename(rename) => (with(&rename.ident), rename.rename.to_string()),
+            UseTree::Glob(_) => (before.to_vec(), String::new()),
+        };
+        let Some(path) = self.absolute(&path) else { return };
+        match exported {
+            true => _ = self.exports.insert(name, path),
+            false => _ = self.paths.insert(path),
+        }
+    }
+}
+
+/// Returns whether the item exists for tests or fuzzing only.
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
+        let condition = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
+        let condition = condition.replace(' ', "");
+        condition == "test" || condition.starts_with("all(test,") || condition == "any(test,fuzzing)"
+    })
+}
+
+impl<'ast> Visit<'ast> for Module {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes = match item {
+            Item::Const(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Macro(item) => &item.attrs,
+            Item::Struct(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            _ => &Vec::new(),
+        };
+        if !is_for_tests(attributes) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if !is_for_tests(&item.attrs) {
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
+        if !is_for_tests(&item.attrs) {
+            visit::visit_impl_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        let is_for_tests = is_for_tests(&item.attrs);
+        match &item.content {
+            None if is_for_tests => self.for_tests.push([&self.names[..], &[item.ident.to_string()]].concat()),
+            Some(_) if !is_for_tests => {
+                self.inner += 1;
+                visit::visit_item_mod(self, item);
+                self.inner -= 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        let exported = !matches!(item.vis, Visibility::Inherited);
+        self.use_tree(&item.tree, &[], exported);
+    }
+
+    fn visit_visibility(&mut self, _: &'ast Visibility) {} // `pub(in path)` imports nothing
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if path.leading_colon.is_none()
+            && names.len() > 1
+            && let Some(path) = self.absolute(&names)
+        {
+            self.paths.insert(path);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIB: &str = "mod a; mod b; mod shared; pub use b::Thing;";
+
+    fn found(texts: &[(&str, &str)]) -> Option<String> {
+        let all = below(&Tree::of(texts), "crates/x/src");
+        assert!(all.len() <= 1);
+        all.first().map(Finding::to_string)
+    }
+
+    #[test]
+    fn a_file_that_is_no_rust_is_a_finding() {
+        assert!(found(&[("crates/x/src/lib.rs", "fn f( {")]).unwrap().starts_with("crates/x/src/lib.rs:1: "));
+    }
+
+    #[test]
+    fn a_circle_is_found_and_shown() {
+        let texts = [
+            ("crates/x/src/lib.rs", LIB),
+            ("crates/x/src/a.rs", "use crate::b::Thing;"),
+            ("crates/x/src/b.rs", "pub struct Thing; fn f(_: super::a::Other) {}"),
+        ];
+        let what = "crates/x/src/a.rs:1: imports in a circle: a -> b -> a; put what they share below them";
+        assert_eq!(found(&texts).as_deref(), Some(what));
+    }
+
+    #[test]
+    fn an_exported_item_is_its_definers() {
+        let with = |b: &str| {
+            found(&[
+                ("crates/x/src/lib.rs", LIB),
+                ("crates/x/src/a.rs", "use crate::{Thing, shared::S}; pub struct A;"),
+                ("crates/x/src/b.rs", b),
+                ("crates/x/src/shared.rs", "pub struct S;"),
+            ])
+        };
+        assert_eq!(with("pub struct Thing; use crate::shared::S;"), None);
+        let what = "crates/x/src/a.rs:1: imports in a circle: a -> b -> a; put what they share below them";
+        assert_eq!(with("pub struct Thing; use crate::a::{A as B};").as_deref(), Some(what));
+    }
+
+    #[test]
+    fn a_parent_and_its_child_may_make_one_too() {
+        let with = |child: &str| {
+            found(&[
+                ("crates/x/src/lib.rs", "mod a;"),
+                ("crates/x/src/a.rs", "mod child; use child::Part; pub struct A(Part);"),
+                ("crates/x/src/a/child.rs", child),
+            ])
+        };
+        assert_eq!(with("pub(in crate::a) struct Part;"), None);
+        assert!(with("pub struct Part; mod inside { use super::Part; }").is_none());
+        assert!(with("pub struct Part; impl super::A {}").is_some());
+    }
+
+    #[test]
+    fn tests_and_fuzzing_are_left_out() {
+        let texts = [
+            ("crates/x/src/lib.rs", "mod a; mod b; #[cfg(any(test, fuzzing))] pub mod fuzz;"),
+            ("crates/x/src/a.rs", "#[cfg(test)] mod tests; #[cfg(test)] fn f() { crate::b::g() }"),
+            ("crates/x/src/a/tests.rs", "use crate::b::g;"),
+            ("crates/x/src/b.rs", "use crate::a::A; #[cfg(any(test, fuzzing))] use crate::fuzz::F;"),
+            ("crates/x/src/fuzz.rs", "use crate::b::g;"),
+        ];
+        assert_eq!(found(&texts), None);
+    }
+}
