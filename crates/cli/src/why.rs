@@ -211,11 +211,10 @@ fn answers(host: &Running, flows: &BTreeMap<Ends, Option<String>>, stations: &[[
     let mut out: Vec<Answer> = Vec::new();
     for (ends, came) in flows {
         let about = format!("the way to {}", ends.dst);
-        let lines = host.ask(&route_words(ends, came.as_deref()), false).map(|text| lines_of(&text));
-        let mut lines = lines.unwrap_or_else(|why| vec![why.to_string()]);
-        if ends.dst.is_ipv6() {
-            lines.extend(neighbor6(host, &lines));
-        }
+        let words = route_words(ends, came.as_deref());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let lines = host.ask(&words, false).map(|text| lines_of(&text));
+        let lines = lines.unwrap_or_else(|why| vec![why.to_string()]);
         if !out.iter().any(|answer| answer.about == about && answer.text == lines) {
             out.push(Answer { about, text: lines });
         }
@@ -253,34 +252,19 @@ fn lines_of(text: &str) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// `route get DST ... --why`: of a flow that came in, as a packet from outside.
-fn route_words<'a>(ends: &'a Ends, came: Option<&'a str>) -> Vec<&'a str> {
-    let mut words = vec!["ip"];
-    words.extend(if ends.dst.is_ipv6() { ["-6", "route"].as_slice() } else { ["route"].as_slice() });
-    words.extend(["get", ends.dst_word()]);
-    if let (Some(iface), Some(src), false) = (came, ends.src_word(), ends.dst.is_ipv6()) {
-        words.extend(["from", src, "iif", iface]);
+/// Returns the words of `route get DST ... --why`; a flow that came in is one of packets from outside.
+fn route_words(ends: &Ends, came: Option<&str>) -> Vec<String> {
+    let mut words: Vec<String> = ["ip"].map(String::from).into();
+    words.extend(ends.dst.is_ipv6().then(|| "-6".to_string()));
+    words.extend(["route", "get", ends.dst_word()].map(String::from));
+    if let (Some(iface), Some(src)) = (came, ends.src_word()) {
+        words.extend(["from", src, "iif", iface].map(String::from));
     }
-    if !ends.dst.is_ipv6() {
-        words.push("--why");
+    for (name, value) in ends.upper().into_iter().filter(|(_, value)| *value > 0) {
+        words.extend([name.to_string(), value.to_string()]);
     }
+    words.push("--why".to_string());
     words
-}
-
-/// Returns the neighbor entry of the next hop of an IPv6 route, `ADDRESS [via ADDRESS] dev IFACE ...`; for IPv4 `--why` includes it.
-fn neighbor6(host: &Running, route: &[String]) -> Vec<String> {
-    let words: Vec<&str> = route.first().map(|line| line.split(' ').collect()).unwrap_or_default();
-    let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
-    let (Some(next), Some(dev)) = (after("via").or(words.first()), after("dev")) else { return Vec::new() };
-    if words.contains(&"local") {
-        return Vec::new();
-    }
-    let Ok(table) = host.ask(&["ip", "-6", "neigh"], false) else { return Vec::new() };
-    let known = table.lines().find(|line| line.strip_prefix(next).is_some_and(|rest| rest.starts_with(' ')));
-    vec![match known {
-        Some(line) => format!("the neighbor {}", line.trim()),
-        None => format!("the neighbor {next} on {dev} is not known: the first packet waits while it is asked for"),
-    }]
 }
 
 /// Returns the ports at which a bridge has a station.

@@ -5,7 +5,7 @@
 
 mod forward;
 mod input;
-mod owns;
+mod own;
 
 use crate::Stack;
 use crate::fib::{AddrBits, NextHopId};

@@ -14,21 +14,21 @@ pub(crate) mod frag;
 mod ident;
 mod ifaddr;
 mod input;
+mod of_iface;
+mod of_stack;
 mod options;
 mod outgoing;
 mod output;
 pub(crate) mod select;
-mod six;
-mod state;
 mod table;
 
 pub use advertise::Advertising;
 pub use autoconf::{AdvertisedPrefix, DefaultRouter};
 pub use ifaddr::{AddrState, IfaceAddr6, Origin, Refused6};
+pub(crate) use of_iface::Six;
+pub(crate) use of_stack::Ip6;
+pub use of_stack::ROUTES_MAX;
 pub(crate) use outgoing::Outgoing6;
-pub(crate) use six::Six;
-pub(crate) use state::Ip6;
-pub use state::ROUTES_MAX;
 
 use crate::Stack;
 use crate::ends::Domain;
@@ -102,6 +102,29 @@ impl<L: Locks> Stack<L> {
             self.check_hop_by_hop(cx, iface, packet, &header)?;
         }
         Ok((header, destination))
+    }
+
+    /// Returns the reason for which a packet with this header that comes by `iface`, with `via` as its next hop, ends
+    /// here, by the checks of input and forwarding in their order.
+    pub(crate) fn refusal6(
+        &self,
+        cx: Cx,
+        iface: &Iface<L>,
+        header: &ip6::Header,
+        via: Option<Via6>,
+    ) -> Option<DropReason> {
+        if !iface.speaks6() {
+            return Some(DropReason::EtherUnknownType);
+        }
+        if let Err(why) = self.check_addresses(cx, iface, header) {
+            return Some(why);
+        }
+        match self.destination6(cx, Some(iface), header) {
+            Err(why) => Some(why),
+            Ok(Destination::Here) => None,
+            Ok(Destination::Onward) if !self.knobs.forwarding6.on() => Some(DropReason::Ip6NotForwarding),
+            Ok(Destination::Onward) => self.next6(cx, Some(iface), header, via).err().map(|(why, _)| why),
+        }
     }
 
     /// What may not stand in a header that came by a wire (RFC 4291 2.5.2, 2.5.3, 2.5.5, 2.7).

@@ -1,8 +1,8 @@
 //! Rate limits: token buckets on the time that is handed in.
 
-mod icmp;
+mod limiter;
 
-pub(crate) use icmp::Limiter;
+pub(crate) use limiter::Limiter;
 
 use clock::Instant;
 

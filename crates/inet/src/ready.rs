@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// In a [`ReadySet`], and in descriptors: a TCP socket's number, not a UDP socket's.
 pub const SOCK_BIT: usize = 1 << 30;
 
-/// Descriptors that became readable, for one who reads from many sockets.
+/// Queue of descriptors that became readable.
 #[derive(Debug)]
 pub struct ReadySet<L: Locks> {
     ready: Guarded<L, Ready>,
@@ -14,8 +14,8 @@ pub struct ReadySet<L: Locks> {
     pub signal: Signal,
 }
 
-/// Datagram sockets tell when they turn readable, so each stands here once for each time that somebody has emptied it. Streams
-/// tell of all that happens to them, which is the peer's to say: each stands here once at most.
+/// The queue. A datagram socket is in it once for each time that it became readable; a stream once at most, since its peer
+/// controls how often it changes.
 #[derive(Debug, Default)]
 struct Ready {
     queue: VecDeque<u32>,

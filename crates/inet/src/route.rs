@@ -5,7 +5,7 @@
 //!
 //! [`Routes`] is the control plane's, one thread at a time; [`Ways`] is what packets go by, on any thread, without a lock.
 
-mod found;
+mod cache;
 mod hops;
 pub(crate) mod paths;
 #[cfg(test)]
@@ -16,7 +16,7 @@ mod why;
 
 use crate::fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
 use crate::iface::IfaceId;
-pub(crate) use found::Found;
+pub(crate) use cache::Found;
 pub use hops::{Adjacency, Hop};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path};
 use std::collections::{HashMap, VecDeque};

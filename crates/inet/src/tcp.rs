@@ -14,15 +14,16 @@
 
 mod bind;
 mod calls;
+mod charge;
 mod connect;
 mod counts;
 mod error;
 mod finish;
 mod headers;
 mod input;
+mod locked;
 mod memory;
 mod net;
-mod open;
 mod options;
 mod output;
 mod place;
@@ -31,7 +32,6 @@ pub mod queue;
 mod show;
 mod timers;
 mod unowned;
-mod used;
 
 pub(crate) use net::Net;
 
@@ -44,6 +44,7 @@ use ::tcp::ports::PortChooser;
 use ::tcp::siphash;
 use ::tcp::time_wait::TimeWaitTable;
 use ::tcp::{Config, Ends, Events, State, Tcb};
+use charge::{Charge, MemoryWait, Used};
 use clock::{Duration, Instant, Wheel};
 use headers::{Headers, Peers};
 use lock::{Cx, Guarded, Locks, Signal};
@@ -52,16 +53,15 @@ use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use used::{Charge, MemoryWait, Used};
 use wire::hash;
 
 pub use crate::ready::SOCK_BIT;
 pub use calls::Linger;
+pub(crate) use charge::share_of;
 pub use error::TcpError;
 pub use finish::Unacknowledged;
 pub(crate) use input::mss_of;
 pub use show::{Memory, Timer};
-pub(crate) use used::share_of;
 
 /// What is set on a socket and outlives, or comes before, its connection.
 #[derive(Clone, PartialEq, Eq, Debug)]

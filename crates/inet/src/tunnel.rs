@@ -19,14 +19,13 @@ mod config;
 mod ecn;
 mod input;
 mod output;
-mod queue;
 mod quote;
 mod relay;
 mod requeue;
 mod table;
 
 pub use config::{Config, DontFragment, Kind, Unchecked};
-pub(crate) use queue::Requeue;
+pub(crate) use requeue::Requeue;
 pub(crate) use table::Tunnels;
 
 use crate::Stack;

@@ -21,9 +21,9 @@ mod pmtu;
 mod rack;
 mod rare;
 mod recovery;
+mod sizing;
 mod spaces;
 mod timers;
-mod window;
 
 pub(crate) use chrono::{Chrono, Why};
 pub(crate) use pmtu::Pmtu;

@@ -1,8 +1,8 @@
-//! The files of a crate import each other in no circle.
+//! Checks that imports between the files of a crate form no circle.
 //!
-//! An import is a path to an item of another file of the crate, in a `use` or anywhere else but in a macro's arguments. It counts as
-//! one of the file that defines the item, through whatever modules export it again; `mod` and `pub use` are none.
-//! What exists for tests and fuzzing only is left out.
+//! An import is the mention of an item of another file of the crate, in a `use` or anywhere else but in the arguments of
+//! a macro. It counts as one of the file that defines the item, through whatever names the item has by `use` and
+//! `pub use`; these alone, `mod`, and a `use` of a module are none. What exists for tests and fuzzing only is left out.
 
 use super::{Finding, Tree, module_directory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,7 +41,7 @@ fn circle(mut modules: BTreeMap<Names, Module>) -> Option<Finding> {
     let imports: BTreeMap<&Names, BTreeSet<&Names>> = modules
         .iter()
         .map(|(names, module)| {
-            let all = module.paths.iter().filter_map(|path| definer(&modules, path, 0));
+            let all = module.mentions().filter_map(|path| definer(&modules, &path, 0));
             (names, all.filter(|other| *other != names).collect())
         })
         .collect();
@@ -51,11 +51,12 @@ fn circle(mut modules: BTreeMap<Names, Module>) -> Option<Finding> {
     Some(Finding::new(&modules.get(way.first().copied()?)?.path, 1, what))
 }
 
-/// Returns the module that defines the item with this path; `None`: no file of the crate has it.
+/// Returns the module that defines the item with this path from the root; `None`: it is not of this crate, or a module.
 fn definer<'a>(modules: &'a BTreeMap<Names, Module>, path: &[String], depth: usize) -> Option<&'a Names> {
     let (names, module) = (0..=path.len()).rev().find_map(|len| modules.get_key_value(&path[..len]))?;
-    match path.get(names.len()).and_then(|item| module.exports.get(item)) {
-        Some(export) if depth < 8 => definer(modules, &[export, &path[names.len() + 1..]].concat(), depth + 1),
+    let (item, rest) = path[names.len()..].split_first()?;
+    match module.aliases.get(item) {
+        Some(alias) if depth < 16 => definer(modules, &[alias, rest].concat(), depth + 1),
         _ => Some(names),
     }
 }
@@ -84,10 +85,12 @@ struct Module {
     names: Names,
     /// Modules in the file itself that the walk is in.
     inner: usize,
-    /// Paths from the root.
-    paths: BTreeSet<Names>,
-    /// Items of other files under the names by which they are exported.
-    exports: BTreeMap<String, Names>,
+    /// Paths from the root that are imported: of `use` without `pub`, and through a module or a glob.
+    imported: BTreeSet<Names>,
+    /// Paths from the root by the names that `use` and `pub use` give them.
+    aliases: BTreeMap<String, Names>,
+    /// Paths as they stand in the code.
+    mentioned: BTreeSet<Names>,
     /// Modules in files of their own that exist for tests only.
     for_tests: Vec<Names>,
 }
@@ -101,8 +104,20 @@ impl Module {
         Ok(module)
     }
 
-    /// Returns a path as one from the root; `None`: it begins with something else than the crate, `self`, `super` or
-    /// a name of this file's.
+    /// Returns the paths from the root that the file imports.
+    fn mentions(&self) -> impl Iterator<Item = Names> + '_ {
+        let by_name = |path: &Names| {
+            let (first, rest) = path.split_first()?;
+            Some(
+                self.aliases
+                    .get(first)
+                    .map_or_else(|| [&self.names[..], path].concat(), |alias| [alias, rest].concat()),
+            )
+        };
+        self.imported.iter().cloned().chain(self.mentioned.iter().filter_map(by_name))
+    }
+
+    /// Returns a path that begins with `crate`, `self` or `super`, or is of a `use`, as one from the root.
     fn absolute(&self, path: &[String]) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         let (mut base, mut rest) = match first.as_str() {
@@ -134,12 +149,15 @@ impl Module {
             }
             UseTree::Name(name) => (with(&name.ident), name.ident.to_string()),
             UseTree::Rename(rename) => (with(&rename.ident), rename.rename.to_string()),
-            UseTree::Glob(_) => (before.to_vec(), String::new()),
+            // The items are not known: the file is imported.
+            UseTree::Glob(_) => ([before, &["*".to_owned()]].concat(), String::new()),
         };
         let Some(path) = self.absolute(&path) else { return };
-        match exported {
-            true => _ = self.exports.insert(name, path),
-            false => _ = self.paths.insert(path),
+        if !exported || name.is_empty() {
+            self.imported.insert(path.clone());
+        }
+        if self.inner == 0 && !name.is_empty() {
+            self.aliases.insert(name, path);
         }
     }
 }
@@ -149,7 +167,8 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
         let condition = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
         let condition = condition.replace(' ', "");
-        condition == "test" || condition.starts_with("all(test,") || condition == "any(test,fuzzing)"
+        condition.starts_with("all(test,")
+            || matches!(condition.as_str(), "test" | "fuzzing" | "any(test,fuzzing)" | "any(fuzzing,test)")
     })
 }
 
@@ -157,9 +176,14 @@ impl<'ast> Visit<'ast> for Module {
     fn visit_item(&mut self, item: &'ast Item) {
         let attributes = match item {
             Item::Const(item) => &item.attrs,
+            Item::Enum(item) => &item.attrs,
             Item::Impl(item) => &item.attrs,
             Item::Macro(item) => &item.attrs,
+            Item::Static(item) => &item.attrs,
             Item::Struct(item) => &item.attrs,
+            Item::Trait(item) => &item.attrs,
+            Item::Type(item) => &item.attrs,
+            Item::Union(item) => &item.attrs,
             Item::Use(item) => &item.attrs,
             _ => &Vec::new(),
         };
@@ -202,11 +226,11 @@ impl<'ast> Visit<'ast> for Module {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        if path.leading_colon.is_none()
-            && names.len() > 1
-            && let Some(path) = self.absolute(&names)
-        {
-            self.paths.insert(path);
+        if path.leading_colon.is_none() {
+            match names.first().map(String::as_str) {
+                Some("crate" | "self" | "super") if names.len() > 1 => self.imported.extend(self.absolute(&names)),
+                _ => _ = self.mentioned.insert(names),
+            }
         }
         visit::visit_path(self, path);
     }
@@ -267,6 +291,35 @@ mod tests {
         assert_eq!(with("pub(in crate::a) struct Part;"), None);
         assert!(with("pub struct Part; mod inside { use super::Part; }").is_none());
         assert!(with("pub struct Part; impl super::A {}").is_some());
+    }
+
+    #[test]
+    fn what_is_exported_and_used_as_well_is_imported() {
+        let with = |a: &str| {
+            found(&[
+                ("crates/x/src/lib.rs", "mod a;"),
+                ("crates/x/src/a.rs", a),
+                ("crates/x/src/a/child.rs", "pub struct Part; impl super::A {}"),
+            ])
+        };
+        assert!(with("mod child; pub use child::Part; pub struct A(Part);").is_some());
+        assert!(with("mod child; pub use child::*; pub struct A(u8);").is_some());
+        assert_eq!(with("mod child; pub use child::Part; pub struct A(u8);"), None);
+    }
+
+    #[test]
+    fn an_item_by_the_name_of_its_module_is_its_definers() {
+        let with = |a: &str| {
+            found(&[
+                ("crates/x/src/lib.rs", LIB),
+                ("crates/x/src/a.rs", a),
+                ("crates/x/src/b.rs", "mod c; pub use c::T; pub struct Thing; fn f(_: crate::a::A) {}"),
+                ("crates/x/src/b/c.rs", "pub struct T;"),
+            ])
+        };
+        assert_eq!(with("use crate::b; pub struct A(b::T);"), None);
+        assert!(with("use crate::b; pub struct A(b::Thing);").is_some());
+        assert_eq!(with("use crate::b; mod d { use super::b::T; } pub struct A;"), None);
     }
 
     #[test]

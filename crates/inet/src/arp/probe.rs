@@ -1,4 +1,4 @@
-//! Probes for an address that this host is about to use (RFC 5227 2.1.1): has another station got it?
+//! Probes for conflicts of an address before its use (RFC 5227 2.1.1).
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};

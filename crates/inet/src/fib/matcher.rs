@@ -1,4 +1,4 @@
-//! What the matchers of both families do.
+//! The longest-prefix match of both families.
 
 use super::entry::{Entry, NextHopId};
 use super::groups::Spare;

@@ -19,7 +19,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// What a socket of this host is told.
+    /// Returns the error for a local socket.
     pub(crate) fn for_socket(self) -> Option<SoError> {
         match self {
             Cause::Unreachable(unreachable::PORT | unreachable::PROTOCOL) => Some(SoError::Refused),

@@ -35,7 +35,7 @@ pub trait Output: Send {
     }
 }
 
-/// May a frame wait for others that go the same way?
+/// Whether a frame may wait for others that go the same way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AtOnce {
     /// The caller sends one frame and returns.

@@ -1,10 +1,10 @@
-//! What is to be said of an IPv4 packet that is sent, and the way out of a packet of either family.
+//! Parameters of an outgoing IPv4 packet, and the exit of a packet of either family.
 
 use crate::iface::{AtOnce, IfaceId};
 use std::net::Ipv4Addr;
 use wire::{Mac, Proto};
 
-/// What the sender of a packet says about it.
+/// Parameters of an outgoing packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     /// Source address; `None`: that of the iface it leaves through.
@@ -52,7 +52,7 @@ impl Outgoing {
 pub enum OutputError {
     /// No route to the destination.
     NoRoute,
-    /// A route says: not there.
+    /// The route is a reject, prohibit or blackhole route.
     Rejected,
     /// Longer than the path takes, and it may not be fragmented; or longer than IPv4 can say.
     TooBig(usize),
@@ -67,7 +67,7 @@ pub(crate) struct Exit<A = Ipv4Addr> {
     pub(crate) to: Target<A>,
 }
 
-/// To whom a packet goes on its link.
+/// Link-layer receiver of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<A = Ipv4Addr> {
     /// To the neighbor with this address.

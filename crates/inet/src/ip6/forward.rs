@@ -14,7 +14,7 @@ use wire::icmp6::{Problem, time_exceeded, unreachable};
 use wire::ip6;
 
 /// Why a packet does not go on, and what its sender is told.
-type Obstacle = (DropReason, Option<Problem>);
+pub(super) type Obstacle = (DropReason, Option<Problem>);
 
 impl<L: Locks> Stack<L> {
     /// Takes a packet that is not for this host, which is a router; returns whether it went out or waits for a neighbor.
@@ -56,6 +56,27 @@ impl<L: Locks> Stack<L> {
         header: &ip6::Header,
         via: Option<Via6>,
     ) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
+        let (out, next) = self.next6(cx, from, header, via)?;
+        // Behind the question whether it may go on at all, as with IPv4.
+        if header.hop_limit <= 1 {
+            let problem = Problem::TimeExceeded { code: time_exceeded::HOP_LIMIT };
+            return Err((DropReason::Ip6HopLimit, Some(problem)));
+        }
+        let mtu = self.ifaces.get(out).map_or(0, Iface::mtu6);
+        if link_len(packet) > mtu {
+            return Err((DropReason::Ip6TooBig, Some(Problem::TooBig { mtu: mtu.max(1280) as u32 })));
+        }
+        Ok((out, next))
+    }
+
+    /// Returns the iface by which a packet with this header goes on, and the neighbor that it goes to.
+    pub(super) fn next6(
+        &self,
+        cx: Cx,
+        from: Option<&Iface<L>>,
+        header: &ip6::Header,
+        via: Option<Via6>,
+    ) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
         let told = |code| Some(Problem::Unreachable { code });
         if header.src.is_unspecified() {
             return Err((DropReason::Ip6BeyondScope, None));
@@ -75,15 +96,6 @@ impl<L: Locks> Stack<L> {
         // RFC 4443 3.1: between two ends of a tunnel it would go to and fro until its hops end.
         if from.is_some_and(|from| from.kind == IfaceKind::Tunnel && from.id == out && from.on_link6(cx, header.dst)) {
             return Err((DropReason::Ip6GoesBack, told(unreachable::ADDRESS)));
-        }
-        // Behind the question whether it may go on at all, as with IPv4.
-        if header.hop_limit <= 1 {
-            let problem = Problem::TimeExceeded { code: time_exceeded::HOP_LIMIT };
-            return Err((DropReason::Ip6HopLimit, Some(problem)));
-        }
-        let mtu = self.ifaces.get(out).map_or(0, Iface::mtu6);
-        if link_len(packet) > mtu {
-            return Err((DropReason::Ip6TooBig, Some(Problem::TooBig { mtu: mtu.max(1280) as u32 })));
         }
         Ok((out, next))
     }

@@ -7,19 +7,19 @@ use std::net::Ipv6Addr;
 /// Addresses of an iface at most.
 pub const ADDRS_MAX: usize = 64;
 
-/// How far an address is ours.
+/// State of duplicate address detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddrState {
-    /// It is being asked whether anybody else has it: again at that time, so often more.
+    /// Probed for duplicates: time of the next probe, number of probes left.
     Tentative(Instant, u32),
     /// It is ours.
     Valid,
-    /// Somebody else has it: it is not used.
+    /// Another node has the address; it is not used.
     Duplicated,
 }
 
 impl AddrState {
-    /// May it be used?
+    /// Returns whether it may be used.
     pub fn is_valid(self) -> bool {
         self == AddrState::Valid
     }
@@ -50,7 +50,7 @@ pub struct IfaceAddr6 {
     pub len: u8,
     /// The far end, of a point-to-point address.
     pub peer: Option<Ipv6Addr>,
-    /// How far it is ours.
+    /// State of duplicate address detection.
     pub state: AddrState,
     /// Source of the address.
     pub origin: Origin,
@@ -82,7 +82,7 @@ impl IfaceAddr6 {
 /// Why an address was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused6 {
-    /// It is no host's address: a group, ::, ::1 on a link, an IPv4 address in disguise.
+    /// Not the address of a host: a group, ::, ::1 on a link, or an IPv4-mapped address.
     NotAHost,
     /// Every link of IPv6 carries 1280 bytes (RFC 8200 5).
     MtuTooSmall,

@@ -1,11 +1,11 @@
-//! What is to be said of an IPv6 packet that is sent.
+//! Parameters of an outgoing IPv6 packet.
 
 use crate::iface::{AtOnce, IfaceId};
 use crate::ip4::outgoing::Exit;
 use std::net::Ipv6Addr;
 use wire::Proto;
 
-/// What the sender of a packet says about it.
+/// Parameters of an outgoing packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing6 {
     /// Source address; `None`: the best of the iface it leaves through.

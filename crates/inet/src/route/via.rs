@@ -1,4 +1,4 @@
-//! Where routes lead.
+//! Next hops of routes.
 
 use crate::iface::IfaceId;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathsId(pub(super) u16);
 
-/// Where a route leads.
+/// Next hop of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Via<G = Ipv4Addr> {
     /// To this host: an address of `iface`.
@@ -20,7 +20,7 @@ pub enum Via<G = Ipv4Addr> {
     Gateway(IfaceId, G),
     /// By one of several, each flow by one.
     Paths(PathsId),
-    /// Nowhere: answered with host unreachable.
+    /// Nowhere: answered with host unreachable, over IPv6 with no route to destination.
     Reject,
     /// Nowhere: answered with communication administratively prohibited (RFC 1812 5.2.7.1, code 13).
     Prohibit,

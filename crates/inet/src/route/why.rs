@@ -1,32 +1,39 @@
-//! Why a packet would go where it goes: every step of the decision, for `route get ADDR --why`.
+//! Reasons for which a packet goes where it goes, of either family: every step of the decision, for
+//! `route get ADDR --why`.
 
-use super::{Path, Route, Via};
+use super::{Path, Route, Via, Via6};
 use crate::Stack;
-use crate::iface::IfaceId;
+use crate::family::Family;
+use crate::fib::Matched;
+use crate::iface::{Iface, IfaceId};
+use crate::ip4::outgoing::Target;
 use crate::neigh::Neighbor;
 use clock::Instant;
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::{Proto, ip6};
 
 /// A packet that is asked about.
 #[derive(Clone, Copy, Debug)]
-pub struct Question {
+pub struct Question<A = Ipv4Addr> {
     /// Its destination.
-    pub dst: Ipv4Addr,
+    pub dst: A,
+    /// Interface of a destination that is link-local, or a group; `None`: not stated.
+    pub zone: Option<IfaceId>,
     /// Its source, and the iface it comes by; `None`: a packet of this host.
-    pub from: Option<(IfaceId, Ipv4Addr)>,
+    pub from: Option<(IfaceId, A)>,
     /// Its protocol, 0 if that is not known.
     pub proto: u8,
     /// Its L4 ports, source and destination; 0 and 0 if there are none.
     pub l4_ports: (u16, u16),
 }
 
-/// Which of several paths, and how that came about.
+/// Choice among the paths of a route.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct Choice<A = Ipv4Addr> {
     /// All paths of the route, and until when each is avoided because its gateway did not answer.
-    pub paths: Vec<(Path, Option<Instant>)>,
+    pub paths: Vec<(Path<A>, Option<Instant>)>,
     /// The flow's hash, keyed by a secret of the stack.
     pub hash: u64,
     /// The bucket of [`super::paths::BUCKETS`] that the hash names.
@@ -35,39 +42,75 @@ pub struct Choice {
 
 /// The chain of reasons.
 #[derive(Clone, Debug)]
-pub struct Why {
+pub struct Why<A: Matched = u32> {
     /// The route that is taken.
-    pub matched: Option<Route>,
+    pub matched: Option<Route<A>>,
     /// Routes that cover the destination too, with shorter prefixes, the longest first.
-    pub passed_over: Vec<Route>,
-    /// Where it leads: one path if the route has several.
-    pub via: Option<Via>,
-    /// How that was chosen, if the route has several paths.
-    pub choice: Option<Choice>,
-    /// The iface it leaves by, and who gets the frame.
-    pub next: Option<(IfaceId, Ipv4Addr)>,
+    pub passed_over: Vec<Route<A>>,
+    /// Next hop: one path if the route has several. Groups and link-local addresses have one without a route.
+    pub via: Option<Via<A::Addr>>,
+    /// Choice between several paths.
+    pub choice: Option<Choice<A::Addr>>,
+    /// The iface it leaves by, and the neighbor that gets the frame.
+    pub next: Option<(IfaceId, A::Addr)>,
     /// What is known of that neighbor.
-    pub neighbor: Option<Neighbor>,
+    pub neighbor: Option<Neighbor<A::Addr>>,
     /// Bytes of the longest packet: the iface's, or less if the path has said so.
     pub mtu: Option<usize>,
     /// The source address that a packet of this host would have.
-    pub source: Option<Ipv4Addr>,
-    /// Where packets to the source of the question would go, if source validation asks.
-    pub back: Option<Option<Route>>,
-    /// Why the packet would end here.
+    pub source: Option<A::Addr>,
+    /// Next hop of packets to the source of the question, if source validation asks.
+    pub back: Option<Option<Route<A>>>,
+    /// Reason for which the packet would end here.
     pub end: Option<DropReason>,
 }
 
+/// Next hop, and the choice among paths that led to it.
+type Chosen<G> = (Option<Via<G>>, Option<Choice<G>>);
+
+/// Family-specific steps of [`Stack::why`].
+trait Explained: Family {
+    /// Returns the next hop of a packet for which no route is looked up; `None`: one is.
+    fn without_route<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        question: &Question<Self::Addr>,
+    ) -> Option<Option<Via<Self::Addr>>>;
+    fn neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Self::Addr>>;
+    fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Self::Addr>) -> Option<Self::Addr>;
+    fn is_validated<L: Locks>(stack: &Stack<L>) -> bool;
+    fn flow_of<L: Locks>(stack: &Stack<L>, src: Self::Addr, question: &Question<Self::Addr>) -> u64;
+    /// Returns the reason for which a packet that comes by `iface` ends here.
+    fn refusal<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: IfaceId,
+        src: Self::Addr,
+        question: &Question<Self::Addr>,
+        via: Option<Via<Self::Addr>>,
+    ) -> Option<DropReason>;
+    /// Returns the reason for which a packet with this next hop is not forwarded.
+    fn unroutable(via: Option<Via<Self::Addr>>) -> Option<DropReason>;
+}
+
 impl<L: Locks> Stack<L> {
-    /// Explains what would become of a packet. Nothing is sent, asked or remembered.
+    /// Explains what would become of a packet of IPv4. Nothing is sent, asked or remembered.
     pub fn why(&self, cx: Cx, question: &Question) -> Why {
-        let mut covering = self.routes.lock(cx).covering(question.dst).into_iter();
+        self.explain::<u32>(cx, question)
+    }
+
+    /// Explains what would become of a packet of IPv6. Nothing is sent, asked or remembered.
+    pub fn why6(&self, cx: Cx, question: &Question<Ipv6Addr>) -> Why<u128> {
+        self.explain::<u128>(cx, question)
+    }
+
+    fn explain<A: Explained>(&self, cx: Cx, question: &Question<A::Addr>) -> Why<A> {
+        let without = A::without_route(self, cx, question);
+        let covering = || A::routes(self).lock(cx).covering(question.dst);
+        let mut covering = if without.is_some() { Vec::new() } else { covering() }.into_iter();
         let matched = covering.next();
-        // What comes in for everybody, or for a group, is not asked for in the FIB.
-        let for_many = question.dst.is_broadcast() || question.dst.is_multicast();
-        let here = question.from.filter(|_| for_many).map(|(iface, _)| Via::Broadcast(iface));
-        let (via, choice) = match here.or(matched.map(|route| route.via)) {
-            Some(via @ Via::Paths(_)) => self.why_this_path(cx, via, question),
+        let (via, choice) = match without.unwrap_or(matched.map(|route| route.via)) {
+            Some(via @ Via::Paths(_)) => self.why_this_path::<A>(cx, via, question),
             via => (via, None),
         };
         let next = match via {
@@ -76,63 +119,171 @@ impl<L: Locks> Stack<L> {
             _ => None,
         };
         let leaves = next.filter(|_| !matches!(via, Some(Via::Local(_) | Via::Broadcast(_))));
-        let known = |n: &Neighbor| leaves == Some((n.iface, n.addr));
-        let path_mtu = self.path_mtus.lock(cx).get(question.dst, cx.now);
-        let validated = question.from.filter(|_| self.knobs.source_validation.on());
+        let known = |n: &Neighbor<A::Addr>| leaves == Some((n.iface, n.addr));
+        let path_mtu = A::path_mtu(self, cx, A::of(question.dst));
+        let validated = question.from.filter(|_| A::is_validated(self));
+        let source = A::source_to(self, cx, question);
+        let refusal = match question.from {
+            Some((iface, src)) => A::refusal(self, cx, iface, src, question, via),
+            // A packet of this host that has no way out, or no source, is dropped for one reason.
+            None => (A::unroutable(via).is_some() || source.is_none()).then_some(A::NO_ROUTE),
+        };
+        let is_down = leaves.and_then(|(iface, _)| self.iface(iface)).is_some_and(|iface| !iface.is_up());
         Why {
             matched,
             passed_over: covering.collect(),
             via,
             choice,
             next,
-            neighbor: leaves.and_then(|_| self.neighbors(cx).into_iter().find(known)),
-            mtu: leaves.and_then(|(iface, _)| Some(self.iface(iface)?.mtu().min(path_mtu))),
-            source: self.source_towards(cx, question.dst, None).ok(),
-            back: validated.map(|(_, src)| self.route_to(cx, src)),
-            end: self.why_not(cx, question, via),
+            neighbor: leaves.and_then(|_| A::neighbors(self, cx).into_iter().find(known)),
+            mtu: leaves.and_then(|(iface, _)| Some(A::mtu(self.iface(iface)?).min(path_mtu))),
+            source,
+            back: validated.map(|(_, src)| A::routes(self).lock(cx).explain(src)),
+            end: refusal.or(is_down.then_some(DropReason::TxNoPort)),
         }
     }
 
-    fn why_this_path(&self, cx: Cx, via: Via, question: &Question) -> (Option<Via>, Option<Choice>) {
+    fn why_this_path<A: Explained>(&self, cx: Cx, via: Via<A::Addr>, question: &Question<A::Addr>) -> Chosen<A::Addr> {
         let Via::Paths(set) = via else { return (Some(via), None) };
-        let (source, destination) = question.l4_ports;
-        let ports = u64::from(source) << 16 | u64::from(destination);
         let hash = match question.from {
-            Some((_, src)) => self.flow_hash_of(src, question.dst, question.proto, ports),
-            None => self.own_hash(question.dst.to_bits()),
+            Some((_, src)) => A::flow_of(self, src, question),
+            None => self.own_hash(A::of(question.dst)),
         };
-        let routes = self.routes.lock(cx);
-        let dead = |path: &Path| routes.hop_to(path.via).and_then(|id| self.ways.dead_until(id));
+        let (routes, ways) = (A::routes(self).lock(cx), A::ways(self));
+        let dead = |path: &Path<A::Addr>| routes.hop_to(path.via).and_then(|id| ways.dead_until(id));
         let paths = routes.paths(set).iter().map(|path| (*path, dead(path))).collect();
-        let chosen = self.ways.would_choose(&self.ways.pin(cx), set, hash, cx.now);
+        let chosen = ways.would_choose(&ways.pin(cx), set, hash, cx.now);
         (chosen, Some(Choice { paths, hash, bucket: super::paths::bucket(hash) }))
     }
+}
 
-    /// The checks of `ip4::input` and `ip4::forward`, in their order.
-    fn why_not(&self, cx: Cx, question: &Question, via: Option<Via>) -> Option<DropReason> {
-        let nowhere = match via {
-            None | Some(Via::Reject | Via::Blackhole | Via::Paths(_)) => Some(DropReason::Ip4NoRoute),
-            Some(Via::Prohibit) => Some(DropReason::Ip4Prohibited),
-            _ => None,
-        };
-        let Some((iface, src)) = question.from else { return nowhere };
+fn ports<A>(question: &Question<A>) -> u32 {
+    let (source, destination) = question.l4_ports;
+    u32::from(source) << 16 | u32::from(destination)
+}
+
+impl Explained for u32 {
+    fn without_route<L: Locks>(_: &Stack<L>, _: Cx, question: &Question) -> Option<Option<Via>> {
+        // What comes in for everybody, or for a group, is not asked for in the FIB.
+        let for_many = question.dst.is_broadcast() || question.dst.is_multicast();
+        question.from.filter(|_| for_many).map(|(iface, _)| Some(Via::Broadcast(iface)))
+    }
+
+    fn neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor> {
+        stack.neighbors(cx)
+    }
+
+    fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Ipv4Addr> {
+        stack.source_towards(cx, question.dst, None).ok()
+    }
+
+    fn is_validated<L: Locks>(stack: &Stack<L>) -> bool {
+        stack.knobs.source_validation.on()
+    }
+
+    fn flow_of<L: Locks>(stack: &Stack<L>, src: Ipv4Addr, question: &Question) -> u64 {
+        stack.flow_hash_of(src, question.dst, question.proto, ports(question).into())
+    }
+
+    /// Makes the checks of `ip4::input` and `ip4::forward`, in their order.
+    fn refusal<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: IfaceId,
+        src: Ipv4Addr,
+        question: &Question,
+        via: Option<Via>,
+    ) -> Option<DropReason> {
         let first = src.octets()[0];
         let to = question.dst.octets()[0];
         let here = matches!(via, Some(Via::Local(_) | Via::Broadcast(_)));
         if first == 0 || first == 127 || first >= 224 {
             Some(DropReason::Ip4MartianSource)
-        } else if src == question.dst || self.is_own(cx, src) {
+        } else if src == question.dst || stack.is_own(cx, src) {
             Some(DropReason::Ip4OwnSource)
-        } else if !self.source_is_valid(cx, iface, src) {
+        } else if !stack.source_is_valid(cx, iface, src) {
             Some(DropReason::Ip4InvalidSource)
         } else if to == 0 || to == 127 || to >= 240 && !question.dst.is_broadcast() {
             Some(DropReason::Ip4MartianDestination)
-        } else if question.dst.is_multicast() && !self.groups.lock(cx).is_member(iface, question.dst) {
+        } else if question.dst.is_multicast() && !stack.groups.lock(cx).is_member(iface, question.dst) {
             Some(DropReason::Ip4NotMember)
-        } else if !here && !self.knobs.forwarding.on() {
+        } else if !here && !stack.knobs.forwarding.on() {
             Some(DropReason::Ip4NotForwarding)
         } else {
-            nowhere
+            u32::unroutable(via)
         }
     }
+
+    fn unroutable(via: Option<Via>) -> Option<DropReason> {
+        match via {
+            None | Some(Via::Reject | Via::Blackhole | Via::Paths(_)) => Some(DropReason::Ip4NoRoute),
+            Some(Via::Prohibit) => Some(DropReason::Ip4Prohibited),
+            _ => None,
+        }
+    }
+}
+
+impl Explained for u128 {
+    fn without_route<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Ipv6Addr>) -> Option<Option<Via6>> {
+        let dst = question.dst;
+        if !dst.is_multicast() && !ip6::is_link_local(dst) {
+            return None;
+        }
+        let iface = question.from.map(|(iface, _)| iface).or(question.zone);
+        let exit = stack.exit6_for(cx, dst, iface).ok();
+        Some(exit.and_then(|exit| match exit.to {
+            Target::Here => Some(Via6::Local(exit.iface)),
+            // Those of others are not forwarded (RFC 4291 2.5.6).
+            Target::Neighbor(_) => question.from.is_none().then_some(Via6::Link(exit.iface)),
+            _ => Some(Via6::Broadcast(exit.iface)),
+        }))
+    }
+
+    fn neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Ipv6Addr>> {
+        stack.neighbors6(cx)
+    }
+
+    fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Ipv6Addr>) -> Option<Ipv6Addr> {
+        stack.source6_towards(cx, question.dst, question.zone)
+    }
+
+    fn is_validated<L: Locks>(_: &Stack<L>) -> bool {
+        false
+    }
+
+    fn flow_of<L: Locks>(stack: &Stack<L>, src: Ipv6Addr, question: &Question<Ipv6Addr>) -> u64 {
+        let mut packet = [0; ip6::HEADER_LEN + 4];
+        let (header, upper) = packet.split_at_mut(ip6::HEADER_LEN);
+        if let Some(header) = header.first_chunk_mut() {
+            header_of(src, question).emit(header);
+        }
+        upper.copy_from_slice(&ports(question).to_be_bytes());
+        stack.flow_hash::<u128>(&packet)
+    }
+
+    fn refusal<L: Locks>(
+        stack: &Stack<L>,
+        cx: Cx,
+        iface: IfaceId,
+        src: Ipv6Addr,
+        question: &Question<Ipv6Addr>,
+        via: Option<Via6>,
+    ) -> Option<DropReason> {
+        let iface: Option<&Iface<L>> = stack.iface(iface);
+        iface.and_then(|iface| stack.refusal6(cx, iface, &header_of(src, question), via))
+    }
+
+    fn unroutable(via: Option<Via6>) -> Option<DropReason> {
+        match via {
+            None | Some(Via6::Reject | Via6::Blackhole | Via6::Paths(_)) => Some(DropReason::Ip6NoRoute),
+            Some(Via6::Prohibit) => Some(DropReason::Ip6Prohibited),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the header of a packet with four bytes behind it.
+fn header_of(src: Ipv6Addr, question: &Question<Ipv6Addr>) -> ip6::Header {
+    let next = Proto(question.proto);
+    ip6::Header { traffic_class: 0, flow_label: 0, payload_len: 4, next, hop_limit: 64, src, dst: question.dst }
 }

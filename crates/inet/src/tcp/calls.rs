@@ -1,10 +1,10 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
+use super::charge::{MemoryWait, Shortage};
 use super::net::Net;
 use super::options::configured;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
-use super::used::{MemoryWait, Shortage};
 use super::{CONFIGS_MAX, Configs, Kind, ListenConfigs, Listening, Options, Sock, Stream, TcpError, mss_of};
 use crate::Stack;
 use crate::ends::{Domain, SockEnds};

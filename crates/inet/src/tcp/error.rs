@@ -21,13 +21,13 @@ pub enum TcpError {
     NotListening,
     /// Listening: not to be connected.
     Listens,
-    /// Somebody has that address and port.
+    /// The address and port are in use.
     InUse,
     /// Not an address of this host.
     NotOurs,
     /// An address of a family that the socket was not opened for.
     Family,
-    /// Port 0, or an address that nobody can connect to.
+    /// Port 0, or an address that cannot be connected to.
     Invalid,
     /// Every ephemeral port is taken.
     NoPorts,
@@ -43,6 +43,6 @@ pub enum TcpError {
     TimedOut,
     /// The host cannot be reached.
     HostUnreachable,
-    /// No way there.
+    /// No route to the destination.
     Output(OutputError),
 }

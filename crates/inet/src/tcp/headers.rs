@@ -61,13 +61,13 @@ pub(super) struct Peers(pub(super) [Headers; PEERS]);
 pub(super) const PEERS: usize = 8;
 
 impl Headers {
-    /// Made before the last change of routes, neighbors or ifaces?
+    /// Returns whether routes, neighbors or ifaces have changed since they were made.
     #[inline]
     pub(super) fn are_stale(&self, epoch: u64) -> bool {
         self.epoch != epoch
     }
 
-    /// Is one segment of Ethernet's all that the iface takes at once?
+    /// Returns whether the iface takes no more at once than a segment of Ethernet.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         !self.tso && self.mtu <= 1500 + HEADERS as u32 + 40
@@ -90,13 +90,13 @@ impl Headers {
         if most < 2 * mss { 0 } else { most - most % mss.max(1) }
     }
 
-    /// Who makes the sums of what is written now, as far as is known.
+    /// Returns which side computes the checksums of what is written now, as of `epoch`.
     #[inline]
     pub(super) fn sums(&self, epoch: u64) -> Sums {
         if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
     }
 
-    /// May this segment go the short way?
+    /// Returns whether this segment may take the fast path.
     #[inline]
     pub(super) fn takes(&self, out: &Out) -> bool {
         let len = usize::from(self.ip_len) + wire::tcp::HEADER_LEN + out.options.len() + out.text_len as usize;
@@ -121,7 +121,7 @@ impl Headers {
         self.mtu as usize
     }
 
-    /// Does the port make the sums?
+    /// Returns whether the port computes the checksums.
     #[inline]
     pub(super) fn offload(&self) -> bool {
         self.offload

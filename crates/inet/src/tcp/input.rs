@@ -5,8 +5,8 @@
 //! the frame of a segment whose text is in order waits in the receive queue as it came.
 
 use super::counts;
+use super::locked::Open;
 use super::net::Net;
-use super::open::Open;
 use super::predict::Owes;
 use super::queue::OutOfOrder;
 use super::{Failure, Kind, Listening, Sock, Stream, core_ends};
@@ -103,7 +103,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).tcp.input.received.add(packets.len() as u64);
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
         // Short of memory, each segment is judged by itself: a reader who has read all gets one, not a run that takes the rest.
-        let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::used::Shortage::None;
+        let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::charge::Shortage::None;
         while let Some(packet) = packets.pop() {
             let mut seen = Seen::<A>::default();
             match next.take() {

@@ -11,7 +11,7 @@
 //!
 //! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
 
-use super::used::{Charge, MemoryWait, PAGE, Shortage};
+use super::charge::{Charge, MemoryWait, PAGE, Shortage};
 use super::{Failure, Kind, Sock, Stream, TcpError};
 use crate::Stack;
 use crate::iface::AtOnce;

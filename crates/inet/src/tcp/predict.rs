@@ -6,8 +6,8 @@
 //! is declined here has changed nothing, and goes the way of `input` with the socket that was found. What is taken counts as there.
 
 use super::headers::Headers;
+use super::locked::Open;
 use super::net::Net;
-use super::open::Open;
 use super::output::{IpOptions, lower, text_sum};
 use super::{Kind, Options, Stream, counts};
 use crate::Stack;

@@ -37,7 +37,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == word && word.len() < name.len())
     }
 
-    /// Does it carry Ethernet frames?
+    /// Returns whether it carries Ethernet frames.
     pub fn is_ethernet(self) -> bool {
         matches!(self, Kind::EtherIp | Kind::Vxlan)
     }
@@ -99,7 +99,7 @@ pub struct Config {
     pub unchecked: Unchecked,
     /// Time to live of the outer packet; `None`: the knob's (`net.inet.ip.gifttl`).
     pub ttl: Option<u8>,
-    /// May the outer packet be fragmented?
+    /// Returns whether the outer packet may be fragmented.
     pub df: DontFragment,
 }
 
@@ -113,7 +113,7 @@ impl Config {
         Config { kind, local, remote, key, checksum, sequence, vni, l4port, unchecked, ttl, df }
     }
 
-    /// Has it both its ends?
+    /// Returns whether both ends are set.
     pub fn is_whole(&self) -> bool {
         !self.local.is_unspecified() && !self.remote.is_unspecified()
     }

@@ -19,7 +19,7 @@ impl<'a> Quote<'a> {
         }
     }
 
-    /// From whom to whom.
+    /// Returns source and destination.
     pub(super) fn ends(&self) -> (IpAddr, IpAddr) {
         match self {
             Quote::V4(inner) => (inner.header.src.into(), inner.header.dst.into()),

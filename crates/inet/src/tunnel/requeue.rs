@@ -1,6 +1,10 @@
 //! What came out of a tunnel waits here, with its iface, as loopback's packets do: taken in at once it would nest the
 //! whole way in, as deep as somebody cares to wrap.
 
+mod queue;
+
+pub(crate) use queue::Requeue;
+
 use crate::Stack;
 use crate::iface::{IfaceId, IfaceKind};
 use crate::stack::CHUNK;

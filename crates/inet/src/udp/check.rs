@@ -1,4 +1,4 @@
-//! What is checked of a datagram that came.
+//! Checks of a received datagram.
 
 use crate::demux::Ends4;
 use crate::iface::Iface;

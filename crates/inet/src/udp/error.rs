@@ -6,7 +6,7 @@ use crate::ip4::OutputError;
 /// An error that an earlier datagram met on its way, for the socket that sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SoError {
-    /// Nobody listens on that port.
+    /// Port or protocol unreachable.
     Refused,
     /// The host cannot be reached.
     HostUnreachable,
@@ -25,7 +25,7 @@ pub enum BindError {
     NoSocket,
     /// Bound already.
     AlreadyBound,
-    /// Somebody else has that address and port.
+    /// The address and port are in use.
     InUse,
     /// Not an address of this host.
     NotOurs,
@@ -37,7 +37,7 @@ pub enum BindError {
     Invalid,
     /// Connecting to a broadcast address without the broadcast option.
     Broadcast,
-    /// No way there.
+    /// No route to the destination.
     Output(OutputError),
     /// More sources than a filter holds.
     TooMany,
@@ -81,7 +81,7 @@ pub enum SendError {
     Shut,
     /// No port free to bind to.
     NoPorts,
-    /// What an earlier datagram met.
+    /// Pending error of an earlier datagram.
     Earlier(SoError),
     /// IP could not send it.
     Output(OutputError),

@@ -98,13 +98,13 @@ impl<L: Locks> Pcb<L> {
         }
     }
 
-    /// Is it connected?
+    /// Returns whether it is connected.
     #[inline(always)]
     pub fn is_connected(&self) -> bool {
         self.ends.remote_port.0 != 0
     }
 
-    /// Is it bound?
+    /// Returns whether it is bound.
     #[inline(always)]
     pub fn is_bound(&self) -> bool {
         self.ends.local_port.0 != 0
@@ -175,12 +175,12 @@ impl<L: Locks> Pcb<L> {
         self.error.take()
     }
 
-    /// Does an error wait?
+    /// Returns whether an error waits.
     pub fn has_error(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Was reading shut down?
+    /// Returns whether reading was shut down.
     pub fn is_shut_for_reading(&self) -> bool {
         self.reception.has(Reception::SHUT)
     }
@@ -192,7 +192,7 @@ impl<L: Locks> Pcb<L> {
         }
     }
 
-    /// Is there something to read: a datagram, an error, the end?
+    /// Returns whether there is something to read: a datagram, an error, the end.
     pub fn is_readable(&self) -> bool {
         !self.is_queue_empty() || self.error.is_some() || self.is_shut_for_reading()
     }

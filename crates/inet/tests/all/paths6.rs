@@ -3,7 +3,8 @@
 use crate::common::six::*;
 use crate::common::*;
 use clock::Duration;
-use linerate_inet::route::{Path, Via6};
+use linerate_inet::iface::IfaceId;
+use linerate_inet::route::{Path, Question, Via6};
 use lock::Locks;
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -15,6 +16,9 @@ conversations! {
     a_gateway_that_does_not_answer_is_avoided
     packets_of_this_host_take_one_path_for_each_destination
     a_path_goes_with_its_iface
+    why_says_every_step_of_ipv6
+    what_why_says_of_an_end_comes_true
+    why_knows_groups_and_link_local_addresses
 }
 
 /// A gateway on the second link.
@@ -116,4 +120,56 @@ fn a_path_goes_with_its_iface<L: Locks>() {
     assert_eq!(h.stack.route6_at(h.cx(), prefix), Some(by_gateway(11)));
     assert_eq!(h.stack.paths6(h.cx(), by_gateway(11)), []);
     assert!(h.stack.add_paths6(h.cx(), prefix, &[]).is_err());
+}
+
+fn asked(dst: Ipv6Addr, from: Option<(IfaceId, Ipv6Addr)>, l4_ports: (u16, u16)) -> Question<Ipv6Addr> {
+    Question { dst, zone: None, from, proto: Proto::UDP.0, l4_ports }
+}
+
+fn why_says_every_step_of_ipv6<L: Locks>() {
+    let h = spread::<L>([1, 1]);
+    h.stack.add_route6(h.cx(), "2001::/16".parse().unwrap(), Via6::Reject).unwrap();
+    for n in 0..30 {
+        h.inject(EM0, flow(n).between(PEER6, ME6));
+        let mac = h.sent6_one(EM1).0.dst;
+        let why = h.stack.why6(h.cx(), &asked(BEYOND6, Some((EM0, PEER6.ip)), (1000 + n, 9)));
+        assert_eq!(why.neighbor.map(|known| known.mac), Some(mac), "the path that the flow takes");
+        assert_eq!((why.end, why.mtu, why.choice.map(|choice| choice.paths.len())), (None, Some(1500), Some(2)));
+    }
+    let why = h.stack.why6(h.cx(), &asked(BEYOND6, None, (0, 0)));
+    assert_eq!(why.matched.map(|route| route.prefix), Some("2001:db8::/32".parse().unwrap()));
+    assert_eq!(why.passed_over.iter().map(|route| route.via).collect::<Vec<_>>(), [Via6::Reject]);
+    assert_eq!((why.source, why.via), (Some(MY6.ip), h.stack.route6_to(h.cx(), BEYOND6).map(|route| route.via)));
+}
+
+fn what_why_says_of_an_end_comes_true<L: Locks>() {
+    let h = spread::<L>([1, 1]);
+    h.stack.add_route6(h.cx(), "2001:db8:1::/48".parse().unwrap(), Via6::Prohibit).unwrap();
+    let parse = |text: &str| text.parse::<Ipv6Addr>().unwrap();
+    let comes_true = |src: Ipv6Addr, dst: Ipv6Addr, word: &str| {
+        let end = h.stack.why6(h.cx(), &asked(dst, Some((EM0, src)), (1, 2))).end.unwrap();
+        assert_eq!(end.word(), word, "{src} to {dst}");
+        let before = h.counter(end.name());
+        h.inject(EM0, udp6((src, 1), (dst, 2), b"x").between(PEER6, ME6));
+        assert_eq!(h.counter(end.name()), before + 1, "{src} to {dst}: {}", end.name());
+    };
+    comes_true(ME6.ip, BEYOND6, "own_source");
+    comes_true(parse("::1"), BEYOND6, "martian_source");
+    comes_true(PEER6.ip, parse("::"), "martian_destination");
+    comes_true(parse("fe80::5"), BEYOND6, "beyond_scope");
+    comes_true(PEER6.ip, parse("2001:db8:1::1"), "prohibited");
+    comes_true(PEER6.ip, parse("3fff::1"), "no_route");
+    comes_true(PEER6.ip, parse("fe80::99"), "not_here");
+    h.stack.knobs.forwarding6.set(0);
+    comes_true(PEER6.ip, BEYOND6, "not_forwarding");
+}
+
+fn why_knows_groups_and_link_local_addresses<L: Locks>() {
+    let h = spread::<L>([1, 1]);
+    h.stack.add_route6(h.cx(), "::/0".parse().unwrap(), by_gateway(11)).unwrap();
+    let why = |dst: &str, zone| h.stack.why6(h.cx(), &Question { zone, ..asked(dst.parse().unwrap(), None, (0, 0)) });
+    assert_eq!((why("fe80::9", Some(EM1)).via, why("fe80::9", Some(EM1)).end), (Some(Via6::Link(EM1)), None));
+    assert_eq!(why("fe80::9", None).end.map(stats::DropReason::word), Some("no_route"), "it is on every link");
+    assert_eq!(why("ff02::1", Some(EM1)).via, Some(Via6::Broadcast(EM1)));
+    assert_eq!(why(&ME6.ip.to_string(), None).via, Some(Via6::Local(EM0)));
 }

@@ -296,7 +296,8 @@ fn why_says_every_step<L: Locks>() {
     let h = spread::<L, 2>([(11, 1), (12, 1)]);
     h.route("198.51.0.0/16", Via::Reject);
     h.route("0.0.0.0/0", Via::Gateway(EM1, FAR.ip));
-    let asked = |from: Option<(IfaceId, Ipv4Addr)>, l4_ports| Question { dst: NET, from, proto: 17, l4_ports };
+    let asked =
+        |from: Option<(IfaceId, Ipv4Addr)>, l4_ports| Question { dst: NET, zone: None, from, proto: 17, l4_ports };
     for n in 0..30 {
         h.inject(EM0, flow(n).between(PEER, ME));
         let mac = ip_of(&h.sent_one(EM1)).0.dst;

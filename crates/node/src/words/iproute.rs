@@ -322,22 +322,25 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
 }
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let asked = why::asked(ctl, &mut words)?;
+    let asked = why::asked::<u32, L>(ctl, &mut words)?;
+    got(ctl, &asked)
+}
+
+/// Shows the next hop that was asked for, or the reasons for it.
+pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u32>) -> Result<String, WordError> {
     if asked.why {
         return Ok(asked.explain(ctl));
     }
     let (dst, answer) = (asked.dst(), asked.answer(ctl));
-    let route = answer.matched.zip(answer.via).map(|(route, via)| Route { via, ..route });
-    let route =
-        route.ok_or_else(|| WordError::failed(format!("{dst}: network is unreachable: no route leads there")))?;
-    let src = ctl.source_of(route.via, dst);
-    let exact = Route { prefix: Prefix::host(dst), via: route.via };
+    let nowhere = || WordError::failed(format!("{dst}: network is unreachable: no route leads there"));
+    let exact = Route { prefix: Prefix::host(dst), via: answer.via.ok_or_else(nowhere)? };
+    let src = ctl.source_of(exact.via, dst);
     let text = || {
-        let mut out = type_word(&route.via).map(|word| format!("{word} ")).unwrap_or_default() + &dst.to_string();
-        if let Via::Gateway(_, gateway) = route.via {
+        let mut out = type_word(&exact.via).map(|word| format!("{word} ")).unwrap_or_default() + &dst.to_string();
+        if let Via::Gateway(_, gateway) = exact.via {
             out += &format!(" via {gateway}");
         }
-        if let Some(id) = route.via.iface() {
+        if let Some(id) = exact.via.iface() {
             out += &format!(" dev {}", ctl.iface_name(id));
         }
         out + &src.map(|src| format!(" src {src}")).unwrap_or_default() + "\n"

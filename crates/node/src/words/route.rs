@@ -105,20 +105,17 @@ fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<S
 }
 
 fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let (mut target, mut gateway) = (target(&mut words)?, None);
+    let (mut target, mut gateways) = (target(&mut words)?, Vec::new());
     while let Some(word) = words.take() {
         match word {
             "-netmask" => {
                 let len = parse::mask(words.next("a netmask")?)?;
                 target.prefix = Prefix::new(target.prefix.addr(), len).unwrap_or(target.prefix);
             }
-            word => gateway = Some(parse::ip4("gateway", word)?),
+            word => gateways.push(parse::ip4("gateway", word)?),
         }
     }
-    let is_by = |via: Via| match via {
-        Via::Gateway(_, by) => gateway.is_none_or(|gateway| gateway == by),
-        _ => gateway.is_none(),
-    };
+    let is_by = |via: Via| is_by(via, &ctl.host.stack.paths(ctl.cx, via), &gateways);
     if !ctl.route_at(target.prefix).is_some_and(is_by) {
         return Err(WordError::failed(format!("{}: not in table", target.shown)));
     }
@@ -126,19 +123,28 @@ fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Wo
     Ok(format!("delete {}\n", target.shown))
 }
 
+/// Returns whether a route with this next hop, or these `paths`, is by `gateways` and no others; without gateways
+/// any is.
+pub(super) fn is_by<G: PartialEq>(via: Via<G>, paths: &[Path<G>], gateways: &[G]) -> bool {
+    let leads = |path: &Path<G>| matches!(&path.via, Via::Gateway(_, by) if gateways.contains(by));
+    match via {
+        _ if gateways.is_empty() => true,
+        Via::Gateway(_, by) => *gateways == [by],
+        Via::Paths(_) => paths.len() == gateways.len() && paths.iter().all(leads),
+        _ => false,
+    }
+}
+
 fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     words.skip("-host");
-    let asked = why::asked(ctl, &mut words)?;
-    if asked.why {
-        return Ok(asked.explain(ctl));
+    let asked = why::asked::<u32, L>(ctl, &mut words)?;
+    if asked.why || ctl.json {
+        return iproute::got(ctl, &asked);
     }
     let dst = asked.dst();
-    if ctl.json {
-        return iproute::run(ctl, Words::new(&["get", &dst.to_string()]));
-    }
     let answer = asked.answer(ctl);
-    let route = answer.matched.zip(answer.via).map(|(route, via)| Route { via, ..route });
-    let route = route.ok_or_else(|| WordError::failed(format!("{dst}: not in table: no route leads there")))?;
+    let via = answer.via.ok_or_else(|| WordError::failed(format!("{dst}: not in table: no route leads there")))?;
+    let route = Route { prefix: answer.matched.map_or(Prefix::host(dst), |route| route.prefix), via };
     let mut out = format!("   route to: {dst}\ndestination: {}\n", short(route.prefix));
     out += &format!("       mask: {}\n", route.prefix.netmask());
     if let Via::Gateway(_, gateway) = route.via {

@@ -2,32 +2,96 @@
 
 use super::ip::set;
 use super::parse::{self, Words};
-use super::{Ctl, WordError};
-use inet::iface::IfaceId;
+use super::{Ctl, WordError, six};
+use inet::fib::{IpPrefix, Matched, Prefix, Prefix6};
+use inet::iface::{IfaceId, IfaceKind};
 use inet::neigh::State;
-use inet::route::{Choice, Path, Question, Route, Via, Why};
+use inet::route::{Choice, Path, Question, Route, Via, Via6, Why};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Address family of a question.
+pub(super) trait WhyFamily: Matched {
+    /// Protocol of address resolution.
+    const RESOLUTION: &'static str;
+    /// ICMP error that answers a packet to a reject route.
+    const REJECTED: &'static str;
+
+    /// Reads an address, with the iface of its link if it has one.
+    ///
+    /// # Errors
+    /// It is no address of this family, or there is no such iface.
+    fn addr<L: Locks>(ctl: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Self::Addr, Option<IfaceId>), WordError>;
+    fn shown(prefix: IpPrefix<Self>) -> String;
+    fn paths<L: Locks>(ctl: &Ctl<'_, L>, via: Via<Self::Addr>) -> usize;
+    fn why<L: Locks>(ctl: &Ctl<'_, L>, question: &Question<Self::Addr>) -> Why<Self>;
+}
+
+impl WhyFamily for u32 {
+    const RESOLUTION: &'static str = "ARP";
+    const REJECTED: &'static str = "host unreachable";
+
+    fn addr<L: Locks>(_: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Ipv4Addr, Option<IfaceId>), WordError> {
+        Ok((parse::ip4(what, word)?, None))
+    }
+
+    fn shown(prefix: Prefix) -> String {
+        parse::prefix_text(prefix)
+    }
+
+    fn paths<L: Locks>(ctl: &Ctl<'_, L>, via: Via) -> usize {
+        ctl.host.stack.paths(ctl.cx, via).len()
+    }
+
+    fn why<L: Locks>(ctl: &Ctl<'_, L>, question: &Question) -> Why {
+        ctl.host.stack.why(ctl.cx, question)
+    }
+}
+
+impl WhyFamily for u128 {
+    const RESOLUTION: &'static str = "neighbor discovery";
+    const REJECTED: &'static str = "no route to destination";
+
+    fn addr<L: Locks>(ctl: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Ipv6Addr, Option<IfaceId>), WordError> {
+        six::zoned(ctl, what, word)
+    }
+
+    fn shown(prefix: Prefix6) -> String {
+        six::prefix_text(prefix)
+    }
+
+    fn paths<L: Locks>(ctl: &Ctl<'_, L>, via: Via6) -> usize {
+        ctl.host.stack.paths6(ctl.cx, via).len()
+    }
+
+    fn why<L: Locks>(ctl: &Ctl<'_, L>, question: &Question<Ipv6Addr>) -> Why<u128> {
+        ctl.host.stack.why6(ctl.cx, question)
+    }
+}
 
 /// What stands behind the address in `get ADDR [from SRC iif IF] [ipproto N] [sport N] [dport N] [--why]`.
-pub(super) struct Asked {
-    question: Question,
+pub(super) struct Asked<A: WhyFamily> {
+    question: Question<A::Addr>,
     /// As sentences.
     pub why: bool,
 }
 
 /// Reads the rest of a `get`.
-pub(super) fn asked<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Asked, WordError> {
+///
+/// # Errors
+/// A word that is none of these, or an address of another family.
+pub(super) fn asked<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Asked<A>, WordError> {
     let mut why = words.skip("--why") || words.skip("-why");
-    let dst = parse::ip4("address", words.next("an address")?)?;
+    let (dst, zone) = A::addr(ctl, "address", words.next("an address")?)?;
     let (mut src, mut iface) = (None, None);
-    let mut question = Question { dst, from: None, proto: 0, l4_ports: (0, 0) };
+    let mut question = Question { dst, zone, from: None, proto: 0, l4_ports: (0, 0) };
     while let Some(word) = words.take() {
         match word {
             "--why" | "-why" => why = true,
-            "from" => src = Some(parse::ip4("source", words.next("a source address")?)?),
+            "from" => src = Some(A::addr(ctl, "source", words.next("a source address")?)?.0),
             "iif" => iface = Some(ctl.iface(words.next("an iface")?)?.id),
-            "ipproto" => question.proto = proto(words.next("tcp, udp, icmp or a number")?)?,
+            "ipproto" => question.proto = proto(words.next("tcp, udp, icmp, ipv6-icmp or a number")?)?,
             "sport" => question.l4_ports.0 = parse::number("L4 port", words.next("a number")?, 0, 65_535)? as u16,
             "dport" => question.l4_ports.1 = parse::number("L4 port", words.next("a number")?, 0, 65_535)? as u16,
             other => {
@@ -53,67 +117,76 @@ fn proto(word: &str) -> Result<u8, WordError> {
         "tcp" => Ok(6),
         "udp" => Ok(17),
         "icmp" => Ok(1),
+        "ipv6-icmp" | "icmp6" => Ok(58),
         word => Ok(parse::number("protocol", word, 0, 255)? as u8),
     }
 }
 
-impl Asked {
-    /// Of which address.
-    pub fn dst(&self) -> std::net::Ipv4Addr {
+impl<A: WhyFamily> Asked<A> {
+    /// Returns the address that is asked about.
+    pub fn dst(&self) -> A::Addr {
         self.question.dst
     }
 
-    /// The answer.
-    pub fn answer<L: Locks>(&self, ctl: &Ctl<'_, L>) -> Why {
-        ctl.host.stack.why(ctl.cx, &self.question)
+    /// Returns the answer.
+    pub fn answer<L: Locks>(&self, ctl: &Ctl<'_, L>) -> Why<A> {
+        A::why(ctl, &self.question)
     }
 
-    /// The answer as sentences, or as JSON if that was asked for.
+    /// Returns the answer as sentences, or as JSON if that was asked for.
     pub fn explain<L: Locks>(&self, ctl: &Ctl<'_, L>) -> String {
         let why = self.answer(ctl);
         ctl.listing(|| fields(ctl, &self.question, &why), || sentences(ctl, &self.question, &why).join("\n") + "\n")
     }
 }
 
-/// A way in words: `via 10.0.0.1 dev em0`.
-pub(super) fn way<L: Locks>(ctl: &Ctl<'_, L>, via: Via) -> String {
+/// Returns a next hop in words: `via 10.0.0.1 dev em0`.
+fn way<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) -> String {
     let dev = |id: IfaceId| format!("dev {}", ctl.iface_name(id));
     match via {
         Via::Local(id) => format!("to this host ({})", dev(id)),
         Via::Broadcast(id) => format!("to everybody on the link ({})", dev(id)),
         Via::Link(id) => format!("to the destination itself on the link, {}", dev(id)),
         Via::Gateway(id, gateway) => format!("via {gateway} {}", dev(id)),
-        Via::Paths(_) => format!("one of {} paths", ctl.host.stack.paths(ctl.cx, via).len()),
-        Via::Reject => "nowhere: host unreachable is answered".to_owned(),
+        Via::Paths(_) => format!("one of {} paths", A::paths(ctl, via)),
+        Via::Reject => format!("nowhere: {} is answered", A::REJECTED),
         Via::Prohibit => "nowhere: administratively prohibited is answered".to_owned(),
         Via::Blackhole => "nowhere, in silence".to_owned(),
     }
 }
 
-fn sentences<L: Locks>(ctl: &Ctl<'_, L>, question: &Question, why: &Why) -> Vec<String> {
+fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Vec<String> {
     let mut out = Vec::new();
     if let Some((iface, src)) = question.from {
         out.push(format!("a packet from {src} to {} comes by {}", question.dst, ctl.iface_name(iface)));
     }
     match why.matched {
         Some(Route { prefix, via }) => {
-            out.push(format!("{} is in {}, the longest prefix of a route: {}", question.dst, prefix, way(ctl, via)));
+            let way = way::<A, L>(ctl, via);
+            out.push(format!("{} is in {prefix}, the longest prefix of a route: {way}", question.dst));
         }
-        None => out.push(format!("no route leads to {}", question.dst)),
+        None => out.push(match why.via {
+            Some(via) => format!("{} is looked up in no table: {}", question.dst, way::<A, L>(ctl, via)),
+            None => format!("no route leads to {}", question.dst),
+        }),
     }
     for Route { prefix, via } in &why.passed_over {
-        out.push(format!("passed over, as it is shorter: {prefix}, {}", way(ctl, *via)));
+        out.push(format!("passed over, as it is shorter: {prefix}, {}", way::<A, L>(ctl, *via)));
     }
     if let Some(choice) = &why.choice {
         out.extend(choice_sentences(ctl, why, choice));
     }
-    if let Some((iface, next)) = why.next.filter(|_| why.mtu.is_some()) {
+    let leaves = why.next.filter(|_| why.mtu.is_some());
+    let is_tunnel = |id| ctl.host.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Tunnel);
+    if let Some((iface, _)) = leaves.filter(|(iface, _)| is_tunnel(*iface)) {
+        out.push(format!("it goes into the tunnel {}", ctl.iface_name(iface)));
+    } else if let Some((iface, next)) = leaves {
         let state = match &why.neighbor {
             Some(known) if known.state == State::Incomplete => {
                 format!("is being asked for, {} packets wait", known.pending)
             }
             Some(known) => format!("is at {} ({})", known.mac, state_word(known.state)),
-            None => "is not known: the first packet waits while ARP asks".to_owned(),
+            None => format!("is not known: the first packet waits while {} asks", A::RESOLUTION),
         };
         out.push(format!("the neighbor {next} on {} {state}", ctl.iface_name(iface)));
     }
@@ -123,7 +196,7 @@ fn sentences<L: Locks>(ctl: &Ctl<'_, L>, question: &Question, why: &Why) -> Vec<
     }
     match why.back {
         Some(Some(Route { prefix, via })) => {
-            out.push(format!("source validation: packets back would go by {prefix}, {}", way(ctl, via)));
+            out.push(format!("source validation: packets back would go by {prefix}, {}", way::<A, L>(ctl, via)));
         }
         Some(None) => out.push("source validation: no route leads back to the source".to_owned()),
         None => {}
@@ -135,13 +208,13 @@ fn sentences<L: Locks>(ctl: &Ctl<'_, L>, question: &Question, why: &Why) -> Vec<
     out
 }
 
-fn choice_sentences<L: Locks>(ctl: &Ctl<'_, L>, why: &Why, choice: &Choice) -> Vec<String> {
+fn choice_sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, why: &Why<A>, choice: &Choice<A::Addr>) -> Vec<String> {
     let mut out = Vec::new();
     for (Path { via, weight }, dead) in &choice.paths {
         let avoided = if dead.is_some() { ", avoided: its gateway did not answer" } else { "" };
-        out.push(format!("path: {} weight {weight}{avoided}", way(ctl, *via)));
+        out.push(format!("path: {} weight {weight}{avoided}", way::<A, L>(ctl, *via)));
     }
-    let chosen = why.via.map(|via| way(ctl, via)).unwrap_or_default();
+    let chosen = why.via.map(|via| way::<A, L>(ctl, via)).unwrap_or_default();
     out.push(format!("the flow's hash {:016x} names bucket {}: {chosen}", choice.hash, choice.bucket));
     out
 }
@@ -156,8 +229,8 @@ fn state_word(state: State) -> &'static str {
     }
 }
 
-fn fields<L: Locks>(ctl: &Ctl<'_, L>, question: &Question, why: &Why) -> Value {
-    let route = |route: &Route| json!({ "dst": parse::prefix_text(route.prefix), "way": way(ctl, route.via) });
+fn fields<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Value {
+    let route = |route: &Route<A>| json!({ "dst": A::shown(route.prefix), "way": way::<A, L>(ctl, route.via) });
     let mut out = json!({
         "dst": question.dst.to_string(),
         "matched": why.matched.as_ref().map(route),
@@ -169,7 +242,7 @@ fn fields<L: Locks>(ctl: &Ctl<'_, L>, question: &Question, why: &Why) -> Value {
         set(&mut out, "iif", ctl.iface_name(iface));
     }
     if let Some(choice) = &why.choice {
-        let path = |(path, dead): &(Path, Option<_>)| json!({ "way": way(ctl, path.via), "weight": path.weight, "dead": dead.is_some() });
+        let path = |(path, dead): &(Path<A::Addr>, Option<_>)| json!({ "way": way::<A, L>(ctl, path.via), "weight": path.weight, "dead": dead.is_some() });
         set(&mut out, "paths", choice.paths.iter().map(path).collect::<Vec<_>>());
         set(&mut out, "hash", format!("{:016x}", choice.hash));
         set(&mut out, "bucket", choice.bucket);

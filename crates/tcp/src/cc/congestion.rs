@@ -1,9 +1,9 @@
-//! What a congestion control algorithm is told, and what it answers.
+//! Interface of congestion control algorithms.
 
 use crate::SeqNum;
 use clock::{Duration, Instant};
 
-/// What an acknowledgment brought.
+/// Values of an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// Bytes newly acknowledged, cumulatively.
@@ -28,7 +28,7 @@ pub struct Ack {
     pub snd_nxt: SeqNum,
 }
 
-/// What tells of congestion.
+/// Signal of congestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// A segment was lost.

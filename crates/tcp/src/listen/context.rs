@@ -3,7 +3,7 @@
 use crate::{Config, SeqNum, counters};
 use clock::Instant;
 
-/// What all calls are given.
+/// Arguments common to all calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The stack's configuration.
@@ -12,7 +12,7 @@ pub struct Context<'a> {
     pub counts: &'a counters::Listen,
     /// The time.
     pub now: Instant,
-    /// Where an incarnation in TIME-WAIT ended whose ends a SYN wants ([`crate::time_wait::Late::Reusable`]): our ISN comes
-    /// after it, which a cookie could not see to.
+    /// Last sequence number of the incarnation in TIME-WAIT that the SYN replaces
+    /// ([`crate::time_wait::Late::Reusable`]); the new ISN is above it, which a cookie cannot ensure.
     pub above: Option<SeqNum>,
 }

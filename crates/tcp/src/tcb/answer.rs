@@ -1,4 +1,4 @@
-//! The budget of answers to what may be an attacker's.
+//! Rate limits of challenge ACKs and of replies to segments out of window.
 
 use crate::{ChallengeLimit, SeqNum};
 use clock::{Duration, Instant};
@@ -8,7 +8,7 @@ use clock::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     challenges: ChallengeLimit,
-    /// The budget is drawn by this. It begins with the secret ISS, and nobody sees its numbers.
+    /// Random state of the budget. It starts from the secret ISS and is never sent.
     random: u64,
     /// When a segment out of window was answered last.
     invalid_at: Instant,
@@ -20,7 +20,7 @@ impl Answers {
         Answers { challenges: ChallengeLimit::default(), random, invalid_at: Instant::NEVER }
     }
 
-    /// May a challenge ACK be sent now? About `average` a second.
+    /// Returns whether a challenge ACK may be sent now: about `average` a second.
     pub(crate) fn challenge(&mut self, average: u8, now: Instant) -> bool {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
@@ -29,7 +29,7 @@ impl Answers {
         self.challenges.take(average, now, self.random)
     }
 
-    /// May a segment out of window, without text, be answered now?
+    /// Returns whether a segment out of window, without text, may be answered now.
     pub(crate) fn invalid(&mut self, interval: Duration, now: Instant) -> bool {
         let granted = self.invalid_at == Instant::NEVER || now.since(self.invalid_at) >= interval;
         if granted {

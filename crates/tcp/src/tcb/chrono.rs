@@ -1,8 +1,8 @@
-//! Time by what held text up.
+//! Time during which text was held up, by cause (as in `tcp_info`).
 
 use clock::Instant;
 
-/// What holds text up.
+/// Cause that holds text up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Why {
     /// There is none.

@@ -5,7 +5,7 @@ use crate::rtt::us_since;
 use crate::scoreboard::{Delivered, sent_after};
 use clock::{Duration, Instant};
 
-/// RFC 5681 3.2, RFC 8985 6.2: with so many SACKed, and no reordering seen, nobody waits.
+/// Number of segments SACKed from which the reordering window is 0, if no reordering was seen (RFC 5681 3.2, RFC 8985 6.2).
 pub(crate) const DUPTHRESH: u32 = 3;
 /// RFC 8985 6.2 step 4: a window widened by D-SACKs lasts for so many recoveries.
 const PERSIST: u8 = 16;
@@ -100,7 +100,7 @@ impl Rack {
         self.reached(end);
     }
 
-    /// Would what begins at `start` come late?
+    /// Returns whether what begins at `start` would come late.
     #[inline]
     pub(crate) fn is_late(&self, start: SeqNum) -> bool {
         start.before(self.fack)

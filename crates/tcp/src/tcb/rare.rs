@@ -1,4 +1,4 @@
-//! What few connections need, which is boxed when they do.
+//! State that few connections need, allocated on first use.
 
 use super::answer::Answers;
 use crate::pacing::Pacer;
@@ -30,7 +30,7 @@ pub(crate) struct Keepalive {
     pub probes: u8,
 }
 
-/// What a connection remembers of what most never meet: made when it is first met.
+/// State of events that most connections never see; allocated at the first.
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
     pub answers: Answers,
@@ -69,7 +69,7 @@ impl Met {
     }
 }
 
-/// What few connections use.
+/// Options and requests that few connections use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rare {
     pub keepalive: Option<Keepalive>,

@@ -1,4 +1,4 @@
-//! The sender's memory of trouble, and the reduction of its window (RFC 6937bis).
+//! Loss recovery state of the sender, and proportional rate reduction (RFC 6937bis).
 
 use crate::SeqNum;
 use crate::cc::{Congestion, Control};
@@ -58,7 +58,7 @@ pub(crate) enum Frto {
     Second,
 }
 
-/// The sender's memory of trouble.
+/// Loss recovery state of the sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub ca: Ca,

@@ -1,6 +1,6 @@
 //! The sequence spaces of both directions (RFC 9293 3.3.1).
 
-use super::window::Sizing;
+use super::sizing::Sizing;
 use crate::config::scale_for;
 use crate::segment::Block;
 use crate::{Config, SeqNum};

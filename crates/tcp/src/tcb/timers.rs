@@ -2,7 +2,7 @@
 
 use clock::Instant;
 
-/// What the retransmission deadline is for.
+/// Purpose of the retransmission deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Rtx {
     /// Text, SYN or FIN is unacknowledged.
@@ -12,7 +12,7 @@ pub(crate) enum Rtx {
     Persist,
 }
 
-/// What the earlier deadline is for.
+/// Purpose of the earlier deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Early {
     /// RFC 8985 7: the tail may be lost.

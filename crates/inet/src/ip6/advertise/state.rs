@@ -1,4 +1,4 @@
-//! What a router advertises on an iface, and when.
+//! Configuration and schedule of router advertisements on an interface.
 
 use clock::{Duration, Instant};
 

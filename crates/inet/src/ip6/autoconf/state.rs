@@ -1,4 +1,4 @@
-//! What routers have advertised on an iface, with lifetimes, and when to solicit for more.
+//! Routers and prefixes learned on an interface, with lifetimes, and the schedule of solicitations.
 
 use crate::fib::Prefix6;
 use crate::ip6::ifaddr::{IfaceAddr6, Origin};

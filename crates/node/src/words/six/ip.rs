@@ -4,7 +4,7 @@ use super::super::ip::{set, verb};
 use super::super::ipneigh::entry;
 use super::super::iproute::{nexthops, paths_text, refuse, set_paths};
 use super::super::parse::{self, Words};
-use super::super::{Ctl, WordError};
+use super::super::{Ctl, WordError, why};
 use super::ifconfig::{add_addr6, scope};
 use super::ndp::seconds_left;
 use super::{host, own_address, prefix, prefix_text, zoned};
@@ -263,12 +263,19 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
 }
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let (dst, _) = zoned(ctl, "destination", words.next("an address")?)?;
-    words.end()?;
+    let asked = why::asked::<u128, L>(ctl, &mut words)?;
+    got(ctl, &asked)
+}
+
+/// Shows the next hop that was asked for, or the reasons for it.
+pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u128>) -> Result<String, WordError> {
+    if asked.why {
+        return Ok(asked.explain(ctl));
+    }
+    let (dst, answer) = (asked.dst(), asked.answer(ctl));
     let nowhere = || WordError::failed(format!("{dst}: network is unreachable: no route leads there"));
-    let route = ctl.host.stack.route6_to(ctl.cx, dst).ok_or_else(nowhere)?;
-    let src = ctl.host.stack.source6_to(ctl.cx, dst);
-    let exact = Route6 { prefix: Prefix6::host(dst), via: route.via };
+    let (via, src) = (answer.via.ok_or_else(nowhere)?, answer.source);
+    let exact = Route6 { prefix: Prefix6::host(dst), via };
     let text = || {
         let out = row_text(ctl, &exact).replace(" proto kernel", "");
         out.trim_end().to_string() + &src.map(|src| format!(" src {src}")).unwrap_or_default() + "\n"

@@ -1,11 +1,12 @@
 //! `route -6`: BSD's view of IPv6's routes, and the second table of `netstat -r`.
 
 use super::super::parse::{self, Words};
-use super::super::{Ctl, WordError};
+use super::super::route::is_by;
+use super::super::{Ctl, WordError, why};
 use super::{ip, prefix, prefix_text, with_zone, zoned};
 use inet::fib::Prefix6;
 use inet::iface::IfaceKind;
-use inet::route::{Path, Via6};
+use inet::route::{Path, Route6, Via6};
 use lock::Locks;
 use wire::ip6;
 
@@ -22,14 +23,11 @@ pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) ->
         "add" | "change" => add(ctl, words, verb),
         "delete" | "del" => {
             let (prefix, shown) = target(&mut words)?;
-            let mut gateway = None;
+            let mut gateways = Vec::new();
             while let Some(word) = words.take() {
-                gateway = Some(zoned(ctl, "gateway", word)?.0);
+                gateways.push(zoned(ctl, "gateway", word)?.0);
             }
-            let is_by = |via: Via6| match via {
-                Via6::Gateway(_, by) => gateway.is_none_or(|gateway| gateway == by),
-                _ => gateway.is_none(),
-            };
+            let is_by = |via: Via6| is_by(via, &ctl.host.stack.paths6(ctl.cx, via), &gateways);
             if !ctl.host.stack.route6_at(ctl.cx, prefix).is_some_and(is_by) {
                 return Err(WordError::failed(format!("{shown}: not in table")));
             }
@@ -62,7 +60,7 @@ fn target(words: &mut Words<'_>) -> Result<(Prefix6, String), WordError> {
 
 fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<String, WordError> {
     let (mut prefix, shown) = target(&mut words)?;
-    let (mut via, mut gateway) = (None, None);
+    let (mut via, mut gateways) = (None, Vec::new());
     while let Some(word) = words.take() {
         match word {
             "-prefixlen" => {
@@ -78,37 +76,39 @@ fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<S
                 let known = ["-prefixlen", "-interface", "-reject", "-blackhole", "-prohibit"];
                 return Err(WordError::unknown("option", option, known.into_iter()));
             }
-            word if via.is_none() && gateway.is_none() => gateway = Some(word),
+            word if via.is_none() => gateways.push(word),
             word => return Err(WordError::TooMuch { found: word.to_string() }),
         }
     }
-    let via = match (via, gateway) {
-        (Some(via), None) => via,
-        (None, Some(word)) => ctl.gateway6(word, None)?,
-        (Some(_), Some(word)) => return Err(WordError::TooMuch { found: word.to_string() }),
-        (None, None) => {
+    let by = |word: &&str| ctl.gateway6(word, None).map(|via| Path { via, weight: 1 });
+    let ways = match (via, &*gateways) {
+        (Some(via), []) => vec![Path { via, weight: 1 }],
+        (None, []) => {
             return Err(WordError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"));
         }
+        (None, gateways) => gateways.iter().map(by).collect::<Result<Vec<_>, _>>()?,
+        (Some(_), [word, ..]) => return Err(WordError::TooMuch { found: (*word).to_string() }),
     };
     match (verb, ctl.host.stack.route6_at(ctl.cx, prefix)) {
         ("add", Some(_)) => return Err(WordError::failed(format!("{shown}: there is a route already: use change"))),
         ("change", None) => return Err(WordError::failed(format!("{shown}: not in table"))),
-        _ => ctl.add_route6(prefix, &[Path { via, weight: 1 }])?,
+        _ => ctl.add_route6(prefix, &ways)?,
     }
-    let to = gateway.map(|gateway| format!(": gateway {gateway}")).unwrap_or_default();
+    let to: String = gateways.iter().map(|gateway| format!(": gateway {gateway}")).collect();
     Ok(format!("{verb} {shown}{to}\n"))
 }
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     words.skip("-host");
-    let word = words.next("an address")?;
-    words.end()?;
-    if ctl.json {
-        return ip::route(ctl, Words::new(&["get", word]));
+    let asked = why::asked::<u128, L>(ctl, &mut words)?;
+    if asked.why || ctl.json {
+        return ip::got(ctl, &asked);
     }
-    let (dst, _) = zoned(ctl, "destination", word)?;
-    let route = ctl.host.stack.route6_to(ctl.cx, dst);
-    let route = route.ok_or_else(|| WordError::failed(format!("{dst}: not in table: no route leads there")))?;
+    let dst = asked.dst();
+    let answer = asked.answer(ctl);
+    let nowhere = || WordError::failed(format!("{dst}: not in table: no route leads there"));
+    let via = answer.via.ok_or_else(nowhere)?;
+    let route = Route6 { prefix: answer.matched.map_or(Prefix6::host(dst), |route| route.prefix), via };
     let shown = if route.prefix.len() == 0 { "default".to_string() } else { route.prefix.addr().to_string() };
     let mask = Prefix6::new(std::net::Ipv6Addr::from_bits(u128::MAX), route.prefix.len()).unwrap_or(Prefix6::DEFAULT);
     let mut out = format!("   route to: {dst}\ndestination: {shown}\n       mask: {}\n", mask.addr());

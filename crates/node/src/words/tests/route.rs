@@ -79,3 +79,18 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
     assert!(b.no("route get 20.1.2.3 --who").contains("--why"));
     assert!(b.no("route get 20.1.2.3 from 1.1.1.1").contains("iif"));
 }
+
+#[test]
+fn packets_for_everybody_are_looked_up_in_no_table() {
+    let b = router();
+    b.ok("ip route add default via 10.0.0.4");
+    for dst in ["224.0.0.1", "255.255.255.255"] {
+        let text = b.ok(&format!("ip route get {dst} from 10.0.0.2 iif pg0"));
+        assert_eq!(text, format!("broadcast {dst} dev pg0 src 10.0.0.1\n"));
+        let text = b.ok(&format!("route get {dst} from 10.0.0.2 iif pg0 --why"));
+        assert!(text.contains("is looked up in no table: to everybody on the link (dev pg0)\n"), "{text}");
+    }
+    b.ok("route add -net 20.0.0.0/8 10.0.0.2 10.0.0.3");
+    assert!(b.no("route delete -net 20.0.0.0/8 10.0.0.2").contains("not in table"));
+    b.ok("route delete -net 20.0.0.0/8 10.0.0.3 10.0.0.2");
+}

@@ -197,6 +197,84 @@ fn tunnels_of_ip6() {
 }
 
 #[test]
+fn why_is_a_chain_of_sentences_or_of_fields() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ifconfig pg0 inet6 fd00::1:1/64");
+    b.ok("sysctl net.inet6.ip6.forwarding=1");
+    b.ok("ip -6 neigh add fd00::2 lladdr 02:00:00:00:00:02 dev pg0");
+    b.ok("ip -6 neigh add fd00::3 lladdr 02:00:00:00:00:03 dev pg0");
+    b.ok("ip -6 route add default via fd00::4");
+    let added = b.ok("route -6 add 2001:db8::/32 fd00::2 fd00::3");
+    assert_eq!(added, "add net 2001:db8::: gateway fd00::2: gateway fd00::3\n");
+    assert!(b.no("route -6 add 3fff::/20 -reject fd00::2").contains("fd00::2"));
+    assert!(b.no("route -6 add 3fff::/20 fd00::2 10.0.0.1").contains("an IPv6 address such as fd00::1"));
+    let lines = ["route -6 get 2001:db8::1 --why", "ip -6 route get --why 2001:db8::1 ipproto ipv6-icmp"];
+    for text in lines.map(|line| b.ok(line)) {
+        for part in [
+            "2001:db8::1 is in 2001:db8::/32, the longest prefix of a route: one of 2 paths\n",
+            "passed over, as it is shorter: ::/0, via fd00::4 dev pg0\n",
+            "path: via fd00::3 dev pg0 weight 1\n",
+            "names bucket ",
+            "(permanent)\n",
+            "packets up to 1500 bytes go as they are\n",
+            "would come from fd00::1\n",
+            "nothing stands in its way\n",
+        ] {
+            assert!(text.contains(part), "{part:?} not in {text}");
+        }
+    }
+    let text = b.ok("ip -6 route get 2001:db8::1 from ::1 iif pg0 --why");
+    assert!(text.contains("the packet ends here") && text.contains("inet.ip6.in.martian_source"), "{text}");
+    let text = b.ok("ip -6 route get fe80::9%pg0 --why");
+    assert!(
+        text.starts_with("fe80::9 is looked up in no table: to the destination itself on the link, dev pg0\n"),
+        "{text}"
+    );
+    assert!(text.contains("waits while neighbor discovery asks\n"), "{text}");
+    let json = b.json("route -6 get --why 2001:db8::1");
+    assert_eq!(
+        (&json["matched"]["dst"], &json["mtu"], &json["end"]),
+        (&"2001:db8::/32".into(), &1500.into(), &serde_json::Value::Null)
+    );
+    assert_eq!(json["paths"].as_array().map(Vec::len), Some(2));
+    // Without --why, the path that is taken.
+    let get = b.ok("ip -6 route get 2001:db8::1");
+    assert!(get.starts_with("2001:db8::1 via fd00::") && get.lines().count() == 1, "{get}");
+    assert!(b.ok("route -6 get 2001:db8::1").contains("    gateway: fd00::"));
+    assert!(b.ok("ip -6 route get fe80::9%pg0").starts_with("fe80::9 dev pg0 src fe80::"));
+    assert!(b.no("route -6 get 2001:db8::1 --who").contains("--why"));
+    assert!(b.no("route -6 get 2001:db8::1 from fd00::2").contains("iif"));
+    assert!(b.no("route -6 get 10.0.0.1 --why").contains("an IPv6 address such as fd00::1"));
+    // JSON is of the packet that was asked about, too.
+    let flow = "2001:db8::1 from fd00::9 iif pg0 ipproto udp sport 1 dport 2";
+    let json = b.json(&format!("route -6 get {flow}"));
+    assert!(
+        b.ok(&format!("route -6 get {flow}")).contains(&format!("gateway: {}\n", json[0]["gateway"].as_str().unwrap()))
+    );
+    assert!(b.no("route -6 delete 2001:db8::/32 fd00::2").contains("not in table"));
+    assert!(b.no("route -6 delete 2001:db8::/32 fd00::2 fd00::4").contains("not in table"));
+    b.ok("route -6 change 2001:db8::/32 fd00::4 fd00::3");
+    b.ok("route -6 delete 2001:db8::/32 fd00::3 fd00::4");
+}
+
+#[test]
+fn why_goes_into_tunnels_and_ends_at_ifaces_that_are_down() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ifconfig gif0 create");
+    b.ok("ifconfig gif0 inet6 tunnel fd00::1 fd00::2");
+    b.ok("ifconfig gif0 inet6 fdaa::1/64");
+    let text = b.ok("route -6 get fdaa::2 --why");
+    assert!(text.contains("it goes into the tunnel gif0\n") && !text.contains("neighbor"), "{text}");
+    b.ok("ip -6 route add prohibit 3fff::/20");
+    let text = b.ok("route -6 get 3fff::1 --why");
+    assert!(text.contains("administratively prohibited") && text.contains("inet.ip6.forward.no_route"), "{text}");
+    b.ok("ifconfig pg0 down");
+    assert!(b.ok("route -6 get fd00::9 --why").contains("the packet ends here"));
+}
+
+#[test]
 fn what_cannot_be_is_said() {
     let b = bench();
     b.ok("ifconfig pg0 inet6 fd00::1/64");

@@ -1,4 +1,4 @@
-//! What came out of tunnels and waits to be taken in.
+//! Queue of decapsulated packets that wait for input.
 
 use crate::iface::IfaceId;
 use buf::Frame;
@@ -22,7 +22,7 @@ impl<L: Locks> Default for Requeue<L> {
 }
 
 impl<L: Locks> Requeue<L> {
-    /// May something be in it?
+    /// Returns whether something may be in it.
     #[inline(always)]
     pub(crate) fn has_some(&self) -> bool {
         self.some.load(Ordering::Relaxed)

@@ -1,9 +1,9 @@
-//! What connections hold of a host's memory, and whether it is short.
+//! Memory charged to a host's connections, and levels of shortage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all connections of a host hold.
+/// Memory charged to all connections of a host.
 #[derive(Debug)]
 pub(crate) struct Used {
     pub(super) bytes: AtomicUsize,
@@ -63,6 +63,7 @@ pub(crate) struct Charge {
 
 /// Differences smaller than this are not worth a shared word.
 pub(super) const PAGE: usize = 4096;
+
 impl Charge {
     pub(crate) fn to(used: &Arc<Used>) -> Charge {
         Charge { to: Arc::clone(used), bytes: 0, orphan: false }
@@ -91,9 +92,7 @@ impl Charge {
         self.orphan = self.to.add_orphan(most);
         self.orphan
     }
-}
 
-impl Charge {
     /// Gives all back.
     pub(super) fn clear(&mut self) {
         if self.bytes > 0 {
@@ -124,7 +123,7 @@ pub(super) enum MemoryWait {
     Starved,
 }
 
-/// How short memory is.
+/// Level of memory shortage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Shortage {
     /// Not at all.

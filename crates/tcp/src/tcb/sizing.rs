@@ -1,4 +1,4 @@
-//! What sizes the receive buffer.
+//! State of receive-buffer auto-tuning.
 
 use clock::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Limits of what a host says by ICMP: errors, answers to echo requests, defences of its address.
+//! Rate limits of ICMP errors, echo replies and address defence, and identifiers.
 
 use super::TokenBucket;
 use clock::{Duration, Instant};
@@ -30,7 +30,7 @@ impl Limiter {
         }
     }
 
-    /// May another echo request be answered?
+    /// Returns whether another echo request may be answered.
     pub(crate) fn echo_allowed(&mut self, rate: u64, now: Instant) -> bool {
         self.echoes.take(rate, now)
     }
@@ -39,7 +39,7 @@ impl Limiter {
         self.allowed(self.key.hash2(u64::from(u32::from(dst)), 0), rate, now)
     }
 
-    /// The same of ICMPv6. A destination is a link's prefix: who has one has 2^64 addresses.
+    /// Limits ICMPv6 errors per /64, since one host can use all addresses of its prefix.
     pub(crate) fn error_allowed6(&mut self, dst: Ipv6Addr, rate: u64, now: Instant) -> bool {
         self.allowed(self.key.hash2((dst.to_bits() >> 64) as u64, 6), rate, now)
     }

@@ -1,4 +1,4 @@
-//! What a stack has for IPv6 alone.
+//! IPv6 state of a stack.
 
 use super::ident::Idents6;
 use crate::ip4::pmtu::{FLOOR6, PathMtus};
@@ -16,7 +16,7 @@ use wire::hash::Key;
 /// Routes at most: twice the Internet's table of 2026, which has some 240,000.
 pub const ROUTES_MAX: usize = 1 << 19;
 
-/// What a stack has for IPv6 alone.
+/// IPv6 state of a stack.
 pub(crate) struct Ip6<L: Locks> {
     pub(crate) routes: Guarded<L, Routes<u128>>,
     /// The routes as packets read them.
@@ -28,8 +28,7 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) path_mtus: Guarded<L, PathMtus<Ipv6Addr>>,
     pub(crate) limiter: Guarded<L, Limiter>,
     pub(crate) idents: Guarded<L, Idents6>,
-    /// Groups that sockets have joined.
-    /// Some iface has had an address: until then nobody asks for the rest.
+    /// Set once an interface has had an IPv6 address; timers of IPv6 are skipped before.
     pub(crate) on: AtomicBool,
     pub(crate) redirects: Redirects<L, u128>,
     /// Default route set by autoconfiguration. A default route that differs was configured.
@@ -65,7 +64,7 @@ impl<L: Locks> Ip6<L> {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// An iface has something to do at `at`.
+    /// Lowers the time of the next event of an interface to `at`.
     pub(crate) fn due_at(&self, at: Instant) {
         self.due.fetch_min(at.nanos(), Ordering::Relaxed);
     }

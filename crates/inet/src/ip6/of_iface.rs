@@ -1,14 +1,14 @@
-//! What an iface has of IPv6.
+//! IPv6 state of an interface.
 
 use super::advertise::Advertiser;
 use super::autoconf::Autoconf;
 use super::ifaddr::IfaceAddr6;
 use clock::Instant;
 
-/// What an iface has of IPv6.
+/// IPv6 state of an interface.
 pub(crate) struct Six {
     pub(crate) addrs: Vec<IfaceAddr6>,
-    /// When it says again to which groups it listens (RFC 3810 6.2).
+    /// Time of the next unsolicited MLD report (RFC 3810 6.2).
     pub(crate) report_due: Instant,
     /// Autoconfiguration state; `None` if router advertisements are ignored.
     pub(crate) autoconf: Option<Autoconf>,
