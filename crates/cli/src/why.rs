@@ -60,13 +60,16 @@ struct Group {
     last: Caught,
 }
 
+/// Direction and iface of a frame that passed.
+type Passed = (Direction, String);
+
 /// Frames that were seen, put together as they come: of each kind the number and the last one.
 #[derive(Default)]
 struct Tally {
     /// In the order of first sight.
     groups: Vec<Group>,
-    /// Flows, with the place where they came in.
-    flows: BTreeMap<Ends, Option<String>>,
+    /// Flows, each with the iface by which it came in, or else left.
+    flows: BTreeMap<Ends, Option<Passed>>,
     /// Destinations, for a bridge.
     stations: Vec<[u8; 6]>,
 }
@@ -91,9 +94,13 @@ impl Tally {
     fn take_flow(&mut self, frame: &Caught) {
         let Some(ends) = Ends::of(&frame.data) else { return };
         if self.flows.len() < FLOWS_MAX || self.flows.contains_key(&ends) {
-            let came = matches!(frame.fate, Fate::Passed(Direction::Inbound)).then(|| frame.iface.clone());
             let known = self.flows.entry(ends).or_default();
-            *known = known.take().or(came);
+            let is_known = |(direction, _): &Passed| *direction == Direction::Inbound;
+            if let Fate::Passed(direction) = frame.fate
+                && !known.as_ref().is_some_and(is_known)
+            {
+                *known = Some((direction, frame.iface.clone()));
+            }
         }
     }
 }
@@ -204,14 +211,14 @@ fn line(frame: &Caught) -> String {
 }
 
 /// Asks the host for its decisions about `flows`; of a bridge, where it has `stations`.
-fn answers(host: &Running, flows: &BTreeMap<Ends, Option<String>>, stations: &[[u8; 6]]) -> Vec<Answer> {
+fn answers(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>, stations: &[[u8; 6]]) -> Vec<Answer> {
     if let Ok(table) = host.ask(&["bridge", "fdb", "show"], true) {
         return stations.iter().map(|mac| entry(mac, &table)).collect();
     }
     let mut out: Vec<Answer> = Vec::new();
-    for (ends, came) in flows {
+    for (ends, passed) in flows {
         let about = format!("the way to {}", ends.dst);
-        let words = route_words(ends, came.as_deref());
+        let words = route_words(ends, passed.as_ref());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let lines = host.ask(&words, false).map(|text| lines_of(&text));
         let lines = lines.unwrap_or_else(|why| vec![why.to_string()]);
@@ -226,7 +233,7 @@ fn answers(host: &Running, flows: &BTreeMap<Ends, Option<String>>, stations: &[[
 }
 
 /// Returns lines about the sockets that `flows` reach.
-fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<String>>) -> anyhow::Result<Vec<String>> {
+fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>) -> anyhow::Result<Vec<String>> {
     let rows: Vec<Value> = serde_json::from_str(&host.ask(&["ss", "-a"], true)?).context("ss: not JSON")?;
     let reached = rows.iter().filter(|row| flows.keys().any(|ends| ends.is_of_socket(row)));
     let lines: Vec<String> = reached.map(socket_line).collect();
@@ -253,12 +260,16 @@ fn lines_of(text: &str) -> Vec<String> {
 }
 
 /// Returns the words of `route get DST ... --why`; a flow that came in is one of packets from outside.
-fn route_words(ends: &Ends, came: Option<&str>) -> Vec<String> {
+fn route_words(ends: &Ends, passed: Option<&Passed>) -> Vec<String> {
     let mut words: Vec<String> = ["ip"].map(String::from).into();
     words.extend(ends.dst.is_ipv6().then(|| "-6".to_string()));
-    words.extend(["route", "get", ends.dst_word()].map(String::from));
-    if let (Some(iface), Some(src)) = (came, ends.src_word()) {
-        words.extend(["from", src, "iif", iface].map(String::from));
+    words.extend(["route", "get"].map(String::from));
+    match (passed, ends.src_word()) {
+        (Some((Direction::Inbound, iface)), Some(src)) => {
+            words.extend([ends.dst_word(), "from", src, "iif", iface].map(String::from));
+        }
+        (Some((_, iface)), _) if ends.is_of_link() => words.push(format!("{}%{iface}", ends.dst_word())),
+        _ => words.push(ends.dst_word().to_string()),
     }
     for (name, value) in ends.upper().into_iter().filter(|(_, value)| *value > 0) {
         words.extend([name.to_string(), value.to_string()]);
@@ -284,4 +295,39 @@ fn entry(mac: &[u8; 6], table: &str) -> Answer {
         text.push(if group { "a group address: to several ports" } else { "not known: to all ports" }.to_string());
     }
     Answer { about: format!("the station {name}"), text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv6Addr;
+    use wire::{Proto, eth, ip6};
+
+    /// A datagram of IPv6 from port 1 to port 2.
+    fn ends(dst: &str) -> Ends {
+        let mut frame = vec![0; eth::HEADER_LEN + ip6::HEADER_LEN];
+        frame[12..14].copy_from_slice(&eth::EtherType::IPV6.0.to_be_bytes());
+        let (src, dst) = (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9), dst.parse().unwrap());
+        let header =
+            ip6::Header { traffic_class: 0, flow_label: 0, payload_len: 8, next: Proto::UDP, hop_limit: 64, src, dst };
+        header.emit(frame[eth::HEADER_LEN..].first_chunk_mut().unwrap());
+        frame.extend([0, 1, 0, 2, 0, 8, 0, 0]);
+        Ends::of(&frame).unwrap()
+    }
+
+    #[test]
+    fn a_flow_is_asked_about_as_it_passed() {
+        let words = |dst: &str, direction: Option<Direction>| {
+            let passed = direction.map(|direction| (direction, "em0".to_string()));
+            route_words(&ends(dst), passed.as_ref()).join(" ")
+        };
+        let upper = "ipproto 17 sport 1 dport 2 --why";
+        let came = Some(Direction::Inbound);
+        assert_eq!(words("fd00::1", came), format!("ip -6 route get fd00::1 from fd00::9 iif em0 {upper}"));
+        let left = Some(Direction::Outbound);
+        assert_eq!(words("fe80::1", left), format!("ip -6 route get fe80::1%em0 {upper}"));
+        assert_eq!(words("ff02::1", left), format!("ip -6 route get ff02::1%em0 {upper}"));
+        assert_eq!(words("fd00::1", left), format!("ip -6 route get fd00::1 {upper}"));
+        assert_eq!(words("fd00::1", None), format!("ip -6 route get fd00::1 {upper}"));
+    }
 }

@@ -3,7 +3,7 @@
 use crate::Stack;
 use crate::demux::Addr;
 use crate::family::Family;
-use crate::ip4::outgoing::Exit;
+use crate::ip::exit::Exit;
 use lock::{Cx, Locks};
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -6,7 +6,7 @@
 
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::outgoing::{OutputError, Target};
+use crate::ip::exit::{OutputError, Target};
 use crate::ip4::pmtu::{FLOOR6, Noted};
 use crate::udp::{SoError, came_by, strip6};
 use crate::{Stack, zone};

@@ -3,6 +3,7 @@
 //! `link::ether`, the loopback queue and tunnels hand packets to [`input`]; each goes to UDP, to TCP, to [`forward`], or to
 //! the slow path of its family ([`crate::ip4`], [`crate::ip6`]), which has the last word and the reason.
 
+pub(crate) mod exit;
 mod forward;
 mod input;
 mod own;

@@ -13,8 +13,8 @@ pub mod pmtu;
 pub mod reass;
 mod source;
 
+pub use crate::ip::exit::OutputError;
 pub(crate) use outgoing::Outgoing;
-pub use outgoing::OutputError;
 
 use crate::Stack;
 use crate::ends::Domain;

@@ -32,7 +32,7 @@ use crate::Stack;
 use crate::family::Family;
 use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, IfaceKind, Offload};
-use crate::ip4::outgoing::{Exit, Target};
+use crate::ip::exit::{Exit, Target};
 use crate::ip4::pmtu::{self, LARGEST};
 use crate::route::{RouteError, Via};
 use clock::Instant;

@@ -62,6 +62,11 @@ impl Ends {
         Some(Ends::new(proto.0, Some((src, port(0).unwrap_or(0))), (dst, port(2).unwrap_or(0))))
     }
 
+    /// Returns whether the destination is of one link: a link-local address of IPv6, or a group.
+    pub fn is_of_link(&self) -> bool {
+        matches!(self.dst, IpAddr::V6(dst) if dst.is_unicast_link_local() || dst.is_multicast())
+    }
+
     /// Returns protocol and ports under the words of `route get`; 0: not known.
     pub fn upper(&self) -> [(&'static str, u16); 3] {
         [("ipproto", self.proto.into()), ("sport", self.src.map_or(0, |(_, port)| port)), ("dport", self.dst_port)]

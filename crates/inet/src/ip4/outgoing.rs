@@ -1,8 +1,9 @@
-//! Parameters of an outgoing IPv4 packet, and the exit of a packet of either family.
+//! Parameters of an outgoing IPv4 packet.
 
 use crate::iface::{AtOnce, IfaceId};
+use crate::ip::exit::Exit;
 use std::net::Ipv4Addr;
-use wire::{Mac, Proto};
+use wire::Proto;
 
 /// Parameters of an outgoing packet.
 #[derive(Clone, Copy, Debug)]
@@ -45,35 +46,4 @@ impl Outgoing {
             at_once: AtOnce::Later,
         }
     }
-}
-
-/// Why a packet from this host did not go out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OutputError {
-    /// No route to the destination.
-    NoRoute,
-    /// The route is a reject, prohibit or blackhole route.
-    Rejected,
-    /// Longer than the path takes, and it may not be fragmented; or longer than IPv4 can say.
-    TooBig(usize),
-    /// The iface is down.
-    IfaceDown,
-}
-
-/// The iface by which a packet from this host leaves, and its receiver there; of either family.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exit<A = Ipv4Addr> {
-    pub(crate) iface: IfaceId,
-    pub(crate) to: Target<A>,
-}
-
-/// Link-layer receiver of a packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target<A = Ipv4Addr> {
-    /// To the neighbor with this address.
-    Neighbor(A),
-    /// To a station: a broadcast or a multicast.
-    Station(Mac),
-    /// To this host.
-    Here,
 }

@@ -1,10 +1,11 @@
 //! IPv4 output (RFC 1122 3.3.1): header, route, source address, fragments, and on to the neighbor.
 
-use super::outgoing::{Exit, Outgoing, OutputError, Target};
+use super::outgoing::Outgoing;
 use super::pmtu;
 use crate::Stack;
 use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip::exit::{Exit, OutputError, Target};
 use crate::route::Via;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};

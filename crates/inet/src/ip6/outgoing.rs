@@ -1,7 +1,7 @@
 //! Parameters of an outgoing IPv6 packet.
 
 use crate::iface::{AtOnce, IfaceId};
-use crate::ip4::outgoing::Exit;
+use crate::ip::exit::Exit;
 use std::net::Ipv6Addr;
 use wire::Proto;
 

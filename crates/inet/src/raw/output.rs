@@ -4,7 +4,7 @@ use super::{RawKind, RawState};
 use crate::Stack;
 use crate::demux::Addr;
 use crate::family::Family;
-use crate::ip4::outgoing::OutputError;
+use crate::ip::exit::OutputError;
 use crate::udp::SendError;
 use buf::Frame;
 use lock::{Cx, Locks};

@@ -6,7 +6,7 @@ use crate::Stack;
 use crate::family::Family;
 use crate::fib::Matched;
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::outgoing::Target;
+use crate::ip::exit::Target;
 use crate::neigh::Neighbor;
 use clock::Instant;
 use lock::{Cx, Locks};
@@ -163,10 +163,12 @@ fn ports<A>(question: &Question<A>) -> u32 {
 }
 
 impl Explained for u32 {
-    fn without_route<L: Locks>(_: &Stack<L>, _: Cx, question: &Question) -> Option<Option<Via>> {
-        // What comes in for everybody, or for a group, is not asked for in the FIB.
-        let for_many = question.dst.is_broadcast() || question.dst.is_multicast();
-        question.from.filter(|_| for_many).map(|(iface, _)| Some(Via::Broadcast(iface)))
+    fn without_route<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Option<Via>> {
+        let dst = question.dst;
+        let leaves = || stack.exit_for(cx, dst, question.zone).ok().map(|exit| exit.iface);
+        // What comes in for everybody, or for a group, is not looked up in the FIB; this host's own is, for the iface alone.
+        (dst.is_broadcast() || dst.is_multicast())
+            .then(|| question.from.map(|(iface, _)| iface).or_else(leaves).map(Via::Broadcast))
     }
 
     fn neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor> {

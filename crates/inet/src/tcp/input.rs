@@ -15,7 +15,7 @@ use crate::demux::Ends;
 use crate::family::{Family, cut_extensions};
 use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::outgoing::Target;
+use crate::ip::exit::Target;
 use crate::zone;
 use ::tcp::listen;
 use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Text};

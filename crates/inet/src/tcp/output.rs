@@ -18,7 +18,7 @@ use crate::ends::SockEnds;
 use crate::family::{Family, Head};
 use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceKind};
-use crate::ip4::outgoing::Target;
+use crate::ip::exit::Target;
 use ::tcp::time_wait;
 use ::tcp::{Ecn, Events, Out, Tcb};
 use buf::{Flags, Frame};

@@ -11,7 +11,7 @@ use super::{Config, DontFragment, Kind, input};
 use crate::Stack;
 use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
-use crate::ip4::outgoing::{Exit, Target};
+use crate::ip::exit::{Exit, Target};
 use crate::ip4::pmtu::FLOOR6;
 use crate::ip4::{Outgoing, OutputError, frag};
 use crate::ip6::{Outgoing6, frag as frag6};

@@ -16,7 +16,7 @@ use crate::demux::Addr;
 use crate::family::{Family, Head};
 use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::outgoing::{Exit, OutputError, Target};
+use crate::ip::exit::{Exit, OutputError, Target};
 use crate::raw::Upper;
 use crate::{Slot, Stack, zone};
 use buf::{Flags, Frame};

@@ -83,6 +83,8 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
 #[test]
 fn packets_for_everybody_are_looked_up_in_no_table() {
     let b = router();
+    assert_eq!(b.ok("ip route get 224.0.0.1"), "broadcast 224.0.0.1 dev pg0 src 10.0.0.1\n");
+    assert!(b.ok("route get 255.255.255.255 --why").ends_with("nothing stands in its way\n"));
     b.ok("ip route add default via 10.0.0.4");
     for dst in ["224.0.0.1", "255.255.255.255"] {
         let text = b.ok(&format!("ip route get {dst} from 10.0.0.2 iif pg0"));
