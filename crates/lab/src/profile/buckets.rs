@@ -155,7 +155,7 @@ const RULES: &[(Bucket, &[&str])] = &[
         ],
     ),
     (Bucket::Tcp, &["tcp", "inet::tcp", "wire::tcp"]),
-    (Bucket::Udp, &["inet::udp", "inet::demux", "wire::udp"]),
+    (Bucket::Udp, &["inet::udp", "inet::demux", "inet::ready", "wire::udp"]),
     (
         Bucket::IpEthernet,
         &[
@@ -168,7 +168,7 @@ const RULES: &[(Bucket, &[&str])] = &[
         ],
     ),
     (Bucket::Forwarding, &["inet::ip::forward", "inet::ip4::forward", "inet::ip6::forward", "bridge"]),
-    (Bucket::Port, &["wire::text", "inet::iface::output_one"]),
+    (Bucket::Port, &["wire::text", "inet::iface::queue::output_one"]),
     (Bucket::IpEthernet, &["inet", "wire"]),
     (Bucket::Socket, &["socket"]),
     (
@@ -210,7 +210,7 @@ fn of(name: &str) -> Option<Bucket> {
 
 /// Modules used by several protocols; their time is assigned to the caller's protocol (in the
 /// report, `in_pcblookup_hash` and `callout_reset_on` belong to TCP).
-const SHARED: [&str; 2] = ["inet::demux", "clock::wheel"];
+const SHARED: [&str; 3] = ["inet::demux", "inet::ready", "clock::wheel"];
 
 /// Returns the index of the name that determines the bucket, and the bucket. `names` is ordered
 /// innermost first.

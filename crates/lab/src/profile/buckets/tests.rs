@@ -122,7 +122,7 @@ const FUNCTIONS: &[(&str, Bucket)] = &[
     ("node::host::poll", Bucket::Port),
     ("node::host::transmit", Bucket::Port),
     ("node::host::transmit_one", Bucket::Port),
-    ("inet::iface::output_one", Bucket::Port),
+    ("inet::iface::queue::output_one", Bucket::Port),
     ("rung::output", Bucket::Port),
     ("rung::output_one", Bucket::Port),
     ("port::pair::tx_burst", Bucket::Port),
@@ -198,6 +198,7 @@ fn an_answer_to_an_echo_is_nobody_elses_packet() {
 #[test]
 fn the_timer_wheel_belongs_to_the_protocol_whose_timers_it_files() {
     assert_eq!(bucket(&["clock::wheel::set", "inet::tcp::timers::tcp_arm", "inet::stack::poll"]), Bucket::Tcp);
+    assert_eq!(bucket(&["inet::ready::push", "inet::tcp::wake", "inet::stack::poll"]), Bucket::Tcp);
     assert_eq!(bucket(&["clock::wheel::set", "node::host::step"]), Bucket::Scheduling);
 }
 
