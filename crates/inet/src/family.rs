@@ -13,7 +13,7 @@ use crate::ip::exit::{Exit, OutputError, Target};
 use crate::ip4::Outgoing;
 use crate::ip4::pmtu::LARGEST;
 use crate::ip6::Outgoing6;
-use crate::route::{Found, Routes, Ways};
+use crate::route::{RouteCache, Routes, Ways};
 use crate::stack::OwnAddresses;
 use crate::zone;
 use buf::Frame;
@@ -90,7 +90,7 @@ pub(crate) trait Family: Bits + Matched {
     /// Returns the routes as packets read them.
     fn ways<L: Locks>(stack: &Stack<L>) -> &Ways<Self>;
     /// Returns the route cache.
-    fn found<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Found<Self>>;
+    fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<Self>>;
     /// Returns the filter over this host's own addresses.
     fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses;
     /// Returns the time to live, or hop limit, of a packet.
@@ -174,8 +174,8 @@ impl Family for u32 {
     }
 
     #[inline(always)]
-    fn found<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Found<u32>> {
-        &stack.found
+    fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<u32>> {
+        &stack.route_cache
     }
 
     #[inline(always)]
@@ -326,8 +326,8 @@ impl Family for u128 {
     }
 
     #[inline(always)]
-    fn found<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Found<u128>> {
-        &stack.six.found
+    fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<u128>> {
+        &stack.six.route_cache
     }
 
     #[inline(always)]

@@ -16,7 +16,7 @@ mod why;
 
 use crate::fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
 use crate::iface::IfaceId;
-pub(crate) use cache::Found;
+pub(crate) use cache::RouteCache;
 pub use hops::{Adjacency, Hop};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path};
 use std::collections::{HashMap, VecDeque};

@@ -31,7 +31,7 @@ use crate::neigh::{self, Neighbor};
 use crate::raw::RawSockets;
 use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
-use crate::route::{Found, Path, Route, RouteError, Routes, Via, Ways};
+use crate::route::{Path, Route, RouteCache, RouteError, Routes, Via, Ways};
 use crate::slots::Slots;
 use crate::tunnel::{Requeue, Tunnels};
 use crate::udp::Pcb;
@@ -111,7 +111,7 @@ pub struct Stack<L: Locks> {
     pub(crate) routes: Guarded<L, Routes>,
     /// What packets go by: the routes, read without a lock.
     pub(crate) ways: Ways,
-    pub(crate) found: Guarded<L, Found<u32>>,
+    pub(crate) route_cache: Guarded<L, RouteCache<u32>>,
     pub(crate) neighbors: Guarded<L, neigh::Table>,
     pub(crate) reassembly: Guarded<L, Reassembly>,
     pub(crate) limiter: Guarded<L, Limiter>,
@@ -181,7 +181,7 @@ impl<L: Locks> Stack<L> {
             ifaces: Ifaces::new(),
             ways: routes.ways(),
             routes: Guarded::new(routes),
-            found: Guarded::default(),
+            route_cache: Guarded::default(),
             neighbors: Guarded::new(neigh::Table::new(key(1))),
             reassembly: Guarded::new(Reassembly::new(config.reassembly, secret.hash2(2, 2))),
             limiter: Guarded::new(Limiter::new(key(3))),

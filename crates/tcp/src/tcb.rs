@@ -441,7 +441,7 @@ impl Tcb {
         outstanding.saturating_sub(gone).saturating_add(again)
     }
 
-    /// What happened since this was asked last.
+    /// Returns and clears the notes.
     #[inline]
     pub fn take_notes(&mut self) -> Notes {
         std::mem::take(&mut self.notes)

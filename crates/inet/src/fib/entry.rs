@@ -19,7 +19,7 @@ impl NextHopId {
     /// The largest index: 23 bits in a table entry, less the one value that means "no route".
     pub const MAX: u32 = (1 << 23) - 2;
 
-    /// `None` above [`NextHopId::MAX`].
+    /// Returns the number of an index; `None` above [`NextHopId::MAX`].
     #[inline]
     pub const fn new(index: u32) -> Option<NextHopId> {
         if index > NextHopId::MAX {
@@ -31,7 +31,7 @@ impl NextHopId {
         }
     }
 
-    /// Where to look in the next-hop table.
+    /// Returns the index into the next-hop table.
     #[inline]
     pub const fn index(self) -> usize {
         self.0.get() as usize - 1

@@ -4,7 +4,7 @@ use crate::udp::SoError;
 use std::net::Ipv4Addr;
 use wire::icmp4::{Problem, unreachable};
 
-/// What an error is about.
+/// Cause of an ICMP error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cause {
     Unreachable(u8),

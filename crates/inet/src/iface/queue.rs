@@ -11,7 +11,7 @@ use std::hint::cold_path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Where an iface's frames go.
+/// Destination of an iface's frames.
 pub trait Output: Send {
     /// Takes frames from the front of `burst`; what was not taken stays.
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;

@@ -16,7 +16,7 @@ impl<L: Locks> Stack<L> {
         if wire::ip6::is_link_local(v6) && iface.is_none() {
             return None;
         }
-        // A scope id may be no iface's: then the address is nobody's here.
+        // A scope id without an iface: not an address of this host.
         let iface = match iface {
             Some(id) => match self.ifaces.get(id) {
                 None => return Some(false),

@@ -12,7 +12,7 @@ pub const ADDRS_MAX: usize = 64;
 pub enum AddrState {
     /// Probed for duplicates: time of the next probe, number of probes left.
     Tentative(Instant, u32),
-    /// It is ours.
+    /// Assigned to this interface; no duplicate was found.
     Valid,
     /// Another node has the address; it is not used.
     Duplicated,
@@ -79,7 +79,7 @@ impl IfaceAddr6 {
     }
 }
 
-/// Why an address was not added.
+/// Reason for which an address was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused6 {
     /// Not the address of a host: a group, ::, ::1 on a link, or an IPv4-mapped address.

@@ -5,7 +5,7 @@ use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::limit::Limiter;
 use crate::neigh;
 use crate::redirect::Redirects;
-use crate::route::{Found, Routes, Via6, Ways};
+use crate::route::{RouteCache, Routes, Via6, Ways};
 use crate::stack::OwnAddresses;
 use clock::Instant;
 use lock::{Guarded, Locks};
@@ -21,7 +21,7 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) routes: Guarded<L, Routes<u128>>,
     /// The routes as packets read them.
     pub(crate) ways: Ways<u128>,
-    pub(crate) found: Guarded<L, Found<u128>>,
+    pub(crate) route_cache: Guarded<L, RouteCache<u128>>,
     /// Filter over this host's own addresses.
     pub(crate) own: OwnAddresses,
     pub(crate) neighbors: Guarded<L, neigh::Table<Ipv6Addr>>,
@@ -46,7 +46,7 @@ impl<L: Locks> Ip6<L> {
         Ip6 {
             ways: routes.ways(),
             routes: Guarded::new(routes),
-            found: Guarded::default(),
+            route_cache: Guarded::default(),
             own: OwnAddresses::default(),
             neighbors: Guarded::new(neigh::Table::new(key(62))),
             path_mtus: Guarded::new(PathMtus::new(key(63), FLOOR6)),

@@ -52,8 +52,8 @@ impl Limiter {
         let share = (rate / 4).max(1);
         let jittered = share + hash % (share / 4 + 1);
         let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
-        // What all may have together is up to an eighth less, another number each second: a full budget that somebody
-        // else's errors came out of cannot be told from one that was smaller (CVE-2020-25705).
+        // The limit of all destinations is up to an eighth lower, drawn anew each second, so that one destination cannot
+        // infer errors to others from it (CVE-2020-25705).
         let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
         mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
     }
@@ -66,7 +66,7 @@ impl Limiter {
         may
     }
 
-    /// Counts what is asked for in one of 256 classes: one number for each draw, so that no two are alike.
+    /// Returns the next identifier of one of 256 classes.
     pub(crate) fn next_id(&mut self, class: u64) -> u16 {
         match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
             Some(id) => {

@@ -1,12 +1,12 @@
 //! Use of locks.
 
-/// How often the locks of one part were taken.
+/// Use of the locks of one part of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockUse {
-    /// Which part.
+    /// Name of the part.
     pub part: &'static str,
-    /// How many locks it has.
+    /// Number of its locks.
     pub locks: usize,
-    /// How often they were taken, together.
+    /// Number of acquisitions, of all of them.
     pub acquisitions: u64,
 }

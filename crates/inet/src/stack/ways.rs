@@ -19,8 +19,8 @@ impl<L: Locks> Stack<L> {
         if L::SHARED {
             return ways.lookup_within(pinned, dst);
         }
-        let (epoch, mut found) = (self.epoch(), F::found(self).lock(cx));
-        let place = found.entry(dst)?;
+        let (epoch, mut cache) = (self.epoch(), F::route_cache(self).lock(cx));
+        let place = cache.entry(dst)?;
         match *place {
             (since, before, Some(id)) if before == dst && since == epoch => ways.hop(pinned, id),
             _ => {

@@ -53,7 +53,7 @@ impl Used {
     }
 }
 
-/// What one connection is charged for; given back when it goes.
+/// Memory charged to one connection; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Charge {
     pub(super) to: Arc<Used>,
@@ -111,7 +111,7 @@ impl Drop for Charge {
     }
 }
 
-/// Whether a connection's writer waits for memory.
+/// State of a connection's writer with respect to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum MemoryWait {
     /// It does not.

@@ -2,7 +2,7 @@
 
 use crate::ip4::OutputError;
 
-/// Why a call failed, or what became of a connection.
+/// Error of a call, or the end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpError {
     /// No such socket.

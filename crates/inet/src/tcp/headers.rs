@@ -13,7 +13,7 @@ const HEADERS: usize = LINK + ip4::HEADER_LEN + wire::tcp::HEADER_LEN;
 /// Longest headers below TCP's: Ethernet's and IPv6's.
 pub(super) const LOWER_MAX: usize = LINK + ip6::HEADER_LEN;
 
-/// What does not change from one segment of a connection to the next.
+/// Values that all segments of a connection share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Headers {
     pub(super) epoch: u64, // 0: nothing kept

@@ -5,8 +5,8 @@
 //! the frame of a segment whose text is in order waits in the receive queue as it came.
 
 use super::counts;
-use super::locked::Open;
 use super::net::Net;
+use super::owner::Owner;
 use super::predict::Owes;
 use super::queue::OutOfOrder;
 use super::{Failure, Kind, Listening, Sock, Stream, core_ends};
@@ -200,7 +200,7 @@ impl<L: Locks> Stack<L> {
     fn tcp_packet<'a, A: Net>(
         &'a self,
         cx: Cx,
-        open: &mut Option<Open<'a, L, A>>,
+        open: &mut Option<Owner<'a, L, A>>,
         seen: &Seen<A>,
         packet: Frame,
         run: Option<&mut Burst>,
@@ -209,7 +209,7 @@ impl<L: Locks> Stack<L> {
             self.tcp_run_ends(cx, open.take(), AtOnce::Later);
             *open = self.tcp_find(cx, seen.ends);
         }
-        let Some(Open { id, slot, .. }) = open else { return self.tcp_unowned(cx, None, seen, packet, run) };
+        let Some(Owner { id, slot, .. }) = open else { return self.tcp_unowned(cx, None, seen, packet, run) };
         let id = *id;
         match slot.as_mut() {
             Some(sock) if matches!(sock.kind, Kind::Stream(_)) => self.tcp_segment(cx, id, sock, seen, packet, run),
@@ -225,20 +225,20 @@ impl<L: Locks> Stack<L> {
 
     /// The socket for a segment, if there is one: the connection, or a listener.
     #[inline(always)]
-    fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Open<'_, L, A>> {
+    fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Owner<'_, L, A>> {
         let hash = self.tcp.demux.ends_probe::<A>().hash(ends);
         let id = self.tcp.demux.lookup_hashed(cx, || ends.into(), hash).or_else(|| self.tcp_any_port())?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
         let sock = slot.as_ref()?;
         let own = A::ends_of(sock)?;
         let fits = own.accepts(ends) || own == Ends::default() && sock.is_listening();
-        fits.then_some(Open { ends, id, slot })
+        fits.then_some(Owner { ends, id, slot })
     }
 
     /// What a run of segments gave rise to goes out together.
     #[inline(always)]
-    fn tcp_run_ends<A: Net>(&self, cx: Cx, open: Option<Open<'_, L, A>>, at_once: AtOnce) {
-        let Some(Open { id, mut slot, .. }) = open else { return };
+    fn tcp_run_ends<A: Net>(&self, cx: Cx, open: Option<Owner<'_, L, A>>, at_once: AtOnce) {
+        let Some(Owner { id, mut slot, .. }) = open else { return };
         let Some(sock) = slot.as_mut() else { return };
         self.tcp_charge(sock);
         let cx = if let Kind::Stream(stream) = &mut sock.kind { stream.on_time(cx) } else { cx };
@@ -393,14 +393,14 @@ impl<L: Locks> Stack<L> {
             // The first may have made a connection of it. Without a listener the caller has the socket's lock.
             let child = listener.and_then(|_| self.tcp_find(cx, seen.ends));
             let child = child.filter(|open| open.slot.as_ref().is_some_and(|sock| !sock.is_listening()));
-            let Some(Open { id, mut slot, .. }) = child else {
+            let Some(Owner { id, mut slot, .. }) = child else {
                 self.tcp_for_listener(cx, listener, &one, packet);
                 continue;
             };
             if let Some(sock) = slot.as_mut() {
                 self.tcp_segment(cx, id, sock, &one, packet, None);
             }
-            self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }), AtOnce::Later);
+            self.tcp_run_ends(cx, Some(Owner { ends: seen.ends, id, slot }), AtOnce::Later);
         }
     }
 
@@ -431,7 +431,7 @@ impl<L: Locks> Stack<L> {
             remote_port: L4Port(u16::from_be_bytes([d0, d1])),
         };
         let seq = SeqNum(u32::from_be_bytes([q0, q1, q2, q3]));
-        let Some(Open { id, mut slot, .. }) = self.tcp_find(cx, ends) else { return false };
+        let Some(Owner { id, mut slot, .. }) = self.tcp_find(cx, ends) else { return false };
         let Some(sock) = slot.as_mut() else { return false };
         let mut sent = false;
         match &mut sock.kind {

@@ -6,9 +6,9 @@
 //! is declined here has changed nothing, and goes the way of `input` with the socket that was found. What is taken counts as there.
 
 use super::headers::Headers;
-use super::locked::Open;
 use super::net::Net;
 use super::output::{IpOptions, lower, text_sum};
+use super::owner::Owner;
 use super::{Kind, Options, Stream, counts};
 use crate::Stack;
 use crate::demux::Ends;
@@ -69,7 +69,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_expected<A: Net>(
         &self,
         cx: Cx,
-        open: &mut Open<'_, L, A>,
+        open: &mut Owner<'_, L, A>,
         seg: &Expected,
         mut packet: Frame,
     ) -> Result<Owes, Frame> {
@@ -112,7 +112,7 @@ impl<L: Locks> Stack<L> {
 
     /// Takes a segment that ends the connection of the socket, or a half of it, if that was to be expected ([`Tcb::on_end`](::tcp::Tcb::on_end)).
     #[inline(never)]
-    fn tcp_ends<A: Net>(&self, cx: Cx, open: &mut Open<'_, L, A>, seg: &Expected) -> bool {
+    fn tcp_ends<A: Net>(&self, cx: Cx, open: &mut Owner<'_, L, A>, seg: &Expected) -> bool {
         let id = open.id;
         let Some(sock) = open.slot.as_mut() else { return false };
         let Kind::Stream(stream) = &mut sock.kind else { return false };

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use wire::eth::{self, EtherType};
 use wire::{L4Port, Proto, etherip, gre, ip4, ip6, udp, vxlan};
 
-/// What a tunnel puts between two IP headers, or an IP and an Ethernet header.
+/// Kind of a tunnel: its header between two IP headers, or an IP and an Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Nothing (RFC 2003), as BSD's gif.
@@ -54,10 +54,10 @@ impl Kind {
     }
 }
 
-/// Whether the outer packet may be fragmented on its way.
+/// DF flag of the outer packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DontFragment {
-    /// As the packet inside says; what is not IPv4 may be (RFC 2003 3.1).
+    /// Copied from the inner packet; clear if that is not IPv4 (RFC 2003 3.1).
     #[default]
     Copy,
     /// Never.
@@ -76,7 +76,7 @@ pub enum Unchecked {
     Accepted,
 }
 
-/// How a tunnel is to be.
+/// Configuration of a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Its kind.
@@ -93,7 +93,7 @@ pub struct Config {
     pub sequence: bool,
     /// VXLAN: the network identifier, 24 bits.
     pub vni: u32,
-    /// VXLAN: the far end's L4 port and ours.
+    /// VXLAN: the L4 port of both ends.
     pub l4port: L4Port,
     /// VXLAN over IPv6: what becomes of datagrams without a checksum.
     pub unchecked: Unchecked,
@@ -149,7 +149,7 @@ impl Config {
         }
     }
 
-    /// What tells it from others between the same ends.
+    /// Returns the key that distinguishes it from others between the same ends.
     pub(super) fn key(&self) -> Option<u32> {
         match self.kind {
             Kind::Gre => self.key,

@@ -18,7 +18,7 @@ pub enum SoError {
     ProtocolOption,
 }
 
-/// Why a socket was not bound or connected.
+/// Reason for which a socket was not bound or connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BindError {
     /// No such socket.
@@ -54,7 +54,7 @@ impl From<Unfit> for BindError {
     }
 }
 
-/// Why a datagram was not sent.
+/// Reason for which a datagram was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendError {
     /// No such socket.

@@ -26,19 +26,19 @@ pub(crate) struct Joined {
 
 /// Receive buffers may pin this many times their size in frames (BSD's sb_mbmax).
 const FRAMES_FACTOR: usize = 8;
-/// What the sender's address counts for in the buffer: a sockaddr_in. With it no queued datagram counts for nothing.
+/// Bytes charged to the buffer for a sender's address, a sockaddr_in: no queued datagram is free of charge.
 const NAME_LEN: usize = 16;
 
-/// As much of a buffer size as the Pcb can note.
+/// Returns a buffer size as the Pcb keeps it, at most 4 GiB - 1.
 fn saturated(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// One UDP socket's state.
 ///
-/// What a datagram touches on its way in and out again comes first: with the lock's word and the place's tag in front it is
-/// one cache line, so that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three;
-/// one of IPv6 for the next line, too.
+/// The fields that every datagram uses come first. With the lock's word and the place's tag in front they are one cache
+/// line, so that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three; one
+/// of IPv6 waits for the next line, too.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcb<L: Locks> {
@@ -66,7 +66,7 @@ pub struct Pcb<L: Locks> {
 const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, wide) == 64 - 8 - 8); // word, tag
 const _: () = assert!(size_of::<Pcb<lock::Up>>() <= 128 - 8 - 8);
 
-/// What not every datagram needs, or not every socket.
+/// Fields that not every datagram or socket needs.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
     pub(super) more: VecDeque<Frame>,

@@ -162,6 +162,13 @@ fn what_why_says_of_an_end_comes_true<L: Locks>() {
     comes_true(PEER6.ip, parse("fe80::99"), "not_here");
     h.stack.knobs.forwarding6.set(0);
     comes_true(PEER6.ip, BEYOND6, "not_forwarding");
+    // Packets of this host.
+    let s = h.bound6(any6(1000));
+    for (dst, ends) in [("2001:db8:1::1", true), ("3fff::1", true), ("fe80::99", true), ("2001:db8::7", false)] {
+        let end = h.stack.why6(h.cx(), &asked(parse(dst), None, (0, 0))).end;
+        assert_eq!(end.map(stats::DropReason::word), ends.then_some("no_route"), "{dst}");
+        assert_eq!(h.send(s, b"x", std::net::SocketAddr::from((parse(dst), 9))).is_err(), ends, "{dst}");
+    }
 }
 
 fn why_knows_groups_and_link_local_addresses<L: Locks>() {

@@ -59,7 +59,7 @@ pub trait Congestion {
     fn set_cwnd(&mut self, cwnd: u32);
     /// The largest segment that is sent from now on.
     fn set_mss(&mut self, mss: u16);
-    /// How much faster than a window a round trip to send when pacing, in percent.
+    /// Returns the pacing rate in percent of a window a round trip.
     fn pacing_gain(&self) -> u32 {
         if self.cwnd() < self.ssthresh() / 2 { 200 } else { 120 }
     }

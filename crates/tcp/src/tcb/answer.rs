@@ -3,14 +3,14 @@
 use crate::{ChallengeLimit, SeqNum};
 use clock::{Duration, Instant};
 
-/// How often one connection answers what may be an attacker's: challenge ACKs by a budget of its own (RFC 5961 7,
-/// CVE-2016-5696), and segments out of window.
+/// Rate limits of one connection: challenge ACKs by a budget of its own (RFC 5961 7, CVE-2016-5696), and replies to
+/// segments out of window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     challenges: ChallengeLimit,
     /// Random state of the budget. It starts from the secret ISS and is never sent.
     random: u64,
-    /// When a segment out of window was answered last.
+    /// Time of the last reply to a segment out of window.
     invalid_at: Instant,
 }
 

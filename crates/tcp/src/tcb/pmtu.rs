@@ -9,9 +9,9 @@ const CLOSE_ENOUGH: u16 = 32;
 /// The search (RFC 8899 5.2).
 #[derive(Clone, Debug)]
 pub(crate) struct Pmtu {
-    /// What is known to pass.
+    /// Largest size known to pass.
     pub mss: u16,
-    /// What is known, or taken, not to pass.
+    /// Smallest size known, or assumed, not to pass.
     pub above: u16,
     /// The probe under way: its size, where it ends.
     pub probe: Option<(u16, SeqNum)>,
@@ -20,7 +20,7 @@ pub(crate) struct Pmtu {
 }
 
 impl Pmtu {
-    /// The size to probe for now.
+    /// Returns the size of the next probe.
     pub(crate) fn candidate(&self) -> Option<u16> {
         let gap = self.above.saturating_sub(self.mss);
         (gap > CLOSE_ENOUGH).then(|| self.mss + gap / 2)

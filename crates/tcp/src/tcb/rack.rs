@@ -16,7 +16,7 @@ const MAX_DEGREE: u32 = 300;
 /// RACK's variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// When the latest-sent of all delivered left, and its end.
+    /// Send time and end of the latest-sent segment that was delivered.
     pub at: Instant,
     pub end: SeqNum,
     rtt_us: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Rack {
     /// The window widens once a round trip: until this is acknowledged.
     dsack_end: SeqNum,
     pub reordered: bool,
-    /// The most segments by which something came late: told, and not used (`tcpi_reordering`).
+    /// Largest reordering seen, in segments; reported as `tcpi_reordering` and not used.
     pub degree: u16,
     dsack_round: bool,
     pub mult: u8,
@@ -112,7 +112,7 @@ impl Rack {
         self.fack = self.fack.later(end);
     }
 
-    /// Step 4: a D-SACK says that we retransmitted too early.
+    /// Step 4: processes a D-SACK, evidence of a retransmission that was too early.
     pub(crate) fn on_dsack(&mut self, una: SeqNum, nxt: SeqNum) {
         if self.dsack_round && una.before(self.dsack_end) {
             return;

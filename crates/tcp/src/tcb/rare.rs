@@ -6,10 +6,10 @@ use crate::{Out, SeqNum};
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// What the application says of the end of what it queues.
+/// Property of the end of queued text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tail {
-    /// That is all for now: it wants it to arrive.
+    /// The text is to arrive without waiting for more (PSH).
     Push,
     /// More follows soon (`MSG_MORE`): a segment that is not full may wait for it, until something is acknowledged or a
     /// timeout has passed.
@@ -34,7 +34,7 @@ pub(crate) struct Keepalive {
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
     pub answers: Answers,
-    /// The number after the last urgent byte that we send, and that the peer does; while `urgent_on`.
+    /// The number after the last urgent byte, sent and received; valid while `urgent_on`.
     pub snd_urgent: SeqNum,
     pub rcv_urgent: SeqNum,
     /// The peer's round trip measured without timestamps: a window's worth arrives from then on, up to here.
@@ -77,12 +77,12 @@ pub(crate) struct Rare {
     pub linger2: Option<Duration>,
     pub notsent_lowat: Option<u32>,
     pub pacer: Option<Pacer>,
-    /// When the next segment may leave, if one waits for that.
+    /// Time at which the next segment may leave, if pacing holds one back.
     pub pace_at: Option<Instant>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
     /// The RST of a connection that keepalive gave up.
     pub reset: Option<Out>,
-    /// Where writes end that have not left, if that is to be seen.
+    /// Ends of unsent writes that are to be visible on the wire.
     pub ends: VecDeque<(SeqNum, Tail)>,
 }

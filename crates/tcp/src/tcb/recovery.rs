@@ -78,15 +78,15 @@ pub(crate) struct Recovery {
     pub new_first: bool,
     /// After an undo what leaves follows what is delivered, so that the restored window is not sent at once (RFC 4015 3.3).
     pub capped: bool,
-    /// The front leaves whatever the windows say: the timeout asked for it.
+    /// The front leaves whatever the windows are, after a timeout.
     pub force_front: bool,
     pub probe: Option<Probe>,
     /// A tail loss probe is out: SND.NXT when it left.
     pub tlp_end: Option<SeqNum>,
     pub tlp_resent: bool,
-    /// When what nobody answers left first; [`Instant::NEVER`]: nothing.
+    /// First send time of what is unanswered; [`Instant::NEVER`]: nothing is.
     pub unanswered_since: Instant,
-    /// When anything came from the peer.
+    /// Time of the last segment from the peer.
     pub heard_at: Instant,
 }
 
@@ -174,7 +174,7 @@ impl Recovery {
         self.episode.get_or_insert_default()
     }
 
-    /// Where the reduction that may be undone began.
+    /// Returns SND.UNA at the beginning of the reduction that may be undone.
     pub(crate) fn undo(&self) -> Option<SeqNum> {
         self.episode.as_ref().and_then(|episode| episode.undo)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Snd {
     pub last_at: Instant,
     /// Text that fits a segment with the options that all carry.
     pub mss: u16,
-    /// What the peer takes, options included.
+    /// Largest segment of the peer, options included.
     pub peer_mss: u16,
     pub wscale: u8,
     /// FIN follows the queue.
@@ -46,7 +46,7 @@ pub(crate) struct Snd {
     pub limited: bool,
     /// A SYN or SYN-ACK is to leave.
     pub syn_due: bool,
-    /// How often it left.
+    /// Number of times it was sent.
     pub syns: u8,
 }
 
@@ -54,12 +54,12 @@ pub(crate) struct Snd {
 #[derive(Clone, Debug)]
 pub(crate) struct Rcv {
     pub nxt: SeqNum,
-    /// What our latest ACK said (RFC 7323: Last.ACK.sent).
+    /// Acknowledgment number of the last ACK sent (RFC 7323: Last.ACK.sent).
     pub wup: SeqNum,
-    /// The right edge of the window we advertised.
+    /// Right edge of the window that was advertised.
     pub adv: SeqNum,
     pub irs: SeqNum,
-    /// Where the peer's FIN is, if `fin_came`.
+    /// Sequence number of the peer's FIN, if `fin_came`.
     pub fin: SeqNum,
     pub space: u32,
     /// In order and not read.

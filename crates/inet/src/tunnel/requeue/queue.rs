@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::icmp4::Problem;
 
-/// The queue, and whether anything was put into it since it was looked at: asked at every poll.
+/// Queue of packets, with a flag that is set while it may have some: every poll reads the flag alone.
 pub(crate) struct Requeue<L: Locks> {
     pub(crate) queue: Guarded<L, VecDeque<(IfaceId, Frame)>>,
-    /// Beginnings of packets of our own that did not go, and why, to be told to their sockets.
+    /// Errors about packets of this host, with the beginning of each packet, for its socket.
     pub(super) troubles: Guarded<L, VecDeque<(Problem, Vec<u8>)>>,
     pub(super) some: AtomicBool,
 }
