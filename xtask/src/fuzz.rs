@@ -27,6 +27,8 @@ const TIMEOUT: u32 = 10;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
     seconds: u32,
+    /// The seed of libFuzzer's random numbers; without one, another each time.
+    seed: Option<u32>,
     keep: bool,
     list: bool,
     build: bool,
@@ -37,20 +39,18 @@ impl Wanted {
     /// # Errors
     /// An unknown option, or a number that is none.
     pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
-        let mut wanted = Wanted { seconds: 60, keep: false, list: false, build: false, targets: Vec::new() };
+        let mut wanted =
+            Wanted { seconds: 60, seed: None, keep: false, list: false, build: false, targets: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
-                "--seconds" => {
-                    let number = words.next().context("--seconds needs a number")?;
-                    wanted.seconds =
-                        number.parse().with_context(|| format!("--seconds: '{number}' is not a number"))?;
-                }
+                "--seconds" => wanted.seconds = number(word, words.next())?,
+                "--seed" => wanted.seed = Some(number(word, words.next())?),
                 "--keep" => wanted.keep = true,
                 "--list" => wanted.list = true,
                 "--build" => wanted.build = true,
                 option if option.starts_with('-') => {
-                    bail!("unknown option '{option}': expected --seconds, --keep, --build or --list")
+                    bail!("unknown option '{option}': expected --seconds, --seed, --keep, --build or --list")
                 }
                 target => wanted.targets.push(target.to_owned()),
             }
@@ -65,6 +65,12 @@ impl Wanted {
         }
         Ok(if self.targets.is_empty() { known.to_vec() } else { self.targets.clone() })
     }
+}
+
+/// Returns the number that follows an option.
+fn number(option: &str, word: Option<&String>) -> anyhow::Result<u32> {
+    let word = word.with_context(|| format!("{option} needs a number"))?;
+    word.parse().with_context(|| format!("{option}: '{word}' is not a number"))
 }
 
 pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
@@ -156,6 +162,7 @@ impl Runner {
         // Time 0 means without end to libFuzzer; here it means the corpus alone.
         run.arg(if wanted.seconds == 0 { "-runs=0".into() } else { format!("-max_total_time={}", wanted.seconds) });
         run.args([format!("-timeout={TIMEOUT}"), "-rss_limit_mb=2048".into(), "-print_final_stats=1".into()]);
+        run.args(wanted.seed.map(|seed| format!("-seed={seed}")));
         run.stdout(Stdio::null())
             .stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
         let status = run.status().with_context(|| format!("cannot run {target}"))?;
@@ -172,6 +179,9 @@ impl Runner {
         writeln!(said, "{target}: failed ({status}); log: {}", log.display())?;
         for line in why(&text) {
             writeln!(said, "    {line}")?;
+        }
+        if let Some(input) = encoded(&text) {
+            writeln!(said, "  input in Base64: {input}")?;
         }
         for artifact in reproducers(&text) {
             writeln!(said, "  reproducer: {artifact}")?;
@@ -234,6 +244,11 @@ fn reproducers(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
 }
 
+/// Returns the input that failed, as libFuzzer prints it in Base64, unless it is long: the machine it lies on may be gone.
+fn encoded(log: &str) -> Option<&str> {
+    log.lines().find_map(|line| line.strip_prefix("Base64: ")).filter(|input| input.len() <= 4096)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,11 +259,9 @@ mod tests {
 
     #[test]
     fn the_command_line_is_read() {
-        let got = wanted(&["--seconds", "5", "a", "--keep", "b"]).unwrap();
-        assert_eq!(
-            got,
-            Wanted { seconds: 5, keep: true, list: false, build: false, targets: vec!["a".into(), "b".into()] }
-        );
+        let got = wanted(&["--seconds", "5", "a", "--keep", "b", "--seed", "7"]).unwrap();
+        let targets = vec!["a".into(), "b".into()];
+        assert_eq!(got, Wanted { seconds: 5, seed: Some(7), keep: true, list: false, build: false, targets });
         assert_eq!(wanted(&["--seconds", "five"]).unwrap_err().to_string(), "--seconds: 'five' is not a number");
         assert_eq!(wanted(&["--seconds"]).unwrap_err().to_string(), "--seconds needs a number");
         assert!(wanted(&["--fast"]).unwrap_err().to_string().contains("unknown option '--fast'"));
@@ -278,5 +291,7 @@ mod tests {
         assert_eq!(why(log).collect::<Vec<_>>(), ["thread 'a' panicked at b.rs:1:2:", "message"]);
         assert_eq!(why("a\nb").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(reproducers(log).collect::<Vec<_>>(), ["d/crash-1"]);
+        assert_eq!(encoded("a\nBase64: AAE=\n"), Some("AAE="));
+        assert_eq!(encoded(&format!("Base64: {}", "A".repeat(5000))), None);
     }
 }

@@ -20,10 +20,10 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   tidy                       check the house rules: members' order, unsafe rooms, clock rooms, files, words
-  fuzz [--seconds N] [--keep] [--list] [--build] [target ...]
+  fuzz [--seconds N] [--seed N] [--keep] [--list] [--build] [target ...]
                              fuzz every target (or those named) on stable Rust, N seconds each (default 60);
-                             --keep merges what was found into fuzz/corpus, --list names the targets, --build
-                             builds them only
+                             --seed repeats the random inputs of an earlier run, --keep merges what was found
+                             into fuzz/corpus, --list names the targets, --build builds them only
   loom [args]                rings, lanes, netisr's workstreams, readers' pins under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   tsan [args]                what threads share without a lock, under the thread sanitizer of rustc

@@ -61,10 +61,12 @@ pub struct About {
 static USUAL: About = About { cut: 0, interface: 0, options: Vec::new(), link: None };
 
 impl About {
-    /// Length on the link of a frame that has `len` bytes here.
+    /// Length on the link of a frame that has `len` bytes here, at most 2^32 - 1: the most that a capture can say, also
+    /// of a frame that has become longer since.
     pub fn wire_len(&self, len: usize) -> usize {
         let ours = self.link.as_ref().map_or(0, |_| MIN_FRAME);
-        len - ours.min(len) + self.link.as_ref().map_or(0, |(_, header)| header.len()) + self.cut as usize
+        let link = self.link.as_ref().map_or(0, |(_, header)| header.len());
+        (len - ours.min(len) + link + self.cut as usize).min(u32::MAX as usize)
     }
 }
 

@@ -98,7 +98,7 @@ impl Encoder {
             };
             let record = Record {
                 ts_ns: time.wall_ns(self.tick_ns).unwrap_or(0),
-                orig_len: data.len() as u32 + about.cut,
+                orig_len: about.cut.saturating_add(data.len() as u32),
                 data,
                 linktype,
                 interface: about.interface,

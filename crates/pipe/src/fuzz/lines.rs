@@ -118,9 +118,11 @@ pub fn input(data: &[u8]) {
     let mut frames = Frames::new();
     for (bytes, time, about) in &whole.0 {
         // A packet without an Ethernet header cannot be read again from JSON lines, nor can a comment of more than
-        // 65,535 bytes, which bytes that are no UTF-8 make up to three times as long.
+        // 65,535 bytes, which bytes that are no UTF-8 make up to three times as long, nor an original length above
+        // 2^32 - 1, which the Ethernet header in place of a shorter one makes.
         let options = if about.options.len() > 20_000 { Vec::new() } else { about.options.clone() };
-        let about = About { link: None, options, ..about.clone() };
+        let cut = about.cut.min(u32::MAX - bytes.len() as u32);
+        let about = About { link: None, options, cut, ..about.clone() };
         if frames.is_full() || !frames.push_about(bytes, *time, &about) {
             break;
         }

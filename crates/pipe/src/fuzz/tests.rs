@@ -132,11 +132,19 @@ fn streams_of_each_form() {
         writer.into_inner()
     };
     let seed = |flags: u8, bytes: &[u8]| [&[flags], bytes].concat();
+    // Bare IP (link type 101), of which almost everything is cut off: with an Ethernet header it is longer than 32 bits count.
+    let longest = {
+        let mut writer = port::pcap::Writer::new(Vec::new(), port::pcap::Format::Pcap, u32::MAX).unwrap();
+        let record = port::pcap::Record { data: &[0x45; 20], orig_len: u32::MAX, linktype: 101, ..Default::default() };
+        writer.write(&record).unwrap();
+        writer.into_inner()
+    };
     let noted = noted_lines();
     let refused = refused_notes();
     let seeds = [
         ("json_comments", seed(0x42, noted.as_bytes())),
         ("json_comments_refused", seed(0x32, refused.as_bytes())),
+        ("pcap_longest", seed(5, &longest)),
         ("pcapng_comments", seed(0x65, &noted_capture())),
         ("text", seed(0x50, LINES.as_bytes())),
         ("strict", seed(0x58, LINES.as_bytes())),
