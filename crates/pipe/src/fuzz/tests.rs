@@ -137,7 +137,9 @@ fn streams_of_each_form() {
         let mut writer = port::pcap::Writer::new(Vec::new(), port::pcap::Format::Pcap, u32::MAX).unwrap();
         let record = port::pcap::Record { data: &[0x45; 20], orig_len: u32::MAX, linktype: 101, ..Default::default() };
         writer.write(&record).unwrap();
-        writer.into_inner()
+        let mut file = writer.into_inner();
+        file[20] = 101;
+        file
     };
     let noted = noted_lines();
     let refused = refused_notes();
