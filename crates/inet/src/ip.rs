@@ -7,6 +7,7 @@ pub(crate) mod exit;
 mod forward;
 mod input;
 mod own;
+mod source;
 
 use crate::Stack;
 use crate::fib::{AddrBits, NextHopId};
@@ -48,10 +49,10 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
     /// Returns whether a socket's fast path may take packets to the address `dst` of `iface`.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
-    /// Returns which packets have sources that are not valid at `iface`.
-    fn invalid_sources<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd;
-    /// Returns whether a packet from `src` may come by `iface`.
-    fn is_valid_source<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, src: Self) -> bool;
+    /// Returns the source address of an opened packet.
+    fn source_in(packet: &[u8]) -> Self;
+    /// Returns whether this is the source of packets that do not leave a link, of which routes know nothing.
+    fn is_near(self) -> bool;
     /// Slow path: takes a chunk in which some packets, the odd ones, are not opened, and counts all of it as received.
     /// `framed`: the odd ones have their link header.
     fn input_odd<L: Locks>(

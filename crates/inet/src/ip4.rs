@@ -11,7 +11,6 @@ pub(crate) mod outgoing;
 pub(crate) mod output;
 pub mod pmtu;
 pub mod reass;
-mod source;
 
 pub use crate::ip::exit::OutputError;
 pub(crate) use outgoing::Outgoing;
@@ -118,7 +117,7 @@ impl<L: Locks> Stack<L> {
             if src == dst || self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
             }
-            if !self.source_is_valid(cx, iface.id, header.src) {
+            if !self.is_valid_source(cx, iface.id, src) {
                 return Err(DropReason::Ip4InvalidSource);
             }
         }

@@ -143,6 +143,9 @@ impl<L: Locks> Stack<L> {
         if src == dst || self.state6(cx, Some(iface), src) == Some(AddrState::Valid) {
             return Err(DropReason::Ip6OwnSource);
         }
+        if !self.is_valid_source(cx, iface.id, src.to_bits()) {
+            return Err(DropReason::Ip6InvalidSource);
+        }
         Ok(())
     }
 

@@ -142,6 +142,8 @@ stats::knobs! {
         igmp_version = "net.inet.igmp.default_version", 2..=3, 3;
         /// Forward IPv6 packets that are not for this host.
         forwarding6 = "net.inet6.ip6.forwarding", 0..=1, 0;
+        /// The same as net.inet.ip.source_validation, for IPv6 packets; link-local sources are valid on every link.
+        source_validation6 = "net.inet6.ip6.source_validation", 0..=2, 0;
         /// Hop limit of IPv6 packets made here.
         hop_limit6 = "net.inet6.ip6.hlim", 1..=255, 64;
         /// Sockets of IPv6 take no IPv4 (IPV6_V6ONLY); those opened before keep what they have.

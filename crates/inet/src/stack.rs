@@ -310,14 +310,11 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
-        let n = frames.len() as u64;
         // Apart only where sources are validated: IP then comes back to packets that it has opened.
-        if self.knobs.source_validation.on() {
-            self.ether_input(cx, iface, frames);
-            lap.mark(Stage::LinkInput, n);
-            return self.ip_input::<u32>(cx, Some(iface), None, frames, lap);
+        if self.validates::<u32>() || self.validates::<u128>() {
+            return self.ether_input(cx, iface, frames, lap);
         }
-        lap.mark(Stage::LinkInput, n);
+        lap.mark(Stage::LinkInput, frames.len() as u64);
         // Frames of the other family are sorted out.
         if begins_with_ip6(frames.as_slice()) && iface.speaks6() {
             self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), frames, lap);
@@ -671,7 +668,7 @@ impl<L: Locks> Stack<L> {
 
 /// Returns whether the first of a burst's frames is of IPv6.
 #[inline(always)]
-fn begins_with_ip6(frames: &[Frame]) -> bool {
+pub(crate) fn begins_with_ip6(frames: &[Frame]) -> bool {
     frames.first().is_some_and(|frame| frame.bytes().get(12..14) == Some(&EtherType::IPV6.0.to_be_bytes()))
 }
 

@@ -279,4 +279,4 @@ impl<L: Locks> Host<L> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -255,6 +255,8 @@ drop_reasons! {
     Ip6MartianDestination = "inet.ip6.in" . martian_destination,
     /// Source address is one of ours: LAND, or a loop.
     Ip6OwnSource = "inet.ip6.in" . own_source,
+    /// No route leads back to the source, or none by this iface (RFC 3704; net.inet6.ip6.source_validation).
+    Ip6InvalidSource = "inet.ip6.in" . invalid_source,
     /// A unicast IPv6 packet inside a link-layer multicast.
     Ip6LinkBroadcast = "inet.ip6.in" . link_broadcast,
     /// Extension headers out of order or too many: Hop-by-Hop not first, a second Fragment header, more than 8 (RFC 8200 4.1).

@@ -70,8 +70,8 @@ impl<L: Locks> Stack<L> {
                 None => odd.add(at),
             }
         }
-        if let Some(iface) = iface.filter(|_| station.is_none() && self.knobs.source_validation.on()) {
-            odd = odd.or(F::invalid_sources(self, cx, iface, packets));
+        if let Some(iface) = iface.filter(|_| station.is_none() && self.validates::<F>()) {
+            odd = odd.or(self.invalid_sources::<F>(cx, iface, packets));
         }
         if odd.any() {
             return F::input_odd(self, cx, iface, station.is_some(), packets, odd, lap);
@@ -160,7 +160,7 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn ip_input_one<F: Input>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: Lap<'_>) {
         let counts = F::counts(self.count(cx));
         let opened = F::open(&mut packet, None, iface.offload().rx, F::own(self).now());
-        let Some(opened) = opened.filter(|opened| F::is_valid_source(self, cx, iface.id, opened.src)) else {
+        let Some(opened) = opened.filter(|opened| self.is_valid_source(cx, iface.id, opened.src)) else {
             return F::input_odd(self, cx, Some(iface), false, &mut Burst::of(packet), Odd::FIRST, lap);
         };
         counts.received.bump();

@@ -54,13 +54,12 @@ impl Input for u32 {
         true
     }
 
-    fn invalid_sources<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd {
-        stack.doubtful_sources(cx, iface, packets)
+    fn source_in(packet: &[u8]) -> u32 {
+        ip4::Glance::of(packet).map_or(0, |header| header.src().to_bits())
     }
 
-    #[inline(always)]
-    fn is_valid_source<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, src: u32) -> bool {
-        stack.source_is_valid(cx, iface, Ipv4Addr::from_bits(src))
+    fn is_near(self) -> bool {
+        false
     }
 
     #[inline(never)]

@@ -51,13 +51,13 @@ impl Input for u128 {
         !iface.unsure6.load(Ordering::Acquire) || is_valid()
     }
 
-    fn invalid_sources<L: Locks>(_: &Stack<L>, _: Cx, _: &Iface<L>, _: &Burst) -> Odd {
-        Odd::default() // the knob is IPv4's
+    fn source_in(packet: &[u8]) -> u128 {
+        ip6::Glance::of(packet).map_or(0, |header| header.src)
     }
 
-    #[inline(always)]
-    fn is_valid_source<L: Locks>(_: &Stack<L>, _: Cx, _: IfaceId, _: u128) -> bool {
-        true
+    /// Returns whether it is link-local, or of a host that has no address yet (RFC 4291 2.5.2, 2.5.6).
+    fn is_near(self) -> bool {
+        self == 0 || ip6::is_link_local(Ipv6Addr::from_bits(self))
     }
 
     #[inline(never)]

@@ -7,7 +7,8 @@
 use crate::Stack;
 use crate::family::Family;
 use crate::iface::{AtOnce, Iface, IfaceKind};
-use crate::stack::Odd;
+use crate::ip::Input;
+use crate::stack::{Odd, begins_with_ip6};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage};
@@ -16,20 +17,37 @@ use wire::eth::{self, EtherType};
 use wire::vlan;
 
 impl<L: Locks> Stack<L> {
-    /// Takes a chunk of frames; leaves the IPv4 packets that are for us. Unless sources are validated it is done
-    /// together with IP's checks ([`Stack::ip_input`]).
-    pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
-        let (mac, mut odd) = (iface.mac, Odd::default());
+    /// Takes a chunk of frames. Where sources are not validated, this is done together with IP's checks
+    /// ([`Stack::ip_input`]).
+    #[cold]
+    pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
+        if begins_with_ip6(frames.as_slice()) {
+            self.ether_input_of::<u128>(cx, iface, frames, lap);
+        } else {
+            self.ether_input_of::<u32>(cx, iface, frames, lap);
+        }
+    }
+
+    /// Takes a chunk of frames, most of them of the family `F`.
+    fn ether_input_of<F: Input>(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
+        let (n, mac, mut odd, mut four) = (frames.len(), iface.mac, Odd::default(), Burst::new());
         for (at, frame) in frames.as_mut_slice().iter_mut().enumerate() {
-            if eth::is_between(frame.bytes(), mac, EtherType::IPV4) {
+            if eth::is_between(frame.bytes(), mac, F::ETHERTYPE) {
                 frame.pull_link(eth::HEADER_LEN);
             } else {
                 odd.add(at);
             }
         }
         if odd.any() {
-            odd.sort(frames, || self.count_bug(cx), |frame| self.ether_odd(cx, iface, frame));
+            let lost = || self.count_bug(cx);
+            odd.sort(frames, lost, |frame| {
+                four.put(self.ether_odd(cx, iface, frame)?, lost); // no more than came
+                None
+            });
         }
+        lap.mark(Stage::LinkInput, n as u64);
+        self.ip_input::<F>(cx, Some(iface), None, frames, lap);
+        self.ip_input::<u32>(cx, Some(iface), None, &mut four, lap);
     }
 
     /// Takes one frame.

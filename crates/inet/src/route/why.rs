@@ -3,9 +3,9 @@
 
 use super::{Path, Route, Via, Via6};
 use crate::Stack;
-use crate::family::Family;
 use crate::fib::Matched;
 use crate::iface::{Iface, IfaceId};
+use crate::ip::Input;
 use crate::ip::exit::Target;
 use crate::neigh::Neighbor;
 use clock::Instant;
@@ -69,16 +69,15 @@ pub struct Why<A: Matched = u32> {
 type Chosen<G> = (Option<Via<G>>, Option<Choice<G>>);
 
 /// Family-specific steps of [`Stack::why`].
-trait Explained: Family {
+trait Explained: Input {
     /// Returns the next hop of a packet for which no route is looked up; `None`: one is.
     fn without_route<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
         question: &Question<Self::Addr>,
     ) -> Option<Option<Via<Self::Addr>>>;
-    fn neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Self::Addr>>;
+    fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Self::Addr>>;
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Self::Addr>) -> Option<Self::Addr>;
-    fn is_validated<L: Locks>(stack: &Stack<L>) -> bool;
     fn flow_of<L: Locks>(stack: &Stack<L>, src: Self::Addr, question: &Question<Self::Addr>) -> u64;
     /// Returns the reason for which a packet that comes by `iface` ends here.
     fn refusal<L: Locks>(
@@ -121,7 +120,7 @@ impl<L: Locks> Stack<L> {
         let leaves = next.filter(|_| !matches!(via, Some(Via::Local(_) | Via::Broadcast(_))));
         let known = |n: &Neighbor<A::Addr>| leaves == Some((n.iface, n.addr));
         let path_mtu = A::path_mtu(self, cx, A::of(question.dst));
-        let validated = question.from.filter(|_| A::is_validated(self));
+        let validated = question.from.filter(|_| self.validates::<A>());
         let source = A::source_to(self, cx, question);
         let refusal = match question.from {
             Some((iface, src)) => A::refusal(self, cx, iface, src, question, via),
@@ -135,7 +134,7 @@ impl<L: Locks> Stack<L> {
             via,
             choice,
             next,
-            neighbor: leaves.and_then(|_| A::neighbors(self, cx).into_iter().find(known)),
+            neighbor: leaves.and_then(|_| A::known_neighbors(self, cx).into_iter().find(known)),
             mtu: leaves.and_then(|(iface, _)| Some(A::mtu(self.iface(iface)?).min(path_mtu))),
             source,
             back: validated.map(|(_, src)| A::routes(self).lock(cx).explain(src)),
@@ -171,16 +170,12 @@ impl Explained for u32 {
             .then(|| question.from.map(|(iface, _)| iface).or_else(leaves).map(Via::Broadcast))
     }
 
-    fn neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor> {
+    fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor> {
         stack.neighbors(cx)
     }
 
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Ipv4Addr> {
         stack.source_towards(cx, question.dst, None).ok()
-    }
-
-    fn is_validated<L: Locks>(stack: &Stack<L>) -> bool {
-        stack.knobs.source_validation.on()
     }
 
     fn flow_of<L: Locks>(stack: &Stack<L>, src: Ipv4Addr, question: &Question) -> u64 {
@@ -203,7 +198,7 @@ impl Explained for u32 {
             Some(DropReason::Ip4MartianSource)
         } else if src == question.dst || stack.is_own(cx, src) {
             Some(DropReason::Ip4OwnSource)
-        } else if !stack.source_is_valid(cx, iface, src) {
+        } else if !stack.is_valid_source(cx, iface, src.to_bits()) {
             Some(DropReason::Ip4InvalidSource)
         } else if to == 0 || to == 127 || to >= 240 && !question.dst.is_broadcast() {
             Some(DropReason::Ip4MartianDestination)
@@ -241,16 +236,12 @@ impl Explained for u128 {
         }))
     }
 
-    fn neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Ipv6Addr>> {
+    fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Ipv6Addr>> {
         stack.neighbors6(cx)
     }
 
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Ipv6Addr>) -> Option<Ipv6Addr> {
         stack.source6_towards(cx, question.dst, question.zone)
-    }
-
-    fn is_validated<L: Locks>(_: &Stack<L>) -> bool {
-        false
     }
 
     fn flow_of<L: Locks>(stack: &Stack<L>, src: Ipv6Addr, question: &Question<Ipv6Addr>) -> u64 {

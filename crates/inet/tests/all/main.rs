@@ -38,4 +38,5 @@ mod threads;
 mod tunnel;
 mod udp;
 mod udp6;
+mod validation6;
 mod zone6;

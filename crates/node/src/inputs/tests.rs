@@ -34,13 +34,13 @@ impl TxHalf for Sink {
     }
 }
 
-fn host<L: Locks>() -> Host<L> {
+pub(crate) fn host<L: Locks>() -> Host<L> {
     let config = HostConfig { locks: L::NAME.to_owned(), ..HostConfig::default() };
     Host::new(&config, Clock::live(Strategy::Timespec)).unwrap()
 }
 
 /// Adds a port; returns its iface, and a flag that ends the port.
-fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
+pub(crate) fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
     let gone = Arc::new(AtomicBool::new(false));
     let port = Port {
         name: format!("em{n}"),
@@ -102,7 +102,7 @@ fn a_host_of_one_thread_and_one_with_netisr_stay_whole() {
 }
 
 /// Sets a flag when dropped, also where an assertion fails.
-struct Ends<'a>(&'a AtomicBool);
+pub(crate) struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {

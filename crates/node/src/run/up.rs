@@ -684,3 +684,6 @@ pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
         lost_ports: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Source address validation: drops packets that did not come from where packets to their source would go (reverse path,
+//! uRPF: RFC 1812 5.3.8, RFC 3704).
+//!
+//! The knobs net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by default. With one of them on, the
+//! sources of a chunk are looked up in the FIB as its destinations are, and the packets in doubt take the slow path, where
+//! they end.
+
+use super::Input;
+use crate::Stack;
+use crate::iface::{Iface, IfaceId};
+use crate::route::Via;
+use crate::stack::{CHUNK, Odd};
+use buf::Burst;
+use lock::{Cx, Locks, Pinned};
+use stats::Knob;
+
+/// Value of the knobs for which a source must be behind the iface that its packet came by (RFC 3704 2.2, 2.3).
+const STRICT: i64 = 2;
+
+impl<L: Locks> Stack<L> {
+    /// Returns the family's knob.
+    #[inline(always)]
+    fn source_validation<F: Input>(&self) -> &Knob {
+        if F::IS_SUMMED { &self.knobs.source_validation6 } else { &self.knobs.source_validation }
+    }
+
+    /// Returns whether sources are validated in a family.
+    #[inline(always)]
+    pub(crate) fn validates<F: Input>(&self) -> bool {
+        self.source_validation::<F>().on()
+    }
+
+    /// Returns which packets of a chunk have sources that are not valid at `iface`.
+    #[cold]
+    pub(crate) fn invalid_sources<F: Input>(&self, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd {
+        let (mut src, mut ids, mut odd) = ([F::default(); CHUNK], [None; CHUNK], Odd::default());
+        for (packet, src) in packets.as_slice().iter().zip(&mut src) {
+            *src = F::source_in(packet.bytes());
+        }
+        let ways = F::ways(self);
+        let pinned = ways.pin(cx);
+        ways.lookup_chunk(&pinned, src.get(..packets.len()).unwrap_or_default(), &mut ids);
+        for (at, (id, src)) in ids.iter().zip(src).enumerate().take(packets.len()) {
+            let via = id.and_then(|id| ways.hop(&pinned, id)).map(|hop| hop.via);
+            if !src.is_near() && !self.leads_back::<F>(&pinned, via, iface.id) {
+                odd.add(at);
+            }
+        }
+        odd
+    }
+
+    /// Returns whether a packet from `src` may come by `iface`.
+    #[inline(always)]
+    pub(crate) fn is_valid_source<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
+        !self.validates::<F>() || self.is_behind(cx, iface, src)
+    }
+
+    #[cold]
+    fn is_behind<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
+        let ways = F::ways(self);
+        let pinned = ways.pin(cx);
+        src.is_near() || self.leads_back::<F>(&pinned, ways.lookup_within(&pinned, src).map(|hop| hop.via), iface)
+    }
+
+    /// Returns whether a route leads to a source, loose: by any iface (RFC 3704 2.4); strict: by `iface`, if only as one of
+    /// several paths. A route to nowhere is none, so that a source can be shut out at all ifaces (RFC 5635 4).
+    fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId) -> bool {
+        let strict = self.source_validation::<F>().get() >= STRICT;
+        match via {
+            Some(Via::Link(out) | Via::Gateway(out, _)) => !strict || out == iface,
+            Some(Via::Paths(set)) => !strict || F::ways(self).has_path_by(pinned, set, iface),
+            Some(Via::Local(_) | Via::Broadcast(_) | Via::Reject | Via::Prohibit | Via::Blackhole) | None => false,
+        }
+    }
+}
