@@ -8,6 +8,7 @@ mod clocks;
 mod decisions;
 mod files;
 mod members;
+mod prose;
 mod rooms;
 mod statics;
 mod world;
@@ -132,6 +133,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     circles::check,
     members::check,
     rooms::check,
+    prose::check,
     clocks::check,
     statics::check,
     world::check,

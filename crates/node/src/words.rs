@@ -16,7 +16,6 @@ mod iproute;
 pub(crate) mod isr;
 mod job;
 pub(crate) mod link;
-mod nearest;
 mod netstat;
 pub(crate) mod parse;
 mod places;
@@ -35,7 +34,6 @@ mod why;
 
 pub(crate) use audit::{of as audit_of, port_imbalance, to_text as audit_text};
 pub use error::WordError;
-pub use nearest::nearest;
 pub(crate) use sysctl::{
     apply as apply_knob, check as check_knob, check_number as check_knob_number, documented as documented_knobs,
     names as knob_names,

@@ -1,6 +1,6 @@
 //! Why a command was not done.
 
-use super::nearest;
+use port::spec::nearest;
 use std::fmt;
 
 /// More words than this are not listed in a message.

@@ -1,6 +1,6 @@
 //! What can be wrong with a spec, and what to say about it.
 
-use super::{Kind, OptionInfo};
+use super::{Kind, OptionInfo, nearest};
 use std::fmt;
 
 /// Why a text is not a port's name. Positions are byte offsets into the text.
@@ -159,31 +159,4 @@ impl fmt::Display for Did<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |nearest| write!(f, " (did you mean '{nearest}'?)"))
     }
-}
-
-/// The name with the fewest edits from `word`, if they are no more than two in three letters.
-fn nearest(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    if word.len() > 32 {
-        return None;
-    }
-    let best = names.map(|name| (edits(word, name), name)).min_by_key(|&(edits, _)| edits)?;
-    (best.0 * 3 <= best.1.len().max(word.len()) * 2).then_some(best.1)
-}
-
-/// Levenshtein's distance in bytes, in one row.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
-            let above = *cell;
-            left = (diagonal + usize::from(x != y)).min(above + 1).min(left + 1);
-            (diagonal, *cell) = (above, left);
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(a.len())
 }
