@@ -95,12 +95,12 @@ fn on_your_path() {
 const BLOCKS: &[(&str, Option<&str>)] = &[
     ("Two commands", None),
     ("On your PATH", None),
-    ("FTP from a stack of our own", None),
+    ("FTP over our TCP", None),
     ("Frames as lines", None),
     ("A host on a TAP", None),
     ("A bridge", None),
     ("A router between two hosts", None),
-    ("What is between two ports", None),
+    ("RFC 2544 between two ports", None),
     ("For developers", Some("parts of .ci/run")),
 ];
 
@@ -164,14 +164,14 @@ fn a_router_between_two_hosts() {
     assert_eq!(said.matches("imbalance           0").count(), 6, "{said}");
 }
 
-/// The block "What is between two ports", with fewer trials; between the TAPs is a bridge of the kernel.
+/// The block "RFC 2544 between two ports", with fewer trials; between the TAPs is a bridge of the kernel.
 #[test]
 fn what_is_between_two_ports() {
     if !has("ip") {
         return println!("skipped: what_is_between_two_ports: iproute2 is not installed");
     }
     isolated("what_is_between_two_ports", || {
-        let lines = code_under("What is between two ports");
+        let lines = code_under("RFC 2544 between two ports");
         let [memory, taps] = &lines[..] else { panic!("two lines: {lines:?}") };
         let bridge = "ip link add br0 type bridge; ip link set br0 up; for t in tap0 tap1; do ip tuntap add $t mode tap; \
                       ip link set $t master br0 up; done";
@@ -185,7 +185,7 @@ fn what_is_between_two_ports() {
     });
 }
 
-/// The block "FTP from a stack of our own", line for line.
+/// The block "FTP over our TCP", line for line.
 #[test]
 fn ftp_from_a_stack_of_our_own() {
     if !has("ip") || !has("curl") {
@@ -193,7 +193,7 @@ fn ftp_from_a_stack_of_our_own() {
     }
     isolated("ftp_from_a_stack_of_our_own", || {
         // The first curl ends by its own time, since /dev/zero has no end: exit code 28.
-        let said = paste("FTP from a stack of our own", "echo \"the last: $?\"; kill -INT $!; wait");
+        let said = paste("FTP over our TCP", "echo \"the last: $?\"; kill -INT $!; wait");
         assert!(said.contains("the last: 0\n") && said.contains("imbalance           0"), "{said}");
     });
 }
