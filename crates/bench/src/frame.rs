@@ -1,12 +1,13 @@
-//! The one frame of the comparison: Ethernet, IPv4 without options, UDP, 22 bytes; 64 bytes in all, FCS not counted.
+//! The frame used in the comparison: Ethernet, IPv4 without options, UDP, 22 bytes; 64 bytes in
+//! all, FCS not counted.
 //!
-//! Written out by hand, so that what a peer emits is checked by code that is not the peer's.
+//! Encoded here by hand, so that a peer's output is checked by independent code.
 
 use anyhow::ensure;
 
-/// Bytes of payload.
+/// Payload length in bytes.
 pub const PAYLOAD: usize = 22;
-/// Bytes of the whole frame.
+/// Length of the whole frame in bytes.
 pub const FRAME: usize = 14 + 20 + 8 + PAYLOAD;
 
 /// One end of the conversation.
@@ -25,16 +26,16 @@ pub const HERE: End = End { mac: [2, 0, 0, 0, 0, 1], ip: [10, 99, 0, 1], l4_port
 /// Its neighbor.
 pub const THERE: End = End { mac: [2, 0, 0, 0, 0, 2], ip: [10, 99, 0, 2], l4_port: 9 };
 
-/// Were the checksums computed, or left to the device?
+/// Checksums computed in software, or left to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
-    /// Both must verify.
+    /// Both checksums must verify.
     Software,
-    /// Both fields must be untouched, zero.
+    /// Both fields must be zero (not filled in).
     Offloaded,
 }
 
-/// A frame from one end to the other with right checksums.
+/// Returns a frame from one end to the other with correct checksums.
 pub fn build(from: End, to: End, payload: &[u8; PAYLOAD]) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[0..6].copy_from_slice(&to.mac);
@@ -55,10 +56,10 @@ pub fn build(from: End, to: End, payload: &[u8; PAYLOAD]) -> [u8; FRAME] {
     frame
 }
 
-/// Does `frame` carry `payload` from one end to the other, with its checksums as they should be?
+/// Checks that `frame` carries `payload` from one end to the other, with the expected checksums.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first deviation found.
 pub fn check(frame: &[u8], from: End, to: End, payload: &[u8; PAYLOAD], checksums: Checksums) -> anyhow::Result<()> {
     ensure!(frame.len() == FRAME, "the frame has {} bytes, not {FRAME}", frame.len());
     ensure!(frame[0..6] == to.mac && frame[6..12] == from.mac, "MAC addresses {:02x?}", &frame[..12]);
@@ -86,7 +87,7 @@ fn pseudo_and_datagram(frame: &[u8]) -> u32 {
     sum(&frame[26..34]) + 17 + (frame.len() as u32 - 34) + sum(&frame[34..])
 }
 
-/// RFC 1071, plainly: for an even number of bytes.
+/// Returns the RFC 1071 sum, for an even number of bytes.
 fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum()
 }

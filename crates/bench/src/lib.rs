@@ -1,18 +1,19 @@
-//! Peers beside us in one run.
+//! Comparison with other stacks (peers) in the same run.
 //!
-//! Each peer is a [`lab::subject::Subject`] called `<peer>.<row>`: every subject with the same row does the same work.
+//! Each peer is a [`lab::subject::Subject`] called `<peer>.<row>`: every subject with the same row
+//! does the same work.
 //!
 //! | row | one operation |
 //! |---|---|
-//! | `send.csum` | a datagram with 22 bytes of payload leaves as a 64-byte frame (FCS not counted), checksums by software |
-//! | `send.offload` | the same with both checksums left to the device |
-//! | `recv.one_thread` | such a frame comes in with right checksums and its payload is copied to the application |
-//! | `bulk.*`, `rr.*`, `connect_close`, `conn.idle_bytes` | as `linerate bench tcp` has them: [`lab::rigs`] |
+//! | `send.csum` | send 22 bytes as a 64-byte frame (without FCS), checksums in software |
+//! | `send.offload` | the same as `send.csum`, with both checksums left to the device |
+//! | `recv.one_thread` | receive such a frame with correct checksums, copy the payload out |
+//! | `bulk.*`, `rr.*`, `connect_close`, `conn.idle_bytes` | as in `bench tcp`: [`lab::rigs`] |
 //!
-//! Each peer is configured to its advantage: only the features that the row needs are compiled in,
-//! tables are warm, buffers never fill, the device has one buffer, and the fastest of several ways
-//! to call the peer is used ([`smoltcp::Chosen`]). After every trial, the device's count of frames
-//! and the last frame, byte by byte, must match the row.
+//! Each peer is configured for its best result: only the features that the row needs are compiled
+//! in, tables are warm, buffers never fill, the device has one buffer, and the fastest of several
+//! ways to call the peer is used ([`smoltcp::Chosen`]). After every trial, the device's frame count
+//! and every byte of the last frame must match the row.
 
 pub mod frame;
 pub mod smoltcp;
@@ -24,8 +25,8 @@ use lab::subject::Subject;
 use crate::smoltcp::tcp::{self, HARD, LARGE, SOFT};
 use crate::smoltcp::{Chosen, SmoltcpRecv, SmoltcpSend};
 
-/// Returns the side `id`, which `make` builds, and a sentence on how it is called. Builds one
-/// subject, which shows whether the peer is available and chooses the way of calling it.
+/// Returns the side `id`, built by `make`, and a description of how it is called. Builds one
+/// subject, which checks that the peer is available and chooses the way of calling it.
 fn peer<S: Subject + 'static>(
     id: &'static str,
     make: impl Fn(&Chosen) -> anyhow::Result<S> + 'static,
@@ -57,10 +58,10 @@ fn split(made: impl IntoIterator<Item = anyhow::Result<(Side, String)>>) -> (Pee
     (found, missing)
 }
 
-/// Connections that are weighed: setting them up takes the square of their number.
+/// Number of connections in the memory measurement; setup time grows with its square.
 const WEIGHED: u16 = 4000;
 
-/// The peers of `bench tcp`; the kernel comes from the lab.
+/// Returns the peers of `bench tcp`, except the kernel, which the lab provides.
 pub fn tcp_peers(options: &lab::study::Options) -> TcpPeers {
     let crossing = both_cores(options).map(|cores| {
         let side =

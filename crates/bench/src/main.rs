@@ -1,4 +1,4 @@
-//! `cargo xtask bench udp` and `tcp`: our figures with every peer beside them, in one run.
+//! `cargo xtask bench udp` and `tcp`: results of this stack and of every peer, in one run.
 
 use lab::result::Report;
 use lab::study::{Options, Progress};
@@ -7,14 +7,14 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: linerate-bench udp|tcp [--json] [--quick] [--rounds N] [--core N] [--trials FILE]";
 
-/// What is measured.
+/// Benchmark group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Udp,
     Tcp,
 }
 
-/// What the command line asks for.
+/// Parsed command line.
 #[derive(Debug)]
 struct Asked {
     group: Group,
@@ -99,7 +99,7 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
 }
 
 fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    // Before the peers try which way of calling is the fastest.
+    // Pinned before the peers determine the fastest way of calling.
     let pinned = dispatch::pinned_to_core(options.core())?;
     let (found, mut missing) = linerate_bench::udp_peers();
     drop(pinned);
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(with("0").err().as_deref(), Some("--rounds 0: expected a number from 1"));
     }
 
-    /// What README.md and docs/results/README.md pass on to this program is understood.
+    /// Checks that the commands in README.md and docs/results/README.md parse.
     #[test]
     fn the_pages_commands_parse() {
         for page in [include_str!("../../../README.md"), include_str!("../../../docs/results/README.md")] {

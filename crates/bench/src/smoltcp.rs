@@ -1,17 +1,19 @@
-//! smoltcp 0.14, kindly configured.
+//! smoltcp 0.14, configured for its best result.
 //!
-//! Sending: `udp::Socket::send_slice` copies the payload in, `Interface::poll` or `poll_egress` builds the frame in the
-//! device's one buffer. Receiving: the device lends a prepared frame, `recv_slice` copies the payload out. The interface
-//! is told that no time passes, so it reads no clock and its neighbor entry, learnt from one ARP request, never ages.
-//! The source address is in the datagram's metadata, which spares smoltcp looking it up.
+//! Sending: `udp::Socket::send_slice` copies the payload in, and `Interface::poll` or `poll_egress`
+//! builds the frame in the device's one buffer. Receiving: the device lends a prepared frame, and
+//! `recv_slice` copies the payload out. The interface gets a constant time, so it reads no clock,
+//! and its neighbor entry, learnt from one ARP request, never expires. The source address is in the
+//! datagram's metadata, which saves smoltcp a lookup.
 //!
 //! smoltcp can be called in several ways. The first build of a side times all of them, and every
 //! build uses the fastest ([`Chosen`]).
 //!
-//! What is compiled in matters more: with IPv6 an address is an enum of 17 bytes instead of 4. Measured on 2 vCPU, ticks:
-//! IPv4 and UDP alone send 105, send offloaded 74, receive 90; default features 200, 158, 149, and with one `poll` for
-//! each datagram 247, 185, 177; TCP, ICMP or log without IPv6 change little. Here it has IPv4 and UDP alone, the kindest;
-//! `built` says so if another crate's features slip in.
+//! The compiled-in features matter more: with IPv6 an address is an enum of 17 bytes instead of 4.
+//! Measured on 2 vCPU, in ticks: with only IPv4 and UDP, send 105, send offloaded 74, receive 90;
+//! with default features 200, 158, 149, and with one `poll` for each datagram 247, 185, 177; TCP,
+//! ICMP or log without IPv6 change little. It is built here with only IPv4 and UDP, the fastest;
+//! `built` reports if another crate enables more features.
 
 pub mod tcp;
 mod wire;
@@ -33,23 +35,24 @@ use lab::subject::{Reading, Subject, measure};
 
 use crate::frame::{self, Checksums, End, FRAME, HERE, PAYLOAD, THERE};
 
-/// No time passes for the interface.
+/// Constant time passed to the interface.
 const NOW: Instant = Instant::ZERO;
-/// Datagrams handed over before a poll, where many are.
+/// Number of datagrams passed before a poll, in burst modes.
 const BURST: usize = 32;
-/// Trials of each way of calling, when they are compared.
+/// Number of trials of each way of calling, when they are compared.
 const TRIES: usize = 7;
 
-/// How the stack is called.
+/// Way of calling the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     /// One datagram, then `poll`.
     Poll,
     /// `BURST` datagrams, then `poll`.
     PollBurst,
-    /// One datagram, then `poll_egress` (sending) or `poll_ingress_single` (receiving): half the work of `poll`.
+    /// One datagram, then `poll_egress` (sending) or `poll_ingress_single` (receiving): half the
+    /// work of `poll`.
     Half,
-    /// `BURST` datagrams, then the same half as often.
+    /// `BURST` datagrams, then the call of `Half` for each of them.
     HalfBurst,
 }
 
@@ -113,18 +116,19 @@ impl Chosen {
     }
 }
 
-/// The middle of [`TRIES`] values.
+/// Returns the median of [`TRIES`] values.
 fn median(mut ticks: Vec<f64>) -> f64 {
     ticks.sort_by(f64::total_cmp);
     ticks.get(TRIES / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// What smoltcp was compiled for, as far as it shows from outside: Cargo unites the features that all crates ask for.
+/// Returns the features that smoltcp was compiled with, as far as visible from outside. Cargo
+/// unites the features requested by all crates.
 fn built() -> &'static str {
     if size_of::<IpAddress>() > 4 { "built with IPv6, which costs it" } else { "built for IPv4 without IPv6" }
 }
 
-/// Sends 22 bytes into a device that drops.
+/// Sends 22 bytes into a device that drops frames.
 pub struct SmoltcpSend {
     id: &'static str,
     host: Host,
@@ -135,18 +139,18 @@ pub struct SmoltcpSend {
 }
 
 impl SmoltcpSend {
-    /// Both checksums by software.
+    /// Creates a subject with both checksums computed in software.
     ///
     /// # Errors
-    /// If what the device gets is not the row's frame.
+    /// The device receives a frame other than the row's.
     pub fn new(chosen: &Chosen) -> anyhow::Result<SmoltcpSend> {
         SmoltcpSend::with("smoltcp.send.csum", Checksums::Software, chosen)
     }
 
-    /// Both checksums left to the device (`ChecksumCapabilities::ignored`).
+    /// Creates a subject with both checksums left to the device (`ChecksumCapabilities::ignored`).
     ///
     /// # Errors
-    /// As [`SmoltcpSend::new`].
+    /// As for [`SmoltcpSend::new`].
     pub fn offload(chosen: &Chosen) -> anyhow::Result<SmoltcpSend> {
         SmoltcpSend::with("smoltcp.send.offload", Checksums::Offloaded, chosen)
     }
@@ -204,7 +208,7 @@ impl Subject for SmoltcpSend {
     }
 }
 
-/// Receives 64-byte frames with right checksums and copies the payload out, run to completion.
+/// Receives 64-byte frames with correct checksums and copies the payload out, run to completion.
 pub struct SmoltcpRecv {
     id: String,
     host: Host,
@@ -212,23 +216,23 @@ pub struct SmoltcpRecv {
     ops: u64,
 }
 
-/// The first of the ports that sockets are bound to.
+/// First port that sockets are bound to.
 const FIRST_PORT: u16 = 5000;
 
 impl SmoltcpRecv {
-    /// One socket.
+    /// Creates a subject with one socket.
     ///
     /// # Errors
-    /// If a payload does not arrive.
+    /// A payload does not arrive.
     pub fn new(chosen: &Chosen) -> anyhow::Result<SmoltcpRecv> {
         SmoltcpRecv::with("smoltcp.recv.one_thread".to_owned(), 1, 20_000, chosen)
     }
 
-    /// `count` sockets on as many ports; frames for them come in an order without pattern, and the application reads
-    /// the right socket without being told.
+    /// Creates a subject with `count` sockets on as many ports. Frames for them arrive in
+    /// pseudo-random order, and the application reads the right socket without searching for it.
     ///
     /// # Errors
-    /// As [`SmoltcpRecv::new`], or if there are not that many ports.
+    /// As for [`SmoltcpRecv::new`], or if there are not that many ports.
     pub fn sockets(count: u16, chosen: &Chosen) -> anyhow::Result<SmoltcpRecv> {
         // A frame costs 10 to 40 ticks for each socket: a trial takes 10 to 30 ms.
         let ops = (2_000_000 / u64::from(count.max(1))).clamp(160, 100_000);
@@ -279,7 +283,7 @@ impl SmoltcpRecv {
             for _ in 0..burst {
                 let socket = self.host.sockets.get_mut::<Socket>(self.host.handles[at]);
                 let (length, _) = socket.recv_slice(&mut payload).map_err(|why| anyhow!("recv_slice: {why}"))?;
-                // Which frame it came from is in every byte of the payload.
+                // Every byte of the payload identifies its frame.
                 let expected = self.host.device.rx.frames[at][FRAME - 1];
                 ensure!(length == PAYLOAD && payload[PAYLOAD - 1] == expected, "the wrong datagram arrived");
                 black_box(&payload);
@@ -300,7 +304,8 @@ impl Subject for SmoltcpRecv {
     }
 }
 
-/// In an order without pattern, and the same one every time (Fisher and Yates, a 64-bit linear congruence).
+/// Returns the items in a pseudo-random order that is the same every time (Fisher-Yates with a
+/// 64-bit linear congruential generator).
 fn shuffled<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.into_iter().collect();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -311,7 +316,7 @@ fn shuffled<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     items
 }
 
-/// One smoltcp host: interface, sockets, and the device under them.
+/// A smoltcp host: interface, sockets and device.
 struct Host {
     iface: Interface,
     device: Edge,
@@ -320,7 +325,8 @@ struct Host {
 }
 
 impl Host {
-    /// A host with a UDP socket on each port, each with room for `deep` datagrams, which knows its neighbor.
+    /// Creates a host with a UDP socket on each port, each with room for `deep` datagrams, and with
+    /// a neighbor entry.
     fn new(checksums: Checksums, ports: &[u16], deep: usize) -> anyhow::Result<Host> {
         let mut device = Edge::new(checksums);
         let mut iface = Interface::new(Config::new(EthernetAddress(HERE.mac).into()), &mut device, NOW);
@@ -340,7 +346,8 @@ impl Host {
         Ok(host)
     }
 
-    /// One ARP request from the neighbor; the host answers it and remembers who asked.
+    /// Passes in one ARP request from the neighbor; the host answers it and stores the neighbor's
+    /// address.
     fn learn_neighbor(&mut self) -> anyhow::Result<()> {
         self.device.rx.frames = vec![arp_request()];
         self.device.rx.ready = 1;
@@ -405,7 +412,7 @@ fn arp_request() -> [u8; FRAME] {
     bytes
 }
 
-/// The device: a sink with one buffer that it reuses, and a source that lends prepared frames.
+/// The device: a sink with one reused buffer, and a source that lends prepared frames.
 struct Edge {
     checksums: Checksums,
     tx: Tx,
@@ -419,7 +426,7 @@ struct Tx {
     bytes: u64,
 }
 
-/// Frames to be lent, round and round: `ready` of them now, the next one at `next`.
+/// Frames lent in a cycle: `ready` of them now, starting with the one at `next`.
 struct Rx {
     frames: Vec<[u8; FRAME]>,
     next: usize,
@@ -471,7 +478,7 @@ impl RxToken for Lent<'_> {
     }
 }
 
-/// The buffer lent to the stack to build a frame in; the frame is counted and dropped.
+/// The buffer lent to the stack to build a frame in; the frame is then counted and dropped.
 struct Dropped<'a>(&'a mut Tx);
 
 impl TxToken for Dropped<'_> {

@@ -1,8 +1,10 @@
-//! The bridge: a burst in, its frames decided about and given to the bursts that leave.
+//! Bridge: takes a burst from a port, decides about each frame, and adds it to the bursts of the
+//! outgoing ports.
 //!
-//! `input` is the way of a frame when nothing but learning and looking up is asked; `checked` its way when VLANs, rules or the state of a
-//! port have a say; `flood` where several ports take it, or the bridge itself. What is rarely looked at stands apart from what every chunk
-//! reads: [`Member`] and [`Counts`] of a port together, the rest in its `Extra`.
+//! `input` is the fast path: address learning and lookup only. `checked` is the slow path, used
+//! when VLANs, rules or port states apply. `flood` handles frames that go to several ports or to
+//! the bridge itself. Rarely read state is kept apart from the state that each chunk reads:
+//! [`Member`] and [`Counts`] of a port are stored together, the rest in its `Extra`.
 
 mod announce;
 mod checked;
@@ -43,33 +45,36 @@ use stats::Drops;
 use watch::DropWatch;
 use wire::eth::EtherType;
 
-/// What a bridge is to be.
+/// Configuration of a bridge.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BridgeConfig {
-    /// Its table.
+    /// Configuration of the forwarding table.
     pub fdb: FdbConfig,
 }
 
-/// What is asked of a port (if_bridge's member flags).
+/// Settings of a port (if_bridge's member flags).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Sources are learned.
+    /// Learn source addresses.
     pub learn: bool,
-    /// Frames for unknown addresses go there too (Linux's `flood`).
+    /// Flood frames for unknown addresses to this port (Linux's `flood`).
     pub discover: bool,
-    /// Frames for groups go there, unless snooping knows better (Linux's `mcast_flood`).
+    /// Flood multicast frames to this port, unless snooping selects the ports (Linux's
+    /// `mcast_flood`).
     pub multicast: bool,
-    /// Broadcasts go there (Linux's `bcast_flood`).
+    /// Flood broadcasts to this port (Linux's `bcast_flood`).
     pub broadcast: bool,
-    /// What was learned there stays there.
+    /// Addresses learned at this port do not move to other ports.
     pub sticky: bool,
-    /// Exchanges nothing with other private ports.
+    /// No frames are exchanged with other private ports.
     pub private: bool,
-    /// Gets a copy of all that comes in, and is no part of the bridge else.
+    /// The port gets a copy of every received frame and takes no other part in the bridge.
     pub span: bool,
-    /// Frames go from port to port within a cluster only, which has addresses of its own (bridge_cfg of FreeBSD 4).
+    /// Frames are forwarded only between ports of one cluster; each cluster has its own address
+    /// space (bridge_cfg of FreeBSD 4).
     pub cluster: u16,
-    /// Its device carries frames ([`Bridge::set_carrier`]): here too, since every frame's way reads it.
+    /// The port's device carries frames ([`Bridge::set_carrier`]). Duplicated here because the fast
+    /// path reads it.
     pub carrier: bool,
 }
 
@@ -89,65 +94,65 @@ impl Default for Member {
     }
 }
 
-/// What a port did: `received = forwarded + flooded + dropped + local`.
+/// Counters of a port: `received = forwarded + flooded + dropped + local`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Frames that came through it.
+    /// Frames received from the port.
     pub received: u64,
-    /// To one other port.
+    /// Frames forwarded to one other port.
     pub forwarded: u64,
-    /// To all others, or to several.
+    /// Frames flooded to several ports.
     pub flooded: u64,
-    /// Dropped by a decision.
+    /// Frames dropped by a forwarding decision.
     pub dropped: u64,
-    /// To the bridge itself.
+    /// Frames delivered to the bridge itself.
     pub local: u64,
-    /// Frames given to it, copies among them.
+    /// Frames sent to the port, including copies.
     pub given: u64,
 }
 
-/// What came in, and what became of it: `received + made + copied = given + dropped + local`.
+/// Totals over all ports: `received + made + copied = given + dropped + local`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audit {
-    /// Frames that came.
+    /// Frames received.
     pub received: u64,
-    /// Frames of the bridge's own that were to be sent ([`Bridge::send`], [`Bridge::send_all`]).
+    /// Frames originated by the bridge ([`Bridge::send`], [`Bridge::send_all`]).
     pub made: u64,
-    /// Copies that were wanted, for floods and spans.
+    /// Copies requested, for floods and span ports.
     pub copied: u64,
-    /// Frames given to ports.
+    /// Frames sent to ports.
     pub given: u64,
-    /// Dropped, for any reason; copies for which there was no buffer among them.
+    /// Frames dropped, for any reason, including copies for which there was no buffer.
     pub dropped: u64,
-    /// Consumed: put into the bridge's own outlet ([`Bridge::take_local`]).
+    /// Frames put into the local queue ([`Bridge::take_local`]).
     pub local: u64,
 }
 
 impl Audit {
-    /// Does it add up?
+    /// Returns whether the totals balance.
     pub fn holds(&self) -> bool {
         self.received + self.made + self.copied == self.given + self.dropped + self.local
     }
 }
 
-/// Ports by number, and the table.
+/// A bridge: ports by number, and the forwarding table.
 #[derive(Debug)]
 pub struct Bridge {
     fdb: Fdb,
-    /// When addresses were forgotten last: what others saw before is not heard.
+    /// Time of the last flush. Sightings by other replicas from before it are ignored.
     forgot: Instant,
     members: Vec<(Member, Counts)>,
     spans: usize,
-    /// Frames go the way of `checked`.
+    /// Frames take the slow path (`checked`).
     checked: bool,
-    /// A port is to be muted when the burst in hand is done.
+    /// A port to mute after the current burst.
     muting: Option<PortNo>,
     reserved: Reserved,
-    /// Its own, in the low 48 bits.
+    /// The bridge's own address, in the low 48 bits.
     address: Option<u64>,
     running: Running,
     extras: Vec<Extra>,
-    /// The EtherType of tags, if VLANs are kept apart.
+    /// EtherType of VLAN tags; `None`: VLAN filtering is off.
     tags: Option<EtherType>,
     mute: Option<Mute>,
     moves: Moves,
@@ -155,18 +160,19 @@ pub struct Bridge {
     snoop: Option<Box<Snoop>>,
     made: u64,
     copied: u64,
-    /// What ports did that are no members any more.
+    /// Counters of ports that have been removed.
     gone: Counts,
-    /// What was learned and is to be told to other replicas.
+    /// Events queued for other replicas.
     announced: Option<Announced>,
     drops: Drops,
     drop_watch: Option<DropWatch>,
-    /// Arrival time of the burst in hand.
+    /// Arrival time of the current burst.
     now: Instant,
 }
 
 impl Bridge {
-    /// Without ports. Ports are muted in loops ([`Mute`]), as FreeBSD 4 does; all else is off.
+    /// Returns a bridge without ports. Loop detection mutes ports ([`Mute`]) as in FreeBSD 4;
+    /// everything else is off.
     pub fn new(config: BridgeConfig) -> Bridge {
         Bridge {
             fdb: Fdb::new(config.fdb),
@@ -194,7 +200,7 @@ impl Bridge {
         }
     }
 
-    /// Adds a port; `None` if it has as many as it may.
+    /// Adds a port; `None` if the bridge already has [`MAX_PORTS`].
     pub fn add(&mut self, member: Member) -> Option<PortNo> {
         let number = PortNo::try_from(self.members.len()).ok().filter(|number| usize::from(*number) < MAX_PORTS)?;
         self.members.push((member, Counts::default()));
@@ -205,12 +211,12 @@ impl Bridge {
         Some(number)
     }
 
-    /// What is asked of a port.
+    /// Returns the settings of a port.
     pub fn member(&self, port: PortNo) -> Option<&Member> {
         self.members.get(usize::from(port)).map(|(member, _)| member)
     }
 
-    /// Asks something else of a port.
+    /// Changes the settings of a port.
     pub fn set_member(&mut self, port: PortNo, member: Member) {
         if let Some((there, _)) = self.members.get_mut(usize::from(port)) {
             self.spans = self.spans - usize::from(there.span) + usize::from(member.span);
@@ -220,7 +226,7 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Stores the cluster of a port in the table too; a free place belongs to none.
+    /// Stores the cluster of a port in the table too. An empty slot belongs to no cluster.
     fn keep_cluster(&mut self, port: PortNo, cluster: u16) {
         if cluster != places::NO_CLUSTER {
             self.fdb.set_cluster(port, cluster);
@@ -235,7 +241,8 @@ impl Bridge {
         self.extras.get_mut(usize::from(port))
     }
 
-    /// Decides anew which way frames go: after each change of what `checked` looks at.
+    /// Chooses between the fast and the slow path. Called after each change of what `checked`
+    /// reads.
     fn reconsider(&mut self) {
         self.checked = self.spans > 0
             || self.tags.is_some()
@@ -244,27 +251,27 @@ impl Bridge {
             || self.extras.iter().any(Extra::is_checked);
     }
 
-    /// The table.
+    /// Returns the forwarding table.
     pub fn fdb(&self) -> &Fdb {
         &self.fdb
     }
 
-    /// The table, to be told.
+    /// Returns the forwarding table for changes.
     pub fn fdb_mut(&mut self) -> &mut Fdb {
         &mut self.fdb
     }
 
-    /// What each port did, in their order.
+    /// Returns the counters of each port, by port number.
     pub fn counts(&self) -> impl Iterator<Item = Counts> {
         self.members.iter().map(|(_, counts)| *counts)
     }
 
-    /// Why frames ended here.
+    /// Returns the drop counters by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops
     }
 
-    /// Adds up what came and what became of it.
+    /// Returns the totals over all ports, including removed ones.
     pub fn audit(&self) -> Audit {
         let mut audit = Audit { made: self.made, copied: self.copied, dropped: self.drops.total(), ..Audit::default() };
         for counts in self.counts().chain([self.gone]) {
@@ -275,8 +282,9 @@ impl Bridge {
         audit
     }
 
-    /// Takes all of `burst`, which came through `from`, and gives each frame to the bursts of the ports to which it goes: `out` has one for
-    /// each port. What has no room there is dropped. Of a port that was not added nothing is taken.
+    /// Takes all frames of `burst`, received on port `from`, and adds each to the bursts of the
+    /// ports it goes to; `out` has one burst for each port. A frame is dropped if that burst is
+    /// full. Nothing is taken from a port that was not added.
     #[inline]
     pub fn input(&mut self, from: PortNo, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
         let came = burst.len();
@@ -294,7 +302,8 @@ impl Bridge {
         }
     }
 
-    /// Forgets what has aged, a part at a time; lets muted ports speak again; makes the querier's queries.
+    /// Expires part of the table, unmutes ports after their time, and makes the queries of the
+    /// querier.
     pub fn poll(&mut self, now: Instant) {
         self.fdb.poll(now);
         self.unmute(now);

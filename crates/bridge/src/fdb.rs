@@ -1,10 +1,11 @@
-//! Where addresses are: (VLAN, MAC) -> port, with an age.
+//! Forwarding table: (VLAN, MAC) -> port, with an age.
 //!
-//! Buckets of four entries, a cache line each. An address has two buckets (two parts of its hash) and stands in the first if that had room
-//! when it came: half full, as the table is made at most, 96 of 100 do, and a lookup touches one line.
+//! Buckets of four entries, one cache line each. An address has two candidate buckets (two parts of
+//! its hash) and is placed in the first one if that has room. The table is at most half full; then
+//! 96 % of the entries are in their first bucket, and a lookup touches one cache line.
 //!
-//! A cluster of ports (bridge_cfg of FreeBSD 4, where each has a table) has addresses of its own: the cluster takes part in the hash,
-//! and an entry is in the cluster of its port.
+//! A cluster of ports (bridge_cfg of FreeBSD 4, where each has its own table) has its own address
+//! space: the cluster is part of the hash, and an entry belongs to the cluster of its port.
 
 mod bucket;
 mod list;
@@ -19,22 +20,23 @@ pub use list::{Cursor, Page};
 use share::Shares;
 use wire::{Mac, hash};
 
-/// Addresses of a table, if nobody says otherwise: as many as FreeBSD 4's bridge had places for.
+/// Default capacity of a table, the same as in FreeBSD 4's bridge.
 pub const ADDRESSES: usize = 8192;
 
-/// What a table is to be.
+/// Configuration of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct FdbConfig {
-    /// Addresses it holds at most (if_bridge's maxaddr).
+    /// Maximum number of addresses (if_bridge's maxaddr).
     pub most: usize,
-    /// How long an address lasts that is not seen again (if_bridge's timeout; IEEE 802.1Q table 8-6 has 300 s).
+    /// Lifetime of an address that is not seen again (if_bridge's timeout; IEEE 802.1Q table 8-6:
+    /// 300 s).
     pub timeout: Duration,
-    /// Its secret.
+    /// Secret key of the hash.
     pub key: hash::Key,
 }
 
 impl FdbConfig {
-    /// [`ADDRESSES`], 300 s, a secret of its own.
+    /// Returns the defaults: [`ADDRESSES`], 300 s, and a random hash key.
     pub fn new() -> FdbConfig {
         FdbConfig { most: ADDRESSES, timeout: Duration::from_secs(300), key: hash::Key::random() }
     }
@@ -46,114 +48,115 @@ impl Default for FdbConfig {
     }
 }
 
-/// An address in a VLAN, in one word: VLAN in bits 48 to 59, a one above, so that no key is 0.
+/// An address in a VLAN, in one word: VLAN in bits 48 to 59, and bit 63 set, so that no key is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u64);
 
 const USED: u64 = 1 << 63;
 
 impl Key {
-    /// Of `mac` in VLAN `vid` (its low twelve bits).
+    /// Returns the key of `mac` in VLAN `vid` (its low twelve bits).
     #[inline(always)]
     pub fn new(vid: u16, mac: Mac) -> Key {
         let [a, b, c, d, e, f] = mac.0;
         Key::of(vid, u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// Of an address in the low 48 bits of a word, first octet first.
+    /// Returns the key of an address in the low 48 bits of a word, first octet first.
     #[inline(always)]
     pub(crate) fn of(vid: u16, mac: u64) -> Key {
         Key(USED | u64::from(vid & 0xfff) << 48 | mac)
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn mac(self) -> Mac {
         let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
         Mac([a, b, c, d, e, f])
     }
 
-    /// The VLAN.
+    /// Returns the VLAN.
     pub fn vid(self) -> u16 {
         (self.0 >> 48) as u16 & 0xfff
     }
 }
 
-/// How an entry came to be, and what it bears.
+/// Origin of an entry, which decides whether it ages and moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Seen as a source: ages, and follows its station.
+    /// Learned from a source address: ages, and moves with its station.
     Learned,
-    /// The same on a sticky port: does neither.
+    /// Learned on a sticky port: neither ages nor moves.
     Sticky,
-    /// Somebody said so: does neither.
+    /// Configured: neither ages nor moves.
     Static,
-    /// The bridge's own: frames for it go to the bridge itself, its port is [`LOCAL`], and no port may send from it.
+    /// The bridge's own address: frames for it go to the bridge itself, its port is [`LOCAL`], and
+    /// no port may send from it.
     Local,
 }
 
-/// What is known of an address.
+/// A table entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose.
+    /// Address and VLAN.
     pub key: Key,
-    /// Where it is.
+    /// Port of the address.
     pub port: PortNo,
-    /// How that is known.
+    /// Origin of the entry.
     pub kind: Kind,
-    /// How long ago it was seen, to 67 ms.
+    /// Time since the address was last seen, to 67 ms.
     pub age: Duration,
-    /// Another replica was the last to see it ([`Fdb::hear`]).
+    /// The last sighting was reported by another replica ([`Fdb::hear`]).
     pub heard: bool,
 }
 
-/// What learning came to.
+/// Result of learning an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learned {
-    /// Known, and here.
+    /// Already known at this port.
     Known,
-    /// New.
+    /// New address, added.
     New,
-    /// It was at this port, and is here now.
+    /// Moved here from the given port.
     Moved(PortNo),
-    /// It was said to be at this port, and stays there; [`LOCAL`]: it is the bridge's own.
+    /// Bound to the given port and not moved; [`LOCAL`]: the bridge's own address.
     Bound(PortNo),
-    /// Its port has as many addresses as it may ([`Fdb::set_limit`]).
+    /// Not added: the port is at its limit ([`Fdb::set_limit`]).
     PortFull,
-    /// There is no place for it.
+    /// Not added: there is no room.
     Full,
 }
 
 stats::tallies! {
-    /// What a table has seen.
+    /// Counters of the forwarding table.
     pub struct FdbCounts at "bridge.fdb" {
         /// Addresses learned.
         learned,
-        /// Addresses that came through another port than before.
+        /// Addresses that moved to another port.
         moved,
-        /// Forgotten, not having been seen.
+        /// Entries removed because they timed out.
         aged,
-        /// Forgotten to make place for another, not having been seen lately.
+        /// Entries evicted for a new address, because they were idle.
         evicted,
-        /// Not learned: no place.
+        /// Addresses not learned: no room.
         full,
-        /// Not learned: their port has as many as it may.
+        /// Addresses not learned: port at its limit.
         port_full,
     }
 }
 
-/// Moves of an address are counted within this time, unless somebody says otherwise.
+/// Default length of the window for counting moves.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Units of age: 67 ms, which wrap after nine years.
+/// Converts nanoseconds to units of age: 67 ms, wrapping after nine years.
 #[inline(always)]
 fn units(nanos: u64) -> u32 {
     (nanos >> 26) as u32
 }
 
-/// No timeout is longer: half of the units.
+/// Maximum timeout: half of the range of the age.
 const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
 
-/// Where an address was seen and when, and in which window that counts as a move; as bits what the entry is to be.
+/// A sighting of an address: port, time and window for counting moves, and the bits of a new entry.
 struct Seen {
     port: PortNo,
     bits: u16,
@@ -165,7 +168,7 @@ fn kind_of(sticky: bool) -> u16 {
     if sticky { STICKY } else { LEARNED }
 }
 
-/// The table.
+/// Forwarding table.
 #[derive(Debug)]
 pub struct Fdb {
     buckets: Box<[Bucket]>,
@@ -178,23 +181,24 @@ pub struct Fdb {
     window_units: u32,
     len: usize,
     shares: Shares,
-    /// The cluster of each port.
+    /// Cluster of each port.
     clusters: Box<[u16]>,
-    /// There is another cluster than 0.
+    /// Some port is in a cluster other than 0.
     clustered: bool,
     counts: FdbCounts,
-    /// The next bucket to be swept, and when.
+    /// Next bucket to sweep, and the time of the next step.
     sweep: usize,
     sweep_at: Instant,
 }
 
-/// A sweep through the whole table has so many steps, and a timeout as many.
+/// Steps of a sweep through the whole table, which takes one timeout.
 const STEPS: usize = 64;
-/// An entry that was not seen for this part of the timeout may have to make place.
+/// An entry that was idle for this fraction of the timeout may be evicted.
 const COLD: u32 = 16;
 
 impl Fdb {
-    /// An empty one. Memory is taken now: 32 to 64 bytes an address, for twice as many entries as it may have.
+    /// Returns an empty table. Memory is allocated now: 32 to 64 bytes an address, for twice the
+    /// maximum number of entries.
     pub fn new(config: FdbConfig) -> Fdb {
         let most = config.most.clamp(1, 1 << 26);
         let timeout = config.timeout.min(FOREVER);
@@ -218,54 +222,56 @@ impl Fdb {
         }
     }
 
-    /// Addresses that it may have.
+    /// Returns the maximum number of addresses.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Addresses that it can have: for how many it was made.
+    /// Returns the number of addresses that memory was allocated for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Sets how many it may have, up to its capacity. What is beyond stays until it has aged; new ones find no place before.
+    /// Sets the maximum number of addresses, up to the capacity. Excess entries stay until they
+    /// age; no new ones are added before.
     pub fn set_most(&mut self, most: usize) {
         self.most = most.clamp(1, self.capacity);
     }
 
-    /// Sets how long an address is known that is not seen again.
+    /// Sets the lifetime of an address that is not seen again.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout.min(FOREVER);
         self.timeout_units = units(self.timeout.as_nanos() as u64).max(1);
     }
 
-    /// How long an address is known that is not seen again.
+    /// Returns the lifetime of an address that is not seen again.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Addresses it knows.
+    /// Returns the number of addresses.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// None?
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     pub fn counts(&self) -> FdbCounts {
         self.counts
     }
 
-    /// The cluster of a port; that of the bridge itself ([`LOCAL`]) is 0.
+    /// Returns the cluster of a port; 0 for the bridge itself ([`LOCAL`]).
     #[inline(always)]
     fn cluster(&self, port: PortNo) -> u16 {
         self.clusters.get(usize::from(port)).copied().unwrap_or_default()
     }
 
-    /// Puts a port into a cluster. What was learned there is forgotten; static entries go along, as far as there is place for them.
+    /// Moves a port to a cluster. Its learned addresses are flushed; its static entries move along,
+    /// as far as there is room.
     pub(crate) fn set_cluster(&mut self, port: PortNo, cluster: u16) {
         if self.cluster(port) == cluster {
             return;
@@ -288,7 +294,7 @@ impl Fdb {
         }
     }
 
-    /// Returns the hash of `key` in a cluster, for [`Fdb::prefetch`] and the look-ups by hash.
+    /// Returns the hash of `key` in a cluster, for [`Fdb::prefetch`] and lookups by hash.
     #[inline(always)]
     pub(crate) fn hash(&self, key: Key, cluster: u16) -> u64 {
         self.hash.hash2(key.0, u64::from(cluster))
@@ -301,7 +307,7 @@ impl Fdb {
         [first, if second == first { first ^ 1 } else { second }]
     }
 
-    /// Asks the cache for the bucket in which it probably stands.
+    /// Prefetches the first bucket of a hash.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
         if let Some(bucket) = self.buckets.get(hash as usize & self.mask) {
@@ -318,7 +324,8 @@ impl Fdb {
         }
     }
 
-    /// In its other bucket, where 4 of 100 stand and what is not known is looked for in vain; or beside the same address of another cluster.
+    /// Searches the second bucket, which holds 4 % of the entries and is also searched for unknown
+    /// addresses; with clusters, both buckets, since the same address may be in another cluster.
     #[inline(never)]
     fn find_more(&self, key: Key, cluster: u16, hash: u64) -> Option<(usize, usize)> {
         let [first, second] = self.both(hash);
@@ -345,13 +352,13 @@ impl Fdb {
         self.buckets.get_mut(at.0)?.places.get_mut(at.1)
     }
 
-    /// At which port an address of cluster 0 is; `None` if it is not known.
+    /// Returns the port of an address of cluster 0; `None` if it is not known.
     #[inline(always)]
     pub fn lookup(&self, key: Key, now: Instant) -> Option<PortNo> {
         self.lookup_in(0, key, now)
     }
 
-    /// At which port of a cluster an address is; `None` if it is not known there.
+    /// Returns the port of an address in a cluster; `None` if it is not known there.
     #[inline(always)]
     pub fn lookup_in(&self, cluster: u16, key: Key, now: Instant) -> Option<PortNo> {
         self.lookup_hashed(key, cluster, self.hash(key, cluster), now)
@@ -363,7 +370,7 @@ impl Fdb {
         (place.kind() != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
     }
 
-    /// The same for up to 32 at once, their cache misses under way together.
+    /// Looks up as many as 32 addresses of cluster 0 at once, with overlapping cache misses.
     pub fn lookup_burst(&self, keys: &[Key], now: Instant, out: &mut [Option<PortNo>]) {
         let mut hashes = [0; 32];
         for ((key, hash), out) in keys.iter().zip(&mut hashes).zip(out.iter_mut()) {
@@ -381,7 +388,7 @@ impl Fdb {
         now.wrapping_sub(place.seen) >= self.timeout_units
     }
 
-    /// `key` was seen at `port`. `sticky`: if that is new, it stays there.
+    /// Learns that `key` was seen at `port`. With `sticky` a new entry stays at that port.
     #[inline(always)]
     pub fn learn(&mut self, key: Key, port: PortNo, sticky: bool, now: Instant) -> Learned {
         self.learn_hashed(key, self.hash(key, self.cluster(port)), port, sticky, now)
@@ -394,7 +401,7 @@ impl Fdb {
             && let Some(place) = self.place_mut(at)
             && place.port == port
         {
-            // A line that is only read stays shared; and a store is a store.
+            // Avoids the store if nothing changes: a cache line that is only read stays shared.
             if place.seen != seen {
                 place.seen = seen;
                 place.bits &= !HEARD;
@@ -404,8 +411,9 @@ impl Fdb {
         self.learn_more(key, hash, Seen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
     }
 
-    /// Learns from hearsay: another replica saw the address at `port` when it was `at`. What was seen here since stays, as does what somebody said;
-    /// and what has aged on its way is no news. Of one unit of age (67 ms) what is heard comes after what was seen.
+    /// Learns from another replica, which saw the address at `port` at time `at`. A later sighting
+    /// at this replica and configured entries are kept; a report that has timed out on its way is
+    /// ignored. Within one unit of age (67 ms) the report counts as newer than the local sighting.
     pub fn hear(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
         let cluster = self.cluster(port);
         let (hash, now, seen) = (self.hash(key, cluster), units(now.nanos()), units(at.min(now).nanos()));
@@ -467,29 +475,30 @@ impl Fdb {
         Learned::New
     }
 
-    /// The number of the window in which moves are counted, of 32.
+    /// Returns the number of the window for counting moves, modulo 32.
     fn window(&self, now: u32) -> u32 {
         (now / self.window_units) & WINDOWS
     }
 
-    /// Moves of an address are counted within `within`; 10 s at first.
+    /// Sets the length of the window for counting moves; initially 10 s.
     pub fn set_window(&mut self, within: Duration) {
         self.window_units = units(within.min(FOREVER).as_nanos() as u64).max(1);
     }
 
-    /// Returns the moves of an address of `port`'s cluster within the window of `now` (see [`Fdb::set_window`]); at most 255.
+    /// Returns the moves of an address in `port`'s cluster within the window of `now` (see
+    /// [`Fdb::set_window`]); at most 255.
     pub fn moves(&self, key: Key, port: PortNo, now: Instant) -> u8 {
         let cluster = self.cluster(port);
         let place = self.find(key, cluster, self.hash(key, cluster)).and_then(|at| self.place(at));
         place.map_or(0, |place| place.moves(self.window(units(now.nanos()))))
     }
 
-    /// Says where an address is, for good. `false`: there is no place for it.
+    /// Adds a static entry. Returns `false` if there is no room.
     pub fn insert_static(&mut self, key: Key, port: PortNo, now: Instant) -> bool {
         self.say(key, Place { port, bits: STATIC, seen: units(now.nanos()) })
     }
 
-    /// Says that an address is the bridge's own ([`Kind::Local`]). `false`: there is no place for it.
+    /// Adds an address of the bridge itself ([`Kind::Local`]). Returns `false` if there is no room.
     pub fn insert_local(&mut self, key: Key, now: Instant) -> bool {
         self.say(key, Place { port: LOCAL, bits: OWN, seen: units(now.nanos()) })
     }
@@ -506,7 +515,7 @@ impl Fdb {
         true
     }
 
-    /// Forgets an address, in every cluster. `false`: it was not known.
+    /// Removes an address from every cluster. Returns `false` if it was not known.
     pub fn remove(&mut self, key: Key) -> bool {
         let mut clusters = if self.clustered { self.clusters.to_vec() } else { Vec::new() };
         clusters.push(0);
@@ -532,7 +541,8 @@ impl Fdb {
         }
     }
 
-    /// Forgets a part of what has aged, if it is time to; all of it within a timeout.
+    /// Removes expired entries of part of the table, if a step is due; the whole table is swept
+    /// once per timeout.
     pub fn poll(&mut self, now: Instant) {
         if now < self.sweep_at {
             return;

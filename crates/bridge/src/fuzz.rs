@@ -1,6 +1,7 @@
-//! What must hold for every byte string: the body of a fuzz target, run by the tests too.
+//! Invariants that hold for every byte string: the body of a fuzz target, which the tests run too.
 //!
-//! A bridge of four ports is set up by the first bytes; then settings change, time passes and frames come as the rest says.
+//! The first bytes set up a bridge of four ports; the rest changes settings, advances time and
+//! sends frames.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -41,7 +42,8 @@ impl Bytes<'_> {
     }
 }
 
-/// `bridge_input`: whatever comes and whatever is asked, all frames are accounted for, each table keeps its bounds, and no buffer is lost.
+/// `bridge_input`: for any sequence of frames and settings, all frames are accounted for, the
+/// tables keep their bounds, and no buffer is lost.
 pub fn input(data: &[u8]) {
     let pool = Pool::new(&PoolConfig { buffers: BUFFERS, ..PoolConfig::default() }).unwrap();
     let mut bridge = Bridge::new(BridgeConfig::default());
@@ -63,7 +65,8 @@ pub fn input(data: &[u8]) {
     assert_eq!(pool.stats().live(), 0);
 }
 
-/// A burst of up to four frames: as they stand, or with a header that gets them further.
+/// Sends a burst of up to four frames, either raw bytes or with valid source addresses that get
+/// them further.
 fn frames(bridge: &mut Bridge, pool: &Pool, bytes: &mut Bytes<'_>, now: Instant, out: &mut [Burst]) {
     let (Some(from), Some(n)) = (bytes.port(), bytes.next()) else { return };
     let mut burst = Burst::new();
@@ -81,7 +84,7 @@ fn frames(bridge: &mut Bridge, pool: &Pool, bytes: &mut Bytes<'_>, now: Instant,
     assert!(burst.is_empty());
 }
 
-/// Local frames and queries are taken, and queries sent.
+/// Takes local frames and queries, and sends the queries.
 fn answers(bridge: &mut Bridge, pool: &Pool, out: &mut [Burst]) {
     drop(bridge.take_local());
     while let Some(query) = bridge.take_query() {
@@ -157,7 +160,7 @@ fn set(bridge: &mut Bridge, op: u8, bytes: &mut Bytes<'_>, now: Instant) -> Opti
     Some(())
 }
 
-/// VLANs 0 to 7 as bits of two bytes.
+/// Returns port settings with VLANs 0 to 7 as the bits of two bytes.
 fn vlan(pvid: u8, member: u8, untagged: u8) -> PortVlan {
     let set = |bits: u8| (0..8).filter(|n| bits >> n & 1 != 0).collect::<VlanSet>();
     PortVlan {

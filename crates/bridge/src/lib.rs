@@ -1,18 +1,21 @@
-//! An Ethernet bridge (IEEE 802.1Q clause 8): learns where addresses are and decides where frames go, by VLAN if asked. It does no I/O and knows no port.
+//! Ethernet bridge (IEEE 802.1Q clause 8): learns addresses and forwards frames, optionally by
+//! VLAN. Does no I/O and is independent of the port types.
 //!
 //! ```text
 //!  Bridge::input     a burst from one port, in chunks of 32:
-//!    keys            both addresses read, their buckets asked for: a chunk's cache misses are under way together
-//!    decide          source learned, destination looked up -> a port, all others, the bridge itself, or a reason
-//!    give            into the bursts that leave: moved to one port, copied to several, or dropped for a reason
-//!      flood         storm control, snooping, the switches of each port
-//!  or, where VLANs, states of ports or rules have a say (Bridge knows at the burst), frame by frame:
-//!    check           state, VLAN, rules, source learned, destination looked up
-//!    give            the same, with the tag as each port has it, and that port's rules
+//!    keys            read both addresses, prefetch their buckets: the cache misses overlap
+//!    decide          learn the source, look up the destination -> a port, all others,
+//!                    the bridge itself, or a drop reason
+//!    give            add to the outgoing bursts: moved to one port, copied to several, or dropped
+//!      flood         storm control, snooping, flood settings of each port
+//!  or, with VLANs, port states or rules (chosen per burst), frame by frame:
+//!    check           state, VLAN, rules, learn the source, look up the destination
+//!    give            as above, with the tag and the egress rules of each port
 //! ```
 //!
-//! [`Fdb`] is the table: bounded, aged, keyed by a secret (addresses are a stranger's). Every frame that ends here ends with a
-//! [`stats::DropReason`]; [`Bridge::audit`] adds up.
+//! [`Fdb`] is the forwarding table: bounded, aged, and hashed with a secret key, since remote hosts
+//! choose the addresses. Every dropped frame has a [`stats::DropReason`]; [`Bridge::audit`] checks
+//! the totals.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -39,9 +42,9 @@ pub use stp::{
     StpCounts, StpError, StpPort, StpPortView, StpVersion, StpView, Times, path_cost,
 };
 
-/// A port's place in its bridge.
+/// Number of a port in its bridge.
 pub type PortNo = u16;
-/// In the place of a port: the bridge itself.
+/// Port number that stands for the bridge itself.
 pub const LOCAL: PortNo = PortNo::MAX;
-/// The most ports of a bridge.
+/// Maximum number of ports of a bridge.
 pub const MAX_PORTS: usize = 1024;

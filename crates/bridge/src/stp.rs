@@ -1,20 +1,24 @@
-//! The Rapid Spanning Tree Protocol (IEEE 802.1D-2004 clause 17): which ports forward, so that frames never go round.
+//! Rapid Spanning Tree Protocol (IEEE 802.1D-2004 clause 17): decides which ports forward, so that
+//! frames never loop.
 //!
 //! ```text
-//!  on_bpdu      a BPDU from a port: guards, limits, 9.3.4        set_link, add_port, set_priority ...
-//!  poll         seconds go by: 17.22
-//!     settle    the port's machines (machines/, figures 17-13 to 17-25), until none moves
-//!     run       if that touched other ports: roles selected anew, all ports' machines, until none moves
-//!  next_effect  -> a port's state, addresses to forget, a BPDU that leaves
+//! on_bpdu      a BPDU from a port: guards, limits, 9.3.4      set_link, add_port, set_priority ...
+//! poll         advances the timers by seconds: 17.22
+//!   settle     the port's machines (machines/, figures 17-13 to 17-25), until none moves
+//!     run      if other ports are affected: role selection, all ports' machines, until none moves
+//! next_effect  -> a port state, a flush of addresses, a BPDU to send
 //! ```
 //!
-//! It does no I/O and knows no clock: whoever has the ports hands in BPDUs and time, and does what [`Stp::next_effect`] says, after
-//! each call, before the next frame is forwarded. A port that no [`Effect::State`] spoke of discards.
+//! It does no I/O and reads no clock: the owner of the ports passes in BPDUs and time, and carries
+//! out the effects of [`Stp::next_effect`] after each call, before it forwards the next frame. A
+//! port without an [`Effect::State`] so far is discarding.
 //!
-//! What holds: where all bridges have heard each other there is one tree, and it spans. While a network comes up nothing loops: a port
-//! that is to forward waits until its neighbors agreed (point-to-point links between rapid bridges), or for its delays. When a root is
-//! gone, what it said may go round until its age is max age ("count to infinity"), and a loop may open for seconds; `differences.md` says
-//! how often that was found, and in what this differs from the standard.
+//! Invariants: once all bridges have exchanged BPDUs there is one tree that spans the network.
+//! While a network comes up there are no loops: a port forwards only after its neighbors agreed
+//! (point-to-point links between rapid bridges), or after its delays. When a root fails, its
+//! information may circulate until it reaches max age ("count to infinity"), and a loop may exist
+//! for seconds. `differences.md` gives the frequency found in tests, and the differences from the
+//! standard.
 
 mod config;
 mod effect;
@@ -44,12 +48,12 @@ use std::mem;
 use tree::{Asked, Tree};
 use wire::bpdu::Bpdu;
 
-/// The timers' unit (17.22).
+/// Unit of the timers (17.22).
 const TICK: Duration = Duration::from_secs(1);
-/// BPDUs that are worked on in a second, of all ports.
+/// Maximum number of BPDUs processed in a second, over all ports.
 const RX_LIMIT: u32 = 4096;
 
-/// A bridge's part in the spanning tree.
+/// Spanning tree state of a bridge.
 #[derive(Debug)]
 pub struct Stp {
     tree: Tree,
@@ -64,10 +68,10 @@ pub struct Stp {
 }
 
 impl Stp {
-    /// Without ports: it is root.
+    /// Returns a bridge without ports, which is its own root.
     ///
     /// # Errors
-    /// What is outside its range (table 17-1), or if the times do not go together (17.14).
+    /// Returns an error if a value is out of range (table 17-1), or if the times violate 17.14.
     pub fn new(config: StpConfig, now: Instant) -> Result<Stp, StpError> {
         config.check()?;
         Ok(Stp {
@@ -83,10 +87,11 @@ impl Stp {
         })
     }
 
-    /// A port takes part, its link down.
+    /// Adds a port, with its link down.
     ///
     /// # Errors
-    /// If what is asked of it cannot be, it takes part already, or has a number beyond those of a bridge.
+    /// Returns an error if a setting is invalid, the port exists already, or its number is too high
+    /// for a bridge.
     pub fn add_port(&mut self, no: PortNo, asked: StpPort, now: Instant) -> Result<(), StpError> {
         asked.check()?;
         if usize::from(no) >= MAX_PORTS {
@@ -104,7 +109,7 @@ impl Stp {
         Ok(())
     }
 
-    /// A port takes part no more. Nothing is said about it from now on.
+    /// Removes a port. No more effects are reported for it.
     pub fn remove_port(&mut self, no: PortNo, now: Instant) {
         self.advance(now);
         if self.ports.remove(&no).is_some() {
@@ -114,7 +119,7 @@ impl Stp {
         }
     }
 
-    /// Asks something else of a port.
+    /// Changes the settings of a port.
     ///
     /// # Errors
     /// As [`add_port`](Self::add_port).
@@ -130,7 +135,8 @@ impl Stp {
         Ok(())
     }
 
-    /// How a port's link is now. A link that comes up again after BPDU guard stays disabled.
+    /// Sets the link state of a port. A port disabled by BPDU guard stays disabled when its link
+    /// comes up.
     pub fn set_link(&mut self, no: PortNo, link: Link, now: Instant) {
         self.advance(now);
         let Some(p) = self.ports.get_mut(&no) else { return };
@@ -152,7 +158,8 @@ impl Stp {
         }
     }
 
-    /// Speaks RSTP on a port again, until a neighbor shows that it does not know it (mcheck, 17.19.13).
+    /// Sends RSTP on a port again, until the neighbor turns out not to support it (mcheck,
+    /// 17.19.13).
     pub fn migrate(&mut self, no: PortNo, now: Instant) {
         self.advance(now);
         let rstp = self.tree.rstp_version();
@@ -161,11 +168,12 @@ impl Stp {
         self.run(now);
     }
 
-    /// Another priority for the bridge: perhaps another root (14.8.1.2). Ports that neighbors agreed to discard until they agree anew: they
-    /// may still think that they have a better bridge (`differences.md`).
+    /// Changes the priority of the bridge, which may change the root (14.8.1.2). Ports forwarding
+    /// by agreement discard until the neighbor agrees again, since it may still consider this
+    /// bridge a better one (`differences.md`).
     ///
     /// # Errors
-    /// If it is no multiple of 4096.
+    /// Returns an error if `priority` is not a multiple of 4096.
     pub fn set_priority(&mut self, priority: u16, now: Instant) -> Result<(), StpError> {
         config::check_priority(priority)?;
         self.advance(now);
@@ -178,7 +186,8 @@ impl Stp {
         Ok(())
     }
 
-    /// What a port received: a whole frame to 01-80-C2-00-00-00, or from its LLC header on.
+    /// Processes a BPDU received on a port: a whole frame to 01-80-C2-00-00-00, or the bytes from
+    /// its LLC header on.
     pub fn on_bpdu(&mut self, no: PortNo, bytes: &[u8], now: Instant) {
         self.advance(now);
         let Some(p) = self.ports.get_mut(&no) else { return };
@@ -198,7 +207,7 @@ impl Stp {
         }
     }
 
-    /// BPDU guard: whatever was sent to bridges, the port is down.
+    /// BPDU guard: disables the port on any frame to the bridge group address.
     fn guard(&mut self, no: PortNo, now: Instant) {
         let Some(p) = self.ports.get_mut(&no) else { return };
         p.counts.guarded += 1;
@@ -207,7 +216,7 @@ impl Stp {
         self.run(now);
     }
 
-    /// Counts a BPDU, and works on it if it may (9.3.4).
+    /// Counts a BPDU and processes it if it passes the checks of 9.3.4.
     fn accept(&mut self, no: PortNo, bpdu: Bpdu, now: Instant) {
         let own_id = self.tree.bridge_id();
         let Some(p) = self.ports.get_mut(&no) else { return };
@@ -223,7 +232,7 @@ impl Stp {
                 return;
             }
             if config.bridge.address() == own_id.address() && config.port.number() == p.port_id.number() {
-                // A link that leads back to its own port: frames would too.
+                // The link loops back to its own port, so data frames would loop too.
                 p.counts.own += 1;
                 (p.disputed, p.oper_edge, p.edge_delay_while) = (true, false, port::MIGRATE_TIME);
                 return self.work(no, now);
@@ -241,7 +250,7 @@ impl Stp {
         self.work(no, now);
     }
 
-    /// Beyond the limit: what is known already is not to be forgotten for a flood.
+    /// Over the rate limit: only refreshes known information, so that a flood does not expire it.
     fn refresh(&mut self, no: PortNo, bpdu: &Bpdu) {
         let Some(p) = self.ports.get_mut(&no) else { return };
         let before = p.msg.replace(*bpdu);
@@ -252,7 +261,8 @@ impl Stp {
         p.rcvd_tcn = false;
     }
 
-    /// Lets time go by: call it when it asked to be called. It answers when that is next; never, while all links are down.
+    /// Advances the timers. Call it at the time that it returned; `None`: no timer runs, all links
+    /// are down.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.advance(now);
         let waits =
@@ -260,7 +270,7 @@ impl Stp {
         self.ports.values().any(waits).then_some(self.next_tick)
     }
 
-    /// What is to be done outside. States come first, BPDUs last.
+    /// Returns the next effect to carry out. States come first, BPDUs last.
     pub fn next_effect(&mut self) -> Option<Effect> {
         if let Some(no) = self.tree.out.next_state() {
             return Some(Effect::State(no, self.state(no)));
@@ -275,7 +285,7 @@ impl Stp {
         self.tree.out.next_bpdu().map(|(no, bpdu)| Effect::Transmit(no, bpdu))
     }
 
-    /// The seconds that went by since the last one: the timers are theirs (17.22).
+    /// Advances the timers by the seconds since the last call (17.22).
     fn advance(&mut self, now: Instant) {
         if now < self.next_tick {
             return;
@@ -297,7 +307,7 @@ impl Stp {
         self.run(now);
     }
 
-    /// After an event at one port: mostly nothing changes for the others.
+    /// Runs the machines after an event at one port; usually the other ports are not affected.
     fn work(&mut self, no: PortNo, now: Instant) {
         match self.settle(no) {
             true => self.run(now),
@@ -310,7 +320,7 @@ impl Stp {
         }
     }
 
-    /// Steps one port's machines until none moves. Did it touch others?
+    /// Steps one port's machines until none moves. Returns whether other ports are affected.
     fn settle(&mut self, no: PortNo) -> bool {
         let mut touched = false;
         for _ in 0..machines::MOST_ROUNDS {
@@ -345,7 +355,7 @@ impl Stp {
         }
     }
 
-    /// Everything, until nothing moves; then what there is to say is said.
+    /// Runs all machines until none moves, then transmits.
     fn run(&mut self, now: Instant) {
         let numbers: Vec<PortNo> = self.ports.keys().copied().collect();
         let mut rounds = 0;
@@ -376,7 +386,7 @@ impl Stp {
         self.note_changes(now);
     }
 
-    /// How old what we say of the root has become here.
+    /// Updates the age of the root's information held here.
     fn note_held(&mut self) {
         let root = self.tree.root_port.and_then(|no| self.ports.get(&no));
         self.tree.held = root.map_or(0, |p| p.held);

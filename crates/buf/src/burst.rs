@@ -1,22 +1,22 @@
-//! Frames moved together at an edge: at most [`BURST_MAX`], in order, without an allocation.
-#![allow(unsafe_code)] // an unsafe room: slots head..tail are initialised, the others are not
+//! Frames moved together: at most [`BURST_MAX`], in order, without allocation.
+#![allow(unsafe_code)] // unsafe: slots head..tail are initialised, the others are not
 
 use crate::Frame;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// The most frames a burst can hold.
+/// Maximum number of frames in a burst.
 pub const BURST_MAX: usize = 256;
 
-/// A short queue of frames. Creating one writes two words, not its 8 KiB.
+/// A short queue of frames. Creating one writes two words, not the 8 KiB of its slots.
 pub struct Burst {
     head: usize,
     tail: usize,
     slots: [MaybeUninit<Frame>; BURST_MAX],
 }
 
-/// A frame had no place where there is one.
+/// Reports a frame without room where the caller guaranteed room.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -25,13 +25,13 @@ fn no_room() {
 }
 
 impl Burst {
-    /// An empty burst.
+    /// Returns an empty burst.
     #[inline(always)]
     pub const fn new() -> Burst {
         Burst { head: 0, tail: 0, slots: [const { MaybeUninit::uninit() }; BURST_MAX] }
     }
 
-    /// A burst of one.
+    /// Returns a burst with one frame.
     #[inline(always)]
     pub fn of(frame: Frame) -> Burst {
         let mut burst = Burst::new();
@@ -39,8 +39,8 @@ impl Burst {
         burst
     }
 
-    /// Appends a frame for which there is room, as the caller knows. Without room, which is a mistake in this program, the frame is dropped,
-    /// `count` counts it, and tests fail: a panic where debug assertions are on.
+    /// Appends a frame; the caller must have checked that there is room. Without room, which is a
+    /// bug, the frame is dropped and `count` is called; with debug assertions it panics.
     #[inline(always)]
     pub fn put(&mut self, frame: Frame, count: impl FnOnce()) {
         if self.push(frame).is_err() {
@@ -49,25 +49,25 @@ impl Burst {
         }
     }
 
-    /// How many frames.
+    /// Returns the number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.tail - self.head
     }
 
-    /// None?
+    /// Returns whether the burst is empty.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
-    /// Places left.
+    /// Returns the number of free slots.
     #[inline(always)]
     pub fn room(&self) -> usize {
         BURST_MAX - self.len()
     }
 
-    /// Adds a frame at the end; gives it back if there is no room.
+    /// Appends a frame; returns it as the error if there is no room.
     #[inline(always)]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
         if self.tail == BURST_MAX {
@@ -76,7 +76,7 @@ impl Burst {
             }
             self.compact();
         }
-        // `tail < BURST_MAX` holds here; the comparison spares the bounds check.
+        // `tail < BURST_MAX` holds here; the check lets the compiler omit the bounds check.
         if let Some(slot) = self.slots.get_mut(self.tail) {
             slot.write(frame);
             self.tail += 1;
@@ -84,7 +84,8 @@ impl Burst {
         Ok(())
     }
 
-    /// Lets `write` fill up to `n` places at the end, from the first on; it says how many it has.
+    /// Calls `write` with up to `n` free slots at the end; `write` fills them from the first on and
+    /// returns their number.
     #[inline(always)]
     pub(crate) fn fill(&mut self, n: usize, write: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize) -> usize {
         if n > BURST_MAX - self.tail {
@@ -100,7 +101,8 @@ impl Burst {
     #[cold]
     fn compact(&mut self) {
         let len = self.len();
-        // SAFETY: moves the `len` initialised slots to the front; frames are plain values that may be moved.
+        // SAFETY: moves the `len` initialised slots to the front; frames are plain values that can
+        // be moved.
         unsafe {
             let base = self.slots.as_mut_ptr();
             std::ptr::copy(base.add(self.head), base, len);
@@ -108,7 +110,7 @@ impl Burst {
         (self.head, self.tail) = (0, len);
     }
 
-    /// Takes the first frame.
+    /// Removes and returns the first frame.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Frame> {
         if self.head == self.tail {
@@ -117,11 +119,12 @@ impl Burst {
         }
         let at = self.head;
         self.head += 1;
-        // SAFETY: slot `at` was initialised and now lies outside head..tail: it is moved out once.
+        // SAFETY: slot `at` was initialised and is now outside head..tail: it is moved out once.
         Some(unsafe { self.slots.get_unchecked(at).assume_init_read() })
     }
 
-    /// The first `n` frames, to be moved out by whoever asked; at most as many as there are.
+    /// Removes the first `n` frames, or all if there are fewer; the caller must move them out of
+    /// the slice.
     #[inline(always)]
     pub(crate) fn take_front(&mut self, n: usize) -> &[MaybeUninit<Frame>] {
         let from = self.head;
@@ -129,35 +132,35 @@ impl Burst {
         self.slots.get(from..self.head).unwrap_or_default()
     }
 
-    /// The frames, in order.
+    /// Returns the frames, in order.
     #[inline(always)]
     pub fn as_slice(&self) -> &[Frame] {
         // SAFETY: head..tail are initialised; `MaybeUninit<Frame>` has the layout of `Frame`.
         unsafe { std::slice::from_raw_parts(self.slots.as_ptr().add(self.head).cast(), self.len()) }
     }
 
-    /// Bytes of all frames together.
+    /// Returns the total length of all frames in bytes.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
         match self.as_slice() {
-            [one] => one.len(), // a loop that is ready for 256 costs 20 instructions before it begins
+            [one] => one.len(), // avoids 20 instructions of setup for a loop over up to 256
             frames => frames.iter().map(Frame::len).sum(),
         }
     }
 
-    /// The frames, to change in place.
+    /// Returns the frames, for changes in place.
     #[inline(always)]
     pub fn as_mut_slice(&mut self) -> &mut [Frame] {
-        // SAFETY: as in `as_slice`, exclusively.
+        // SAFETY: same as in `as_slice`, exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().add(self.head).cast(), self.len()) }
     }
 
-    /// Takes all frames, in order; those not taken by the end are dropped with the iterator.
+    /// Removes all frames, in order; those not taken are dropped with the iterator.
     #[inline(always)]
     pub fn drain(&mut self) -> Drain<'_> {
         let (head, tail) = (self.head, self.tail);
         (self.head, self.tail) = (0, 0);
-        // SAFETY: head <= tail <= BURST_MAX: both ends lie within the slots or right behind them.
+        // SAFETY: head <= tail <= BURST_MAX: both ends lie within the slots or right after them.
         let (next, end) = unsafe { (self.slots.as_ptr().add(head), self.slots.as_ptr().add(tail)) };
         Drain { next: next.cast(), end: end.cast(), _burst: PhantomData }
     }
@@ -176,27 +179,29 @@ impl Burst {
         }
     }
 
-    /// Moves as many frames as fit from the front of `from` to the end of this one.
+    /// Moves as many frames as fit from the front of `from` to the end of this burst; returns their
+    /// number.
     pub fn take_from(&mut self, from: &mut Burst) -> usize {
         self.take_some(from, BURST_MAX)
     }
 
-    /// The same, but no more than `most`.
+    /// Same as [`Burst::take_from`], but moves at most `most` frames.
     #[inline]
     pub fn take_some(&mut self, from: &mut Burst, most: usize) -> usize {
         let n = most.min(from.len()).min(self.room());
-        // SAFETY: the first `n` frames of `from` are moved out once: its head then stands behind them.
+        // SAFETY: the first `n` frames of `from` are moved out once: its head is then after them.
         let frames = unsafe { std::slice::from_raw_parts(from.slots.as_ptr().add(from.head), n) };
         from.head += n;
         self.fill(n, |places| {
-            // SAFETY: `fill` gives `n` places, which `room` has promised; two bursts do not overlap.
+            // SAFETY: `fill` passes `n` slots, since `room` has at least as many; two bursts do not
+            // overlap.
             unsafe { std::ptr::copy_nonoverlapping(frames.as_ptr(), places.as_mut_ptr(), n) };
             n
         })
     }
 }
 
-/// The frames of a burst, being taken.
+/// Iterator that removes the frames of a burst.
 #[derive(Debug)]
 pub struct Drain<'a> {
     next: *const Frame,
@@ -205,7 +210,7 @@ pub struct Drain<'a> {
 }
 
 impl Drain<'_> {
-    /// Those that have not been taken.
+    /// Returns the frames that have not been taken.
     #[inline(always)]
     pub fn as_slice(&self) -> &[Frame] {
         // SAFETY: next..end are initialised, and the burst stays borrowed.
@@ -221,7 +226,8 @@ impl Iterator for Drain<'_> {
         if self.next == self.end {
             return None;
         }
-        // SAFETY: next..end are initialised, outside the burst's head..tail, and each is moved out once.
+        // SAFETY: next..end are initialised, outside the burst's head..tail, and each is moved out
+        // once.
         unsafe {
             let frame = self.next.read();
             self.next = self.next.add(1);
@@ -231,7 +237,7 @@ impl Iterator for Drain<'_> {
 
     #[inline(always)]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // SAFETY: both point into, or right behind, the slots of one burst.
+        // SAFETY: both pointers point into, or right after, the slots of one burst.
         let left = unsafe { self.end.offset_from_unsigned(self.next) };
         (left, Some(left))
     }
@@ -243,7 +249,7 @@ impl Drop for Drain<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.next != self.end {
-            // SAFETY: what has not been taken is initialised, and nobody sees it after this.
+            // SAFETY: frames that have not been taken are initialised, and not used after this.
             unsafe { Frame::drop_all(std::slice::from_raw_parts(self.next, self.len())) }
         }
     }

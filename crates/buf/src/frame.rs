@@ -1,16 +1,17 @@
-//! A frame: pointer, offset, length, facts. 16 bytes moved by value; the buffer's memory is not touched until somebody
-//! reads its headers (bridge2004's T5, T6).
+//! A frame: pointer, offset, length, flags. 16 bytes, moved by value; the buffer's memory is not
+//! touched until its headers are read (bridge2004's T5, T6).
 //!
-//! Two machine words, so that a frame travels in two registers. With 32 bytes in separate fields each layer wrote a field
-//! or two and the next move read them back wider than they were written, which the store buffer cannot forward: receiving a
-//! datagram cost 190 ticks that way and 80 this way (docs/decisions/0003-frame-in-two-words.md).
+//! Two machine words, so that a frame is passed in two registers. A frame of 32 bytes in separate
+//! fields was slower: each layer wrote one or two fields and the next move read them back in wider
+//! words, which the store buffer cannot forward. Receiving a datagram cost 190 ticks that way and
+//! 80 this way (docs/decisions/0003-frame-in-two-words.md).
 //!
 //! ```text
 //!  buffer: | headroom ......... | bytes() ............ | tailroom ...... |
 //!          0                    off                    off+len           pool's buffer size
 //!            <- push(n) grows     pull(n) ->  append(n) grows ->
 //! ```
-#![allow(unsafe_code)] // an unsafe room: the slice views of a buffer that this frame alone owns
+#![allow(unsafe_code)] // unsafe: the slice views of a buffer that only this frame owns
 
 use crate::pool::Inner;
 use crate::{held, unwind};
@@ -18,7 +19,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// What is known about a frame without reading it.
+/// Properties of a frame that are known without reading it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(u16);
 
@@ -27,55 +28,55 @@ impl Flags {
     pub const RX_IP_OK: Flags = Flags(1);
     /// The port verified the TCP or UDP checksum.
     pub const RX_L4_OK: Flags = Flags(1 << 1);
-    /// The port is to fill in the IPv4 header checksum.
+    /// The port must fill in the IPv4 header checksum.
     pub const TX_IP_CSUM: Flags = Flags(1 << 2);
-    /// The port is to fill in the TCP or UDP checksum; the field holds the pseudo-header's sum.
+    /// The port must fill in the TCP or UDP checksum; the field holds the pseudo-header's sum.
     pub const TX_L4_CSUM: Flags = Flags(1 << 3);
-    /// Sent to a link-layer broadcast or multicast address.
+    /// The frame is addressed to a link-layer broadcast or multicast address.
     pub const LINK_BROADCAST: Flags = Flags(1 << 4);
-    /// Came from this host itself.
+    /// The frame was sent by this host itself.
     pub const LOOPBACK: Flags = Flags(1 << 5);
-    /// A large TCP segment, longer than the link's MTU: to be cut up by the port, or received as one
-    /// ([`Frame::set_gso_size`]).
+    /// A large TCP segment, longer than the link's MTU: the port must segment it, or has received
+    /// it as one ([`Frame::set_gso_size`]).
     pub const GSO: Flags = Flags(1 << 6);
 
-    /// Work left to a port: checksums to fill in, a large segment to cut up.
+    /// Work left to the port: checksums to fill in, a large segment to cut.
     pub const TX_WORK: Flags = Flags(Flags::TX_IP_CSUM.0 | Flags::TX_L4_CSUM.0 | Flags::GSO.0);
 
-    /// Are all bits of `other` set?
+    /// Returns whether all bits of `other` are set.
     #[inline]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Is any bit of `other` set?
+    /// Returns whether any bit of `other` is set.
     #[inline]
     pub const fn any(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// With the bits of `other` set.
+    /// Returns the flags with the bits of `other` set.
     #[inline]
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// With the bits of `other` cleared.
+    /// Returns the flags with the bits of `other` cleared.
     #[must_use]
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 }
 
-/// One buffer, owned. Dropping it returns the buffer to its pool, from any thread.
+/// An owned buffer with a frame in it. Dropping it returns the buffer to its pool, from any thread.
 #[repr(C)]
 pub struct Frame {
     buf: NonNull<u8>,
     meta: Meta,
 }
 
-/// Everything else about a frame, in one word.
+/// All other properties of a frame, in one word.
 ///
 /// | bits | 63..53 | 52..46 | 45..39 | 38..24 | 23 | 22..0 |
 /// |---|---|---|---|---|---|---|
@@ -84,7 +85,7 @@ pub struct Frame {
 struct Meta(u64);
 
 const LEN: u64 = (1 << 23) - 1;
-/// The buffer is a [`Held`](crate::Held)'s, which has lent it.
+/// The buffer is on loan from a [`Held`](crate::Held).
 const LENT: u64 = 1 << 23;
 const OFF_SHIFT: u32 = 24;
 const OFF: u64 = (1 << 15) - 1;
@@ -93,7 +94,7 @@ const BACK: u64 = (1 << 7) - 1;
 const FLAGS_SHIFT: u32 = 46;
 const FLAGS: u64 = (1 << 7) - 1;
 const POOL_SHIFT: u32 = 53;
-/// Pools a process can have at one time: as many as fit beside the rest.
+/// Maximum number of pools in a process: as many as the remaining bits can number.
 pub(crate) const POOLS_MAX: usize = 1 << (64 - POOL_SHIFT);
 
 impl Meta {
@@ -132,22 +133,24 @@ unsafe impl Sync for Frame {}
 
 impl Frame {
     /// # Safety
-    /// `buf` is an exclusive buffer of the pool numbered `pool`, initialised for the pool's size, and `off` lies within it.
+    /// `buf` is an exclusive buffer of the pool with number `pool`, initialised for the pool's
+    /// size, and `off` lies within it.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(buf: NonNull<u8>, pool: u16, off: u16) -> Frame {
         Frame { buf, meta: Meta(u64::from(pool) << POOL_SHIFT | u64::from(off) << OFF_SHIFT) }
     }
 
     /// # Safety
-    /// The frame is empty and has `front` bytes of headroom, and its buffer room for `len` bytes from there on (initialised,
-    /// as all buffers are).
+    /// The frame is empty and has `front` bytes of headroom, and its buffer has room for `len`
+    /// bytes from there on (initialised, as all buffers are).
     #[inline(always)]
     pub(crate) unsafe fn spanning(mut self, front: usize, len: usize) -> Frame {
         self.meta.0 = self.meta.0 - ((front as u64) << OFF_SHIFT) + len as u64;
         self
     }
 
-    /// Returns the buffers of `frames` to their pools, a run of one pool's frames at a time.
+    /// Returns the buffers of `frames` to their pools, one run of frames of the same pool at a
+    /// time.
     ///
     /// # Safety
     /// The frames must not be used or dropped afterwards.
@@ -156,7 +159,7 @@ impl Frame {
         unwind::note(frames.len());
         while let Some(first) = frames.first() {
             let key = first.meta.pool_and_lent();
-            // As it mostly is: all of one pool.
+            // The common case: all frames are of one pool.
             // SAFETY: these frames owned their buffers and are gone after this.
             if !first.is_lent() && unsafe { Inner::put_all(Inner::numbered(first.meta.pool()), frames) } {
                 return;
@@ -165,28 +168,30 @@ impl Frame {
             let (these, others) = frames.split_at(run);
             frames = others;
             if first.is_lent() {
-                // SAFETY: these frames are used by nobody after this.
+                // SAFETY: these frames are not used after this.
                 these.iter().for_each(|frame| unsafe { frame.end_loan() });
                 continue;
             }
             let pool = first.meta.pool();
-            // SAFETY: these frames owned their buffers, which came from this pool, and are gone after this.
+            // SAFETY: these frames owned their buffers, which came from this pool, and are gone
+            // after this.
             unsafe { Inner::put_many(Inner::numbered(pool), these.iter().map(|frame| frame.buf)) };
         }
     }
 
-    /// Its buffer, and in which bits of pool number and loan it differs from `other`: none if both go home together.
+    /// Returns the buffer, and the bits of pool number and loan in which it differs from `other`:
+    /// none if both are freed in the same way.
     #[inline(always)]
     pub(crate) fn way_home(&self, other: &Frame) -> (NonNull<u8>, u64) {
         (self.buf, self.meta.0 ^ other.meta.0)
     }
 
-    /// The bits of [`Frame::way_home`] that count.
+    /// Mask of the relevant bits of [`Frame::way_home`].
     pub(crate) const HOME: u64 = u64::MAX << POOL_SHIFT | LENT;
 
     #[inline(always)]
     fn pool(&self) -> &Inner {
-        // SAFETY: a pool's `Inner` lives, under its number, until its last frame has returned.
+        // SAFETY: a pool's `Inner` stays alive under its number until its last frame has returned.
         unsafe { Inner::numbered(self.meta.pool()).as_ref() }
     }
 
@@ -196,69 +201,72 @@ impl Frame {
         unsafe { self.buf.as_ptr().add(offset) }
     }
 
-    /// Length in bytes (FCS not included).
+    /// Returns the length in bytes, without FCS.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.meta.len()
     }
 
-    /// No bytes?
+    /// Returns whether the frame has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is known about the frame.
+    /// Returns the flags of the frame.
     #[inline(always)]
     pub fn flags(&self) -> Flags {
         Flags((self.meta.0 >> FLAGS_SHIFT & FLAGS) as u16)
     }
 
-    /// Replaces what is known about the frame.
+    /// Replaces the flags of the frame.
     #[inline(always)]
     pub fn set_flags(&mut self, flags: Flags) {
         self.meta.0 = self.meta.0 & !(FLAGS << FLAGS_SHIFT) | (u64::from(flags.0) & FLAGS) << FLAGS_SHIFT;
     }
 
-    /// Text in each packet that a large TCP segment is cut into, or that it came in, but for the last, which has the rest;
-    /// `None`: the frame is one packet.
+    /// Returns the payload size of the packets into which a large TCP segment is cut, or from which
+    /// it was merged; the last packet has the rest. `None` if the frame is a single packet.
     #[inline]
     pub fn gso_size(&self) -> Option<u16> {
-        // SAFETY: the buffer of a frame.
+        // SAFETY: `self.buf` is the buffer of a frame.
         self.flags().has(Flags::GSO).then(|| unsafe { held::gso_size(self.buf) }.load(Ordering::Relaxed))
     }
 
-    /// Makes the frame a large segment ([`Flags::GSO`]). The size stands in front of the buffer: a frame has no bits left for
-    /// it (docs/decisions/0003), and one that is not flagged never looks there.
+    /// Makes the frame a large segment ([`Flags::GSO`]). The size is stored before the buffer,
+    /// since a frame has no bits left for it (docs/decisions/0003); it is only read with the flag
+    /// set.
     #[inline]
     pub fn set_gso_size(&mut self, size: u16) {
-        // SAFETY: the buffer of a frame.
+        // SAFETY: `self.buf` is the buffer of a frame.
         unsafe { held::gso_size(self.buf) }.store(size, Ordering::Relaxed);
         self.set_flags(self.flags().with(Flags::GSO));
     }
 
-    /// The bytes.
+    /// Returns the bytes of the frame.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: off + len <= buffer size (every method keeps it), the memory is initialised and ours alone.
+        // SAFETY: off + len <= buffer size (every method preserves this), and the memory is
+        // initialised and ours alone.
         unsafe { std::slice::from_raw_parts(self.at(self.meta.off()), self.len()) }
     }
 
-    /// The bytes, to write. Of a buffer that is on loan from a [`Held`](crate::Held) these are the headers only: see
-    /// [`Frame::make_own`].
+    /// Returns the bytes for writing. In a buffer on loan from a [`Held`](crate::Held), these are
+    /// the headers only: see [`Frame::make_own`].
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = if self.is_lent() { self.headers_len() } else { self.len() };
-        // SAFETY: as in `bytes`, and `&mut self` makes the view exclusive: what others read of a lent buffer is left out.
+        // SAFETY: same as in `bytes`; `&mut self` makes the view exclusive, and the shared part of
+        // a lent buffer is excluded.
         unsafe { std::slice::from_raw_parts_mut(self.at(self.meta.off()), len) }
     }
 
-    /// Is the buffer a [`Held`](crate::Held)'s, on loan?
+    /// Returns whether the buffer is on loan from a [`Held`](crate::Held).
     #[inline(always)]
     pub fn is_lent(&self) -> bool {
         self.meta.0 & LENT != 0
     }
 
-    /// Bytes in front of the payload of a buffer that is on loan.
+    /// Returns the number of bytes before the payload, in a buffer on loan.
     #[cold]
     fn headers_len(&self) -> usize {
         // SAFETY: called for lent frames only.
@@ -266,8 +274,8 @@ impl Frame {
         payload.saturating_sub(self.meta.off()).min(self.len())
     }
 
-    /// Whether `n` bytes in front may be written: there is as much headroom and, in a buffer that is on loan, none of it is payload that was
-    /// pulled, which the holder still reads.
+    /// Returns whether `n` bytes before the frame can be written: there is enough headroom and, in
+    /// a buffer on loan, it contains no pulled payload, which the holder still reads.
     #[inline(always)]
     fn may_push(&self, n: usize) -> bool {
         self.meta.off() >= n && (!self.is_lent() || self.is_before_payload())
@@ -279,7 +287,8 @@ impl Frame {
         self.meta.off() <= unsafe { held::payload_start(self.buf) }
     }
 
-    /// Moves a frame that is on loan into a buffer of its own, to be written as it likes; false if there is none.
+    /// Moves a frame that is on loan into a buffer of its own, which can be written freely; returns
+    /// false if no buffer is free.
     pub fn make_own(&mut self) -> bool {
         if self.is_lent() {
             let Some(copy) = self.try_clone() else { return false };
@@ -303,20 +312,20 @@ impl Frame {
         self.meta.pool() as u16
     }
 
-    /// A second frame over the same buffer.
+    /// Returns a second frame for the same buffer.
     ///
     /// # Safety
-    /// The buffer's loan says that it is out.
+    /// The state of the buffer's loan is "lent".
     #[inline(always)]
     pub(crate) unsafe fn borrower(&self) -> Frame {
         Frame { buf: self.buf, meta: Meta(self.meta.0 | LENT) }
     }
 
     /// # Safety
-    /// The frame is a lent one, and used by nobody after this.
+    /// The frame is lent, and not used after this.
     #[inline(never)]
     unsafe fn end_loan(&self) {
-        // SAFETY: as the caller says; who gave back last returns the buffer.
+        // SAFETY: guaranteed by the caller; the last of the two owners returns the buffer.
         unsafe {
             if held::give_back(self.buf, self.pool().is_owned_here()) {
                 Inner::put(Inner::numbered(self.meta.pool()), self.buf);
@@ -324,19 +333,19 @@ impl Frame {
         }
     }
 
-    /// Bytes free in front: none in a buffer that is on loan once payload was pulled.
+    /// Returns the free bytes before the frame: none in a buffer on loan after payload was pulled.
     #[inline]
     pub fn headroom(&self) -> usize {
         if self.may_push(0) { self.meta.off() } else { 0 }
     }
 
-    /// Bytes free behind.
+    /// Returns the free bytes after the frame.
     #[inline(always)]
     pub fn tailroom(&self) -> usize {
         self.pool().size() - self.meta.off() - self.len()
     }
 
-    /// Moves the front by `n` outwards; the caller has checked the headroom.
+    /// Moves the front outwards by `n` bytes; the caller has checked the headroom.
     #[inline(always)]
     fn grow_front(&mut self, n: usize) {
         let back = self.meta.back().saturating_sub(n) as u64;
@@ -344,20 +353,21 @@ impl Frame {
         self.meta.0 = (self.meta.0 & !(BACK << BACK_SHIFT) | back << BACK_SHIFT) - (n << OFF_SHIFT) + n;
     }
 
-    /// Grows by `N` bytes in front and gives them to be written; `None` if the headroom is too small, or holds payload of a buffer on loan that was
-    /// pulled.
+    /// Grows the frame by `N` bytes at the front and returns these for writing; `None` if the
+    /// headroom is too small, or contains pulled payload of a buffer on loan.
     #[inline(always)]
     pub fn push<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         if !self.may_push(N) {
             return None;
         }
         self.grow_front(N);
-        // SAFETY: off..off+N lies inside the buffer and is ours alone, as `may_push` has checked.
+        // SAFETY: off..off+N lies inside the buffer and is ours alone, as checked by `may_push`.
         Some(unsafe { &mut *self.at(self.meta.off()).cast::<[u8; N]>() })
     }
 
-    /// Grows by `N` bytes in front if `write`, which is shown these and the first `M` behind them, says so. The frame stays as long as it is
-    /// if not, or if there are not as many.
+    /// Calls `write` with the `N` bytes before the frame and its first `M` bytes, and grows the
+    /// frame by `N` bytes if it returns true. Otherwise, or if there are fewer bytes, the frame
+    /// keeps its length.
     #[inline(always)]
     pub fn push_if<const N: usize, const M: usize>(
         &mut self,
@@ -368,8 +378,8 @@ impl Frame {
         if !self.may_push(N) || len < M {
             return false;
         }
-        // SAFETY: off-N..off+M lies inside the buffer and is ours alone (what others read of a lent one is behind `len`), and the two
-        // views do not overlap.
+        // SAFETY: off-N..off+M lies inside the buffer and is ours alone (the shared part of a lent
+        // one comes after `len`), and the two views do not overlap.
         let (front, behind) =
             unsafe { (&mut *self.at(off - N).cast::<[u8; N]>(), &mut *self.at(off).cast::<[u8; M]>()) };
         let is_pushed = write(front, behind);
@@ -379,9 +389,11 @@ impl Frame {
         is_pushed
     }
 
-    /// The same of a frame that begins with its network header, as the link layer has left it, whose buffer is its own: `false` of any other,
-    /// of a large segment, and of one longer than `longest` too. One test finds them all, and what has been pulled since (nothing) need not be
-    /// reckoned with: a dozen instructions of some 60 that a router has for a packet here.
+    /// Same as [`Frame::push_if`] for a frame that begins with its network header, as the link
+    /// layer leaves it, with a buffer of its own and no more than `longest` bytes; false for any
+    /// other frame and for a large segment. A single test covers these conditions, and no pulled
+    /// bytes need to be accounted for: this saves a dozen of some 60 instructions that a router
+    /// spends per packet here.
     #[inline(always)]
     pub fn push_link_if<const N: usize, const M: usize>(
         &mut self,
@@ -393,7 +405,8 @@ impl Frame {
         if self.meta.0 & ODD != 0 || len > longest || off < N || len < M {
             return false;
         }
-        // SAFETY: off-N..off+M lies inside the buffer and is ours alone, and the two views do not overlap.
+        // SAFETY: off-N..off+M lies inside the buffer and is ours alone, and the two views do not
+        // overlap.
         let (front, behind) =
             unsafe { (&mut *self.at(off - N).cast::<[u8; N]>(), &mut *self.at(off).cast::<[u8; M]>()) };
         let is_pushed = write(front, behind);
@@ -404,7 +417,7 @@ impl Frame {
         is_pushed
     }
 
-    /// Grows by `n` bytes in front; `None` as with [`Frame::push`].
+    /// Grows by `n` bytes at the front; `None` under the same conditions as [`Frame::push`].
     #[inline(always)] // `n` is a constant for most callers
     pub fn push_n(&mut self, n: usize) -> Option<&mut [u8]> {
         if !self.may_push(n) {
@@ -414,7 +427,8 @@ impl Frame {
         self.bytes_mut().get_mut(..n)
     }
 
-    /// Gives up `n` bytes in front; `false` (and no change) if there are fewer, or if offsets would pass 32 KiB.
+    /// Removes `n` bytes at the front; false (and no change) if there are fewer, or if offsets
+    /// would exceed 32 KiB.
     #[inline(always)]
     pub fn pull(&mut self, n: usize) -> bool {
         if n > self.len() || self.meta.off() + n > OFF as usize {
@@ -426,7 +440,8 @@ impl Frame {
         true
     }
 
-    /// As [`Frame::pull`] of a link header: the network header, which begins after it, is noted ([`Frame::mark_l3`]).
+    /// Same as [`Frame::pull`] for a link header; marks the network header after it
+    /// ([`Frame::mark_l3`]).
     #[inline(always)]
     pub fn pull_link(&mut self, n: usize) -> bool {
         if n > self.len() || self.meta.off() + n > OFF as usize {
@@ -437,8 +452,8 @@ impl Frame {
         true
     }
 
-    /// As [`Frame::pull_link`] of a link header with `len` bytes of payload behind it, what follows them cut off: both written at once. `false` (and no
-    /// change) if there are not as many bytes, or offsets would pass 32 KiB.
+    /// Same as [`Frame::pull_link`], and truncates the frame to `len` bytes of payload, in one
+    /// write. False (and no change) if there are fewer bytes, or offsets would exceed 32 KiB.
     #[inline(always)]
     pub fn open_link(&mut self, n: usize, len: usize) -> bool {
         let off = self.meta.off() + n;
@@ -450,9 +465,10 @@ impl Frame {
         fits
     }
 
-    /// Leaves `len` bytes behind the first `N`, which are the network header and what follows it, of a frame that begins with
-    /// its network header: [`Frame::truncate`] and [`Frame::pull`] in one write. `false` (and no change) if bytes have been
-    /// pulled since the mark, if there are not as many, or if offsets would pass 32 KiB.
+    /// Pulls the first `N` bytes, the network header and the next one, and truncates the frame to
+    /// `len` bytes: [`Frame::truncate`] and [`Frame::pull`] in one write. The frame must begin with
+    /// its network header. False (and no change) if bytes have been pulled since the mark, if there
+    /// are fewer, or if offsets would exceed 32 KiB.
     #[inline(always)]
     pub fn open_headers<const N: usize>(&mut self, len: usize) -> bool {
         let n = N as u64;
@@ -464,30 +480,34 @@ impl Frame {
         opens
     }
 
-    /// The bytes from the noted network header to the first byte, if they are `N`.
+    /// Returns the bytes from the marked network header to the first byte, if there are exactly
+    /// `N`.
     #[inline(always)]
     pub fn headers<const N: usize>(&self) -> Option<&[u8; N]> {
-        const { assert!(N < BACK as usize) }; // the greatest number stands for more, too
+        const { assert!(N < BACK as usize) }; // the maximum also stands for larger values
         if self.meta.back() != N {
             return None;
         }
-        // SAFETY: the bytes in front were the frame's before they were pulled: inside the buffer, ours.
+        // SAFETY: the bytes before were the frame's until they were pulled: inside the buffer,
+        // ours.
         Some(unsafe { &*self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
-    /// [`Frame::headers`] to be written; `None` too if the buffer is on loan.
+    /// Same as [`Frame::headers`] for writing; `None` also if the buffer is on loan.
     #[inline(always)]
     pub fn headers_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         const { assert!(N < BACK as usize) };
         if self.meta.back() != N || self.is_lent() {
             return None;
         }
-        // SAFETY: the bytes in front were the frame's before they were pulled: inside the buffer, ours alone as it is not lent.
+        // SAFETY: the bytes before were the frame's until they were pulled: inside the buffer, and
+        // ours alone as it is not lent.
         Some(unsafe { &mut *self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
-    /// Grows the frame by `n` bytes at its end and returns them to be written; `None` if the tailroom is too
-    /// small, or the buffer is on loan: after a truncation the bytes behind are the holder's payload.
+    /// Grows the frame by `n` bytes at its end and returns these for writing; `None` if the
+    /// tailroom is too small, or the buffer is on loan: after a truncation the bytes there are the
+    /// holder's payload.
     #[inline(always)]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.tailroom() || self.is_lent() {
@@ -499,14 +519,14 @@ impl Frame {
         Some(unsafe { std::slice::from_raw_parts_mut(self.at(start), n) })
     }
 
-    /// Appends a copy of `bytes`; `None` as with [`Frame::append`].
+    /// Appends a copy of `bytes`; `None` under the same conditions as [`Frame::append`].
     #[inline(always)]
     pub fn extend(&mut self, bytes: &[u8]) -> Option<()> {
         self.append(bytes.len())?.copy_from_slice(bytes);
         Some(())
     }
 
-    /// Cuts to `len` bytes; longer lengths change nothing.
+    /// Truncates to `len` bytes; a larger length changes nothing.
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
@@ -514,33 +534,35 @@ impl Frame {
         }
     }
 
-    /// Notes that the network header begins at the first byte, so that it can be found again after pulls of up to 127
-    /// bytes together (the longest IPv4 and TCP headers are 120).
+    /// Marks the first byte as the beginning of the network header, so that it can be found after
+    /// pulls of up to 127 bytes in total (the longest IPv4 and TCP headers have 120).
     #[inline(always)]
     pub fn mark_l3(&mut self) {
         self.meta.0 &= !(BACK << BACK_SHIFT);
     }
 
-    /// The bytes from the noted network header on, whatever has been pulled since.
+    /// Returns the bytes from the marked network header on, including those pulled since.
     #[inline(always)]
     pub fn l3_bytes(&self) -> &[u8] {
         let back = self.meta.back();
-        // SAFETY: the bytes in front were the frame's before they were pulled: inside the buffer, ours.
+        // SAFETY: the bytes before were the frame's until they were pulled: inside the buffer,
+        // ours.
         unsafe { std::slice::from_raw_parts(self.at(self.meta.off() - back), self.len() + back) }
     }
 
-    /// Takes back everything pulled since [`Frame::mark_l3`].
+    /// Undoes all pulls since [`Frame::mark_l3`].
     #[inline]
     pub fn rewind_to_l3(&mut self) {
         self.grow_front(self.meta.back());
     }
 
-    /// A copy in a buffer of the same pool; `None` if the pool is empty.
+    /// Returns a copy in a buffer of the same pool; `None` if the pool is empty.
     pub fn try_clone(&self) -> Option<Frame> {
         let mut copy = self.pool().get(self.meta.pool() as u16)?;
         let bytes = self.l3_bytes();
         let start = self.meta.off() - self.meta.back();
-        // SAFETY: both buffers have the pool's size, the source range lies in ours, and they do not overlap.
+        // SAFETY: both buffers have the pool's size, the source range lies in ours, and they do not
+        // overlap.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.at(start), bytes.len()) }
         copy.meta = Meta(self.meta.0 & !LENT);
         if let Some(size) = self.gso_size() {
@@ -549,14 +571,14 @@ impl Frame {
         Some(copy)
     }
 
-    /// Asks the cache for the frame's first bytes; they will be read soon.
+    /// Prefetches the frame's first bytes, which will be read soon.
     #[inline(always)]
     pub fn prefetch(&self) {
         prefetch_ptr(self.at(self.meta.off()));
     }
 }
 
-/// Asks the cache for what `value` points at. A hint: never faults, changes nothing.
+/// Prefetches the memory of `value`. A hint: never faults, changes nothing.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast());
@@ -568,7 +590,7 @@ pub fn prefetch_next<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast::<u8>().wrapping_add(64));
 }
 
-/// Prefetches a free buffer `front` bytes from its beginning, where its frame will begin.
+/// Prefetches a free buffer at `front` bytes from its beginning, where its frame will begin.
 #[inline(always)]
 pub(crate) fn prefetch_buffer(buf: NonNull<u8>, front: usize) {
     prefetch_ptr(buf.as_ptr().wrapping_add(front));
@@ -585,12 +607,14 @@ fn prefetch_ptr(at: *const u8) {
     let _ = at;
 }
 
-/// Puts `bytes` out of all caches into memory, as the write of a bus master does that a cache only snoops (PCI and PCI-X: before
-/// cards wrote into the last-level cache). Changes nothing; where the processor cannot, does nothing.
+/// Flushes `bytes` from all caches to memory, as a bus master's write does if caches only snoop
+/// (PCI and PCI-X, before NICs wrote into the last-level cache). Does not change the contents; does
+/// nothing on processors without the instruction.
 pub fn evict(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(64).chain(bytes.last().map(std::slice::from_ref)) {
-        // SAFETY: the line is readable memory; CLFLUSH is part of SSE2, which every x86-64 has, and changes no content.
+        // SAFETY: the line is readable memory; CLFLUSH is part of SSE2, which every x86-64 has, and
+        // changes no content.
         unsafe { std::arch::x86_64::_mm_clflush(line.as_ptr()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -602,7 +626,7 @@ impl Drop for Frame {
     fn drop(&mut self) {
         unwind::note(1);
         if self.is_lent() {
-            // SAFETY: this frame is gone after this.
+            // SAFETY: this frame is not used after this.
             return unsafe { self.end_loan() };
         }
         // SAFETY: this frame owned `buf`, which came from this pool, and is gone after this.

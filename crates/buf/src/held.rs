@@ -1,13 +1,13 @@
-//! Payload that must live twice: kept here until it is acknowledged, and lent out to travel meanwhile.
+//! Payload with two owners: kept here until it is acknowledged, and lent to a frame that is sent.
 //!
-//! A [`Held`] owns a buffer and can lend it to one [`Frame`] at a time. Both read the payload and neither writes it; the bytes in
-//! front of it are the borrower's alone, for headers. So a sender copies its bytes once, into the buffer that travels.
-//! Whichever of the two ends last returns the buffer. While the loan is out a second one must be a copy
-//! ([`Held::bytes`]).
+//! A [`Held`] owns a buffer and can lend it to one [`Frame`] at a time. Both read the payload and
+//! neither writes it; the bytes before it, for headers, belong to the borrower alone. So a sender
+//! copies its bytes once, into the buffer that is sent. Whichever of the two is dropped last
+//! returns the buffer. During a loan, a second frame must be a copy ([`Held::bytes`]).
 //!
-//! The state stands in front of the buffer, in a cache line that nobody else uses. With one owner nothing is atomic but the
-//! kind of the load; giving a loan back is one locked instruction.
-#![allow(unsafe_code)] // an unsafe room: who may return the buffer is decided by the state word
+//! The state is stored before the buffer, in a cache line used for nothing else. With one owner, no
+//! atomic read-modify-write is needed; returning a loan takes one locked instruction.
+#![allow(unsafe_code)] // unsafe: the state word decides which owner returns the buffer
 
 use crate::Frame;
 use std::fmt;
@@ -15,17 +15,18 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// The state in front of a buffer that is, or was, lent.
+/// State before a buffer that is, or was, lent.
 #[repr(C)]
 pub(crate) struct Loan {
     state: AtomicU32,
-    /// Where the payload begins in the buffer: what lies before it is the borrower's.
+    /// Offset of the payload in the buffer: the bytes before it belong to the borrower.
     payload: AtomicU32,
-    /// Of a frame flagged `GSO`: whoever has the frame, on loan or not, has this word.
+    /// Segment size of a frame with the `GSO` flag; it belongs to the owner of the frame, on loan
+    /// or not.
     gso_size: AtomicU16,
 }
 
-/// Bytes in front of each buffer that the pool leaves for a [`Loan`].
+/// Bytes that the pool reserves before each buffer for a [`Loan`].
 pub(crate) const LOAN_ROOM: usize = 64;
 
 const HELD: u32 = 1;
@@ -33,7 +34,8 @@ const LENT: u32 = 2;
 
 impl Loan {
     /// # Safety
-    /// `buf` is a buffer of a pool: [`LOAN_ROOM`] bytes in front of it are the pool's, zeroed or written here.
+    /// `buf` is a buffer of a pool: the [`LOAN_ROOM`] bytes before it belong to the pool, and are
+    /// zeroed or written here.
     #[inline(always)]
     unsafe fn of<'a>(buf: NonNull<u8>) -> &'a Loan {
         // SAFETY: in bounds and aligned (buffers are aligned to 64 bytes); atomics may be shared.
@@ -41,33 +43,34 @@ impl Loan {
     }
 }
 
-/// Where the payload of a lent frame's buffer begins.
+/// Returns the offset of the payload in a lent frame's buffer.
 ///
 /// # Safety
 /// `buf` is the buffer of a lent frame.
 pub(crate) unsafe fn payload_start(buf: NonNull<u8>) -> usize {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { Loan::of(buf) }.payload.load(Ordering::Relaxed) as usize
 }
 
-/// The word for a large segment's `gso_size`.
+/// Returns the word for a large segment's `gso_size`.
 ///
 /// # Safety
 /// `buf` is the buffer of a frame.
 #[inline(always)]
 pub(crate) unsafe fn gso_size<'a>(buf: NonNull<u8>) -> &'a AtomicU16 {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { &Loan::of(buf).gso_size }
 }
 
-/// Ends a loan; true if the buffer is the caller's to return. `alone`: on the thread that owns the pool, where the holder is
-/// too; without a locked instruction then (20 of the 850 ticks of a segment). A holder that was carried to another thread all
-/// the same, and ends at this very moment, loses the buffer to nobody: it stays out.
+/// Ends a loan; returns true if the caller must return the buffer. `alone` means that this is the
+/// thread that owns the pool, and the holder's thread too; no locked instruction is used then (20
+/// of the 850 ticks of a segment). If the holder was moved to another thread nevertheless, and is
+/// dropped at the same moment, the buffer leaks but never has two owners.
 ///
 /// # Safety
-/// `buf` is the buffer of a lent frame that is gone after this.
+/// `buf` is the buffer of a lent frame that is not used after this.
 pub(crate) unsafe fn give_back(buf: NonNull<u8>, alone: bool) -> bool {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let state = &unsafe { Loan::of(buf) }.state;
     if alone {
         let before = state.load(Ordering::Relaxed);
@@ -77,11 +80,11 @@ pub(crate) unsafe fn give_back(buf: NonNull<u8>, alone: bool) -> bool {
     state.fetch_and(!LENT, Ordering::AcqRel) & HELD == 0
 }
 
-/// A payload in a buffer of a pool, kept to be sent, and sent again.
+/// Payload in a buffer of a pool, kept for transmission and retransmission.
 pub struct Held(ManuallyDrop<Frame>);
 
 impl Held {
-    /// Keeps the payload of `frame`, which nobody else has.
+    /// Keeps the payload of `frame`, which must not be shared.
     ///
     /// # Errors
     /// The frame, if it is itself on loan.
@@ -90,57 +93,60 @@ impl Held {
         if frame.is_lent() {
             return Err(frame);
         }
-        // SAFETY: a buffer of a pool, ours alone.
+        // SAFETY: a buffer of a pool, owned by us alone.
         unsafe { Loan::of(frame.buffer()) }.state.store(HELD, Ordering::Relaxed);
         Ok(Held(ManuallyDrop::new(frame)))
     }
 
-    /// The payload.
+    /// Returns the payload.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// No bytes?
+    /// Returns whether the payload is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Is it out?
+    /// Returns whether the buffer is on loan.
     #[inline]
     pub fn is_lent(&self) -> bool {
-        // SAFETY: a buffer of a pool. Acquire: what the borrower did is over when it says so.
+        // SAFETY: a buffer of a pool. Acquire: all accesses by the borrower happened before it
+        // cleared the state.
         unsafe { Loan::of(self.0.buffer()) }.state.load(Ordering::Acquire) & LENT != 0
     }
 
-    /// A frame of the same payload with the headroom in front of it; `None` while the last is still out.
+    /// Returns a frame with the same payload and the headroom before it; `None` while the previous
+    /// one is still on loan.
     #[inline]
     pub fn lend(&mut self) -> Option<Frame> {
         if self.is_lent() {
             return None;
         }
         let buf = self.0.buffer();
-        // SAFETY: not lent, so nobody else looks at the state.
+        // SAFETY: not lent, so no other thread accesses the state.
         let loan = unsafe { Loan::of(buf) };
         loan.payload.store(self.0.offset() as u32, Ordering::Relaxed);
         loan.state.store(HELD | LENT, Ordering::Relaxed);
-        // SAFETY: the state now says that two own the buffer; the frame knows that it is the borrower.
+        // SAFETY: the state now records two owners, and the frame is marked as the borrower.
         Some(unsafe { self.0.borrower() })
     }
 
-    /// Bytes free behind, none while it is out.
+    /// Returns the free bytes after the payload, 0 during a loan.
     #[inline]
     pub fn tailroom(&self) -> usize {
         if self.is_lent() { 0 } else { self.0.tailroom() }
     }
 
-    /// Grows by `n` bytes behind and gives them to be written; `None` without room, or while it is out.
+    /// Grows the payload by `n` bytes at its end and returns these for writing; `None` without
+    /// room, or during a loan.
     #[inline]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if self.is_lent() { None } else { self.0.append(n) }
@@ -155,7 +161,7 @@ impl Drop for Held {
         let alone =
             loan.state.load(Ordering::Acquire) == HELD || loan.state.fetch_and(!HELD, Ordering::AcqRel) & LENT == 0;
         if alone {
-            // SAFETY: dropped once, here; nobody else has the buffer.
+            // SAFETY: dropped once, here; the buffer has no other owner.
             unsafe { ManuallyDrop::drop(&mut self.0) }
         }
     }

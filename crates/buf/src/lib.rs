@@ -1,8 +1,10 @@
-//! Who owns the bytes.
+//! Ownership of packet memory.
 //!
-//! A [`Frame`] is a 16-byte value that owns one buffer of a [`Pool`]; moving it moves ownership, dropping it returns
-//! the buffer. A [`Held`] keeps payload that must live twice; [`Away`] keeps account of buffers that a device has. Frames travel in a [`Burst`] between the edges and cross threads in a [`ring`]. Nothing here knows what a
-//! header is. This crate is an unsafe room: each block says why it is sound.
+//! A [`Frame`] is a 16-byte value that owns one buffer of a [`Pool`]; moving it moves ownership,
+//! dropping it returns the buffer. A [`Held`] keeps payload for retransmission while a frame with
+//! it is sent; [`Away`] records the buffers that a device has. Frames are moved in a [`Burst`] and
+//! cross threads in a [`ring`]. Header formats are not known here. This crate uses `unsafe`: each
+//! block states why it is sound.
 
 mod away;
 mod burst;

@@ -1,7 +1,8 @@
 //! Memory for pools: a zeroed region on 4 KiB, 2 MiB or 1 GiB pages (REPORTS A5).
 //!
-//! An unsafe room, and the only place outside ports and workers that makes a system call: mmap. Huge pages fall back,
-//! with a notice that says how far: reserved huge pages, then transparent ones (madvise), then small pages.
+//! Uses `unsafe`; apart from ports and workers, the only place that makes a system call (mmap). If
+//! huge pages are unavailable, it falls back from reserved huge pages to transparent ones
+//! (madvise), then to small pages; [`Region::notice`] reports to which.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -10,15 +11,15 @@ use std::ptr::NonNull;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
-/// The page size asked for.
+/// Requested page size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pages {
-    /// The system's ordinary pages.
+    /// Ordinary pages of the system (4 KiB).
     #[default]
     Small,
-    /// 2 MiB.
+    /// Huge pages of 2 MiB.
     Huge2M,
-    /// 1 GiB.
+    /// Huge pages of 1 GiB.
     Huge1G,
 }
 
@@ -52,9 +53,9 @@ pub struct Region {
     notice: Option<String>,
 }
 
-// SAFETY: a region is plain memory; whoever holds it decides who reads and writes.
+// SAFETY: a region is plain memory; its owner controls all access.
 unsafe impl Send for Region {}
-// SAFETY: as above; `&Region` gives only the address.
+// SAFETY: same as above; `&Region` gives only the address.
 unsafe impl Sync for Region {}
 
 const MIB_2: usize = 2 << 20;
@@ -64,7 +65,7 @@ impl Region {
     /// Maps at least `len` bytes on `pages`.
     ///
     /// # Errors
-    /// The system's, when even small pages cannot be had.
+    /// The system's error, if even small pages are unavailable.
     pub fn map(len: usize, pages: Pages) -> io::Result<Region> {
         let (unit, flag) = match pages {
             Pages::Small => return Region::small(len, None),
@@ -84,11 +85,12 @@ impl Region {
     }
 
     fn transparent(len: usize, asked: Pages) -> io::Result<Region> {
-        // mmap aligns to 4 KiB: take one page more and give the ends back, so that 2 MiB pages can be used throughout.
+        // mmap aligns to 4 KiB: map 2 MiB more and unmap the ends, so that 2 MiB pages can be used
+        // throughout.
         let len = len.max(1).next_multiple_of(MIB_2);
         let raw = mmap(len + MIB_2, 0)?;
         let skip = raw.as_ptr().align_offset(MIB_2);
-        // SAFETY: the three parts lie inside the mapping just made, which nobody else knows.
+        // SAFETY: the three parts lie inside the new mapping, which is not used elsewhere yet.
         let (base, advised) = unsafe {
             let base = raw.add(skip);
             if skip > 0 {
@@ -104,29 +106,29 @@ impl Region {
         Ok(Region { base, len, notice })
     }
 
-    /// Its first byte.
+    /// Returns the address of the first byte.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: a region has at least a page.
+    /// Returns false: a region has at least one page.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What was not as asked for, in a sentence.
+    /// Returns a sentence about a deviation from the requested page size.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
 }
 
-/// Asks for transparent 2 MiB pages under a large table that has been reserved but not touched. A hint: where the system has
-/// none to give, nothing changes.
+/// Requests transparent 2 MiB pages for a large table that has been reserved but not touched. A
+/// hint: without available huge pages, nothing changes.
 pub fn advise_huge<T>(table: &mut [T]) {
     if size_of_val(table) < 1 << 21 {
         return;
@@ -134,14 +136,15 @@ pub fn advise_huge<T>(table: &mut [T]) {
     let (start, len) = (table.as_mut_ptr() as usize, std::mem::size_of_val(table));
     let (first, end) = (start.next_multiple_of(4096), (start + len) & !4095);
     if end > first {
-        // SAFETY: whole pages inside memory that `table` borrows exclusively; MADV_HUGEPAGE changes no content.
+        // SAFETY: whole pages inside memory that `table` borrows exclusively; MADV_HUGEPAGE changes
+        // no content.
         unsafe {
             libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE);
         }
     }
 }
 
-/// A number that several threads read and write, of which all bits zero is 0.
+/// An atomic integer type, with zero represented by zero bits.
 pub trait Zeroed: sealed::Zeroed {}
 
 mod sealed {
@@ -157,9 +160,11 @@ macro_rules! zeroed {
 
 zeroed!(AtomicU8, AtomicU16, AtomicU32);
 
-/// Returns `len` zeros: reserved, none touched. Other `pages` than small ones are asked for as by [`advise_huge`].
+/// Returns `len` zeros: memory is reserved, none is touched. For `pages` other than small ones,
+/// calls [`advise_huge`].
 pub fn zeroed<T: Zeroed>(len: usize, pages: Pages) -> Box<[T]> {
-    // SAFETY: the types that are `Zeroed` have the representation of an unsigned integer, for which all bits zero is 0.
+    // SAFETY: types that implement `Zeroed` have the representation of an unsigned integer, in
+    // which zero bits are 0.
     let mut zeros = unsafe { Box::<[T]>::new_zeroed_slice(len).assume_init() };
     if pages != Pages::Small {
         advise_huge(&mut zeros);
@@ -169,7 +174,8 @@ pub fn zeroed<T: Zeroed>(len: usize, pages: Pages) -> Box<[T]> {
 
 fn mmap(len: usize, extra: libc::c_int) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra;
-    // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.
+    // SAFETY: an anonymous private mapping at an address chosen by the kernel affects no existing
+    // memory.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     match NonNull::new(base.cast::<u8>()) {
         Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(base),
@@ -179,7 +185,7 @@ fn mmap(len: usize, extra: libc::c_int) -> io::Result<NonNull<u8>> {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: base and len are those of a live mapping of ours.
+        // SAFETY: base and len describe a live mapping of ours.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.len);
         }
@@ -196,7 +202,7 @@ mod tests {
         for pages in [Pages::Small, Pages::Huge2M] {
             let region = Region::map(3 << 20, pages).unwrap();
             assert!(region.len() >= 3 << 20);
-            // SAFETY: the region is mapped for len bytes and nobody else has it.
+            // SAFETY: the region is mapped for len bytes and has no other user.
             let bytes = unsafe { std::slice::from_raw_parts(region.base().as_ptr(), region.len()) };
             assert!(bytes.iter().all(|&b| b == 0));
             if pages == Pages::Small {

@@ -1,17 +1,18 @@
-//! Pools: where buffers come from and return to, by one of four policies (REPORTS A4) under one of three locks (A6).
+//! Pools: allocation of buffers by one of four policies (REPORTS A4) under one of three locks (A6).
 //!
-//! | kind | what a get touches | after |
+//! | kind | memory touched by a get | origin |
 //! |---|---|---|
 //! | `stack` | the top of an array of pointers; the buffer itself stays cold | bridge2004 T5 |
 //! | `freelist` | the buffer's first line, to read the next pointer | rtems2014's wish a |
-//! | `zone` | a per-thread bucket; constructor and destructor touch the buffer; a depot behind | UMA, as BSD has it |
-//! | `malloc` | whatever the system's allocator does (zeroed: a view of a buffer needs initialised memory) | |
+//! | `zone` | a per-thread bucket; constructor and destructor touch the buffer | BSD's UMA |
+//! | `malloc` | as the system's allocator (zeroed: a slice needs initialised memory) | |
 //!
-//! With [`PoolLocks::Owner`] (the `up` stack) the first thread that takes a buffer owns the free list and uses no
-//! atomics; frames dropped on other threads come back through a mutex-guarded list that the owner drains when its own is
-//! empty. With `Light` each thread has a cache of buffers in front of the lock of a `stack`; with `Heavy`, and for a
-//! `freelist`, every get and put takes the lock.
-#![allow(unsafe_code)] // an unsafe room: exclusive use of a free list is proven by thread identity or by a lock
+//! With [`PoolLocks::Owner`] (the `up` stack) the first thread that takes a buffer owns the free
+//! list and uses no atomics. Frames dropped on other threads go to a list under a mutex, which the
+//! owner drains when its own list is empty. With `Light` each thread has a cache of buffers, so
+//! that the lock of a `stack` is seldom taken; with `Heavy`, and for a `freelist`, every get and
+//! put takes the lock.
+#![allow(unsafe_code)] // unsafe: a free list is exclusive by thread identity or lock
 
 mod cached;
 mod config;
@@ -40,44 +41,44 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering}
 use std::sync::{Mutex, PoisonError};
 use zone::Zone;
 
-/// Where a pool's buffers lie: buffer `i` begins at `base + i * stride + front`.
+/// Layout of a pool's buffers: buffer `i` begins at `base + i * stride + front`.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// The first byte of the pool's memory: the beginning of a page.
+    /// First byte of the pool's memory: the beginning of a page.
     pub base: NonNull<u8>,
-    /// Bytes of it, whole pages.
+    /// Length of the memory in bytes: whole pages.
     pub len: usize,
     /// Bytes from one buffer to the next, a multiple of 64.
     pub stride: usize,
-    /// Bytes in front of each buffer that are the pool's own.
+    /// Bytes before each buffer that the pool itself uses.
     pub front: usize,
 }
 
-/// A pool's levels and counts.
+/// Levels and counters of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// The policy.
+    /// Policy of the pool.
     pub kind: Kind,
-    /// Buffers in all; for `malloc` the limit.
+    /// Number of buffers; for `malloc` the limit.
     pub buffers: usize,
-    /// Bytes a buffer can hold, headroom included.
+    /// Capacity of a buffer in bytes, including headroom.
     pub size: usize,
-    /// Bytes mapped.
+    /// Number of bytes mapped.
     pub bytes: usize,
-    /// Buffers taken so far.
+    /// Number of buffers taken so far.
     pub gets: u64,
-    /// Buffers returned so far.
+    /// Number of buffers returned so far.
     pub puts: u64,
-    /// Requests that found none.
+    /// Number of requests that found no free buffer.
     pub empty: u64,
-    /// Returned from a thread that is not the owner.
+    /// Buffers returned from a thread other than the owner.
     pub foreign: u64,
-    /// What was not as asked for, in a sentence.
+    /// A sentence about a deviation from the requested page size.
     pub notice: Option<String>,
 }
 
 impl PoolStats {
-    /// Buffers in use now.
+    /// Returns the number of buffers now in use.
     pub fn live(&self) -> u64 {
         self.gets.wrapping_sub(self.puts)
     }
@@ -93,7 +94,7 @@ pub(crate) struct Inner {
     kind: Kind,
     buffers: usize,
     handles: AtomicUsize,
-    /// The last handle is gone, and frames were out then. Read and written under [`FREEING`].
+    /// Set if the last handle was dropped while frames were out. Accessed under [`FREEING`].
     orphaned: AtomicBool,
     region: Option<Region>,
 }
@@ -106,10 +107,10 @@ enum Store {
     Malloc(Malloc),
 }
 
-/// Nobody's token: the owner of a free list that nobody has taken from.
+/// Value of `owner` for a free list without an owner.
 const NOBODY: u32 = u32::MAX;
 
-/// A free list that belongs to the first thread that takes from it.
+/// A free list owned by the first thread that takes from it.
 struct Owned {
     owner: AtomicU32,
     local: UnsafeCell<Free>,
@@ -124,11 +125,12 @@ struct Malloc {
     empty: Counter,
 }
 
-// SAFETY: `Owned::local` is touched only by the thread whose token is in `owner`, which is set once and changes only
-// through `release` on that very thread; a cache of `Zone` or `Cached` only by the thread with its index; everything else is
-// locked or atomic. Buffers are plain memory.
+// SAFETY: `Owned::local` is accessed only by the thread with the token in `owner`, which is set
+// once and changes only through `release` on that very thread. A cache of `Zone` or `Cached` is
+// accessed only by the thread with its index. Everything else is locked or atomic. Buffers are
+// plain memory.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: same as above.
 unsafe impl Sync for Inner {}
 
 fn lock_cx() -> Cx {
@@ -141,16 +143,18 @@ impl Owned {
         self.owner.load(Ordering::Relaxed) == thread_token_if_any()
     }
 
-    /// What nearly every get is: the owner takes a buffer and there is one.
+    /// Fast path: the owner takes a buffer and there is one.
     #[inline(always)]
     fn get_own(&self) -> Option<NonNull<u8>> {
-        // SAFETY: this thread is the owner; no other reference to `local` exists while it runs here.
+        // SAFETY: this thread is the owner; no other reference to `local` exists while it runs
+        // here.
         if self.is_mine() { unsafe { (*self.local.get()).get(false) } } else { None }
     }
 
     fn get(&self, prefetch: bool) -> Option<NonNull<u8>> {
         if self.is_mine() {
-            // SAFETY: this thread is the owner; no other reference to `local` exists while it runs here.
+            // SAFETY: this thread is the owner; no other reference to `local` exists while it runs
+            // here.
             let local = unsafe { &mut *self.local.get() };
             if let Some(buf) = local.get(prefetch) {
                 return Some(buf);
@@ -163,7 +167,7 @@ impl Owned {
     #[cold]
     fn refill(&self) -> Option<NonNull<u8>> {
         let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: called by the owner only.
+        // SAFETY: only the owner calls this.
         let local = unsafe { &mut *self.local.get() };
         local.exchange(&mut foreign);
         drop(foreign);
@@ -188,7 +192,7 @@ impl Owned {
     #[inline(always)]
     fn put_many(&self, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
         if self.is_mine() {
-            // SAFETY: as in `get`.
+            // SAFETY: same as in `get`.
             unsafe { (*self.local.get()).put_many(bufs) }
         } else {
             self.foreign.lock().unwrap_or_else(PoisonError::into_inner).put_many(bufs);
@@ -200,7 +204,7 @@ impl Owned {
         self.foreign.lock().unwrap_or_else(PoisonError::into_inner).put(buf);
     }
 
-    /// Gives the ownership up: the next thread that takes a buffer has it.
+    /// Gives up ownership: the next thread that takes a buffer becomes the owner.
     fn release(&self) {
         if self.is_mine() {
             let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,28 +219,29 @@ impl Owned {
     }
 }
 
-/// Pools by number: a frame names its pool in eleven bits.
+/// Pools by number: a frame stores its pool in eleven bits.
 static POOLS: [AtomicPtr<Inner>; POOLS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; POOLS_MAX];
 
-/// Held while a pool is freed, so that a pool found in the table can be looked at.
+/// Locked while a pool is freed, so that a pool found in the table can be accessed.
 static FREEING: Mutex<()> = Mutex::new(());
 
-/// Frees the pools whose last handle is gone and whose frames have all come home since.
+/// Frees the pools without handles after all of their frames have returned.
 fn reclaim() {
     let _freeing = FREEING.lock().unwrap_or_else(PoisonError::into_inner);
     for slot in &POOLS {
         let Some(raw) = NonNull::new(slot.load(Ordering::Acquire)) else { continue };
-        // SAFETY: a pool is freed under the lock only, which this thread has.
+        // SAFETY: a pool is freed only under the lock, which this thread holds.
         let inner = unsafe { raw.as_ref() };
         if inner.orphaned.load(Ordering::Relaxed) && inner.is_quiet() {
             slot.store(std::ptr::null_mut(), Ordering::Release);
-            // SAFETY: no handle, no frame out, nobody inside: `register` made the pointer from a box.
+            // SAFETY: there is no handle, no frame is out and no thread is in a call; `register`
+            // made the pointer from a box.
             drop(unsafe { Box::from_raw(raw.as_ptr()) });
         }
     }
 }
 
-/// Puts `inner` under the first free number; gives it back if there is none.
+/// Registers `inner` under the first free number; returns it as the error if there is none.
 fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
     reclaim();
     for (number, slot) in POOLS.iter().enumerate() {
@@ -247,7 +252,7 @@ fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
         let raw = Box::into_raw(inner);
         match slot.compare_exchange(std::ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return NonNull::new(raw).ok_or_else(|| unreachable!("a box is not null")),
-            // SAFETY: `raw` was this box's a moment ago and nobody has seen it.
+            // SAFETY: `raw` was just made from this box and has not been published.
             Err(_) => inner = unsafe { Box::from_raw(raw) },
         }
     }
@@ -255,14 +260,16 @@ fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
 }
 
 impl Inner {
-    /// The pool numbered `number`.
+    /// Returns the pool with number `number`.
     ///
-    /// Relaxed: whoever has a frame got it, directly or through others, from a thread that saw the pool registered.
+    /// Relaxed: a frame came, directly or through others, from a thread that had seen the pool
+    /// registered.
     #[inline(always)]
     pub(crate) fn numbered(number: usize) -> NonNull<Inner> {
         let raw = POOLS[number & (POOLS_MAX - 1)].load(Ordering::Relaxed);
         debug_assert!(!raw.is_null());
-        // SAFETY: a number comes from a frame, and a frame's pool stays registered until its last frame is home.
+        // SAFETY: the number comes from a frame, and a frame's pool stays registered until its last
+        // frame has returned.
         unsafe { NonNull::new_unchecked(raw) }
     }
 
@@ -307,14 +314,15 @@ impl Inner {
         }
     }
 
-    /// Returns whether the memory may go: every buffer is home, and no other thread can be inside a put at this moment.
+    /// Returns whether the pool can be freed: every buffer has returned, and no other thread can be
+    /// inside a put now.
     fn is_quiet(&self) -> bool {
-        let stats = self.stats(); // takes and releases the locks: a put that was counted has left them
+        let stats = self.stats(); // locks and unlocks: a put that was counted has left the lock
         let alone = match &self.store {
             Store::Owned(owned) => owned.is_mine() || owned.owner.load(Ordering::Acquire) == NOBODY,
             Store::Light(_) | Store::Heavy(_) => true,
             Store::Zone(zone) => zone.used_only_here(),
-            Store::Malloc(_) => false, // its counts are not ordered with its frees; only the handle's few bytes stay
+            Store::Malloc(_) => false, // counts and frees are not ordered; only `Inner` leaks
         };
         alone && stats.live() == 0
     }
@@ -324,7 +332,7 @@ impl Inner {
         self.size
     }
 
-    /// Does the calling thread own the pool?
+    /// Returns whether the calling thread owns the pool.
     #[inline(always)]
     pub(crate) fn is_owned_here(&self) -> bool {
         matches!(&self.store, Store::Owned(owned) if owned.is_mine())
@@ -343,7 +351,8 @@ impl Inner {
                 self.get_otherwise()?
             }
         };
-        // SAFETY: `buf` was free in this pool, so nobody else has it; headroom <= size by construction.
+        // SAFETY: `buf` was free in this pool, so it has no other user; headroom <= size by
+        // construction.
         Some(unsafe { Frame::from_raw(buf, me, self.headroom) })
     }
 
@@ -359,13 +368,13 @@ impl Inner {
     }
 
     /// # Safety
-    /// `buf` came from a get of this pool and is used by nobody any more.
+    /// `buf` came from a get of this pool and is no longer used.
     #[inline(always)]
     pub(crate) unsafe fn put(pool: NonNull<Inner>, buf: NonNull<u8>) {
         // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
         let inner = unsafe { pool.as_ref() };
         match &inner.store {
-            // SAFETY: as in `Owned::get_own`.
+            // SAFETY: same as in `Owned::get_own`.
             Store::Owned(owned) if owned.is_mine() => unsafe { (*owned.local.get()).put(buf) },
             _ => {
                 cold_path();
@@ -374,17 +383,20 @@ impl Inner {
         }
     }
 
-    /// Takes buffers for as many frames of `len` bytes as `into` has places for; says how many there were.
+    /// Takes buffers for as many frames of `len` bytes as `into` has slots; returns their number.
     ///
-    /// One by one a get costs 22 instructions, so 5: whose the pool is and which list it has is asked once.
+    /// A single get costs 22 instructions, one of several 5: owner and kind of list are checked
+    /// only once.
     #[inline(always)]
     pub(crate) fn get_many(&self, len: usize, into: &mut [MaybeUninit<Frame>]) -> usize {
-        // SAFETY: each buffer was free in this pool; headroom + len <= size was checked by the caller.
+        // SAFETY: each buffer was free in this pool; headroom + len <= size was checked by the
+        // caller.
         let make = |buf| unsafe { Frame::from_raw(buf, self.number, self.headroom).spanning(0, len) };
         let mut n = match &self.store {
             _ if self.prefetch => 0,
             Store::Owned(owned) if owned.is_mine() => {
-                // SAFETY: this thread is the owner; no other reference to `local` exists while it runs here.
+                // SAFETY: this thread is the owner; no other reference to `local` exists while it
+                // runs here.
                 unsafe { (*owned.local.get()).get_many(into, make) }
             }
             Store::Light(cached) => cached.get_many(into, make),
@@ -393,30 +405,31 @@ impl Inner {
         };
         while let Some(place) = into.get_mut(n) {
             let Some(frame) = self.get(self.number) else { break };
-            // SAFETY: as in `make`.
+            // SAFETY: same as in `make`.
             place.write(unsafe { frame.spanning(0, len) });
             n += 1;
         }
         n
     }
 
-    /// Returns the buffers of `frames` if all of them are this pool's and its owner has them; `false`: nothing was done. That is found out in
-    /// the loop that copies their addresses, where a loop of its own was a fifth of what getting and putting cost.
+    /// Returns the buffers of `frames` if all of them belong to this pool and this thread owns it;
+    /// otherwise does nothing and returns false. The check is part of the loop that copies their
+    /// addresses, since a separate loop took a fifth of the cost of get and put.
     ///
     /// # Safety
-    /// If it was done the frames must not be used or dropped afterwards.
+    /// If it returns true, the frames must not be used or dropped afterwards.
     #[inline(always)]
     pub(crate) unsafe fn put_all(pool: NonNull<Inner>, frames: &[Frame]) -> bool {
         // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
         match unsafe { &pool.as_ref().store } {
-            // SAFETY: as in `Owned::get`.
+            // SAFETY: same as in `Owned::get`.
             Store::Owned(owned) if owned.is_mine() => unsafe { (*owned.local.get()).put_all(frames) },
             _ => false,
         }
     }
 
     /// # Safety
-    /// The buffers came from gets of this pool and are used by nobody any more.
+    /// The buffers came from gets of this pool and are no longer used.
     #[inline(always)]
     pub(crate) unsafe fn put_many(pool: NonNull<Inner>, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
         // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
@@ -447,7 +460,7 @@ impl Malloc {
         // SAFETY: the layout has a size greater than zero.
         let block =
             (taken < self.limit).then(|| unsafe { std::alloc::alloc_zeroed(self.layout) }).and_then(NonNull::new);
-        // SAFETY: the block is longer than that.
+        // SAFETY: the block is longer than that offset.
         let buf = block.map(|block| unsafe { block.add(LOAN_ROOM) });
         if buf.is_none() {
             self.gets.fetch_sub(1, Ordering::Relaxed);
@@ -457,25 +470,27 @@ impl Malloc {
     }
 
     fn put(&self, buf: NonNull<u8>) {
-        // SAFETY: a block of this layout was allocated in `get`, and `buf` lies that far inside.
+        // SAFETY: `get` allocated a block with this layout, and `buf` is at this offset in it.
         unsafe { std::alloc::dealloc(buf.as_ptr().sub(LOAN_ROOM), self.layout) }
         self.puts.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A handle on a pool. Clones are the same pool. Frames may outlive all handles: then the memory is never unmapped.
+/// A handle of a pool. Clones refer to the same pool. Frames may outlive all handles; the memory is
+/// then freed later, when another pool is made.
 pub struct Pool(NonNull<Inner>);
 
 // SAFETY: `Inner` is Sync, and the handle count is atomic.
 unsafe impl Send for Pool {}
-// SAFETY: as above.
+// SAFETY: same as above.
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Makes a pool with all buffers free.
+    /// Creates a pool with all buffers free.
     ///
     /// # Errors
-    /// [`PoolError::BadConfig`] for impossible sizes, [`PoolError::NoMemory`] when the system refuses.
+    /// [`PoolError::BadConfig`] for invalid sizes, [`PoolError::NoMemory`] if the system has no
+    /// memory.
     pub fn new(config: &PoolConfig) -> Result<Pool, PoolError> {
         let size = config.data + usize::from(config.headroom);
         if config.buffers == 0 || config.data == 0 {
@@ -491,7 +506,8 @@ impl Pool {
         };
         let all = || {
             let base = region.as_ref().map(Region::base);
-            // SAFETY: (i + 1) * stride <= region length, and a stride holds the room for a loan and a buffer. In reverse, so that the first get has the lowest address.
+            // SAFETY: (i + 1) * stride <= region length, and a stride holds the room for a loan and
+            // a buffer. In reverse order, so that the first get returns the lowest address.
             (0..config.buffers).rev().filter_map(move |i| base.map(|b| unsafe { b.add(i * stride + LOAN_ROOM) }))
         };
         let free = || Free::new(config.kind, usize::from(config.headroom), config.buffers);
@@ -537,20 +553,23 @@ impl Pool {
 
     #[inline(always)]
     fn inner(&self) -> &Inner {
-        // SAFETY: freed only by the last handle's drop.
+        // SAFETY: freed only when the last handle is dropped.
         unsafe { self.0.as_ref() }
     }
 
-    /// Takes a buffer: an empty frame with the pool's headroom in front. `None` when the pool is exhausted (counted).
+    /// Takes a buffer: an empty frame with the pool's headroom before it. `None` if the pool is
+    /// exhausted, which is counted.
     #[inline(always)]
     pub fn get(&self) -> Option<Frame> {
         self.inner().get(self.inner().number)
     }
 
-    /// Takes a buffer as a frame that begins `front` bytes inside the headroom and has `front + len` bytes, which hold what
-    /// the buffer held before. `None` when the pool is exhausted, or a buffer too short.
+    /// Takes a buffer as a frame that begins `front` bytes inside the headroom and has `front +
+    /// len` bytes with arbitrary old contents. `None` if the pool is exhausted, or a buffer too
+    /// short.
     ///
-    /// Getting an empty frame, appending the payload and pushing the headers comes to the same and costs 30 instructions more.
+    /// Equivalent to getting an empty frame, appending the payload and pushing the headers, which
+    /// costs 30 instructions more.
     #[inline(always)]
     pub fn get_of(&self, front: usize, len: usize) -> Option<Frame> {
         let (headroom, size) = (self.headroom(), self.size());
@@ -561,13 +580,13 @@ impl Pool {
         Some(unsafe { self.get()?.spanning(front, front + len) })
     }
 
-    /// Takes up to `n` buffers into `into`; says how many.
+    /// Takes up to `n` buffers into `into`; returns their number.
     pub fn get_burst(&self, n: usize, into: &mut Burst) -> usize {
         self.get_burst_of(n, 0, into)
     }
 
-    /// Takes up to `n` buffers into `into`, as frames of `len` bytes that hold what the buffers held before; says how many.
-    /// None when a buffer behind its headroom is shorter than `len`.
+    /// Takes up to `n` buffers into `into`, as frames of `len` bytes with arbitrary old contents;
+    /// returns their number. Returns 0 if a buffer after its headroom is shorter than `len`.
     #[inline]
     pub fn get_burst_of(&self, n: usize, len: usize, into: &mut Burst) -> usize {
         let inner = self.inner();
@@ -577,32 +596,34 @@ impl Pool {
         into.fill(n, |places| inner.get_many(len, places))
     }
 
-    /// The pool's number in this process, which its frames carry.
+    /// Returns the pool's number in this process, which its frames carry.
     #[inline(always)]
     pub fn number(&self) -> u16 {
         self.inner().number
     }
 
-    /// Bytes a buffer can hold, headroom included.
+    /// Returns the capacity of a buffer in bytes, including headroom.
     #[inline]
     pub fn size(&self) -> usize {
         self.inner().size
     }
 
-    /// The headroom of a new frame.
+    /// Returns the headroom of a new frame.
     #[inline]
     pub fn headroom(&self) -> usize {
         usize::from(self.inner().headroom)
     }
 
-    /// Gives up this thread's ownership (only [`PoolLocks::Owner`] has one): call before the stack moves to another thread.
+    /// Gives up this thread's ownership, which exists only with [`PoolLocks::Owner`]; call this
+    /// before the stack moves to another thread.
     pub fn release(&self) {
         if let Store::Owned(owned) = &self.inner().store {
             owned.release();
         }
     }
 
-    /// How often its locks were taken, and how many there are. That of a pool with an owner is for strangers, and not counted.
+    /// Returns how often the pool's locks were taken, and the number of locks. With an owner, the
+    /// lock is only for other threads and is not counted.
     pub fn locks(&self) -> (u64, usize) {
         match &self.inner().store {
             Store::Owned(_) => (0, 1),
@@ -613,12 +634,12 @@ impl Pool {
         }
     }
 
-    /// Levels and counts.
+    /// Returns the pool's levels and counters.
     pub fn stats(&self) -> PoolStats {
         self.inner().stats()
     }
 
-    /// Where its buffers lie; `None` with [`Kind::Malloc`]: anywhere.
+    /// Returns the layout of the buffers; `None` with [`Kind::Malloc`].
     pub fn layout(&self) -> Option<Layout> {
         let (inner, region) = (self.inner(), self.inner().region.as_ref()?);
         Some(Layout { base: region.base(), len: region.len(), stride: inner.stride, front: LOAN_ROOM })
@@ -640,7 +661,8 @@ impl Drop for Pool {
         let _freeing = FREEING.lock().unwrap_or_else(PoisonError::into_inner);
         if self.inner().is_quiet() {
             POOLS[usize::from(self.inner().number)].store(std::ptr::null_mut(), Ordering::Release);
-            // SAFETY: the last handle, no frame out, nobody inside: `register` made the pointer from a box.
+            // SAFETY: this is the last handle, no frame is out and no thread is in a call;
+            // `register` made the pointer from a box.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         } else {
             self.inner().orphaned.store(true, Ordering::Relaxed);

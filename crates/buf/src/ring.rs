@@ -1,8 +1,9 @@
-//! A bounded single-producer single-consumer ring: how frames cross from one thread to another.
+//! A bounded single-producer single-consumer ring, which moves frames from one thread to another.
 //!
-//! Each side keeps its own copy of the other's index and re-reads the shared one only when the copy says "full" or
-//! "empty": about 3 ticks a pointer in bursts of 32 here (docs/results). Checked with loom (`RUSTFLAGS="--cfg loom"`).
-#![allow(unsafe_code)] // an unsafe room: slots are handed over by the indices' acquire and release
+//! Each side keeps a copy of the other's index and re-reads the shared one only when the copy means
+//! "full" or "empty": about 3 ticks per pointer in bursts of 32 (docs/results). Checked with loom
+//! (`RUSTFLAGS="--cfg loom"`).
+#![allow(unsafe_code)] // unsafe: acquire and release of the indices transfer the slots
 
 pub mod desc;
 mod runs;
@@ -22,7 +23,7 @@ use std::sync::{
 
 #[cfg(not(loom))]
 #[derive(Debug)]
-#[repr(transparent)] // a run of cells is a run of values
+#[repr(transparent)] // a run of cells has the layout of a run of values
 struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
@@ -46,9 +47,9 @@ struct Shared<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a slot is touched by the producer only outside head..tail and by the consumer only inside it.
+// SAFETY: the producer accesses only slots outside head..tail, the consumer only slots inside it.
 unsafe impl<T: Send> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: same as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -64,28 +65,28 @@ impl<T> Drop for Shared<T> {
         let (head, tail) = (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Relaxed));
         let mut at = head;
         while at != tail {
-            // SAFETY: head..tail are initialised and nobody else is left to read them.
+            // SAFETY: head..tail are initialised, and there is no other reader left.
             self.slot(at).with_mut(|slot| unsafe { (*slot).assume_init_drop() });
             at = at.wrapping_add(1);
         }
     }
 }
 
-/// The writing end.
+/// The producer side of a ring.
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     tail: usize,
     head_seen: usize,
 }
 
-/// The reading end.
+/// The consumer side of a ring.
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
     head: usize,
     tail_seen: usize,
 }
 
-/// A ring with room for `capacity` values (rounded up to a power of two).
+/// Creates a ring with room for `capacity` values (rounded up to a power of two).
 pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let slots = (0..capacity.max(1).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
     let shared = Arc::new(Shared {
@@ -98,7 +99,7 @@ pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 }
 
 impl<T> Producer<T> {
-    /// Places free now (at least; the consumer may be freeing more).
+    /// Returns the number of free slots (at least; the consumer may be freeing more).
     #[inline]
     pub fn room(&mut self) -> usize {
         let capacity = self.shared.slots.len();
@@ -108,7 +109,8 @@ impl<T> Producer<T> {
         capacity - self.tail.wrapping_sub(self.head_seen)
     }
 
-    /// Writes values from `next` until it gives none or the ring is full; the consumer sees all of them at once.
+    /// Writes values from `next` until it returns `None` or the ring is full; they become visible
+    /// to the consumer all at once.
     #[inline]
     pub fn push_from(&mut self, mut next: impl FnMut() -> Option<T>) -> usize {
         let start = self.tail;
@@ -118,7 +120,8 @@ impl<T> Producer<T> {
             while tail != end
                 && let Some(value) = next()
             {
-                // SAFETY: the slot lies outside head..tail: the producer's alone until the store below.
+                // SAFETY: the slot lies outside head..tail: the producer owns it until the store
+                // below.
                 self.shared.slot(tail).with_mut(|slot| unsafe {
                     (*slot).write(value);
                 });
@@ -135,13 +138,13 @@ impl<T> Producer<T> {
         tail.wrapping_sub(start)
     }
 
-    /// Writes one value; gives it back if the ring is full.
+    /// Writes one value; returns it as the error if the ring is full.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), T> {
         if self.room() == 0 {
             return Err(value);
         }
-        // SAFETY: as in `push_from`.
+        // SAFETY: same as in `push_from`.
         self.shared.slot(self.tail).with_mut(|slot| unsafe {
             (*slot).write(value);
         });
@@ -150,14 +153,14 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// Has the reading end gone?
+    /// Returns whether the consumer has been dropped.
     pub fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
     }
 }
 
 impl<T> Consumer<T> {
-    /// Values ready to be read (at least).
+    /// Returns the number of values ready to be read (at least).
     #[inline]
     pub fn ready(&mut self) -> usize {
         if self.tail_seen == self.head {
@@ -166,13 +169,15 @@ impl<T> Consumer<T> {
         self.tail_seen.wrapping_sub(self.head)
     }
 
-    /// Reads at most `most` values into `into`; the producer gets all the places back at once.
+    /// Passes at most `most` values to `into`; their slots become free for the producer all at
+    /// once.
     #[inline]
     pub fn pop_into(&mut self, most: usize, mut into: impl FnMut(T)) -> usize {
         let n = self.ready().min(most);
         let (mut at, end) = (self.head, self.head.wrapping_add(n));
         while at != end {
-            // SAFETY: the slot lies inside head..tail: written, released to us, read once.
+            // SAFETY: the slot lies inside head..tail: it was written, released to us, and is read
+            // once.
             into(self.shared.slot(at).with_mut(|slot| unsafe { (*slot).assume_init_read() }));
             at = at.wrapping_add(1);
         }
@@ -183,25 +188,25 @@ impl<T> Consumer<T> {
         n
     }
 
-    /// Values in the ring now (the producer may be adding more).
+    /// Returns the number of values in the ring (the producer may be adding more).
     pub fn level(&self) -> usize {
         self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }
 
-    /// Reads one value.
+    /// Reads the next value.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.ready() == 0 {
             return None;
         }
-        // SAFETY: as in `pop_into`.
+        // SAFETY: same as in `pop_into`.
         let value = self.shared.slot(self.head).with_mut(|slot| unsafe { (*slot).assume_init_read() });
         self.head = self.head.wrapping_add(1);
         self.shared.head.0.store(self.head, Ordering::Release);
         Some(value)
     }
 
-    /// Has the writing end gone? What it wrote before can still be read.
+    /// Returns whether the producer has been dropped. Values written before can still be read.
     pub fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
     }

@@ -1,13 +1,14 @@
-//! Frames that end because a thread unwinds: nobody else says what became of them, and a balance is to hold all the same.
+//! Frames dropped because a thread unwinds: they are counted nowhere else, but the frame balance
+//! must include them.
 //!
-//! Where a panic aborts, as in the shipped program, there is nothing of this.
+//! Compiled out if panics abort, as in the released program.
 
 #[cfg(panic = "unwind")]
 std::thread_local! {
     static ENDED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// So many frames end; does the thread unwind?
+/// Counts `frames` dropped frames if the thread is unwinding.
 #[inline(always)]
 pub(crate) fn note(frames: usize) {
     #[cfg(panic = "unwind")]
@@ -18,7 +19,7 @@ pub(crate) fn note(frames: usize) {
     let _ = frames;
 }
 
-/// Frames that ended while the calling thread unwound, since its beginning.
+/// Returns the number of frames dropped while the calling thread unwound, since its start.
 pub fn unwound() -> u64 {
     #[cfg(panic = "unwind")]
     return ENDED.get();

@@ -1,8 +1,9 @@
 //! Time as a value.
 //!
-//! Everything above this crate takes an [`Instant`] as an argument; only [`Clock`] makes one, and only the rooms that
-//! own a thread read it (DESIGN: sans-I/O inside). Its strategies differ in source and representation, because rtems2014
-//! measured that the representation of time costs 3 % of a TCP stream: see [`Strategy`].
+//! All code above this crate takes an [`Instant`] as an argument. Only [`Clock`] makes one, and
+//! only the modules that own a thread read it (DESIGN: sans-I/O inside). Its strategies differ in
+//! source and representation, because rtems2014 measured that the representation of time costs 3 %
+//! of a TCP stream: see [`Strategy`].
 
 mod live;
 mod sim;
@@ -21,40 +22,40 @@ pub use wheel::Wheel;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The clock's epoch.
+    /// Epoch of the clock.
     pub const ZERO: Instant = Instant(0);
-    /// Later than anything: "no deadline".
+    /// The latest instant: "no deadline".
     pub const NEVER: Instant = Instant(u64::MAX);
 
-    /// From nanoseconds since the epoch.
+    /// Returns the instant `ns` nanoseconds after the epoch.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Instant {
         Instant(ns)
     }
 
-    /// From microseconds since the epoch (saturating).
+    /// Returns the instant `us` microseconds after the epoch (saturating).
     pub const fn from_micros(us: u64) -> Instant {
         Instant(us.saturating_mul(1_000))
     }
 
-    /// From milliseconds since the epoch (saturating).
+    /// Returns the instant `ms` milliseconds after the epoch (saturating).
     pub const fn from_millis(ms: u64) -> Instant {
         Instant(ms.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     #[inline]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// How long ago `earlier` was; zero if it lies in the future.
+    /// Returns the time since `earlier`; zero if that is later.
     #[inline]
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant plus `by` (saturating at [`Instant::NEVER`]).
+    /// Returns this instant plus `by` (saturating at [`Instant::NEVER`]).
     #[inline]
     pub const fn after(self, by: Duration) -> Instant {
         let ns = by.as_nanos();

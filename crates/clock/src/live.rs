@@ -1,30 +1,32 @@
-//! The live clock: a source of time and a representation of it (REPORTS A9), chosen by a knob, read by the rooms that
-//! own a thread.
+//! The live clock: a source and a representation of time (REPORTS A9), selected by a knob and read
+//! by the modules that own a thread.
 //!
-//! | strategy | word | source | representation | arithmetic of a reading |
+//! | strategy | word | source | representation | cost per reading |
 //! |---|---|---|---|---|
-//! | [`Strategy::Timespec`] | `timespec` | kernel | seconds and nanoseconds | the vDSO's |
-//! | [`Strategy::TscTimespec`] | `timespec-tsc` | TSC | seconds and nanoseconds | two multiplications |
+//! | [`Strategy::Timespec`] | `timespec` | kernel | seconds, nanoseconds | the vDSO's |
+//! | [`Strategy::TscTimespec`] | `timespec-tsc` | TSC | seconds, nanoseconds | two multiplies |
 //! | [`Strategy::NsDivision`] | `ns` | TSC | 64-bit nanoseconds | two 64-bit divisions |
-//! | [`Strategy::TscScaled`] | `tsc` | TSC | 64-bit nanoseconds | one multiplication |
+//! | [`Strategy::TscScaled`] | `tsc` | TSC | 64-bit nanoseconds | one multiply |
 //!
-//! rtems2014's A and B are `timespec-tsc` and `ns`: one source, so that the representation alone differs.
+//! rtems2014's A and B are `timespec-tsc` and `ns`: with the same source, only the representation
+//! differs.
 
 use crate::{Instant, SimClock, tsc};
 use std::fmt;
 use std::str::FromStr;
 
-/// How a live clock turns the machine's time into an [`Instant`]. The ladder has the cost of each as a rung.
+/// Method by which a live clock turns the machine's time into an [`Instant`]. The lab's ladder
+/// measures the cost of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
     /// Reads seconds and nanoseconds from the kernel (vDSO `clock_gettime`).
     Timespec,
-    /// Reads the TSC and keeps time as seconds and nanoseconds, without a division (rtems2014's configuration A). Ticks become
-    /// seconds and a binary fraction by one multiplication, the fraction becomes nanoseconds by another, as in FreeBSD's
-    /// `bintime`.
+    /// Reads the TSC and keeps time as seconds and nanoseconds, without a division (rtems2014's
+    /// configuration A). One multiplication converts ticks to seconds and a binary fraction,
+    /// another converts the fraction to nanoseconds, as in FreeBSD's `bintime`.
     TscTimespec,
-    /// Reads the TSC and divides: the quotient and remainder of one 64-bit division, and the quotient of another, for every
-    /// reading (rtems2014's configuration B).
+    /// Reads the TSC and divides: each reading takes the quotient and remainder of one 64-bit
+    /// division, and the quotient of another (rtems2014's configuration B).
     NsDivision,
     /// Reads the TSC, multiplies and shifts (rtems2014's wish e).
     #[default]
@@ -40,7 +42,7 @@ pub enum TimeSource {
     Tsc,
 }
 
-/// The form in which a strategy computes time before it becomes an [`Instant`].
+/// Form in which a strategy computes time before it becomes an [`Instant`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Representation {
     /// Seconds and nanoseconds within the second.
@@ -50,7 +52,7 @@ pub enum Representation {
 }
 
 impl Strategy {
-    /// Every strategy, in the order in which error messages list the words.
+    /// All strategies, in the order in which error messages list them.
     pub const ALL: [Strategy; 4] =
         [Strategy::Timespec, Strategy::TscTimespec, Strategy::NsDivision, Strategy::TscScaled];
 
@@ -62,7 +64,7 @@ impl Strategy {
         }
     }
 
-    /// The form in which the time is computed.
+    /// Returns the form in which the time is computed.
     pub const fn representation(self) -> Representation {
         match self {
             Strategy::Timespec | Strategy::TscTimespec => Representation::Timespec,
@@ -70,13 +72,13 @@ impl Strategy {
         }
     }
 
-    /// Whether each reading divides.
+    /// Returns whether each reading divides.
     pub const fn divides(self) -> bool {
         matches!(self, Strategy::NsDivision)
     }
 }
 
-/// A word that names no strategy.
+/// Error: the word does not name a strategy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownStrategy(pub String);
 
@@ -112,7 +114,7 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// A source of [`Instant`]s: live by one of the strategies, or simulated.
+/// A source of [`Instant`]s: live with one of the strategies, or simulated.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -129,8 +131,8 @@ const SHIFT: u32 = 32;
 const NANOS: u64 = 1_000_000_000;
 
 impl Clock {
-    /// A live clock whose epoch is now. Where the TSC is not invariant the strategies that read it fall back to
-    /// [`Strategy::Timespec`]; [`Clock::strategy`] then says so.
+    /// Creates a live clock with the present as its epoch. If the TSC is not invariant, strategies
+    /// that read it fall back to [`Strategy::Timespec`], and [`Clock::strategy`] reports that.
     pub fn live(strategy: Strategy) -> Clock {
         if strategy.source() == TimeSource::Kernel || !tsc::invariant() {
             return Clock(Source::Timespec { base: std::time::Instant::now() });
@@ -144,12 +146,12 @@ impl Clock {
         })
     }
 
-    /// A clock that stands still until its [`SimClock`] is moved.
+    /// Creates a clock that stands still until its [`SimClock`] is advanced.
     pub fn sim(clock: &SimClock) -> Clock {
         Clock(Source::Sim(clock.clone()))
     }
 
-    /// The strategy in force; `None` for a simulated clock.
+    /// Returns the strategy in use; `None` for a simulated clock.
     pub fn strategy(&self) -> Option<Strategy> {
         match self.0 {
             Source::Timespec { .. } => Some(Strategy::Timespec),
@@ -160,7 +162,7 @@ impl Clock {
         }
     }
 
-    /// What time it is.
+    /// Returns the current time.
     #[inline]
     pub fn now(&self) -> Instant {
         match &self.0 {
@@ -182,13 +184,14 @@ impl Clock {
     }
 }
 
-/// Binary fractions of a second in a tick: 2^64 / hertz, rounded down. A counter slower than 2 Hz counts as 2 Hz.
+/// Returns the binary fraction of a second in a tick: 2^64 / hertz, rounded down. A counter slower
+/// than 2 Hz counts as 2 Hz.
 pub(crate) const fn scale(hertz: u64) -> u64 {
     let hertz = if hertz < 2 { 2 } else { hertz };
     ((1u128 << 64) / hertz as u128) as u64
 }
 
-/// Seconds, and nanoseconds within the second, of `ticks`.
+/// Converts `ticks` to seconds, and nanoseconds within the second.
 #[inline(always)]
 pub(crate) const fn timespec(ticks: u64, scale: u64) -> (u64, u32) {
     let time = ticks as u128 * scale as u128;
@@ -196,7 +199,7 @@ pub(crate) const fn timespec(ticks: u64, scale: u64) -> (u64, u32) {
     ((time >> 64) as u64, ((fraction * NANOS) >> 32) as u32)
 }
 
-/// Nanoseconds of `ticks`: a division with its remainder, and a division.
+/// Converts `ticks` to nanoseconds with two divisions, one of them with remainder.
 #[inline(always)]
 pub(crate) const fn divided(ticks: u64, hertz: u64) -> u64 {
     let (secs, rest) = (ticks / hertz, ticks % hertz);

@@ -1,7 +1,8 @@
 //! The time-stamp counter: ticks, not core cycles (a core may run faster than its TSC).
 //!
-//! An unsafe room: `_rdtsc` and `__cpuid` are intrinsics without preconditions on x86-64. Elsewhere a tick is a
-//! nanosecond of the monotonic clock, and [`invariant`] says `false` so that nobody scales it.
+//! Uses `unsafe`: `_rdtsc` and `__cpuid` are intrinsics without preconditions on x86-64. On other
+//! machines a tick is a nanosecond of the monotonic clock, and [`invariant`] returns false so that
+//! ticks are not scaled.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -27,13 +28,14 @@ fn fallback_nanos() -> u64 {
     BASE.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// Does the counter run at one rate in every power state (CPUID 8000_0007h EDX bit 8)?
+/// Returns whether the counter runs at a constant rate in all power states (CPUID 8000_0007h EDX
+/// bit 8).
 pub fn invariant() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::__cpuid;
         #[allow(unused_unsafe)] // `__cpuid` became safe in newer releases
-        // SAFETY: cpuid exists on every x86-64; the leaf is checked against the maximum first.
+        // SAFETY: cpuid exists on every x86-64; the leaf is first checked against the maximum.
         unsafe {
             __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
         }
@@ -44,11 +46,12 @@ pub fn invariant() -> bool {
     }
 }
 
-/// Ticks a second, measured once per process against the monotonic clock over about 10 ms.
+/// Returns the ticks per second, measured once per process against the monotonic clock over about
+/// 10 ms.
 pub fn hertz() -> u64 {
     static HERTZ: OnceLock<u64> = OnceLock::new();
     *HERTZ.get_or_init(|| {
-        // The best of three: an interruption between the two reads of an end can only spoil one.
+        // The median of three: an interruption between the two reads of an end spoils only one.
         let mut rates: Vec<u64> = (0..3).map(|_| rate_over(Duration::from_micros(3300))).collect();
         rates.sort_unstable();
         rates[1].max(1)

@@ -1,21 +1,23 @@
 //! A timer wheel: one deadline for each key, for hundreds of thousands of keys.
 //!
-//! A key is a small number, as a rule the place of a connection in its table. A deadline is filed in one of 64 slots on
-//! one of eleven levels: the level is where its granule first differs from the present one, in groups of six bits, so
-//! that every `u64` has a place and everything on a level lies before everything on the next. When a slot's time comes its
-//! keys are filed again, lower down; those of the present granule stand in a heap, which makes the wheel exact: a key
-//! is handed out at its deadline, neither early nor a granule late.
+//! A key is a small number, usually the index of a connection in its table. A deadline is filed in
+//! one of 64 slots on one of eleven levels. The level is the highest group of six bits in which its
+//! granule differs from the present one, so that every `u64` has a slot and everything on a level
+//! is due before everything on the next. When a slot's time comes, its keys are filed again on
+//! lower levels. Keys of the present granule are in a heap, which makes the wheel exact: a key
+//! expires at its deadline, neither early nor a granule late.
 //!
-//! Moving a deadline later, and cancelling, write one word: the key stays where it is filed and is looked at once when
-//! that time comes. A connection whose retransmission timer moves with every ACK therefore costs one filing for
-//! each timeout, not for each ACK (Linux's `mod_timer` pays for each). The price: [`Wheel::next`] may be early.
+//! Moving a deadline later, and cancelling, write one word: the key stays filed and is checked once
+//! when that time comes. A connection that moves its retransmission timer with every ACK is
+//! therefore filed once per timeout, not once per ACK (Linux's `mod_timer` files it each time). The
+//! price: [`Wheel::next`] may be early.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | set later, cancel | one store: 5 ns, keys drawn at random from 200,000 |
 //! | set earlier, or set anew | O(1); O(log n) in the n keys of the present granule |
-//! | next | eleven words at most |
-//! | expire | each key is filed again at most ten times in its life, seldom more than twice: 130 ns from set to due |
+//! | next | reads at most eleven words |
+//! | expire | a key is refiled at most ten times, rarely over twice: 130 ns from set to expiry |
 
 mod near;
 #[cfg(test)]
@@ -28,48 +30,49 @@ const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 
-/// Not in any list.
+/// Marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Where a key is filed: level * 64 + slot, or one of these.
+/// Position of a filed key: level * 64 + slot, or one of the constants below.
 type Place = u16;
 const NOWHERE: Place = Place::MAX;
 const NEAR: Place = Place::MAX - 1;
 
-/// What is known of one key: half a cache line.
+/// State of one key: half a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// When it is due; [`Instant::NEVER`]: it is not.
+    /// Time of expiry; [`Instant::NEVER`] if not set.
     deadline: Instant,
-    /// For when it is filed: never later than `deadline`.
+    /// Time for which the key is filed: never later than `deadline`.
     filed: Instant,
     next: u32,
-    /// The one before it in its list; in the heap, its position.
+    /// Previous key in its list; in the heap, the key's position.
     prev: u32,
     place: Place,
 }
 
 const IDLE: Entry = Entry { deadline: Instant::NEVER, filed: Instant::NEVER, next: NONE, prev: NONE, place: NOWHERE };
 
-/// Deadlines by key.
+/// Deadlines, one per key.
 #[derive(Debug)]
 pub struct Wheel {
     shift: u32,
-    /// The present granule.
+    /// Number of the present granule.
     now: u64,
     entries: Vec<Entry>,
-    /// The first key of each slot.
+    /// First key of each slot.
     heads: Box<[u32; LEVELS * SLOTS]>,
     occupied: [u64; LEVELS],
-    /// The slot whose time has come, until all its keys are filed again. Nothing is filed into it meanwhile.
+    /// Slot with keys that are now filed again, until it is empty. Nothing is filed into it
+    /// meanwhile.
     open: Option<Place>,
     near: Near,
     armed: usize,
 }
 
 impl Wheel {
-    /// Nothing set. `granularity` is rounded up to a power of two of nanoseconds; it decides how many keys share a slot,
-    /// not how exact the wheel is.
+    /// Creates a wheel without deadlines. `granularity` is rounded up to a power of two of
+    /// nanoseconds; it determines how many keys share a slot, not the precision of the wheel.
     pub fn new(granularity: Duration) -> Wheel {
         let ns = u64::try_from(granularity.as_nanos()).unwrap_or(u64::MAX).clamp(1, 1 << 40);
         Wheel {
@@ -84,9 +87,10 @@ impl Wheel {
         }
     }
 
-    /// Sets, or moves, the deadline of `key`. [`Instant::NEVER`] cancels it.
+    /// Sets or moves the deadline of `key`. [`Instant::NEVER`] cancels it.
     ///
-    /// Memory grows with the greatest key, 32 bytes each; nothing is allocated for a key below it.
+    /// Memory grows with the largest key, 32 bytes per key; no memory is allocated for keys below
+    /// it.
     #[inline]
     pub fn set(&mut self, key: u32, at: Instant) {
         let index = key as usize;
@@ -105,27 +109,27 @@ impl Wheel {
         }
     }
 
-    /// Takes back the deadline of `key`; nothing happens if there is none.
+    /// Cancels the deadline of `key`; does nothing if there is none.
     #[inline]
     pub fn cancel(&mut self, key: u32) {
         self.set(key, Instant::NEVER);
     }
 
-    /// When `key` is due.
+    /// Returns the deadline of `key`.
     pub fn deadline(&self, key: u32) -> Instant {
         self.entries.get(key as usize).map_or(Instant::NEVER, |entry| entry.deadline)
     }
 
-    /// How many keys have a deadline.
+    /// Returns the number of keys with a deadline.
     pub fn armed(&self) -> usize {
         self.armed
     }
 
-    /// The earliest instant at which something may be due: when to call [`Wheel::expire`] next. May be too early, never too
-    /// late.
+    /// Returns the earliest instant at which a key may be due, for the next call of
+    /// [`Wheel::expire`]. May be too early, never too late.
     pub fn next(&self) -> Instant {
         if self.armed == 0 {
-            return Instant::NEVER; // what is filed still is cancelled, and waits for its slot
+            return Instant::NEVER; // keys still filed are cancelled
         }
         if self.open.is_some() {
             return Instant::from_nanos(self.now << self.shift);
@@ -134,8 +138,9 @@ impl Wheel {
         self.near.first().map_or(filed, |(near, _)| near.min(filed))
     }
 
-    /// Hands out keys that are due at `now`, earliest granule first, and disarms them. Looks at no more than `limit`
-    /// keys; true: there may be more (cancelled ones too), call again.
+    /// Calls `due` for keys that are due at `now`, earliest granule first, and disarms them. Checks
+    /// at most `limit` keys; returns true if there may be more (including cancelled ones) and a
+    /// further call is needed.
     pub fn expire(&mut self, now: Instant, limit: usize, mut due: impl FnMut(u32)) -> bool {
         let granule = now.nanos() >> self.shift;
         let mut left = limit;
@@ -173,7 +178,7 @@ impl Wheel {
         false
     }
 
-    /// The earliest slot with keys in it: its first granule, and where it is.
+    /// Returns the first granule and the index of the earliest slot with keys.
     fn first_slot(&self) -> Option<(u64, usize)> {
         let level = self.occupied.iter().position(|slots| *slots != 0)?;
         let slot = self.occupied[level].trailing_zeros() as usize;
@@ -182,14 +187,14 @@ impl Wheel {
         Some((above | (slot as u64) << shift, level * SLOTS + slot))
     }
 
-    /// Time has come to a slot: its keys are to be filed again, one by one.
+    /// Opens a slot at its time: its keys are filed again, one by one.
     fn open(&mut self, start: u64, place: usize) {
         self.now = start;
         self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
         self.open = Some(place as Place);
     }
 
-    /// The next key of the open slot, which closes after its last.
+    /// Returns the next key of the open slot; closes the slot after its last key.
     fn first_open(&mut self) -> Option<u32> {
         let key = self.heads[self.open? as usize];
         if key == NONE {
@@ -199,7 +204,7 @@ impl Wheel {
         Some(key)
     }
 
-    /// Files a key that is nowhere, by its deadline.
+    /// Files a key that is not filed, by its deadline.
     fn file(&mut self, key: u32) {
         let entry = &mut self.entries[key as usize];
         if entry.deadline == Instant::NEVER {
@@ -226,7 +231,7 @@ impl Wheel {
         (entry.next, entry.prev, entry.place) = (head, NONE, place);
     }
 
-    /// Takes a key out of wherever it is filed.
+    /// Removes a key from its list or the heap.
     fn unfile(&mut self, key: u32) {
         let Entry { next, prev, place, .. } = self.entries[key as usize];
         match place {

@@ -1,19 +1,20 @@
-//! Affinity: the cores that a thread may run on, and keeping it on one of them.
-#![allow(unsafe_code)] // an unsafe room: sched_*affinity
+//! CPU affinity: the cores that a thread may run on, and pinning it to one of them.
+#![allow(unsafe_code)] // unsafe code is confined here: sched_*affinity
 
 use std::io;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// Cores of the process, as they were before any thread was pinned.
+/// Cores of the process, as of before any thread was pinned.
 struct Cores {
     usable: Vec<usize>,
-    /// At most as many as are usable; fewer under a quota of a control group.
+    /// At most the number of usable cores; fewer under a control group's CPU quota.
     count: usize,
 }
 
-/// Returns the cores that the process was given. A pinned thread sees only its own core in its affinity mask, so the mask is
-/// read once: at the first call here or, by [`pinned_to_core`], before the first pinning.
+/// Returns the cores that the process was given. A pinned thread has only its own core in its
+/// affinity mask, so the mask is read once: at the first call here or, through [`pinned_to_core`],
+/// before the first pinning.
 fn given() -> &'static Cores {
     static CORES: OnceLock<Cores> = OnceLock::new();
     CORES.get_or_init(|| {
@@ -23,41 +24,44 @@ fn given() -> &'static Cores {
     })
 }
 
-/// Returns the number of cores that this process has to itself: those of its affinity mask, fewer under a quota.
+/// Returns the number of cores available to this process: those of its affinity mask, fewer under a
+/// quota.
 pub fn cores() -> usize {
     given().count
 }
 
-/// Returns the number, as in `/proc/cpuinfo`, of the `at`-th core of the process's affinity mask, counted round.
+/// Returns the number, as in `/proc/cpuinfo`, of the `at`-th core of the process's affinity mask,
+/// wrapping around.
 pub fn core_at(at: usize) -> usize {
     let usable = &given().usable;
     usable[at % usable.len()]
 }
 
-/// Returns the last core of the process's affinity mask: the default for measurements, since interrupts often go to the first.
+/// Returns the last core of the process's affinity mask: the default for measurements, since
+/// interrupts often go to the first.
 pub fn last_core() -> usize {
     core_at(given().usable.len() - 1)
 }
 
-/// Returns a core of the process other than `core`; `None` where it has one core to itself.
+/// Returns a core of the process other than `core`; `None` if only one core is available.
 pub fn other_core(core: usize) -> Option<usize> {
     let other = given().usable.iter().rev().copied().find(|other| *other != core);
     other.filter(|_| cores() > 1)
 }
 
-/// Keeps the calling thread on `core`, numbered as in `/proc/cpuinfo`, from now on.
+/// Pins the calling thread to `core`, numbered as in `/proc/cpuinfo`.
 ///
 /// # Errors
-/// `InvalidInput`, with the cores that the thread runs on: the system knows no such core, or keeps it from this one. Else what
-/// sched_setaffinity(2) says.
+/// `InvalidInput`, with the cores in the affinity mask, if the core does not exist or this thread
+/// may not use it. Otherwise errors of sched_setaffinity(2).
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     pinned_to_core(core).map(std::mem::forget)
 }
 
-/// The same while the answer lives.
+/// Pins the calling thread to `core` until the returned value is dropped.
 ///
 /// # Errors
-/// Those of [`pin_to_core`].
+/// As for [`pin_to_core`].
 pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
     given();
     let former = affinity()?;
@@ -74,17 +78,17 @@ pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
     }
 }
 
-/// The thread stays on one core while this value lives; the cores that it might use before come back after that.
+/// Guard that keeps the thread on one core; dropping it restores the previous affinity mask.
 #[derive(Debug)]
 pub struct Pinned {
     former: libc::cpu_set_t,
-    /// Not to be sent away: dropped in another thread it would move that one.
+    /// Makes the type `!Send`: dropped in another thread it would change that thread's mask.
     here: PhantomData<*const ()>,
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let _ = set_affinity(&self.former); // the set was in force before, and a failure has nobody to go to
+        let _ = set_affinity(&self.former); // the set was valid before, and a destructor cannot report errors
     }
 }
 
@@ -129,7 +133,7 @@ mod tests {
         numbers(&affinity().unwrap()).collect()
     }
 
-    /// In a thread of its own: what it does to itself ends with it.
+    /// Runs `work` in a separate thread, so that its affinity ends with it.
     fn alone(work: fn()) {
         std::thread::scope(|scope| scope.spawn(work).join().unwrap());
     }

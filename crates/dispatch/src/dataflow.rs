@@ -1,19 +1,25 @@
-//! Dataflow: one loop finds the work and posts it, workers take it (bridge2004's wish: "one processor that quickly determines the tasks
-//! that need work and then posts the results so that other processors can grab one task each").
+//! Dataflow: one loop finds the work and posts it, and workers take it (requested in bridge2004:
+//! "one processor that quickly determines the tasks that need work and then posts the results so
+//! that other processors can grab one task each").
 //!
 //! ```text
-//!  Dispatcher::post    a burst: each frame into the ring of its lane, by the hash of its flow; full: dropped, counted
-//!    announce          idle lanes become runnable, all of them under one lock; who sleeps is woken
-//!  Worker::turn        runnable lanes, the oldest first, and what is to go on is given back: one lock
-//!    Work::run         a task: up to `burst` frames of one lane, in order
-//!    finish            nothing came meanwhile: idle; else runnable once more, behind the others
+//! Dispatcher::post    puts each frame of a burst into a lane's ring, by the hash of its flow;
+//!                     if the ring is full, drops and counts it
+//!   announce          makes idle lanes runnable, all under one lock; wakes sleeping workers
+//! Worker::turn        takes runnable lanes, oldest first, and gives back unfinished ones: one lock
+//!   Work::run         a task: up to `burst` frames of one lane, in order
+//!   finish            marks the lane idle, or runnable again (last) if frames arrived meanwhile
 //! ```
-//! A lane is with one worker at a time, and its ring keeps order: so does each flow. Any worker takes any lane. What two threads touch at once
-//! is [`queue`]; loom has seen it. What a worker passes on to others it passes on before the next worker has the lane: order is kept beyond a
-//! task if that place keeps the order in which it is called (a lock does, one ring for each worker does not).
+//! A lane is a queue of frames, shared by all flows with the same hash. Only one worker at a time
+//! has a lane, and its ring keeps the order of frames, so each flow stays in order. Any worker
+//! takes any lane. The state that two threads access concurrently is in [`queue`], which is checked
+//! with loom. A worker passes its output on before the next worker gets the lane. Order is
+//! therefore kept beyond the task if the next stage keeps the order of calls (a lock does; one ring
+//! for each worker does not).
 //!
-//! A worker that panics loses the frames it had in hand, counted; its lanes go to the others ([`Crew::join`] says who it was). The
-//! shipped program aborts on a panic and gets no further.
+//! A worker that panics loses the frames of its current task, which are counted; its lanes go to
+//! the other workers ([`Crew::join`] reports the panic). The shipped program aborts on a panic, so
+//! this does not apply to it.
 
 mod crew;
 mod queue;
@@ -31,21 +37,24 @@ use stats::Shards;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most lanes there can be.
+/// Maximum number of lanes.
 pub const LANES_MAX: usize = 1 << 16;
 
-/// Sizes.
+/// Configuration of a dataflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Lanes, rounded up to a power of two: many more than workers, so that flows that share one seldom matter.
+    /// Number of lanes, rounded up to a power of two. Should be many more than workers, so that
+    /// flows seldom share one.
     pub lanes: usize,
-    /// Frames that may wait in a lane, rounded up to a power of two; more are dropped.
+    /// Maximum number of frames waiting in a lane, rounded up to a power of two; more are dropped.
     pub room: usize,
-    /// Frames of a task at most, 256 at most.
+    /// Maximum number of frames of a task, at most 256.
     pub burst: usize,
-    /// Lanes that a worker takes at a time, at most, and only as many as leave the other workers theirs: a lock for all of them.
+    /// Maximum number of lanes that a worker takes under one lock. It takes fewer if the other
+    /// workers would get too few.
     pub take: usize,
-    /// How often a worker looks again, giving others the processor, before it sleeps.
+    /// Number of times an idle worker checks again, yielding the processor each time, before it
+    /// sleeps.
     pub looks: u32,
 }
 
@@ -56,21 +65,22 @@ impl Default for Config {
 }
 
 stats::counters! {
-    /// What a dispatcher did.
+    /// Work of a dispatcher.
     pub struct PostCounts at "dataflow.post" {
-        /// Frames that were to be posted.
+        /// Frames offered for posting.
         offered,
         /// Frames posted.
         posted,
-        /// Dropped: as many frames wait in its lane as may.
+        /// Dropped: the frame's lane was full.
         lane_full,
         /// Dropped: no worker is left.
         no_worker,
-        /// Dropped: the dispatcher took them back from their lane.
+        /// Dropped: discarded from their lane by the dispatcher.
         discarded,
         /// Bursts posted.
         bursts,
-        /// Times the lock of the runnable lanes was taken: once for a burst, or not at all if its lanes were runnable already.
+        /// Acquisitions of the lock of runnable lanes: one for a burst, or none if its lanes were
+        /// runnable already.
         locks,
         /// Workers woken.
         wakeups,
@@ -78,55 +88,56 @@ stats::counters! {
 }
 
 stats::counters! {
-    /// What a worker did.
+    /// Work of a worker.
     pub struct WorkCounts at "dataflow.work" {
-        /// Bursts of one lane that were worked on.
+        /// Tasks run: bursts of frames from one lane.
         tasks,
         /// Frames taken from lanes.
         taken,
-        /// Frames that the work was done with.
+        /// Frames processed completely.
         done,
-        /// Dropped: the work left them in the burst.
+        /// Dropped: left in the burst by the work function.
         unfinished,
-        /// Dropped: in hand when the worker panicked.
+        /// Dropped: in the current task when the worker panicked.
         lost,
-        /// Times that a lane had more, or got more meanwhile, and was given back.
+        /// Times a lane was given back because it had or received more frames.
         again,
-        /// Locks taken: of the runnable lanes, once a turn; of a lane, once a task and never contended.
+        /// Lock acquisitions: one a turn for the runnable lanes, and one a task for a lane, which
+        /// is never contended.
         locks,
-        /// Other workers woken, for lanes given back.
+        /// Other workers woken for lanes given back.
         wakeups,
-        /// Sleeps.
+        /// Times the worker slept.
         sleeps,
     }
 }
 
-/// Frames in and what became of them.
+/// Totals of frames offered, processed, dropped and waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
-    /// Were to be posted.
+    /// Frames offered for posting.
     pub offered: u64,
-    /// Worked on to the end.
+    /// Frames processed completely.
     pub done: u64,
-    /// Dropped, for all reasons.
+    /// Frames dropped, for any reason.
     pub dropped: u64,
-    /// Wait in lanes.
+    /// Frames waiting in lanes.
     pub held: u64,
 }
 
 impl Audit {
-    /// Does it add up? At any moment at which no worker has a task in hand.
+    /// Returns whether the totals balance. They do at any moment when no worker is running a task.
     pub fn holds(&self) -> bool {
         self.offered == self.done + self.dropped + self.held
     }
 }
 
-/// What dispatcher, workers and those who look at them share.
+/// State shared by dispatcher, workers and observers.
 #[derive(Debug)]
 pub struct Dataflow {
     lanes: Lanes<Frame>,
     config: Config,
-    /// The dispatcher's counters.
+    /// Counters of the dispatcher.
     pub posted: PostCounts,
     worked: Shards<WorkCounts>,
     workers: usize,
@@ -134,32 +145,32 @@ pub struct Dataflow {
 }
 
 impl Dataflow {
-    /// The counters of worker `number`.
+    /// Returns the counters of worker `number`.
     pub fn work(&self, number: usize) -> &WorkCounts {
         self.worked.at(number)
     }
 
-    /// Workers there were at the start.
+    /// Returns the number of workers at the start.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Workers that have not ended.
+    /// Returns the number of workers that have not ended.
     pub fn alive(&self) -> usize {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// Lanes.
+    /// Returns the number of lanes.
     pub fn lanes(&self) -> usize {
         self.config.lanes
     }
 
-    /// The counters of all workers together, by name.
+    /// Returns the sums of all workers' counters, by name.
     pub fn worked(&self) -> Vec<stats::Entry> {
         self.worked.snapshot()
     }
 
-    /// Adds up what was offered and what became of it.
+    /// Returns the totals of frames offered, processed, dropped and waiting.
     pub fn audit(&self) -> Audit {
         let post = &self.posted;
         let mut all = Audit {
@@ -175,18 +186,18 @@ impl Dataflow {
         all
     }
 
-    /// Tells the workers to end when nothing is left to do. Nobody is to post any more.
+    /// Makes the workers end when no work is left. No frames may be posted afterwards.
     pub fn finish(&self) {
         self.lanes.queue.end(Ending::Finish);
     }
 
-    /// Takes that back, for workers that begin again.
+    /// Cancels [`Dataflow::finish`] and [`Dataflow::stop`], for workers that start again.
     pub fn resume(&self) {
         self.lanes.queue.resume();
     }
 
-    /// Lets worker `number` sleep until there is something to do; `false`: there will be nothing any more. [`Worker::sleep`] for who does
-    /// not have the worker at hand.
+    /// Lets worker `number` sleep until there is work. Returns `false` if there will be none any
+    /// more. Equivalent to [`Worker::sleep`] for callers without access to the worker.
     pub fn rest(&self, number: usize) -> bool {
         let queue = &self.lanes.queue;
         for _ in 0..self.config.looks {
@@ -200,13 +211,14 @@ impl Dataflow {
         next == Next::Work
     }
 
-    /// Tells the workers to end after the task in hand; what waits goes on waiting, and is dropped with this.
+    /// Makes the workers end after their current task. Waiting frames stay, and are dropped with
+    /// this value.
     pub fn stop(&self) {
         self.lanes.queue.end(Ending::Now);
     }
 }
 
-/// A dispatcher and its workers. Lanes, and the frames in each, are bounded by `config`.
+/// Creates a dispatcher and its workers. `config` limits the number of lanes and of frames in each.
 pub fn dataflow(config: &Config, workers: usize) -> (Dispatcher, Vec<Worker>) {
     let workers = workers.max(1);
     let lanes = config.lanes.clamp(1, LANES_MAX).next_power_of_two();
@@ -224,14 +236,14 @@ pub fn dataflow(config: &Config, workers: usize) -> (Dispatcher, Vec<Worker>) {
     (Dispatcher::new(flow, ends), all)
 }
 
-/// Who finds the work. Its end is the workers', once they have done what is left.
+/// The dispatching side. When it is dropped, the workers end after the remaining work.
 #[derive(Debug)]
 pub struct Dispatcher {
     flow: Arc<Dataflow>,
     ends: Vec<Producer<Frame>>,
-    /// Lanes of the burst in hand, each once.
+    /// Lanes touched by the current burst, each once.
     touched: Vec<u32>,
-    /// For each lane, the burst that touched it last.
+    /// For each lane, the number of the last burst that touched it.
     marks: Vec<u64>,
     burst: u64,
 }
@@ -242,13 +254,14 @@ impl Dispatcher {
         Dispatcher { flow, ends, touched, marks, burst: 0 }
     }
 
-    /// What it shares with its workers.
+    /// Returns the state shared with the workers.
     pub fn flow(&self) -> &Arc<Dataflow> {
         &self.flow
     }
 
-    /// Posts all frames of `burst`, each to the lane that `lane_of` says, modulo the number of lanes: the hash of its flow. Says how many
-    /// were posted; the others are dropped, and counted.
+    /// Posts all frames of `burst`, each to the lane that `lane_of` returns (the hash of its flow),
+    /// modulo the number of lanes. Returns how many were posted; the others are dropped and
+    /// counted.
     pub fn post(&mut self, burst: &mut Burst, mut lane_of: impl FnMut(&Frame) -> usize) -> usize {
         let offered = burst.len();
         self.flow.posted.offered.add(offered as u64);
@@ -278,12 +291,12 @@ impl Dispatcher {
         Some(())
     }
 
-    /// Drops what waits in `lane`, counted. What a worker has in hand of it is that worker's.
+    /// Drops and counts the frames waiting in `lane`, except those that a worker has already taken.
     pub fn discard(&mut self, lane: usize) {
         self.flow.posted.discarded.add(self.flow.lanes.discard(lane) as u64);
     }
 
-    /// Makes the lanes runnable that were idle.
+    /// Makes the touched lanes that were idle runnable.
     fn announce(&mut self) {
         let queue = &self.flow.lanes.queue;
         self.touched.retain(|lane| queue.announce(*lane));

@@ -1,15 +1,16 @@
-//! Threads and their work: pinned workers, netisr, polling, dataflow, waiting, stopping, and the rights of the process.
+//! Threads and their work: pinned workers, netisr, polling, dataflow, waiting, stopping, and the
+//! rights of the process.
 //!
-//! What every host needs: a thread of its own on a core of its own, a way to sleep until a port has something, and a clean end on Ctrl-C;
-//! what a thread has used of its core, and for how long others had it;
-//! and the policies and modes between which who measures can choose.
+//! Functions that every host needs: a thread on a core of its own, sleeping until a port has
+//! frames, and a clean end on Ctrl-C. It also measures the processor time of a thread and the time
+//! it waited for a core, and implements the dispatch policies and modes that measurements compare.
 #![deny(unsafe_code)]
 
 mod affinity;
 pub mod dataflow;
 pub mod netisr;
 pub mod polling;
-#[allow(unsafe_code)] // an unsafe room: capset, prctl, seccomp, signal handlers
+#[allow(unsafe_code)] // unsafe code is confined here: capset, prctl, seccomp, signal handlers
 pub mod sandbox;
 mod stop;
 mod usage;

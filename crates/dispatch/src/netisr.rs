@@ -1,21 +1,25 @@
-//! Netisr: what a port gave goes through the stack in the thread that took it, or in another one (FreeBSD's `net.isr`; netisr2005 asks
-//! which is better, and when).
+//! Netisr: runs the stack's work on received items either in the receiving thread or in another one
+//! (FreeBSD's `net.isr`; netisr2005 examines which is better, and when).
 //!
 //! ```text
-//!  Caller::dispatch    items of one protocol, from one source
-//!    direct            Work::run here and now                                          counted Disp'd, Handled
-//!    deferred          the workstream that the policy chooses: into its queue, one     Queued, or QDrops: the caller has them back
-//!                      lock for a burst's share; its worker is told if it is idle
-//!    hybrid            direct, where the workstream chosen is the caller's own and     HDisp'd, Handled
-//!                      nobody is at work in it; else deferred
-//!  Caller::queue       deferred, whatever the mode: for who may not work on it where it is. Not for a host's packets to itself and
-//!                      out of tunnels: the stack has queues of its own for them (decision 19)
-//!  Worker::turn        a whole queue at a time is moved out under the lock and worked  Handled
-//!                      on without it: up to twice the limit are held
+//!  Caller::dispatch  items of one protocol, from one source                  counted as
+//!    direct          Work::run is called at once                             Disp'd, Handled
+//!    deferred        put into the queue of the workstream that the policy    Queued, or QDrops
+//!                    chooses, one lock per workstream and burst; wakes its   (the caller keeps
+//!                    worker if it is idle                                    the items)
+//!    hybrid          direct if the chosen workstream is the caller's own     HDisp'd, Handled
+//!                    and no thread is working in it; otherwise deferred
+//!  Caller::queue     deferred in any mode, for callers that may not do the
+//!                    work. Not for a host's packets to itself or out of
+//!                    tunnels: the stack has its own queues (decision 19)
+//!  Worker::turn      moves a whole queue out under the lock and works on     Handled
+//!                    it without the lock: up to twice the limit can be held
 //! ```
-//! A workstream is with one thread at a time, and each of its queues keeps order: so does each flow within a mode. A switch of mode, policy
-//! or workstreams loses nothing, and may let a flow's items pass each other once. What threads touch at once is [`workstream`]; loom has
-//! seen it. Nothing is known here of stacks and headers: the items are anybody's, protocols are registered, hashes are asked for.
+//! Only one thread at a time works in a workstream, and each of its queues keeps order; so each
+//! flow stays in order within a mode. A switch of mode, policy or workstreams loses no item, but
+//! may reorder a flow's items once. The state that threads access concurrently is in
+//! [`workstream`], which is checked with loom. Netisr is independent of stacks and headers: items
+//! have any type, protocols are registered, and callbacks return hashes.
 
 mod books;
 mod caller;
@@ -41,7 +45,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use workstream::{Ending, Workstream};
 
-/// Reports a protocol or workstream that this netisr does not have, and that no caller can name: tests fail.
+/// Reports a protocol or workstream that this netisr does not have. No caller can construct one, so
+/// this fails in tests.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -49,60 +54,61 @@ fn not_registered() {
     debug_assert!(false, "a protocol or workstream that is not registered");
 }
 
-/// The most protocols there can be (FreeBSD: `net.isr.maxprot`).
+/// Maximum number of protocols (FreeBSD: `net.isr.maxprot`).
 pub const PROTOCOLS_MAX: usize = 16;
 
-/// What is given to netisr.
+/// An item of work passed to netisr.
 pub trait Item: Send {
-    /// Its flow, if somebody has said (a card that hashes); else the protocol is asked.
+    /// Returns the item's flow, if known (from a card that hashes); otherwise netisr calls the
+    /// protocol's `m2flow`.
     fn flow(&self) -> Option<u64> {
         None
     }
 }
 
-/// A registered protocol, by its place.
+/// A registered protocol, as its index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtoId(u8);
 
 impl ProtoId {
-    /// Its place among the registered ones, from 0 on.
+    /// Returns the protocol's index among the registered ones, from 0 on.
     pub fn at(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// Items in and what became of them.
+/// Totals of items accepted, handled, refused, waiting and lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
-    /// Worked on by the caller at once, or begun so.
+    /// Items that the caller worked on itself, including those in progress.
     pub dispatched: u64,
-    /// Put into queues.
+    /// Items put into queues.
     pub queued: u64,
-    /// Worked on to the end.
+    /// Items worked on completely.
     pub handled: u64,
-    /// Refused: the queue was full. The caller has them.
+    /// Items refused because the queue was full; the caller keeps them.
     pub qdrops: u64,
-    /// Wait in queues, or in a worker's hand.
+    /// Items waiting in queues or held by a worker.
     pub held: u64,
-    /// In hand when the work panicked, or left by it.
+    /// Items in progress when the work panicked, or not taken by it.
     pub lost: u64,
-    /// Taken out of queues at the end ([`Netisr::drain`]).
+    /// Items removed from queues at the end ([`Netisr::drain`]).
     pub drained: u64,
 }
 
 impl Audit {
-    /// Does it add up? At any moment at which nobody has an item in hand.
+    /// Returns whether the totals balance. They do at any moment when no item is in progress.
     pub fn holds(&self) -> bool {
         self.dispatched + self.queued == self.handled + self.held + self.lost + self.drained
     }
 
-    /// All that was offered.
+    /// Returns the number of all items offered.
     pub fn offered(&self) -> u64 {
         self.dispatched + self.queued + self.qdrops
     }
 }
 
-/// What callers and workers share.
+/// State shared by callers and workers.
 pub struct Netisr<T> {
     streams: Box<[Workstream<T>]>,
     protocols: Box<[Live<T>]>,
@@ -113,10 +119,11 @@ pub struct Netisr<T> {
 }
 
 impl<T: Item> Netisr<T> {
-    /// Workstreams with a queue for each of `protocols`, and nobody at work yet.
+    /// Creates workstreams with a queue for each of `protocols`, without workers yet.
     ///
     /// # Errors
-    /// [`NetisrError`]: more workstreams, protocols or a longer queue than may be, one name twice, a policy without an answer.
+    /// [`NetisrError`]: too many workstreams or protocols, a queue limit too large, a duplicate
+    /// name, or a policy that a protocol does not support.
     pub fn new(config: Config, protocols: Vec<Protocol<T>>) -> Result<Arc<Netisr<T>>, NetisrError> {
         config.check(&protocols)?;
         let n = protocols.len();
@@ -130,17 +137,17 @@ impl<T: Item> Netisr<T> {
         }))
     }
 
-    /// Workstreams.
+    /// Returns the number of workstreams.
     pub fn workstreams(&self) -> usize {
         self.streams.len()
     }
 
-    /// What cannot be changed any more.
+    /// Returns the settings that are fixed at creation.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The protocol called `name`.
+    /// Returns the protocol called `name`.
     ///
     /// # Errors
     /// [`NetisrError::UnknownProtocol`].
@@ -149,7 +156,7 @@ impl<T: Item> Netisr<T> {
         at.map(|at| ProtoId(at as u8)).ok_or_else(|| NetisrError::UnknownProtocol(name.to_string()))
     }
 
-    /// Their names, in order of registration.
+    /// Returns the names of the protocols, in order of registration.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.protocols.iter().map(|live| live.about.name)
     }
@@ -158,13 +165,13 @@ impl<T: Item> Netisr<T> {
         self.protocols.get(proto.at())
     }
 
-    /// The mode of all protocols that have none of their own.
+    /// Returns the mode of all protocols without a mode of their own.
     #[inline(always)]
     pub fn mode(&self) -> Mode {
         Mode::of(self.mode.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// May it be set to `mode`, for all or for one protocol?
+    /// Checks whether the mode may be set to `mode`, for all protocols or for one.
     ///
     /// # Errors
     /// [`NetisrError::OtherMode`].
@@ -172,33 +179,34 @@ impl<T: Item> Netisr<T> {
         self.config.check_mode(mode)
     }
 
-    /// Sets it, whatever [`check_mode`](Netisr::check_mode) says.
+    /// Sets the mode of all protocols without a mode of their own, without calling
+    /// [`check_mode`](Netisr::check_mode).
     pub fn set_mode(&self, mode: Mode) {
         self.mode.store(mode.number(), Ordering::Relaxed);
     }
 
-    /// The mode of `proto`: its own, or the one of all.
+    /// Returns the mode of `proto`: its own, or the common one.
     #[inline(always)]
     pub fn mode_of(&self, proto: ProtoId) -> Mode {
         self.live(proto).and_then(Live::mode).unwrap_or_else(|| self.mode())
     }
 
-    /// Gives `proto` a mode of its own, or takes it back.
+    /// Sets or removes the own mode of `proto`.
     pub fn set_own_mode(&self, proto: ProtoId, mode: Option<Mode>) {
         if let Some(live) = self.live(proto) {
             live.set_mode(mode);
         }
     }
 
-    /// How the workstream of an item of `proto` is chosen.
+    /// Returns the policy that chooses the workstream of an item of `proto`.
     pub fn policy(&self, proto: ProtoId) -> Policy {
         self.live(proto).map(Live::policy).unwrap_or_default()
     }
 
-    /// Chooses workstreams that way from now on.
+    /// Sets the policy that chooses the workstream of an item of `proto`.
     ///
     /// # Errors
-    /// [`NetisrError::PolicyUnanswered`]: [`Policy::Cpu`] of a protocol that names none.
+    /// [`NetisrError::PolicyUnanswered`]: [`Policy::Cpu`] for a protocol without `m2cpuid`.
     pub fn set_policy(&self, proto: ProtoId, policy: Policy) -> Result<(), NetisrError> {
         let Some(live) = self.live(proto).filter(|live| live.policy() != policy) else { return Ok(()) };
         live.set_policy(policy)?;
@@ -208,7 +216,7 @@ impl<T: Item> Netisr<T> {
         Ok(())
     }
 
-    /// What comes now passes what waits of its protocol.
+    /// Counts waiting items of the protocol that new items may overtake.
     #[inline(always)]
     fn pass(&self, proto: ProtoId) {
         if let Some(live) = self.live(proto).filter(|live| live.may_wait()) {
@@ -218,7 +226,8 @@ impl<T: Item> Netisr<T> {
 
     #[cold]
     fn count_overtaken(&self, proto: ProtoId, live: &Live<T>) {
-        // What is done first, then what was begun: who is at work meanwhile makes it more, never less.
+        // The order matters: reading completed counts before started ones means that concurrent
+        // work only increases the result.
         let of = |at: usize| self.books.sums(at, proto.at());
         let all = || self.streams.iter().enumerate();
         let done = || all().map(|(at, stream)| of(at).handled + of(at).lost + stream.level(proto.at()).drained).sum();
@@ -228,15 +237,16 @@ impl<T: Item> Netisr<T> {
         live.note_overtaken(done, || all().map(begun).sum());
     }
 
-    /// How many items of `proto` may wait in a workstream.
+    /// Returns the maximum number of items of `proto` that may wait in a workstream.
     pub fn qlimit(&self, proto: ProtoId) -> usize {
         self.live(proto).map_or(0, |live| live.qlimit(self.default_qlimit()))
     }
 
-    /// Lets so many wait; what waits already stays. With 0 all that is queued is refused.
+    /// Sets the maximum number of items of `proto` that may wait in a workstream. Items already
+    /// waiting stay. With 0, every queued item is refused.
     ///
     /// # Errors
-    /// [`NetisrError::Limit`] beyond [`Config::max_qlimit`].
+    /// [`NetisrError::Limit`]: larger than [`Config::max_qlimit`].
     pub fn set_qlimit(&self, proto: ProtoId, limit: usize) -> Result<(), NetisrError> {
         self.config.check_limit(limit)?;
         self.live(proto).map_or(Ok(()), |live| {
@@ -245,12 +255,12 @@ impl<T: Item> Netisr<T> {
         })
     }
 
-    /// The limit of protocols that come without one.
+    /// Returns the limit of protocols without one of their own.
     pub fn default_qlimit(&self) -> usize {
         self.default_qlimit.load(Ordering::Relaxed)
     }
 
-    /// Sets it.
+    /// Sets the limit of protocols without one of their own.
     ///
     /// # Errors
     /// [`NetisrError::Limit`].
@@ -260,15 +270,17 @@ impl<T: Item> Netisr<T> {
         Ok(())
     }
 
-    /// Somebody who gives items, and whose own workstream is `at`: where what it does itself is counted, and what hybrid may do at once.
+    /// Creates a caller with own workstream `at`, which counts its direct work and is the only one
+    /// it may use directly in hybrid mode.
     ///
     /// # Errors
-    /// [`NetisrError::Callers`]: there are as many as may be.
+    /// [`NetisrError::Callers`]: the maximum number of callers is reached.
     pub fn caller(self: &Arc<Netisr<T>>, at: usize) -> Result<Caller<T>, NetisrError> {
         Caller::new(self.clone(), at % self.streams.len().max(1))
     }
 
-    /// The worker of workstream `at`. There is one at a time; when it is gone there can be another one.
+    /// Creates the worker of workstream `at`. There is one at a time; after it is dropped, another
+    /// can be created.
     ///
     /// # Errors
     /// [`NetisrError::Taken`], [`NetisrError::Callers`].
@@ -276,22 +288,22 @@ impl<T: Item> Netisr<T> {
         Worker::new(self.clone(), at)
     }
 
-    /// Tells the workers to end when nothing is left to do. Nobody is to give any more items.
+    /// Makes the workers end when no work is left. No items may be passed in afterwards.
     pub fn finish(&self) {
         self.streams.iter().for_each(|stream| stream.end(Ending::Finish));
     }
 
-    /// Tells the workers to end at once; what waits stays in the queues.
+    /// Makes the workers end at once; waiting items stay in the queues.
     pub fn stop(&self) {
         self.streams.iter().for_each(|stream| stream.end(Ending::Now));
     }
 
-    /// Takes out all that waits, at the end.
+    /// Removes all waiting items, at the end.
     pub fn drain(&self, mut each: impl FnMut(ProtoId, T)) {
         (0..self.streams.len()).for_each(|at| self.drain_of(at, &mut each));
     }
 
-    /// The same of one workstream.
+    /// Removes all waiting items of workstream `at`.
     pub fn drain_of(&self, at: usize, mut each: impl FnMut(ProtoId, T)) {
         let Some(stream) = self.streams.get(at) else { return };
         for at in 0..self.protocols.len() {
@@ -299,22 +311,22 @@ impl<T: Item> Netisr<T> {
         }
     }
 
-    /// Items that wait in queues or in workers' hands.
+    /// Returns the number of items waiting in queues or held by workers.
     pub fn held(&self) -> u64 {
         self.audit().held
     }
 
-    /// Does anything wait in a queue of workstream `at`?
+    /// Returns whether an item waits in a queue of workstream `at`.
     pub fn has_waiting(&self, at: usize) -> bool {
         self.streams.get(at).is_some_and(Workstream::has_waiting)
     }
 
-    /// Adds up what was offered and what became of it.
+    /// Returns the totals of all workstreams.
     pub fn audit(&self) -> Audit {
         self.audit_where(|_| true)
     }
 
-    /// The same of one workstream.
+    /// Returns the totals of workstream `at`.
     pub fn audit_of(&self, at: usize) -> Audit {
         self.audit_where(|other| other == at)
     }
@@ -336,18 +348,19 @@ impl<T: Item> Netisr<T> {
         all
     }
 
-    /// Wake-ups and sleeps of all workers: what a mode costs in switches between threads.
+    /// Returns the wakeups and sleeps of all workers: the thread switches that a mode costs.
     pub fn switches(&self) -> (u64, u64) {
         let all = self.streams.iter().map(Workstream::switches);
         all.fold((0, 0), |(wakeups, sleeps), (w, s)| (wakeups + w, sleeps + s))
     }
 
-    /// The work of workstream `at` ended in a panic, and is begun again; says how often that has been so there.
+    /// Records that the worker of workstream `at` panicked and is restarted. Returns the number of
+    /// restarts there so far.
     pub fn note_restart(&self, at: usize) -> u64 {
         self.streams.get(at).map_or(0, Workstream::note_restart)
     }
 
-    /// Everything, as `netstat -Q` shows it.
+    /// Returns all settings and counters, as `netstat -Q` shows them.
     pub fn snapshot(&self) -> Snapshot {
         let row = |(at, proto): (usize, usize)| {
             let Sums { dispatched, hybrid_dispatched, handled, lost, .. } = self.books.sums(at, proto);
@@ -396,5 +409,5 @@ impl<T> fmt::Debug for Netisr<T> {
     }
 }
 
-/// A list of items, as all sides here have it.
+/// A list of items.
 type List<T> = VecDeque<T>;

@@ -1,15 +1,20 @@
-//! Polling: when a loop takes frames from its ports, and how much of the processor it leaves to others (FreeBSD's polling(4), `kern.polling`).
+//! Polling: when a loop takes frames from its ports, and how much processor time it leaves to
+//! others (FreeBSD's polling(4), `kern.polling`).
 //!
 //! ```text
-//!  clock       each 1/hz: rounds over all handlers, each_burst frames of each at most, until each was asked for `burst`; then sleep.
-//!              What a tick took moves `burst` up or down by one, so that user_frac per cent of it are left to others.
-//!    idle_poll   between ticks as well, a round at a time, the processor offered to others after each
-//!  adaptive    rounds while anything comes and idle_us longer; then sleep until a port has something
-//!  wakeup      sleep until a port has something, rounds until there is nothing: as interrupts do it, for comparison
+//! clock      each 1/hz: rounds over all handlers, up to each_burst frames each, until each was
+//!            polled for `burst`; then sleep. The duration of a tick's work moves `burst` up or
+//!            down by one, so that user_frac per cent of the tick are left to others.
+//! idle_poll  as clock, and also between ticks: a round at a time, yielding after each
+//! adaptive   rounds while frames arrive and for idle_us after that; then sleep until a port has
+//!            frames
+//! wakeup     sleep until a port has frames, then rounds until there are none: like interrupts,
+//!            for comparison
 //! ```
-//! [`Polling::turn`] does the work of one turn and says how to go on ([`Then`]). It does not sleep and has no clock of its own: one
-//! algorithm runs on live and on virtual time. bridge2004's reports of 600,000 frames a second and port mean idle polling, or a
-//! `burst_max` or `hz` beyond the defaults: those allow 150 * 1000 (REPORTS, trap 6).
+//! [`Polling::turn`] does the work of one turn and returns how to continue ([`Then`]). It does not
+//! sleep and has no clock of its own, so the same algorithm runs on live and on virtual time.
+//! bridge2004's reports of 600,000 frames a second and port imply idle polling, or a `burst_max` or
+//! `hz` above the defaults, which allow 150 * 1000 (REPORTS, trap 6).
 
 mod loops;
 #[cfg(test)]
@@ -23,23 +28,23 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What wakes a loop.
+/// Event that makes a loop poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Work while there is some, a port's descriptor when there is none.
+    /// Polls while frames arrive, and sleeps on the ports' descriptors otherwise.
     #[default]
     Adaptive,
-    /// A clock, `kern.polling.hz` times a second.
+    /// Polls by a clock, `kern.polling.hz` times a second.
     Clock,
-    /// A port's descriptor, each time.
+    /// Sleeps on the ports' descriptors each time.
     Wakeup,
 }
 
 impl Mode {
-    /// All of them, by number: the values of `kern.polling.mode`.
+    /// All modes, by number: the values of `kern.polling.mode`.
     pub const ALL: [Mode; 3] = [Mode::Adaptive, Mode::Clock, Mode::Wakeup];
 
-    /// Its word.
+    /// Returns the mode's name.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Adaptive => "adaptive",
@@ -48,7 +53,7 @@ impl Mode {
         }
     }
 
-    /// Its number.
+    /// Returns the mode's number.
     pub fn number(self) -> i64 {
         Mode::ALL.iter().position(|mode| *mode == self).map_or(0, |at| at as i64)
     }
@@ -69,65 +74,68 @@ impl FromStr for Mode {
 }
 
 stats::knobs! {
-    /// `kern.polling`: those of FreeBSD with their ranges and defaults, and ours (mode, hz, idle_us, round).
+    /// `kern.polling`: FreeBSD's knobs with their ranges and defaults, and additional ones (mode,
+    /// hz, idle_us, round).
     pub struct Knobs {
-        /// What wakes a loop: 0 work and then descriptors (adaptive), 1 a clock, 2 descriptors alone (wakeup).
+        /// Polling mode: 0 adaptive (poll while frames arrive, then sleep on descriptors), 1 clock,
+        /// 2 wakeup (descriptors only).
         mode = "kern.polling.mode", 0..=2, 0;
-        /// Ticks a second of the clock that polls.
+        /// Ticks per second of the polling clock.
         hz = "kern.polling.hz", 100..=20000, 1000;
-        /// Per cent of a tick that are left to others.
+        /// Per cent of a tick left to others.
         user_frac = "kern.polling.user_frac", 0..=99, 50;
-        /// Most frames that are taken from a port in a tick.
+        /// Maximum frames taken from a port in a tick.
         burst_max = "kern.polling.burst_max", 10..=1000, 150;
-        /// Frames that are taken from a port before the next one has its turn, when a clock polls.
+        /// Frames taken from a port before the next port's turn, in clock mode.
         each_burst = "kern.polling.each_burst", 1..=1000, 5;
-        /// Poll between ticks as well, whenever nobody else wants the processor.
+        /// Also poll between ticks, yielding the processor to other threads.
         idle_poll = "kern.polling.idle_poll", 0..=1, 0;
-        /// Ticks between two looks at what is dear to look at (errors, links).
+        /// Ticks between two status checks (errors, links), which are expensive.
         reg_frac = "kern.polling.reg_frac", 1..=20000, 20;
         /// Microseconds without a frame after which an adaptive loop sleeps.
         idle_us = "kern.polling.idle_us", 0..=1000000, 50;
-        /// Frames that are taken from a port before the next one has its turn, when no clock polls.
+        /// Frames taken from a port before the next port's turn, in the other modes.
         round = "kern.polling.round", 1..=256, 64;
     }
 }
 
 impl Knobs {
-    /// What wakes loops.
+    /// Returns the polling mode.
     pub fn mode(&self) -> Mode {
         usize::try_from(self.mode.get()).ok().and_then(|at| Mode::ALL.get(at)).copied().unwrap_or_default()
     }
 }
 
 stats::counters! {
-    /// What a loop did. Clock-driven ones have FreeBSD's names.
+    /// Work of a polling loop; clock-mode counters have FreeBSD's names.
     pub struct Counts at "kern.polling" {
-        /// Ticks of the clock.
+        /// Ticks of the polling clock.
         ticks,
         /// Rounds over all ports.
         rounds,
-        /// Rounds that found nothing.
+        /// Rounds that found no frame.
         empty,
-        /// Frames taken.
+        /// Frames taken from ports.
         frames,
-        /// Looks at errors and links (one in reg_frac ticks).
+        /// Status checks of errors and links (one in reg_frac ticks).
         status,
-        /// Rounds between ticks.
+        /// Rounds made between ticks.
         idle_rounds,
-        /// Sleeps, for a clock or a descriptor.
+        /// Sleeps, until a tick or on a descriptor.
         sleeps,
-        /// Ticks that came less than half a tick after the one before: somebody kept us from running.
+        /// Ticks that came less than half a tick after the one before, because the loop was kept
+        /// from running.
         short_ticks,
-        /// Ticks that came while an earlier one's work was still done: done at once after it, with a shorter burst.
+        /// Ticks that came during an earlier tick's work: run right after it, with a shorter burst.
         lost_polls,
-        /// More than 100 ticks behind: given up, begun anew.
+        /// Times the loop was more than 100 ticks late and started anew.
         stalled,
     }
 }
 
-/// Levels, to be read from anywhere.
+/// Current values, readable from any thread.
 #[derive(Debug, Default)]
-#[repr(align(128))] // written each turn; the next one in memory is another thread's
+#[repr(align(128))] // written each turn; must not share a cache line with another thread's data
 pub struct Gauges {
     burst: AtomicU64,
     residual_burst: AtomicU64,
@@ -138,7 +146,7 @@ pub struct Gauges {
 }
 
 impl Gauges {
-    /// Name, sentence, value.
+    /// Returns name, sentence and value of each gauge.
     pub fn list(&self) -> [(&'static str, &'static str, u64); 6] {
         let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
         [
@@ -152,61 +160,62 @@ impl Gauges {
     }
 }
 
-/// How much a handler is to look at.
+/// Work requested from a handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// Frames (POLL_ONLY).
+    /// Take frames only (POLL_ONLY).
     Frames,
-    /// Errors and links as well (POLL_AND_CHECK_STATUS).
+    /// Also check errors and links (POLL_AND_CHECK_STATUS).
     Status,
 }
 
-/// What is polled.
+/// The handlers that are polled.
 pub trait Handlers {
-    /// How many there are.
+    /// Returns the number of handlers.
     fn count(&self) -> usize;
-    /// Takes `most` frames at most from the handler of that number; says how many there were.
+    /// Takes at most `most` frames from handler `number`. Returns how many there were.
     fn poll(&mut self, number: usize, most: usize, ask: Ask, now: Instant) -> usize;
-    /// Lets what was taken go on, before more is taken: to process to the end comes before beginning (Rizzo, BSDCon 2001).
+    /// Passes on the frames taken, before more are taken: completing work comes before starting new
+    /// work (Rizzo, BSDCon 2001).
     fn flush(&mut self, now: Instant);
 }
 
-/// How to go on.
+/// Next action of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
-    /// At once.
+    /// Continue at once.
     Again,
-    /// At once, if nobody else wants the processor.
+    /// Continue at once, after yielding the processor.
     Yield,
-    /// At that time.
+    /// Continue at the given time.
     Sleep(Instant),
-    /// When a port has something.
+    /// Continue when a port has frames.
     Wait,
 }
 
-/// The algorithm, and where it stands.
+/// State of the polling algorithm.
 #[derive(Debug)]
 pub struct Polling {
     knobs: Arc<Knobs>,
     gauges: Arc<Gauges>,
-    /// What happened.
+    /// Counters of the loop.
     pub counts: Counts,
     burst: usize,
-    /// Ticks until errors are looked at.
+    /// Ticks until the next status check.
     until_status: i64,
     next_tick: Option<Instant>,
     last_tick: Instant,
-    /// Since when nothing came.
+    /// Time since which no frame has arrived.
     idle: Option<Instant>,
 }
 
-/// `burst` at the start, as in FreeBSD.
+/// Initial `burst`, as in FreeBSD.
 const FIRST_BURST: usize = 5;
-/// Ticks behind that are given up.
+/// Number of ticks behind after which they are skipped.
 const STALLED: u64 = 100;
 
 impl Polling {
-    /// At its start.
+    /// Creates the initial state.
     pub fn new(knobs: Arc<Knobs>) -> Polling {
         Polling {
             knobs,
@@ -220,17 +229,17 @@ impl Polling {
         }
     }
 
-    /// Its levels.
+    /// Returns the gauges of the loop.
     pub fn gauges(&self) -> Arc<Gauges> {
         self.gauges.clone()
     }
 
-    /// Its knobs.
+    /// Returns the knobs of the loop.
     pub fn knobs(&self) -> &Arc<Knobs> {
         &self.knobs
     }
 
-    /// Does what is to be done now.
+    /// Runs one turn of the loop and returns how to continue.
     pub fn turn(&mut self, work: &mut impl Handlers, clock: impl Fn() -> Instant) -> Then {
         self.show(&self.gauges.handlers, work.count() as u64);
         let then = match self.knobs.mode() {
@@ -248,7 +257,7 @@ impl Polling {
         gauge.store(level, Ordering::Relaxed);
     }
 
-    /// `most` frames at most from each handler; says how many came.
+    /// Takes at most `most` frames from each handler. Returns how many there were.
     fn round(&mut self, work: &mut impl Handlers, most: usize, ask: Ask, now: Instant) -> usize {
         let came = (0..work.count()).map(|number| work.poll(number, most, ask, now)).sum();
         work.flush(now);
@@ -258,7 +267,7 @@ impl Polling {
         came
     }
 
-    /// A round, and sleep when nothing has come for `patience`.
+    /// Runs a round, and sleeps when no frame has arrived for `patience`.
     fn by_need(&mut self, work: &mut impl Handlers, now: Instant, patience: Duration) -> Then {
         self.next_tick = None;
         if self.round(work, positive(self.knobs.round.get()) as usize, Ask::Frames, now) > 0 {
@@ -296,7 +305,7 @@ impl Polling {
         Then::Again
     }
 
-    /// A tick's work; says when it ended.
+    /// Runs a tick's work. Returns the time of its end.
     fn tick(
         &mut self,
         work: &mut impl Handlers,
@@ -317,7 +326,7 @@ impl Polling {
             self.show(&self.gauges.residual_burst, residual as u64);
             let most = residual.min(each);
             residual -= most;
-            // Who had nothing now has nothing later in this tick.
+            // Handlers without frames now are not polled again in this tick.
             if self.round(work, most, ask, clock()) == 0 {
                 break;
             }
@@ -329,7 +338,7 @@ impl Polling {
         end
     }
 
-    /// Moves `burst` by what the tick took.
+    /// Adjusts `burst` by the duration of the tick's work.
     fn account(&mut self, took: Duration, period: Duration) {
         let load = took.as_nanos() as u64 * 100 / (period.as_nanos() as u64).max(1);
         let ours = 100 - positive(self.knobs.user_frac.get()).min(99);
@@ -347,7 +356,8 @@ impl Polling {
         self.show(&self.gauges.burst, self.burst as u64);
     }
 
-    /// When the next tick is. If it is over already its work is done at once, with a shorter burst; too many are given up.
+    /// Returns the time of the next tick. If it has passed, its work runs at once, with a shorter
+    /// burst; too many late ticks are skipped.
     fn after_tick(&mut self, next: Instant, end: Instant, period: Duration) -> Instant {
         let behind = if end < next { 0 } else { end.since(next).as_nanos() / period.as_nanos().max(1) + 1 } as u64;
         self.show(&self.gauges.pending_polls, behind);
@@ -365,7 +375,7 @@ impl Polling {
     }
 }
 
-/// A knob that cannot be negative.
+/// Returns the value of a knob that cannot be negative.
 fn positive(value: i64) -> u64 {
     value.max(0) as u64
 }

@@ -1,9 +1,11 @@
-//! Least privilege for servers: user, capabilities, no new privileges, and an allow list of system calls.
+//! Least privilege for servers: user, capabilities, no new privileges, and an allow list of system
+//! calls.
 //!
-//! [`Sandbox::enter`] is called once, after ports, control socket and logs are open and before the first frame is
-//! processed. It applies to every thread of the process, and threads started later inherit it. In order: the bounding
-//! set, groups and user, the permitted, effective, inheritable and ambient sets, NO_NEW_PRIVS, then the seccomp filter.
-//! docs/decisions/0026 says which rights are kept, and why.
+//! [`Sandbox::enter`] is called once, after ports, control socket and logs are open and before the
+//! first frame is processed. It applies to every thread of the process, and threads started later
+//! inherit it. In order: the bounding set, groups and user, the permitted, effective, inheritable
+//! and ambient sets, NO_NEW_PRIVS, then the seccomp filter. docs/decisions/0026 lists the rights
+//! that are kept, with the reasons.
 
 mod filter;
 mod refused;
@@ -18,10 +20,12 @@ pub use user::{User, UserError};
 use rights::Plan;
 use std::io;
 
-/// Needs of a server after it has opened its ports, beyond files, clocks, threads and its open descriptors.
+/// Needs of a server after it has opened its ports, beyond files, clocks, threads and its open
+/// descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// Opens ports on demand (`ifconfig X create` on the control socket): TAP devices, packet and XDP sockets.
+    /// Opens ports on demand (`ifconfig X create` on the control socket): TAP devices, packet and
+    /// XDP sockets.
     pub live_ports: bool,
     /// Opens the kernel's TCP and UDP sockets (`netserver --native`).
     pub kernel_sockets: bool,
@@ -38,12 +42,12 @@ pub struct Sandbox {
     pub needs: Needs,
 }
 
-/// Whether a process is confined.
+/// Setting of the process's confinement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confine {
-    /// Capabilities are dropped and system calls filtered.
+    /// Drops capabilities and filters system calls.
     On,
-    /// Only the user is changed, if one is given (`--no-sandbox`).
+    /// Changes only the user, if one is given (`--no-sandbox`).
     Off,
 }
 
@@ -85,11 +89,12 @@ impl Sandbox {
         Sandbox { user: None, confine: Confine::Off, needs: Needs { live_ports: false, kernel_sockets: false } }
     }
 
-    /// Changes the user, drops capabilities and installs the filter, on all threads. Returns a warning where this
-    /// processor architecture has no filter.
+    /// Changes the user, drops capabilities and installs the filter, on all threads. Returns a
+    /// warning if this processor architecture has no filter.
     ///
     /// # Errors
-    /// [`SandboxError`]. Some threads may have changed already: the caller is expected to end the process.
+    /// [`SandboxError`]. Some threads may have changed already: the caller is expected to end the
+    /// process.
     pub fn enter(&self) -> Result<Option<&'static str>, SandboxError> {
         if self.user.is_none() && self.confine == Confine::Off {
             return Ok(None);

@@ -1,6 +1,8 @@
-//! Ctrl-C (SIGINT) and SIGTERM ask for an end; whoever runs a loop looks at [`stop_requested`] once a round.
+//! Handling of Ctrl-C (SIGINT) and SIGTERM: they request the end of the process, and each loop
+//! checks [`stop_requested`] once a round.
 //!
-//! An unsafe room: installing a signal handler. The handler only stores to an atomic, which is async-signal-safe.
+//! Contains unsafe code to install a signal handler. The handler only stores to an atomic, which is
+//! async-signal-safe.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,13 +14,15 @@ extern "C" fn on_signal(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// Makes SIGINT and SIGTERM ask for an end. A second one ends the process at once, as by default.
+/// Makes SIGINT and SIGTERM request the end of the process. A second signal ends it at once, as by
+/// default.
 ///
 /// # Errors
-/// The system's.
+/// The system's errors.
 pub fn install_stop_handler() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe; SA_RESETHAND restores the default.
+        // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe; SA_RESETHAND
+        // restores the default.
         let installed = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let handler: extern "C" fn(libc::c_int) = on_signal;
@@ -33,13 +37,13 @@ pub fn install_stop_handler() -> io::Result<()> {
     Ok(())
 }
 
-/// Has an end been asked for?
+/// Returns whether the end of the process was requested.
 #[inline]
 pub fn stop_requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Asks for an end, as a signal would.
+/// Requests the end of the process, as a signal would.
 pub fn request_stop() {
     STOP.store(true, Ordering::Relaxed);
 }

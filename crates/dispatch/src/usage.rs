@@ -1,12 +1,13 @@
 //! Processor time, preempted time and context switches.
-#![allow(unsafe_code)] // an unsafe room: clock_gettime, getrusage
+#![allow(unsafe_code)] // unsafe code is confined here: clock_gettime, getrusage
 
-/// Returns the processor time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID). The number in
-/// /proc/thread-self/schedstat lags behind by up to a scheduler tick.
+/// Returns the processor time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID). The
+/// value in /proc/thread-self/schedstat lags behind by up to a scheduler tick.
 #[inline]
 pub fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the kernel to fill; the clock exists since Linux 2.6.12, so it cannot fail.
+    // SAFETY: `time` is a valid timespec for the kernel to fill; the clock exists since Linux
+    // 2.6.12, so it cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -18,15 +19,15 @@ pub fn thread_delay_ns() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the context switches of this process, its threads together: voluntary (it waited),
-/// involuntary (others had their turn); getrusage(2).
+/// Returns the voluntary (waiting) and involuntary (preempted) context switches of this process,
+/// summed over its threads; getrusage(2).
 pub fn context_switches() -> [u64; 2] {
     let usage = own_usage();
     [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
 }
 
-/// Returns the processor time of this process in seconds, its threads together: in user mode, in the
-/// kernel; getrusage(2).
+/// Returns the processor time of this process in user mode and in the kernel, in seconds, summed
+/// over its threads; getrusage(2).
 pub fn process_cpu_s() -> [f64; 2] {
     let usage = own_usage();
     [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6)
@@ -34,7 +35,8 @@ pub fn process_cpu_s() -> [f64; 2] {
 
 fn own_usage() -> libc::rusage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; RUSAGE_SELF cannot fail.
+    // SAFETY: `usage` is writable for the kernel, and all zeros are a valid rusage; RUSAGE_SELF
+    // cannot fail.
     unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()

@@ -1,21 +1,24 @@
 //! Sleeping until one of several descriptors is readable.
-#![allow(unsafe_code)] // an unsafe room: poll(2)
+#![allow(unsafe_code)] // unsafe code is confined here: poll(2)
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Waits until one of `fds` is readable, at most `timeout` (`None`: for ever). Says which are; a signal ends the wait early.
+/// Waits until one of `fds` is readable, at most `timeout` (`None`: forever). Returns which ones
+/// are. A signal ends the wait early.
 ///
 /// # Errors
-/// The system's.
+/// The system's errors.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
-    // ppoll takes nanoseconds; a timeout of a fraction of a millisecond must not become none or a busy loop.
+    // ppoll takes nanoseconds, so a timeout of a fraction of a millisecond does not turn into no
+    // timeout or a busy loop.
     let spec = timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
     let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `polled` is an array of that many pollfds, `spec` null or valid for the call, no signal mask.
+    // SAFETY: `polled` is an array of the given length, `spec` is null or valid for the call, and
+    // there is no signal mask.
     let n = unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, spec, std::ptr::null()) };
     if n < 0 {
         let error = io::Error::last_os_error();

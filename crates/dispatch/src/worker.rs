@@ -1,6 +1,7 @@
-//! Workers: a thread with a name, on a core of its own.
+//! Starts worker threads: named, and optionally pinned to a core.
 //!
-//! Every thread of the house starts here, so that who measures threads ([`on_thread`]) meets each of them.
+//! All threads of the program start here, so that a function set by [`on_thread`] can measure each
+//! of them.
 
 use crate::affinity::pin_to_core;
 use std::any::Any;
@@ -8,13 +9,14 @@ use std::io;
 use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-/// Called on a thread before its work; the answer is dropped on that thread after it.
+/// Function called on a thread before its work; the returned value is dropped on that thread after
+/// the work.
 pub type OnThread = fn() -> Option<Box<dyn Any>>;
 
 static ON_THREAD: OnceLock<OnThread> = OnceLock::new();
 
-/// From now on each thread that starts here calls `begins` first. There is one such function in a process: another one
-/// is refused with `false`.
+/// Sets the function that each thread started here calls first. There is only one per process: a
+/// different one is refused by returning `false`.
 pub fn on_thread(begins: OnThread) -> bool {
     std::ptr::fn_addr_eq(*ON_THREAD.get_or_init(|| begins), begins)
 }
@@ -24,11 +26,11 @@ fn observed<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Runs `work` on a thread called `name`, pinned to `core` if one is given; a core that cannot be had is a notice, not an
-/// end: `work` is told.
+/// Runs `work` on a thread called `name`, pinned to `core` if given. Failure to pin is not fatal:
+/// the error is passed to `work`.
 ///
 /// # Errors
-/// The system's, when no thread can be had.
+/// The system's error if no thread can be created.
 pub fn spawn_worker<R: Send + 'static>(
     name: &str,
     core: Option<usize>,
@@ -39,10 +41,10 @@ pub fn spawn_worker<R: Send + 'static>(
         .spawn(move || observed(|| work(core.and_then(|core| pin_to_core(core).err()))))
 }
 
-/// Runs `work` on a thread called `name` that ends before `scope` does.
+/// Runs `work` on a thread called `name`, which ends before `scope`.
 ///
 /// # Errors
-/// The system's, when no thread can be had.
+/// The system's error if no thread can be created.
 pub fn spawn_scoped<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -78,7 +80,7 @@ mod tests {
             }
         }
         fn begins() -> Option<Box<dyn Any>> {
-            // Other tests' threads come here too.
+            // Threads of other tests call this too.
             let ours = std::thread::current().name() == Some("observed");
             ours.then(|| BEGUN.fetch_add(1, Ordering::SeqCst)).map(|_| Box::new(End) as Box<dyn Any>)
         }

@@ -1,9 +1,10 @@
-//! ARP (RFC 826, RFC 5227): who has an address.
+//! ARP (RFC 826, RFC 5227): input, replies, announcements and address conflicts.
 //!
-//! A packet is read, used for the neighbor table, perhaps answered with a frame of its own, and ends here. Following RFC
-//! 826's merge flag a sender is remembered only if it was known already or the packet is for one of our addresses; a
-//! stranger cannot fill the table with unsolicited replies. Somebody who uses an address of ours is counted and,
-//! at most once in ten seconds per stack, defended against (RFC 5227 2.4 b).
+//! A received packet updates the neighbor table, may be answered with a frame of its own, and is
+//! then consumed. Following RFC 826's merge flag, a sender is stored only if it is in the table
+//! already or if the packet is a request for one of our addresses: unsolicited replies cannot fill
+//! the table. A station that uses one of our addresses is counted and, at most once in ten seconds
+//! per stack, defended against (RFC 5227 2.4 b).
 
 mod probe;
 
@@ -27,7 +28,8 @@ impl<L: Locks> Stack<L> {
         let Ok(packet) = Packet::parse(frame.bytes()) else {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
         };
-        // The sender may differ from the frame's source (RFC 826): proxies answer for other stations.
+        // The sender may differ from the frame's source (RFC 826): proxies answer for other
+        // stations.
         let is_station = packet.sha.is_unicast() && packet.sha != Mac::ZERO && packet.sha != iface.mac;
         if !is_station || packet.spa.is_multicast() || packet.spa.is_broadcast() {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
@@ -49,7 +51,7 @@ impl<L: Locks> Stack<L> {
         let for_us = addrs.iter().any(|a| a.addr == packet.tpa);
         let on_link = addrs.iter().any(|a| a.contains(packet.spa));
         let mut why = DropReason::ArpConsumed;
-        // A probe (RFC 5227 2.1.1) has no sender address: answered if for us, never remembered.
+        // A probe (RFC 5227 2.1.1) has no sender address: answered if it is for us, never stored.
         if !packet.spa.is_unspecified() && on_link {
             let create = for_us && packet.op == Op::Request;
             let rules = self.neigh_rules();
@@ -91,7 +93,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Tells the link that `addr` is ours (a gratuitous request; RFC 5227 2.3).
+    /// Announces `addr` on the link with a gratuitous request (RFC 5227 2.3).
     pub(crate) fn announce(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
         let packet = Packet { op: Op::Request, sha: iface.mac, spa: addr, tha: Mac::ZERO, tpa: addr };
         if iface.tunnel.is_some() || iface.queues.at(|| 0).lock(cx).output.is_some() {
@@ -100,7 +102,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Announces every address of an iface: its port has just been connected.
+    /// Announces every address of an interface; called when its port has just been connected.
     pub fn announce_all(&self, cx: Cx, id: IfaceId) {
         if let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) {
             for addr in iface.addrs(cx) {
@@ -110,7 +112,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Asks who has `addr`; `known`: asks that station directly whether it still has.
+    /// Sends a request for `addr`: broadcast, or unicast to `known` to confirm that entry.
     pub(crate) fn arp_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr, known: Option<Mac>) {
         let spa = self.source_for(cx, iface, addr).unwrap_or(Ipv4Addr::UNSPECIFIED);
         let packet = Packet { op: Op::Request, sha: iface.mac, spa, tha: known.unwrap_or(Mac::ZERO), tpa: addr };
@@ -119,7 +121,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn arp_send(&self, cx: Cx, iface: &Iface<L>, dst: Mac, packet: &Packet) {
-        let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts that it is empty
+        let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts its allocation failures
         let header = eth::Header { dst, src: iface.mac, ethertype: EtherType::ARP };
         let mut written = frame.extend(&packet.emit());
         if let (Some(()), Some(room)) = (written, frame.push::<{ eth::HEADER_LEN }>()) {
@@ -133,7 +135,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends the packets that had waited for a neighbor.
+    /// Sends the packets that were held until the neighbor was resolved.
     pub(crate) fn send_pending(&self, cx: Cx, id: IfaceId, mac: Mac, pending: impl IntoIterator<Item = Frame>) {
         for packet in pending {
             match self.ifaces.get(id) {
@@ -183,8 +185,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends an ARP probe for `addr` and watches for stations that have it. One address of an interface is
-    /// probed for at a time.
+    /// Sends an ARP probe for `addr` and watches for stations that use it. An interface probes for
+    /// one address at a time.
     pub fn probe_addr(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) {
         let Some(iface) = self.ifaces.get(id) else { return };
         iface.probe.begin(addr);
@@ -192,7 +194,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// Returns whether another station has the address that `id` probes for.
+    /// Returns whether another station uses the address that `id` probes for.
     pub fn is_probed_addr_taken(&self, id: IfaceId) -> bool {
         self.ifaces.get(id).is_some_and(|iface| iface.probe.is_taken())
     }

@@ -1,4 +1,4 @@
-//! What the stack counts, one shard per thread; drop reasons and the cost ledger ride along.
+//! Counters of the stack, one shard per thread, with the drop reasons and the cost ledger.
 
 use crate::iface::AtomicQueueSet;
 use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
@@ -7,17 +7,17 @@ use std::sync::atomic::AtomicU32;
 counters! {
     /// Ethernet, both directions.
     pub struct Ether at "inet.link.ether" {
-        /// Frames handed up by ports.
+        /// Frames received from ports.
         received,
-        /// Frames handed to ports.
+        /// Frames sent to ports.
         sent,
     }
 }
 
 counters! {
-    /// The loopback queue: packets of this host to itself.
+    /// Loopback queue: packets that this host sends to itself.
     pub struct Loopback at "inet.link.loopback" {
-        /// Packets put into it.
+        /// Packets queued.
         queued,
     }
 }
@@ -35,19 +35,19 @@ counters! {
         replies_sent,
         /// Gratuitous announcements sent (RFC 5227 2.3).
         announcements_sent,
-        /// Somebody else uses an address of ours (RFC 5227 2.4).
+        /// Another station uses one of our addresses (RFC 5227 2.4).
         conflicts,
     }
 }
 
 counters! {
-    /// The neighbor table.
+    /// Neighbor table.
     pub struct Neigh at "inet.neigh" {
         /// Entries made.
         created,
-        /// Entries that got their answer.
+        /// Entries resolved.
         resolved,
-        /// Entries that never did.
+        /// Entries that could not be resolved.
         failed,
         /// Entries removed to make room.
         evicted,
@@ -59,13 +59,13 @@ counters! {
 counters! {
     /// IPv4.
     pub struct Ip4 at "inet.ip4" {
-        /// Packets handed up by the link layer.
+        /// Packets received from the link layer.
         received,
         /// Packets delivered to a protocol here.
         delivered,
         /// Packets forwarded.
         forwarded,
-        /// Packets sent from here.
+        /// Packets sent by this host.
         sent,
         /// Fragments received.
         fragments_received,
@@ -73,11 +73,11 @@ counters! {
         reassembled,
         /// Packets that left as fragments.
         fragmented,
-        /// Fragments made.
+        /// Fragments sent.
         fragments_sent,
-        /// Packets from here that found no route.
+        /// Packets of this host without a route.
         no_route,
-        /// Path MTUs forgotten before their time to make room for others.
+        /// Path MTUs evicted before they expired, to make room for others.
         path_mtus_evicted,
     }
 }
@@ -91,19 +91,19 @@ counters! {
         echoes_answered,
         /// Errors sent.
         errors_sent,
-        /// Errors not sent: the rate limit.
+        /// Errors not sent: rate limit.
         errors_limited,
-        /// Errors not sent: the rules of RFC 1122 3.2.2 forbid it.
+        /// Errors not sent: forbidden by RFC 1122 3.2.2.
         errors_forbidden,
         /// Redirects sent.
         redirects_sent,
-        /// Redirects received and believed: each is a route for ten minutes.
+        /// Redirects accepted: each makes a route for ten minutes.
         redirects_accepted,
-        /// Routes made by redirects that have had their ten minutes.
+        /// Routes made by redirects that expired after ten minutes.
         redirects_aged,
-        /// Routes made by redirects that went for newer ones.
+        /// Routes made by redirects that were evicted by newer ones.
         redirects_evicted,
-        /// Errors handed to a socket.
+        /// Errors delivered to a socket.
         errors_delivered,
     }
 }
@@ -123,13 +123,13 @@ counters! {
 counters! {
     /// IPv6.
     pub struct Ip6 at "inet.ip6" {
-        /// Packets handed up by the link layer.
+        /// Packets received from the link layer.
         received,
         /// Packets delivered to a protocol here.
         delivered,
         /// Packets forwarded.
         forwarded,
-        /// Packets sent from here.
+        /// Packets sent by this host.
         sent,
         /// Fragments received.
         fragments_received,
@@ -137,13 +137,13 @@ counters! {
         reassembled,
         /// Packets that left as fragments.
         fragmented,
-        /// Fragments made.
+        /// Fragments sent.
         fragments_sent,
-        /// Packets from here that found no route.
+        /// Packets of this host without a route.
         no_route,
-        /// Paths that are narrower than was known (RFC 8201).
+        /// Path MTUs lowered (RFC 8201).
         paths_narrowed,
-        /// Path MTUs forgotten before their time to make room for others.
+        /// Path MTUs evicted before they expired, to make room for others.
         path_mtus_evicted,
     }
 }
@@ -157,11 +157,11 @@ counters! {
         echoes_answered,
         /// Errors sent.
         errors_sent,
-        /// Errors not sent: the rate limit.
+        /// Errors not sent: rate limit.
         errors_limited,
-        /// Errors not sent: the rules of RFC 4443 2.4 forbid it.
+        /// Errors not sent: forbidden by RFC 4443 2.4.
         errors_forbidden,
-        /// Errors handed to a socket.
+        /// Errors delivered to a socket.
         errors_delivered,
     }
 }
@@ -177,11 +177,11 @@ counters! {
         solicits_sent,
         /// Advertisements sent.
         adverts_sent,
-        /// Solicitations sent to find out whether an address is ours alone (RFC 4862 5.4.2).
+        /// Solicitations sent for duplicate address detection (RFC 4862 5.4.2).
         probes_sent,
-        /// Addresses given up: somebody else has them.
+        /// Addresses given up because another station uses them.
         duplicates,
-        /// Somebody else uses an address of ours.
+        /// Another station uses one of our addresses.
         conflicts,
         /// Router solicitations sent.
         router_solicits_sent,
@@ -193,13 +193,14 @@ counters! {
         router_adverts_received,
         /// Accepted router advertisements with an entry that did not fit its table.
         table_full,
-        /// Redirects not accepted; router advertisements without accept_rtadv; router solicitations to a host that sends no advertisements.
+        /// Redirects not accepted; router advertisements without accept_rtadv; router solicitations
+        /// to a host that sends no advertisements.
         ignored,
         /// Redirects sent.
         redirects_sent,
-        /// Redirects accepted: each is a route for ten minutes.
+        /// Redirects accepted: each makes a route for ten minutes.
         redirects_accepted,
-        /// Routes made by redirects that have had their ten minutes.
+        /// Routes made by redirects that expired after ten minutes.
         redirects_aged,
         /// Routes made by redirects that were evicted by newer ones.
         redirects_evicted,
@@ -223,13 +224,13 @@ counters! {
         received,
         /// Datagrams queued for a socket.
         delivered,
-        /// Datagrams copied to the caller of a receive call, one a call (recvfrom).
+        /// Datagrams copied to the caller, one per receive call (recvfrom).
         copied_out,
         /// Datagrams sent.
         sent,
-        /// Datagrams that came without a checksum.
+        /// Datagrams received without a checksum.
         no_checksum,
-        /// Datagrams sent with the header kept from the one before.
+        /// Datagrams sent with the cached header of the previous one.
         header_cached,
     }
 }
@@ -247,101 +248,102 @@ counters! {
 counters! {
     /// Tunnels.
     pub struct Tunnel at "inet.tunnel" {
-        /// Packets and frames sent inside another packet.
+        /// Packets and frames encapsulated.
         encapsulated,
-        /// Packets and frames taken out of one.
+        /// Packets and frames decapsulated.
         decapsulated,
-        /// Those of them that were queued to be taken in.
+        /// Decapsulated packets that were queued for input.
         requeued,
-        /// ICMP errors about outer packets told to an inner sender (RFC 2003 4).
+        /// ICMP errors about outer packets relayed to the inner sender (RFC 2003 4).
         relayed,
-        /// A tunnel's MTU was lowered: its path is narrower than it was thought to be.
+        /// Tunnel MTUs lowered after a path MTU decrease.
         narrowed,
     }
 }
 
 counters! {
-    /// What TCP's connections may hold (`net.inet.tcp.memlimit`).
+    /// Memory of TCP connections (`net.inet.tcp.memlimit`).
     pub struct TcpMemory at "inet.tcp.memory" {
-        /// Segments out of order that were not kept: half the limit was reached.
+        /// Out-of-order segments dropped: half of the limit was in use.
         out_of_order_refused,
-        /// Segments in order that were not kept, all of the limit was reached and their reader had more to read.
+        /// In-order segments dropped: all of the limit was in use, and the reader still had data to
+        /// read.
         text_refused,
-        /// Buffers that were not made larger: three quarters of the limit were reached.
+        /// Buffers not grown: three quarters of the limit were in use.
         growth_refused,
-        /// Sends that had to wait (EAGAIN): other connections held too much, or the pool was empty.
+        /// Sends refused with EAGAIN: other connections held too much, or the pool was empty.
         sends_refused,
-        /// Connections that forgot what they held out of order, for want of memory (RFC 2018 8).
+        /// Connections that discarded out-of-order data because memory was short (RFC 2018 8).
         reneged,
-        /// Connections reset at their close: there were too many that no process holds.
+        /// Connections reset at close: too many orphans, that is, connections without a process.
         orphans_refused,
-        /// Connections that no process held, given up because their peers took nothing.
+        /// Orphans dropped because their peers accepted no data.
         orphans_stalled,
-        /// Connections given up because memory had run out and their peers took nothing.
+        /// Connections dropped because memory was exhausted and their peers accepted no data.
         stalled,
     }
 }
 
 counters! {
-    /// The conservation audit: received + made = sent + consumed + dropped + held.
+    /// Conservation audit: received + made = sent + consumed + dropped + held.
     pub struct Audit at "inet.audit" {
-        /// Frames that came from ports.
+        /// Frames received from ports.
         received,
-        /// Frames made here.
+        /// Frames made by this stack.
         made,
-        /// Frames that went to ports.
+        /// Frames sent to ports.
         sent,
-        /// Frames whose datagram an application has read.
+        /// Frames with a datagram that an application read.
         consumed,
     }
 }
 
-/// One thread's shard.
+/// Counters of one thread.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Ethernet.
+    /// Counters of Ethernet.
     pub ether: Ether,
-    /// The loopback queue.
+    /// Counters of the loopback queue.
     pub loopback: Loopback,
-    /// ARP.
+    /// Counters of ARP.
     pub arp: Arp,
-    /// Neighbors.
+    /// Counters of the neighbor table.
     pub neigh: Neigh,
-    /// IPv4.
+    /// Counters of IPv4.
     pub ip4: Ip4,
-    /// ICMP.
+    /// Counters of ICMP for IPv4.
     pub icmp4: Icmp4,
-    /// IGMP.
+    /// Counters of IGMP.
     pub igmp: Igmp,
-    /// IPv6.
+    /// Counters of IPv6.
     pub ip6: Ip6,
-    /// ICMPv6.
+    /// Counters of ICMPv6.
     pub icmp6: Icmp6,
-    /// Neighbor discovery.
+    /// Counters of neighbor discovery.
     pub nd: Nd,
-    /// MLD.
+    /// Counters of MLD.
     pub mld: Mld,
-    /// UDP.
+    /// Counters of UDP.
     pub udp: Udp,
-    /// Raw and ICMP sockets.
+    /// Counters of raw and ICMP sockets.
     pub raw: Raw,
-    /// TCP.
+    /// Counters of TCP.
     pub tcp: ::tcp::counters::Counters,
-    /// TCP's memory.
+    /// Counters of TCP's memory limits.
     pub tcp_memory: TcpMemory,
-    /// Tunnels.
+    /// Counters of tunnels.
     pub tunnel: Tunnel,
-    /// Tunnels that this thread is sending through at the moment, one in another.
+    /// Depth of nested tunnels in this thread's current send.
     pub(crate) nesting: AtomicU32,
-    /// Queues at which this thread has staged frames since its last flush.
+    /// Queues with frames that this thread staged since its last flush.
     pub(crate) staged: AtomicQueueSet,
-    /// One more than the queue by which this thread sends; 0: the thread's number.
+    /// Transmit queue of this thread plus 1; 0: derived from the thread's number.
     pub(crate) queue: AtomicU32,
-    /// The audit.
+    /// Counters of the conservation audit.
     pub audit: Audit,
-    /// Drops by reason.
+    /// Dropped and consumed frames by reason.
     pub drops: Drops,
-    /// Ticks by stage.
+    /// Processing time by stage, in ticks.
     pub ledger: Ledger,
 }
 
@@ -371,38 +373,40 @@ impl Described for Counters {
     }
 }
 
-/// The balance of frames at a quiet moment.
+/// Balance of frames, read while the stack is idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Frames that came from ports.
+    /// Frames received from ports.
     pub received: u64,
-    /// Frames made here.
+    /// Frames made by this stack.
     pub made: u64,
-    /// Frames that went to ports.
+    /// Frames sent to ports.
     pub sent: u64,
-    /// Frames used up here: those whose datagram was read, and those of [`AuditReport::uses`].
+    /// Frames used up here: those with a datagram that was read, and those in
+    /// [`AuditReport::uses`].
     pub consumed: u64,
-    /// Of these, frames whose datagram was read.
+    /// Of the consumed frames, those with a datagram that was read.
     pub read: u64,
-    /// Frames lost, all reasons.
+    /// Frames dropped, for all reasons.
     pub dropped: u64,
-    /// Frames queued somewhere inside.
+    /// Frames queued inside the stack.
     pub held: u64,
-    /// The losses by reason.
+    /// Drops by reason.
     pub reasons: Vec<Entry>,
-    /// Frames that were used up and not read, by reason: answered, merged, cut up.
+    /// Frames consumed without being read, by reason: answered, merged, fragmented.
     pub uses: Vec<Entry>,
 }
 
 impl AuditReport {
-    /// Frames unaccounted for: must be 0 at any quiet moment.
+    /// Returns the number of frames unaccounted for; must be 0 whenever the stack is idle.
     pub fn imbalance(&self) -> i64 {
         let entered = self.received.wrapping_add(self.made);
         let left = self.sent.wrapping_add(self.consumed).wrapping_add(self.dropped).wrapping_add(self.held);
         entered.wrapping_sub(left) as i64
     }
 
-    /// Returns the imbalance alone, without a text for each reason; `held` is what queues hold now.
+    /// Returns the imbalance alone, without a text for each reason; `held` is the number of frames
+    /// in queues.
     pub fn imbalance_of(shards: &Shards<Counters>, held: u64) -> i64 {
         let balance = |c: &Counters| {
             let entered = c.audit.received.get().wrapping_add(c.audit.made.get());
@@ -412,7 +416,7 @@ impl AuditReport {
         shards.iter().map(balance).fold(0, u64::wrapping_add).wrapping_sub(held) as i64
     }
 
-    /// Sums the shards; `held` is what queues hold now.
+    /// Sums the shards; `held` is the number of frames in queues.
     pub fn of(shards: &Shards<Counters>, held: u64) -> AuditReport {
         let sum = |pick: fn(&Counters) -> u64| shards.iter().map(pick).sum::<u64>();
         let ended = |end: End| {

@@ -1,9 +1,10 @@
-//! Demux: from addresses and L4 ports to the Pcb, in one probe however many there are.
+//! Demux: from addresses and L4 ports to the Pcb, with one probe regardless of the number of Pcbs.
 //!
-//! A keyed open-addressing table of (hash, Pcb number), four entries a cache line, at most half full. The hash is 64 bits
-//! of a secret function of the whole key; the Pcb, which is touched anyway, confirms the match. Lookups go from the
-//! exact four-tuple to the bound address to any address, skipping kinds that nobody uses. IPv4 addresses are
-//! IPv4-mapped, so that IPv6 needs no second table; a socket of both families is in it once for each.
+//! A keyed open-addressing table of (hash, Pcb number), four entries per cache line, at most half
+//! full. The hash is 64 bits of a secret function of the whole key; the Pcb, which is accessed
+//! anyway, confirms the match. Lookups go from the exact four-tuple to the bound address to any
+//! address, skipping kinds that no Pcb uses. IPv4 addresses are IPv4-mapped, so IPv6 needs no
+//! second table; a dual-stack socket has one entry per family.
 
 use crate::zone;
 use lock::{CachePadded, Cx, Guarded, Lock, Locks};
@@ -14,44 +15,44 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::L4Port;
 use wire::hash::Key;
 
-/// An address of either family: IPv4 as `::ffff:a.b.c.d`, a link-local one of IPv6 with its iface's number
-/// ([`zone::embed`]). The unspecified address of a family is "any" of that family.
+/// An address of either family: IPv4 as `::ffff:a.b.c.d`, IPv6 link-local with the number of its
+/// interface ([`zone::embed`]). The unspecified address of a family means "any" of that family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Addr(pub u128);
 
 const MAPPED: u128 = 0xffff_0000_0000;
 
 impl Addr {
-    /// Any address of IPv4.
+    /// The unspecified IPv4 address, which means any.
     pub const ANY4: Addr = Addr(MAPPED);
-    /// Any address of IPv6.
+    /// The unspecified IPv6 address, which means any.
     pub const ANY6: Addr = Addr(0);
 
-    /// Returns an IPv4 address.
+    /// Converts an IPv4 address.
     #[inline(always)]
     pub fn v4(addr: Ipv4Addr) -> Addr {
         Addr(MAPPED | u128::from(u32::from(addr)))
     }
 
-    /// Returns the IPv4 address; `None` if it is one of IPv6.
+    /// Returns the IPv4 address; `None` for an IPv6 address.
     #[inline(always)]
     pub fn to_v4(self) -> Option<Ipv4Addr> {
         (self.0 >> 32 == MAPPED >> 32).then(|| Ipv4Addr::from(self.0 as u32))
     }
 
-    /// Returns whether it is any address of its family.
+    /// Returns whether this is the unspecified address of its family.
     #[inline(always)]
     pub fn is_any(self) -> bool {
         self == self.any()
     }
 
-    /// Returns any address of the same family.
+    /// Returns the unspecified address of the same family.
     #[inline(always)]
     pub fn any(self) -> Addr {
         if self.0 >> 32 == MAPPED >> 32 { Addr::ANY4 } else { Addr::ANY6 }
     }
 
-    /// Returns the address with a port, as a program sees it.
+    /// Returns the address with a port, as shown to programs.
     pub(crate) fn with_port(self, port: L4Port) -> SocketAddr {
         if let Some(v4) = self.to_v4() {
             return SocketAddr::from((v4, port.0));
@@ -61,16 +62,17 @@ impl Addr {
     }
 }
 
-/// The bits of an address as sockets and datagrams have them; 0 is "any". [`u32`] is of IPv4, [`u128`] of IPv6.
+/// Bits of an address as stored in sockets and datagrams; 0 is "any". [`u32`] for IPv4, [`u128`]
+/// for IPv6.
 pub(crate) trait Bits: Copy + Eq + Default + BitAnd<Output = Self> {
-    /// The bits that a probe masks.
+    /// All bits set: mask of an exact match.
     const ALL: Self;
-    /// The ends of a datagram as its headers have them.
+    /// Addresses and ports of a datagram in header form.
     type Wire: Copy + Default + Into<Ends<Self>>;
 
-    /// Returns the address.
+    /// Returns the address in mapped form.
     fn addr(self) -> Addr;
-    /// Returns whether two datagrams have the same hash because what is hashed is the same.
+    /// Returns whether two datagrams hash the same because their hashed fields are equal.
     fn is_same(probe: &EndsProbe<Self>, one: Self::Wire, other: Self::Wire) -> bool;
 }
 
@@ -108,7 +110,7 @@ impl Bits for u128 {
     }
 }
 
-/// What a Pcb is found by.
+/// Key of a Pcb: local and remote address and port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Tuple {
     /// Local address, or any.
@@ -130,31 +132,31 @@ impl Tuple {
         }
     }
 
-    /// Without the remote end.
+    /// Returns the tuple without the remote address and port.
     fn bound(self) -> Tuple {
         Tuple { remote: self.local.any(), remote_port: L4Port(0), ..self }
     }
 
-    /// Without both addresses.
+    /// Returns the tuple with neither address.
     fn any(self) -> Tuple {
         Tuple { local: self.local.any(), ..self.bound() }
     }
 
-    /// Returns the local address and port, as a program sees them.
+    /// Returns the local address and port, as shown to programs.
     pub fn local_addr(&self) -> SocketAddr {
         self.local.with_port(self.local_port)
     }
 
-    /// Returns the remote address and port, as a program sees them.
+    /// Returns the remote address and port, as shown to programs.
     pub fn remote_addr(&self) -> SocketAddr {
         self.remote.with_port(self.remote_port)
     }
 }
 
-/// The two ends of a datagram, or of a socket, in one family: 0 is "any".
+/// Addresses and ports of a datagram or a socket, in one family; 0 is "any".
 ///
-/// A [`Tuple`] takes 48 bytes, most of them zeros in front of IPv4 addresses; this takes 12 of IPv4 and
-/// fits into the Pcb's first cache line.
+/// A [`Tuple`] takes 48 bytes, most of them zeros for IPv4. This takes 12 for IPv4 and fits into
+/// the Pcb's first cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ends<A> {
     pub(crate) local: A,
@@ -163,13 +165,12 @@ pub(crate) struct Ends<A> {
     pub(crate) remote_port: L4Port,
 }
 
-/// Ends of IPv4.
 pub(crate) type Ends4 = Ends<u32>;
-/// Ends of IPv6; link-local addresses with their ifaces' numbers.
+/// Ends of IPv6; link-local addresses include the interface number.
 pub(crate) type Ends6 = Ends<u128>;
 
 impl<A: Bits> Ends<A> {
-    /// Returns whether a socket bound and connected so takes a datagram with `other`'s ends.
+    /// Returns whether a socket with these ends accepts a datagram with `other`'s ends.
     #[inline(always)]
     pub(crate) fn accepts(self, other: Ends<A>) -> bool {
         self.local_port == other.local_port
@@ -178,7 +179,7 @@ impl<A: Bits> Ends<A> {
     }
 }
 
-/// The two ends of an IPv4 datagram in two words, as its headers have them: source before destination.
+/// The two ends of an IPv4 datagram in two words, in header order: source before destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct WireEnds {
     pub(crate) addrs: u64,
@@ -219,7 +220,7 @@ impl<A: Bits> From<Ends<A>> for Tuple {
     }
 }
 
-/// How exact a probe is.
+/// Precision of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probe {
     /// Both ends.
@@ -231,7 +232,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// As much of `tuple` as is looked for.
+    /// Returns the part of `tuple` that this probe matches.
     pub fn of(self, tuple: Tuple) -> Tuple {
         match self {
             Probe::Connected => tuple,
@@ -241,7 +242,7 @@ impl Probe {
     }
 }
 
-/// A [`Probe`] as masks of what is hashed: no branch and no [`Tuple`] for each datagram.
+/// A [`Probe`] as masks over the hashed fields: avoids a branch and a [`Tuple`] per datagram.
 #[derive(Clone, Copy)]
 pub(crate) struct EndsProbe<A> {
     key: Key,
@@ -251,21 +252,22 @@ pub(crate) struct EndsProbe<A> {
 }
 
 impl<A: Bits> EndsProbe<A> {
-    /// [`Demux::hash`] of as much of a datagram's ends as is looked for.
+    /// Returns the [`Demux::hash`] of the masked ends of a datagram.
     #[inline(always)]
     pub(crate) fn hash(&self, ends: Ends<A>) -> u64 {
         let ports = u64::from(ends.local_port.0) << 16 | u64::from(ends.remote_port.0);
         hash(self.key, (ends.local & self.local).addr(), (ends.remote & self.remote).addr(), ports & self.ports)
     }
 
-    /// Returns whether a socket with these ends takes all datagrams that are the same to this probe, or none of them.
+    /// Returns whether a socket with these ends accepts either all or none of the datagrams that
+    /// are equal to this probe.
     #[inline(always)]
     pub(crate) fn covers(&self, socket: Ends<A>) -> bool {
         (self.local == A::ALL || socket.local == A::default()) && (self.remote == A::ALL || socket.remote_port.0 == 0)
     }
 }
 
-/// The secret hash of two ends; the upper halves, which differ only in IPv6, share a word.
+/// Keyed hash of two ends. The upper address halves, which are constant for IPv4, share a word.
 #[inline(always)]
 fn hash(key: Key, Addr(local): Addr, Addr(remote): Addr, ports: u64) -> u64 {
     let upper = ((local >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((remote >> 64) as u64).rotate_left(21);
@@ -289,14 +291,15 @@ struct Table {
 const SMALLEST: usize = 16;
 
 impl Table {
-    /// The first Pcb of exactly that hash.
+    /// Returns the first Pcb with exactly this hash.
     #[inline(always)]
     fn first(&self, hash: u64) -> Option<u32> {
         let mask = self.slots.len().checked_sub(1)?;
         let at = hash as usize & mask;
         let (home, next) = (self.slots.get(at)?, self.slots.get((at + 1) & mask)?);
-        // It stands in the first place three times in four and in the first two nine in ten: no branch tells them apart,
-        // since one that is guessed wrong costs more than the second comparison.
+        // The entry is in the first slot in three of four cases and in the first two in nine of
+        // ten. The choice has no branch, since a mispredicted one costs more than the second
+        // comparison.
         let slot = select_unpredictable(home.hash == hash, home, next);
         if slot.hash == hash && slot.used != 0 {
             return Some(slot.pcb);
@@ -349,7 +352,8 @@ impl Table {
         old.into_iter().filter(|slot| slot.used != 0).for_each(|slot| self.place(slot));
     }
 
-    /// Removes and closes the gap: entries behind move up if they may (no tombstones, so lookups stay short).
+    /// Removes an entry and closes the gap by moving up later entries where possible: no
+    /// tombstones, so lookups stay short.
     fn remove(&mut self, hash: u64, pcb: u32) -> bool {
         let Some(mask) = self.slots.len().checked_sub(1) else { return false };
         let mut at = hash as usize & mask;
@@ -370,7 +374,8 @@ impl Table {
                 break;
             }
             let home = slot.hash as usize & mask;
-            // May `slot` stand in the gap? Only if its home is not between the gap and where it stands.
+            // `slot` can move into the gap only if its home is not between the gap and its
+            // position.
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
                 if let Some(place) = self.slots.get_mut(gap) {
                     *place = slot;
@@ -386,7 +391,7 @@ impl Table {
 }
 
 const SHARDS: usize = 64;
-/// Pcbs whose lines, with their buckets', stay in a first-level cache of 48 KiB.
+/// Number of Pcbs that, with their buckets, fit into a first-level cache of 48 KiB.
 const NEAR: usize = 256;
 
 /// The demux table of one transport protocol.
@@ -396,8 +401,8 @@ pub struct Demux<L: Locks> {
     kinds: [AtomicUsize; 3],
 }
 
-/// Lookups in a row: the part of the table that was used last stays locked, which for an unshared stack is all of it.
-/// Whoever has one takes no other lock meanwhile.
+/// Consecutive lookups: the shard used last stays locked, which for an unshared stack is the whole
+/// table. The holder must take no other lock meanwhile.
 pub(crate) struct Run<'a, L: Locks> {
     demux: &'a Demux<L>,
     open: Option<(usize, Open<'a, L>)>,
@@ -416,7 +421,7 @@ impl<L: Locks> Run<'_, L> {
         self.open.as_ref().map(|(_, table)| &**table)
     }
 
-    /// Asks the cache for the bucket of `hash`.
+    /// Prefetches the bucket of `hash`.
     #[inline(always)]
     pub(crate) fn prefetch(&mut self, cx: Cx, hash: u64) {
         let Some(table) = self.table(cx, hash) else { return };
@@ -425,7 +430,7 @@ impl<L: Locks> Run<'_, L> {
         }
     }
 
-    /// The Pcb of exactly that hash.
+    /// Returns the Pcb with exactly this hash.
     #[inline(always)]
     pub(crate) fn find(&mut self, cx: Cx, hash: u64) -> Option<usize> {
         self.table(cx, hash)?.first(hash).map(|pcb| pcb as usize)
@@ -433,14 +438,14 @@ impl<L: Locks> Run<'_, L> {
 }
 
 impl<L: Locks> Demux<L> {
-    /// Empty. Shared stacks get 64 separately locked parts, others one.
+    /// Creates an empty table: 64 separately locked shards for a shared stack, else one.
     pub fn new(key: Key) -> Self {
         let shards = if L::SHARED { SHARDS } else { 1 };
         let shards = (0..shards).map(|_| CachePadded(Guarded::new(Table::default()))).collect();
         Demux { key, shards, kinds: Default::default() }
     }
 
-    /// The secret hash of a tuple.
+    /// Returns the keyed hash of a tuple.
     #[inline(always)]
     pub fn hash(&self, tuple: &Tuple) -> u64 {
         let ports = u64::from(tuple.local_port.0) << 16 | u64::from(tuple.remote_port.0);
@@ -457,7 +462,7 @@ impl<L: Locks> Demux<L> {
         self.shards.get(self.shard_of(hash)).map(|shard| &shard.0)
     }
 
-    /// Makes `pcb` findable.
+    /// Adds `pcb` under `tuple`.
     pub fn insert(&self, cx: Cx, tuple: &Tuple, pcb: usize) {
         let hash = self.hash(tuple);
         if let Some(shard) = self.shard(hash) {
@@ -468,7 +473,7 @@ impl<L: Locks> Demux<L> {
         }
     }
 
-    /// Makes it no longer findable.
+    /// Removes the entry of `pcb` under `tuple`.
     pub fn remove(&self, cx: Cx, tuple: &Tuple, pcb: usize) {
         let hash = self.hash(tuple);
         let removed = self.shard(hash).is_some_and(|shard| shard.lock(cx).remove(hash, pcb as u32));
@@ -482,7 +487,7 @@ impl<L: Locks> Demux<L> {
         self.kinds.get(kind).is_some_and(|n| n.load(Ordering::Relaxed) > 0)
     }
 
-    /// What to probe first: the most exact kind that anybody uses.
+    /// Returns the first probe of a lookup: the most exact kind in use.
     #[inline(always)]
     pub fn first_probe(&self) -> Probe {
         if self.any_of_kind(0) {
@@ -494,13 +499,14 @@ impl<L: Locks> Demux<L> {
         }
     }
 
-    /// Are there too many entries for a near cache, so that it pays to ask for buckets and Pcbs ahead?
+    /// Returns whether the entries exceed a first-level cache, so that prefetching buckets and Pcbs
+    /// pays.
     #[inline(always)]
     pub fn is_large(&self) -> bool {
         self.len() > NEAR
     }
 
-    /// [`Demux::first_probe`] for the ends of a family's datagrams.
+    /// Returns [`Demux::first_probe`] as masks for the ends of a family's datagrams.
     #[inline(always)]
     pub(crate) fn ends_probe<A: Bits>(&self) -> EndsProbe<A> {
         let (local, remote, ports) = match self.first_probe() {
@@ -511,19 +517,20 @@ impl<L: Locks> Demux<L> {
         EndsProbe { key: self.key, local, remote, ports }
     }
 
-    /// Lookups in a row.
+    /// Starts a series of lookups.
     #[inline(always)]
     pub(crate) fn run(&self) -> Run<'_, L> {
         Run { demux: self, open: None }
     }
 
-    /// The Pcb of exactly that hash.
+    /// Returns the Pcb with exactly this hash.
     #[inline(always)]
     pub fn find(&self, cx: Cx, hash: u64) -> Option<usize> {
         self.shard(hash)?.lock(cx).first(hash).map(|pcb| pcb as usize)
     }
 
-    /// The Pcb for a packet with `tuple`; `hash` is that of its [`Demux::first_probe`]. The Pcb must confirm the match.
+    /// Returns the Pcb for a packet with `tuple`; `hash` is the hash of its [`Demux::first_probe`].
+    /// The caller must confirm the match with the Pcb.
     #[inline(always)]
     pub fn lookup_hashed(&self, cx: Cx, tuple: impl FnOnce() -> Tuple, hash: u64) -> Option<usize> {
         match self.find(cx, hash) {
@@ -542,28 +549,28 @@ impl<L: Locks> Demux<L> {
         if self.any_of_kind(2) { self.find(cx, self.hash(&tuple.any())) } else { None }
     }
 
-    /// The Pcb for a packet with `tuple`. The Pcb must confirm the match.
+    /// Returns the Pcb for a packet with `tuple`. The caller must confirm the match with the Pcb.
     pub fn lookup(&self, cx: Cx, tuple: &Tuple) -> Option<usize> {
         self.lookup_hashed(cx, || *tuple, self.hash(&self.first_probe().of(*tuple)))
     }
 
-    /// Is exactly `tuple` taken, by a Pcb for which `is_it` holds?
+    /// Returns whether exactly `tuple` is taken by a Pcb for which `is_it` holds.
     pub fn contains(&self, cx: Cx, tuple: &Tuple, is_it: impl FnMut(u32) -> bool) -> bool {
         let hash = self.hash(tuple);
         self.shard(hash).is_some_and(|shard| shard.lock(cx).find(hash, is_it).is_some())
     }
 
-    /// How many Pcbs can be found.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.kinds.iter().map(|n| n.load(Ordering::Relaxed)).sum()
     }
 
-    /// None?
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How often its locks were taken, and how many there are.
+    /// Returns the number of lock acquisitions and the number of locks.
     pub fn locks(&self) -> (u64, usize) {
         (self.shards.iter().map(|shard| shard.0.acquisitions()).sum(), self.shards.len())
     }

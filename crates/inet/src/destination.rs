@@ -1,4 +1,4 @@
-//! Order of destination addresses (RFC 6724 6): the addresses of a name, the best first.
+//! Destination address selection (RFC 6724 6): sorts the addresses of a name, best first.
 
 use crate::Stack;
 use crate::demux::Addr;
@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::ip6;
 
-/// An entry of the policy table: prefix, its length, precedence, label.
+/// An entry of the policy table: prefix, prefix length, precedence, label.
 type Policy = (Ipv6Addr, u32, u8, u8);
 
 /// Default policy table (RFC 6724 2.1), the longest prefix first.
@@ -25,13 +25,13 @@ const POLICIES: [Policy; 9] = [
     (Ipv6Addr::UNSPECIFIED, 0, 40, 1),
 ];
 
-/// Returns precedence and label of an address.
+/// Returns the precedence and label of an address.
 fn policy(addr: Ipv6Addr) -> (u8, u8) {
     let matches = |(prefix, len, ..): &&Policy| (addr.to_bits() ^ prefix.to_bits()).leading_zeros() >= *len;
     POLICIES.iter().find(matches).map_or((0, 0), |(.., precedence, label)| (*precedence, *label))
 }
 
-/// Returns the scope of an address; those of IPv4 are as RFC 6724 3.2 maps them.
+/// Returns the scope of an address; IPv4 addresses are mapped as in RFC 6724 3.2.
 fn scope(addr: Ipv6Addr) -> u8 {
     match addr.to_ipv4_mapped() {
         Some(v4) if v4.is_loopback() || v4.is_link_local() => 2,
@@ -40,21 +40,22 @@ fn scope(addr: Ipv6Addr) -> u8 {
     }
 }
 
-/// Rank of a destination with its source; the least is the best. Rules 1, 2, 5, 6, 8 and 9; rule 10 is
-/// the stability of the sort. Deprecated sources are chosen last already (rule 3).
+/// Rank of a destination with its source; the lowest is the best. Implements rules 1, 2, 5, 6, 8
+/// and 9; rule 10 follows from the stable sort. Source selection already avoids deprecated sources
+/// (rule 3).
 type Rank = (bool, bool, bool, Reverse<u8>, u8, Reverse<u32>);
 
 fn rank(dst: Ipv6Addr, src: Option<Ipv6Addr>) -> Rank {
     let Some(src) = src else { return (true, true, true, Reverse(0), u8::MAX, Reverse(0)) };
     let ((precedence, label), (_, source_label)) = (policy(dst), policy(src));
-    // Prefix lengths of IPv4 addresses say nothing about distance: rule 9 is left to IPv6.
+    // Prefix lengths of IPv4 addresses are no measure of distance, so rule 9 applies to IPv6 only.
     let is_v4 = dst.to_ipv4_mapped().is_some();
     let common = if is_v4 { 0 } else { (dst.to_bits() ^ src.to_bits()).leading_zeros().min(64) };
     (false, scope(dst) != scope(src), label != source_label, Reverse(precedence), scope(dst), Reverse(common))
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sorts destinations by RFC 6724 6, the best first. Those without a route or source address come
+    /// Sorts destinations by RFC 6724 6, best first. Those without a route or source address come
     /// last.
     pub fn sort_destinations(&self, cx: Cx, addrs: &mut [SocketAddr]) {
         addrs.sort_by_cached_key(|addr| {
@@ -66,7 +67,7 @@ impl<L: Locks> Stack<L> {
         });
     }
 
-    /// Returns the source address of packets to `dst`; of IPv4 mapped.
+    /// Returns the source address of packets to `dst`; an IPv4 address is IPv4-mapped.
     fn source_to(&self, cx: Cx, dst: SocketAddr) -> Option<Ipv6Addr> {
         match dst {
             SocketAddr::V4(v4) => {
@@ -96,8 +97,8 @@ mod tests {
         }
     }
 
-    /// The examples of RFC 6724 10.2, whose sources are given here: (first, its source) before
-    /// (second, its source).
+    /// The examples of RFC 6724 10.2 with the given sources: (first, its source) before (second,
+    /// its source).
     #[test]
     fn the_rfcs_examples() {
         for (first, second) in [

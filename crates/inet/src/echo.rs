@@ -1,8 +1,8 @@
-//! Echo requests of this host's own and what comes back for them, for `ping` and `traceroute`.
+//! Echo requests sent by this host and the answers to them, for `ping` and `traceroute`.
 //!
-//! An exchange has an identifier, which its requests carry (RFC 792, RFC 4443 4.1); replies and errors
-//! about its requests wait in it until they are taken. Its identifier is random, so that a stranger who
-//! does not see the requests cannot answer them.
+//! An exchange has an identifier that its requests carry (RFC 792, RFC 4443 4.1). Replies and
+//! errors about its requests are queued in it until they are read. The identifier is random, so an
+//! off-path attacker that does not see the requests cannot forge answers.
 
 mod exchanges;
 
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::{Proto, icmp4, icmp6};
 
-/// Bytes of the longest message, header included: that of an IPv4 packet.
+/// Maximum message length in bytes, header included: the largest payload of an IPv4 packet.
 const LONGEST: usize = 65_535 - wire::ip4::HEADER_LEN;
 
 /// An echo request.
@@ -26,24 +26,24 @@ const LONGEST: usize = 65_535 - wire::ip4::HEADER_LEN;
 pub struct Request<'a> {
     /// Destination.
     pub dst: IpAddr,
-    /// Source; `None`: the address of the iface that it leaves by.
+    /// Source; `None`: address of the outgoing interface.
     pub src: Option<IpAddr>,
-    /// Iface, for link-local destinations; `None`: that of the route.
+    /// Interface, for link-local destinations; `None`: the route's.
     pub iface: Option<IfaceId>,
-    /// Identifier of its exchange.
+    /// Identifier of the exchange.
     pub ident: u16,
     /// Sequence number.
     pub seq: u16,
-    /// TTL or hop limit; `None`: the host's usual one.
+    /// TTL or hop limit; `None`: the host's default.
     pub ttl: Option<u8>,
-    /// Do not fragment.
+    /// Sets Don't Fragment.
     pub whole: bool,
-    /// Data, which the reply returns.
+    /// Payload, which the reply returns.
     pub payload: &'a [u8],
 }
 
 impl<L: Locks> Stack<L> {
-    /// Opens an exchange; returns its identifier. `None`: [`EXCHANGES_MAX`] are open.
+    /// Opens an exchange and returns its identifier; `None` if [`EXCHANGES_MAX`] are open.
     pub fn open_echo(&self, cx: Cx) -> Option<u16> {
         let mut exchanges = self.exchanges.lock(cx);
         if exchanges.0.len() >= EXCHANGES_MAX {
@@ -55,28 +55,28 @@ impl<L: Locks> Stack<L> {
         Some(ident)
     }
 
-    /// Ends an exchange.
+    /// Closes an exchange.
     pub fn close_echo(&self, cx: Cx, ident: u16) {
         self.exchanges.lock(cx).0.retain(|(other, _)| *other != ident);
     }
 
-    /// Takes the oldest answer of an exchange.
+    /// Removes and returns the oldest answer of an exchange.
     pub fn take_answer(&self, cx: Cx, ident: u16) -> Option<Answer> {
         let mut exchanges = self.exchanges.lock(cx);
         exchanges.0.iter_mut().find(|(other, _)| *other == ident)?.1.pop_front()
     }
 
-    /// Sends an echo request, or lets it wait for the neighbor's address.
+    /// Sends an echo request, or queues it until the neighbor's address is resolved.
     ///
     /// # Errors
-    /// [`OutputError`]: no route, or longer than a packet can be.
+    /// [`OutputError`]: no route, or longer than the largest packet.
     pub fn send_echo(&self, cx: Cx, request: &Request<'_>) -> Result<(), OutputError> {
         let Request { dst, src, iface, ident, seq, ttl, whole, payload } = *request;
         let len = icmp4::HEADER_LEN + payload.len();
         if len > LONGEST {
             return Err(OutputError::TooBig(LONGEST));
         }
-        // An IPv6 message is summed with its source, so that is chosen first.
+        // The checksum of an IPv6 message covers its source, so the source is chosen first.
         let own6 = match (dst, src) {
             (IpAddr::V6(_), Some(IpAddr::V6(src))) => Some(src),
             (IpAddr::V6(dst), _) => Some(self.source6_towards(cx, dst, iface).ok_or(OutputError::NoRoute)?),
@@ -114,7 +114,7 @@ impl<L: Locks> Stack<L> {
         sent
     }
 
-    /// Gives an answer to the exchange `ident`; `false`: there is none, or it has [`ANSWERS_MAX`].
+    /// Queues an answer for exchange `ident`; `false` if there is none or it holds [`ANSWERS_MAX`].
     pub(crate) fn echo_answered(&self, cx: Cx, ident: u16, answer: Answer) -> bool {
         let mut exchanges = self.exchanges.lock(cx);
         let found = exchanges.0.iter_mut().find(|(other, _)| *other == ident);
@@ -123,7 +123,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Gives an error about a packet whose ICMP message is `quoted` to the exchange that sent it.
+    /// Queues an error for the exchange that sent the ICMP message `quoted`.
     pub(crate) fn echo_failed(&self, cx: Cx, from: IpAddr, ttl: u8, quoted: &[u8], kind: Kind) -> bool {
         let request = if from.is_ipv6() { icmp6::ty::ECHO_REQUEST } else { icmp4::ty::ECHO_REQUEST };
         let Some(&[ty, _, _, _, i0, i1, s0, s1]) = quoted.first_chunk::<8>() else { return false };

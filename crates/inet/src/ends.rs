@@ -1,16 +1,16 @@
-//! Domain of a socket, and the addresses and ports to which it is bound and connected, in either family or both.
+//! Domain of a socket, and its local and remote addresses and ports, in either family or both.
 
 use crate::demux::{Addr, Bits, Ends, Ends4, Ends6, Tuple};
 use crate::zone;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::L4Port;
 
-/// Address family that a socket is opened for, `socket(2)`'s domain.
+/// Address family of a socket, as in the first argument of `socket(2)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
     /// `AF_INET`: IPv4.
     Inet,
-    /// `AF_INET6`: IPv6, and IPv4 by mapped addresses unless `IPV6_V6ONLY` is set.
+    /// `AF_INET6`: IPv6, and IPv4 through mapped addresses unless `IPV6_V6ONLY` is set.
     Inet6,
 }
 
@@ -20,7 +20,7 @@ impl Domain {
         if addr.is_ipv4() { Domain::Inet } else { Domain::Inet6 }
     }
 
-    /// Returns the address that a program names to a socket of this domain.
+    /// Converts an address that a program passes to a socket of this domain.
     ///
     /// # Errors
     /// [`Unfit`].
@@ -36,7 +36,7 @@ impl Domain {
         }
     }
 
-    /// Returns ends of any address, of both families if the domain and `v6only` allow it.
+    /// Returns wildcard ends; of both families if the domain and `v6only` allow it.
     pub(crate) fn any(self, v6only: bool, local_port: L4Port) -> SockEnds {
         match self {
             Domain::Inet => SockEnds::bound(Addr::ANY4, local_port),
@@ -45,7 +45,7 @@ impl Domain {
         }
     }
 
-    /// Returns the unspecified address and port 0, as a program names them.
+    /// Returns the unspecified address with port 0.
     pub(crate) fn unspecified(self) -> SocketAddr {
         match self {
             Domain::Inet => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -53,56 +53,55 @@ impl Domain {
         }
     }
 
-    /// Returns `addr` as a socket of this domain gives it.
+    /// Returns `addr` as a socket of this domain reports it: IPv4 is mapped for IPv6 sockets.
     #[inline(always)]
     pub fn shown(self, addr: SocketAddr) -> SocketAddr {
         if self == Domain::Inet { addr } else { zone::mapped(addr) }
     }
 }
 
-/// Why an address is none that a socket can be bound or connected to.
+/// Reason why a socket cannot be bound or connected to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfit {
-    /// It is of another family than the socket.
+    /// The address is of another family than the socket.
     Family,
-    /// It is an IPv4 address, and the socket is of IPv6 alone.
+    /// The address is IPv4, and the socket is IPv6-only.
     Mapped,
 }
 
-/// Domain of a socket and families of the datagrams that it takes, in a byte.
+/// Domain of a socket and families of the datagrams that it accepts, in one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Families {
-    /// IPv4, as a socket of IPv4.
+    /// IPv4, in an IPv4 socket.
     V4,
-    /// IPv4, as a socket of IPv6.
+    /// IPv4, in an IPv6 socket.
     Mapped,
-    /// IPv6.
     V6,
     /// Both: bound to no address.
     Both,
 }
 
 impl Families {
-    /// Returns those of a socket that is not bound.
+    /// Returns the families of an unbound socket.
     pub(crate) fn of(domain: Domain) -> Families {
         if domain == Domain::Inet { Families::V4 } else { Families::Both }
     }
 }
 
-/// Addresses and ports to which a socket is bound and connected.
+/// Local and remote addresses and ports of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SockEnds {
-    /// Addresses of IPv4, or any.
+    /// IPv4 addresses, or any.
     V4(Ends4),
-    /// Addresses of IPv6, or any.
+    /// IPv6 addresses, or any.
     V6(Ends6),
     /// Any address of either family.
     Both(L4Port),
 }
 
 impl SockEnds {
-    /// Returns those of a connection.
+    /// Returns the ends of a connection.
     #[inline(always)]
     pub(crate) fn of<A: Bits>(ends: Ends<A>) -> SockEnds {
         SockEnds::between(ends.local.addr(), ends.remote.addr(), ends.local_port, ends.remote_port)
@@ -113,7 +112,7 @@ impl SockEnds {
         SockEnds::between(local, local.any(), local_port, L4Port(0))
     }
 
-    /// Returns ends with these addresses, which are of one family.
+    /// Returns ends with these addresses, which must be of one family.
     pub(crate) fn between(local: Addr, remote: Addr, local_port: L4Port, remote_port: L4Port) -> SockEnds {
         match (local.to_v4(), remote.to_v4()) {
             (Some(local), Some(remote)) => {
@@ -123,7 +122,7 @@ impl SockEnds {
         }
     }
 
-    /// Returns the tuple by which it is found first, and the second where it is found in both families.
+    /// Returns the tuple of the first demux entry, and of the second for a dual-stack socket.
     pub(crate) fn tuples(self) -> impl Iterator<Item = Tuple> {
         let (first, second) = match self {
             SockEnds::V4(ends) => (Tuple::from(ends), None),
@@ -136,12 +135,12 @@ impl SockEnds {
         std::iter::once(first).chain(second)
     }
 
-    /// Returns the tuple that is shown: of both families that of IPv6.
+    /// Returns the tuple to display: the IPv6 one for a dual-stack socket.
     pub(crate) fn tuple(self) -> Tuple {
         self.tuples().next().unwrap_or_default()
     }
 
-    /// Returns whether a packet could be for both of these, whoever sent it.
+    /// Returns whether some packet could match both ends, from whatever sender.
     pub(crate) fn overlaps(self, other: SockEnds) -> bool {
         let same = |one: Tuple, two: Tuple| {
             one.local.any() == two.local.any() && (one.local == two.local || one.local.is_any() || two.local.is_any())

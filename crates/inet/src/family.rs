@@ -1,7 +1,8 @@
-//! The difference between IPv4 and IPv6 for the protocols above them: one trait, implemented for the bits of an address.
+//! Differences between IPv4 and IPv6 for the protocols above them: one trait, implemented for the
+//! bits of an address.
 //!
-//! UDP and TCP are written once, generic over it. An address of IPv6 that is link-local has its iface's number in it
-//! ([`zone`]); none of that goes on a wire.
+//! UDP and TCP are written once, generic over it. An IPv6 link-local address contains the number of
+//! its interface ([`zone`]), which is never sent.
 
 use crate::Stack;
 use crate::counters::{Counters, Ip4, Ip6};
@@ -25,7 +26,7 @@ use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{L4Port, Mac, Proto, flow, icmp4, icmp6, ip4, ip6};
 
-/// IP counters that both families have.
+/// IP counters common to both families.
 #[derive(Clone, Copy)]
 pub(crate) struct IpCounts<'a> {
     pub(crate) received: &'a Counter,
@@ -35,82 +36,82 @@ pub(crate) struct IpCounts<'a> {
     pub(crate) no_route: &'a Counter,
 }
 
-/// IP header of packets that this host sends.
+/// IP header fields of a packet that this host sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head<A> {
     pub(crate) src: A,
     pub(crate) dst: A,
     pub(crate) proto: Proto,
-    /// Type of service, traffic class.
+    /// Type of service or traffic class.
     pub(crate) tos: u8,
-    /// Time to live, hop limit.
+    /// Time to live or hop limit.
     pub(crate) ttl: u8,
-    /// Not to be fragmented, also here.
+    /// Fragmentation is forbidden, on the path and at this host.
     pub(crate) df: bool,
-    /// The payload begins with its header (`IP_HDRINCL`); of IPv4.
+    /// The payload begins with its own header (`IP_HDRINCL`); IPv4 only.
     pub(crate) has_header: bool,
-    /// Source and destination port, from which the flow label is made.
+    /// Source and destination port, from which the flow label is computed.
     pub(crate) ports: [L4Port; 2],
 }
 
-/// Values from the IP header in front of a datagram or segment for this host.
+/// Fields of the IP header of a datagram or segment for this host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Glimpse<A> {
     pub(crate) src: A,
     pub(crate) dst: A,
-    /// Type of service, traffic class.
+    /// Type of service or traffic class.
     pub(crate) tos: u8,
-    /// Offsets of the first byte behind the header and of the packet's end.
+    /// Offsets of the first byte after the header and of the end of the packet.
     pub(crate) upper: (usize, usize),
 }
 
-/// An address family, by the bits of its addresses; 0 is the unspecified address.
+/// An address family, implemented for the bits of its addresses; 0 is the unspecified address.
 pub(crate) trait Family: Bits + Matched {
-    /// Domain of its sockets.
+    /// Domain of the family's sockets.
     const DOMAIN: Domain;
-    /// Protocol of its control messages.
+    /// Protocol number of ICMP or ICMPv6.
     const ICMP: Proto;
-    /// Type of an echo request.
+    /// ICMP type of an echo request.
     const ECHO_REQUEST: u8;
-    /// Bytes of the IP header without options or extension headers.
+    /// Length in bytes of the IP header without options or extension headers.
     const IP_LEN: usize;
-    /// EtherType of its packets.
+    /// EtherType of the family's packets.
     const ETHERTYPE: EtherType;
-    /// A UDP datagram always has a checksum (RFC 8200 8.1).
+    /// Set if the UDP checksum is mandatory (RFC 8200 8.1).
     const IS_SUMMED: bool;
-    /// Reason of a packet whose header cannot be read.
+    /// Drop reason: unreadable header.
     const MALFORMED: DropReason;
-    /// Reason of a packet that has no way out.
+    /// Drop reason: no route.
     const NO_ROUTE: DropReason;
-    /// Reason of a packet that is sent with a time to live, or hop limit, of 0.
+    /// Drop reason: sent with a TTL or hop limit of 0.
     const TTL_ZERO: DropReason;
 
-    /// Returns the routes.
+    /// Returns the routes (control plane).
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
-    /// Returns the routes as packets read them.
+    /// Returns the routes as the packet path reads them.
     fn ways<L: Locks>(stack: &Stack<L>) -> &Ways<Self>;
-    /// Returns the route cache.
     fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<Self>>;
     /// Returns the filter over this host's own addresses.
     fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses;
-    /// Returns the time to live, or hop limit, of a packet.
+    /// Returns the TTL or hop limit of a packet.
     fn hop_limit(packet: &[u8]) -> Option<u8>;
-    /// Returns the hash of a packet's flow.
+    /// Returns the flow hash of a packet.
     fn flow(key: Key, packet: &[u8]) -> Option<u64>;
-    /// Returns whether this is a group's address.
+    /// Returns whether this is a multicast address.
     fn is_multicast(self) -> bool;
-    /// Returns whether this is no single host's address.
+    /// Returns whether this is a broadcast or multicast address.
     fn is_for_many(self) -> bool;
-    /// Returns whether a packet may leave by a link: not one from or to a loopback address (RFC 1122 3.2.1.3 (g),
-    /// RFC 4291 2.5.3).
+    /// Returns whether a packet may leave by a link: neither address may be a loopback address (RFC
+    /// 1122 3.2.1.3 (g), RFC 4291 2.5.3).
     fn is_for_links(src: Self, dst: Self) -> bool;
-    /// Returns the sum of a pseudo header.
+    /// Returns the partial checksum of a pseudo header.
     fn pseudo(src: Self, dst: Self, proto: Proto, len: u32) -> Partial;
-    /// Returns the sum with which the checksum of an ICMP message begins: a pseudo header has IPv6 alone.
+    /// Returns the initial checksum of an ICMP message: only ICMPv6 has a pseudo header.
     fn icmp_seed(src: Self, dst: Self, len: u32) -> Partial;
-    /// Reads the IP header of a packet for this host, which came by the link of `zone`; IPv6 without extension headers.
+    /// Reads the IP header of a packet for this host, received on the link of `zone`; IPv6 without
+    /// extension headers.
     fn glimpse(packet: &[u8], zone: Option<IfaceId>) -> Option<Glimpse<Self>>;
-    /// Returns where packets to `dst` leave.
+    /// Returns the interface and next hop of packets to `dst`.
     fn exit<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -119,24 +120,25 @@ pub(crate) trait Family: Bits + Matched {
     ) -> Result<Exit<Self::Addr>, OutputError>;
     /// Returns the source address of packets to `dst` that leave by `exit`.
     fn source<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self, exit: &Exit<Self::Addr>) -> Result<Self, OutputError>;
-    /// Returns the time to live, or hop limit, of packets that are given none.
+    /// Returns the default TTL or hop limit.
     fn ttl<L: Locks>(stack: &Stack<L>) -> u8;
-    /// Returns the MAC address of a neighbor that is known.
+    /// Returns the MAC address of a resolved neighbor.
     fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Self::Addr) -> Option<Mac>;
-    /// Returns the longest packet that `iface` takes.
+    /// Returns the MTU of `iface`.
     fn mtu<L: Locks>(iface: &Iface<L>) -> usize;
-    /// Returns the longest packet that the path to `dst` takes, as far as it has said.
+    /// Returns the path MTU to `dst`, as far as it was discovered.
     fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
     /// Returns whether a socket of this host has joined the group `dst` on `iface`.
     fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
-    /// Returns the counters.
     fn counts(counters: &Counters) -> IpCounts<'_>;
-    /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes; returns its sum, of IPv4.
+    /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes; returns its
+    /// partial checksum (IPv4 only).
     fn emit<L: Locks>(stack: &Stack<L>, head: &Head<Self>, into: &mut [u8]) -> Option<Partial>;
-    /// Writes the length of what follows into an IP header that [`Family::emit`] wrote, and sets the bits of ECN; `sum`: its
-    /// sum.
+    /// Completes a header written by [`Family::emit`] with the payload length and the ECN bits;
+    /// `sum`: its partial checksum.
     fn finish(header: &mut [u8], sum: Partial, upper_len: u16, ecn: u8);
-    /// Sends a packet, which has no IP header yet, by `exit`; `by_port`: its checksum is the port's to fill in.
+    /// Prepends the IP header and sends a packet by `exit`; `by_port`: checksum offload to the
+    /// port.
     fn send<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -270,7 +272,8 @@ impl Family for u32 {
         let Some(ip) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
         let total_len = upper_len + ip4::HEADER_LEN as u16;
         [ip[2], ip[3]] = total_len.to_be_bytes();
-        // ECN bits change from segment to segment: version, IHL and TOS are one word of the sum.
+        // The ECN bits change from segment to segment; version, IHL and TOS are one word of the
+        // sum.
         ip[1] |= ecn;
         let sum = sum.add_u16(total_len).add_u16(u16::from(ecn)).finish();
         [ip[10], ip[11]] = sum.to_be_bytes();
@@ -440,7 +443,7 @@ impl Family for u128 {
     fn finish(header: &mut [u8], _: Partial, upper_len: u16, ecn: u8) {
         let Some(ip) = header.first_chunk_mut::<{ ip6::HEADER_LEN }>() else { return };
         [ip[4], ip[5]] = upper_len.to_be_bytes();
-        ip[1] |= ecn << 4; // the traffic class begins in the middle of a byte
+        ip[1] |= ecn << 4; // the traffic class is not byte-aligned
     }
 
     fn send<L: Locks>(
@@ -467,7 +470,8 @@ impl Family for u128 {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the label of a flow's packets (RFC 6437), 20 bits: the same for all of them, and not to be guessed.
+    /// Returns the flow label of a flow's packets (RFC 6437): 20 bits, constant within the flow and
+    /// unpredictable.
     pub(crate) fn flow_label(&self, src: u128, dst: u128, [src_port, dst_port]: [L4Port; 2]) -> u32 {
         if !self.knobs.auto_flowlabel.on() {
             return 0;
@@ -478,11 +482,12 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Distinguishes the hash of a flow label from the stack's other hashes under the same secret.
+/// Separates the hash of a flow label from the stack's other hashes under the same secret.
 const LABEL: u64 = 0x6c61_6265;
 
-/// Cuts the extension headers out of a packet for this host, whose upper header is at `at`, with `len` bytes from there on that
-/// count: an IPv6 header and that remain. `false`, and a packet to be dropped, if it cannot be written.
+/// Removes the extension headers from a packet for this host, leaving an IPv6 header and the `len`
+/// payload bytes at `at`, where the upper header starts. Returns `false` if the packet cannot be
+/// written and must be dropped.
 pub(crate) fn cut_extensions(packet: &mut Frame, header: &ip6::Header, next: Proto, at: usize, len: usize) -> bool {
     packet.truncate(at + len);
     if at > ip6::HEADER_LEN {

@@ -1,20 +1,26 @@
-//! The forwarding table of a family: from IP input, forwarding and output, an address; back, a next hop.
+//! Forwarding table of one address family: IP input, forwarding and output look up an address and
+//! get a next hop.
 //!
-//! A [`Fib`] holds the routes twice. `routes` is the truth, ordered, for the control plane: `get`, `iter`, and what
-//! lies under a removed route. The matcher is derived from it and answers the longest-prefix question. IPv4's: up to
-//! `FEW` routes as a short list (a host with three routes stays at a few hundred bytes), above that as the 24-4-4
-//! table of `table`, 80 MB reserved and touched as routes fill it; once made, it stays. IPv6's: the trie of `trie`.
+//! A [`Fib`] holds the routes twice. `routes` is the authoritative ordered map for the control
+//! plane: `get`, `iter`, and the covering route when one is removed. The matcher is derived from it
+//! for longest-prefix lookups. The IPv4 matcher is a short list for up to `FEW` routes (a host with
+//! three routes needs a few hundred bytes). Above that it is the 24-4-4 table of `table`: 80 MB
+//! reserved, and touched as routes fill it. Once made, the table stays. The IPv6 matcher is the
+//! trie of `trie`.
 //!
-//! One owner changes it while any thread asks by a [`Reader`]. Nothing in here locks: what readers see changes by single stores, each of
-//! which leaves every address with a true answer, and what was taken out is used again when no reader can have it in hand.
+//! One owner changes the table while any thread reads it through a [`Reader`]. Nothing here locks:
+//! each change visible to readers is a single store that leaves a correct answer for every address.
+//! Removed parts are reused only when no reader can still hold them.
 //!
-//! It holds numbers, not neighbors: a [`NextHopId`] indexes the caller's next-hop table.
+//! The table holds numbers, not neighbors: a [`NextHopId`] indexes the caller's next-hop table.
 //!
-//! 1 M routes with BGP's lengths, bursts of 32, huge pages under the table: 7 ticks (TSC 2.0 GHz) a lookup over 64 k
-//! random addresses and 16 to 18 over 1 M, where the loads alone take 13 to 17. With 4 kB pages 11 and 20; DPDK 22.11
-//! rte_lpm with 4 kB pages on the same machine 11 and 22 (examples/fib_speed.rs; least of 31 samples, shared machine).
+//! With 1 M routes of BGP's lengths, bursts of 32 and huge pages under the table, a lookup takes 7
+//! ticks (TSC 2.0 GHz) over 64 k random addresses and 16 to 18 over 1 M, where the loads alone take
+//! 13 to 17. With 4 kB pages 11 and 20; DPDK 22.11 rte_lpm with 4 kB pages on the same machine 11
+//! and 22 (examples/fib_speed.rs; minimum of 31 samples, shared machine).
 //!
-//! Longest prefix: RFC 1812 5.2.4.3 (2); no type of service, no metrics, one route per prefix.
+//! Longest prefix match as in RFC 1812 5.2.4.3 (2), without type of service or metrics; one route
+//! per prefix.
 
 mod default;
 mod entry;
@@ -42,12 +48,13 @@ pub use prefix::{AddrBits, IpPrefix, Prefix, Prefix6, PrefixError, PrefixFault};
 use table::Table;
 use trie::Trie;
 
-/// Bytes of the ordered map for each route of IPv4 (glibc, 1 M routes): 23 if they came in random order, 29 in sorted order.
+/// Bytes of the ordered map per IPv4 route (glibc, 1 M routes): 23 if inserted in random order, 29
+/// in sorted order.
 const MAP_BYTES_PER_ROUTE: usize = 29;
-/// The table holds as many routes as it may; nothing was changed.
+/// Error: the table is full; nothing was changed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct FibFull {
-    /// The limit it was made with.
+    /// Maximum number of routes of the table.
     pub limit: usize,
 }
 
@@ -59,7 +66,7 @@ impl fmt::Display for FibFull {
 
 impl std::error::Error for FibFull {}
 
-/// The matcher of IPv4: the list is the whole answer until there is a table, and is not read after.
+/// IPv4 matcher: the list until there is a table, then only the table.
 #[derive(Default)]
 pub struct ListOrTable {
     few: Few,
@@ -98,7 +105,8 @@ impl Matcher<u32> for ListOrTable {
         if let Some(table) = self.table.get() {
             table.insert(prefix, Entry::route(prefix.len(), hop), spare, pins);
         } else if !self.few.insert(prefix, hop) {
-            // The table is shown when all routes are in it. It stays: readers may be in it.
+            // The table is published once it holds all routes. It is never removed, since readers
+            // may use it.
             let table = Box::new(Table::new(spare.pages));
             for (prefix, hop) in routes {
                 table.insert(*prefix, Entry::route(prefix.len(), *hop), spare, pins);
@@ -119,9 +127,9 @@ impl Matcher<u32> for ListOrTable {
     }
 }
 
-/// The matcher of a family.
+/// Selects the matcher of a family.
 pub trait Matched: AddrBits {
-    /// Its type.
+    /// Matcher type.
     type Matcher: Matcher<Self>;
 }
 
@@ -139,9 +147,9 @@ struct Shown<A: Matched> {
     pins: Pins,
 }
 
-/// The answers of a [`Fib`] for threads that do not own it, while it changes: each is one that was true at some moment between question
-/// and answer. Nothing is locked; a question asks again when a change came in between, and only if that change could matter (a
-/// short list's, the default route's).
+/// Lock-free read access to a [`Fib`] for threads that do not own it, while it changes. Each result
+/// was correct at some moment during the call. A lookup is repeated only if a concurrent change
+/// could affect it (in the short list or the default route).
 pub struct Reader<A: Matched = u32>(Arc<Shown<A>>);
 
 impl<A: Matched> Clone for Reader<A> {
@@ -151,7 +159,7 @@ impl<A: Matched> Clone for Reader<A> {
 }
 
 impl<A: Matched> Reader<A> {
-    /// Pins the calling thread: next hops that answers name are not used for others until it is unpinned.
+    /// Pins the calling thread: next hops in results are not reused until it is unpinned.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
         self.0.pins.pin(cx)
@@ -162,38 +170,38 @@ impl<A: Matched> Reader<A> {
         &self.0.pins
     }
 
-    /// As [`Fib::lookup`].
+    /// See [`Fib::lookup`].
     #[inline(always)]
     pub fn lookup(&self, _: &Pinned<'_>, dst: A) -> Option<NextHopId> {
         self.0.matcher.find(dst).hop()
     }
 
-    /// As [`Fib::lookup_burst`]; answers the shorter of the two slices.
+    /// Like [`Fib::lookup_burst`], but covers only the shorter of the two slices.
     #[inline(always)]
     pub fn lookup_burst(&self, _: &Pinned<'_>, dst: &[A], out: &mut [Option<NextHopId>]) {
         self.0.matcher.lookup_burst(dst, out);
     }
 
-    /// As [`Fib::lookup_prefix`].
+    /// See [`Fib::lookup_prefix`].
     pub fn lookup_prefix(&self, _: &Pinned<'_>, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
         self.0.matcher.find(dst).found_for(dst)
     }
 }
 
 impl Reader {
-    /// Returns the prefetcher for lookups to come; `None`: nothing is worth it.
+    /// Returns the prefetcher for later lookups; `None` if prefetching does not pay.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.0.matcher.table.get().map(|table| Ahead(table))
     }
 }
 
-/// Prefetches the lines of lookups in IPv4's table.
+/// Prefetches the cache lines of lookups in the IPv4 table.
 #[derive(Clone, Copy)]
 pub struct Ahead<'t>(&'t Table);
 
 impl Ahead<'_> {
-    /// Fetches for a lookup of `dst`.
+    /// Prefetches for a lookup of `dst`.
     #[inline(always)]
     pub fn of(self, dst: u32) {
         self.0.prefetch(dst);
@@ -212,7 +220,7 @@ impl<A: Matched> fmt::Debug for Reader<A> {
     }
 }
 
-/// The forwarding table of one host or router.
+/// The forwarding table of a host or router.
 ///
 /// ```
 /// # use linerate_inet::fib::{Fib, NextHopId};
@@ -227,45 +235,46 @@ impl<A: Matched> fmt::Debug for Reader<A> {
 pub struct Fib<A: Matched = u32> {
     routes: BTreeMap<IpPrefix<A>, NextHopId>,
     shown: Arc<Shown<A>>,
-    /// Memory of the matcher that is free, or that a reader may still have.
+    /// Matcher memory that is free, or that a reader may still use.
     spare: Spare,
     limit: usize,
 }
 
 impl<A: Matched> Fib<A> {
-    /// Returns an empty table for up to four million routes, with readers on any thread.
+    /// Creates an empty table for up to four million routes, with readers on any thread.
     pub fn new() -> Fib<A> {
         Fib::with_limit(DEFAULT_LIMIT)
     }
 
-    /// Returns an empty table for up to `limit` routes.
+    /// Creates an empty table for up to `limit` routes.
     pub fn with_limit(limit: usize) -> Fib<A> {
         Fib::with_readers(limit, USUAL_THREADS)
     }
 
-    /// Returns an empty table for up to `limit` routes and readers on several threads, `threads` of
-    /// which are usual ([`USUAL_THREADS`]), or 1 if owner and reader are one.
+    /// Creates an empty table for up to `limit` routes and `threads` expected reader threads
+    /// ([`USUAL_THREADS`] is the default; 1 if the owner is the only reader).
     pub fn with_readers(limit: usize, threads: usize) -> Fib<A> {
         let shown = Arc::new(Shown { matcher: Default::default(), pins: Pins::new(threads) });
         Fib { routes: BTreeMap::new(), shown, spare: Spare::default(), limit }
     }
 
-    /// Returns the table with arrays that ask for huge pages.
+    /// Allocates the arrays with huge pages.
     pub fn with_huge_pages(mut self) -> Fib<A> {
         self.spare.pages = Pages::Huge2M;
         self
     }
 
-    /// Returns a reader for other threads, while this table changes.
+    /// Returns a reader for other threads, usable while this table changes.
     pub fn reader(&self) -> Reader<A> {
         Reader(Arc::clone(&self.shown))
     }
 
-    /// Routes `prefix` to `hop`; returns the next hop it had before. Costs what the prefix covers: of IPv4 a store for each of its /24, or
-    /// for a longer one up to 48 stores.
+    /// Routes `prefix` to `hop`; returns the previous next hop. The cost grows with the covered
+    /// range: for IPv4 one store per /24, or up to 48 stores for a longer prefix.
     ///
     /// # Errors
-    /// [`FibFull`] for a new prefix when the limit is reached. Another next hop for a known prefix always fits.
+    /// [`FibFull`] for a new prefix when the limit is reached. Changing the next hop of an existing
+    /// prefix always succeeds.
     pub fn insert(&mut self, prefix: IpPrefix<A>, hop: NextHopId) -> Result<Option<NextHopId>, FibFull> {
         let known = self.routes.contains_key(&prefix);
         if !known && (self.routes.len() >= self.limit || !A::Matcher::has_room(prefix, &self.spare)) {
@@ -277,7 +286,8 @@ impl<A: Matched> Fib<A> {
         Ok(replaced)
     }
 
-    /// Removes the route to `prefix`; returns its next hop. What it covered falls to the next shorter route.
+    /// Removes the route to `prefix`; returns its next hop. Its addresses fall back to the next
+    /// shorter route.
     pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<NextHopId> {
         let removed = self.routes.remove(&prefix)?;
         let Shown { matcher, pins } = &*self.shown;
@@ -296,8 +306,9 @@ impl<A: Matched> Fib<A> {
         self.shown.matcher.find(A::of(dst)).hop()
     }
 
-    /// [`Fib::lookup`] of many: `out[i]` answers `dst[i]`, in host byte order. The loads of a burst overlap
-    /// whatever else the caller does; from 32 addresses on it also costs a sixth less than a tight loop of `lookup`.
+    /// Looks up many addresses: `out[i]` answers `dst[i]`, in host byte order. The loads of a burst
+    /// overlap whatever else the caller does; from 32 addresses on it also costs a sixth less than
+    /// a tight loop of `lookup`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -306,13 +317,13 @@ impl<A: Matched> Fib<A> {
         self.shown.matcher.lookup_burst(dst, out);
     }
 
-    /// [`Fib::lookup`], and the prefix that matched: for `route get`.
+    /// Returns the next hop of [`Fib::lookup`] and the prefix that matched, for `route get`.
     pub fn lookup_prefix(&self, dst: A::Addr) -> Option<(IpPrefix<A>, NextHopId)> {
         let dst = A::of(dst);
         self.shown.matcher.find(dst).found_for(dst)
     }
 
-    /// Returns all routes by address, a shorter prefix before the longer ones inside it.
+    /// Returns all routes ordered by address, a shorter prefix before the longer ones inside it.
     pub fn iter(&self) -> impl Iterator<Item = (IpPrefix<A>, NextHopId)> {
         self.routes.iter().map(|(&prefix, &hop)| (prefix, hop))
     }
@@ -327,8 +338,9 @@ impl<A: Matched> Fib<A> {
         self.routes.is_empty()
     }
 
-    /// Returns the memory reserved, in bytes. Of the arrays (IPv4's 80 MB, 112 MB with more than 254 next hops; IPv6's 64 MB)
-    /// only pages that routes were written to are resident; the ordered map's share is an estimate.
+    /// Returns the memory reserved, in bytes. In the arrays (IPv4 80 MB, 112 MB with more than 254
+    /// next hops; IPv6 64 MB) only pages with routes are resident. The ordered map's share is an
+    /// estimate.
     pub fn bytes(&self) -> usize {
         let of_map = self.routes.len() * (MAP_BYTES_PER_ROUTE + 2 * (size_of::<A>() - size_of::<u32>()));
         size_of::<Fib<A>>() + size_of::<Shown<A>>() + of_map + self.shown.matcher.bytes() + self.spare.bytes()
@@ -347,11 +359,12 @@ impl<A: Matched> fmt::Debug for Fib<A> {
     }
 }
 
-/// The longest route that contains `prefix` and is not `prefix`, as an entry.
+/// Returns the longest route that contains `prefix` and is not `prefix`, as an entry.
 ///
-/// In the map's order a covering route comes before `prefix`. The last one before it, `near`, either covers it, or
-/// shares its first n bits, and then every covering route covers `near` too and is at most n long: look again from
-/// there. Each turn shortens n, so as many turns as an address has bits at most, two or three in a real table.
+/// In the map's order a covering route comes before `prefix`. The last route before it, `near`,
+/// either covers it, or shares its first n bits; then every covering route also covers `near` and
+/// is at most n long, so the search continues from there. Each step shortens n: at most as many
+/// steps as an address has bits, two or three in a real table.
 fn covering<A: AddrBits>(routes: &BTreeMap<IpPrefix<A>, NextHopId>, prefix: IpPrefix<A>) -> Entry {
     let mut below = routes.range(..prefix).next_back();
     while let Some((&near, &hop)) = below {

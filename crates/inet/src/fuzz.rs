@@ -1,7 +1,7 @@
-//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+//! Invariants that hold for every byte string: bodies of the fuzz targets, also run by the tests.
 //!
-//! `cargo xtask fuzz` calls them with the corpora under `fuzz/corpus/inet_*`; reassembly alone has its own, in
-//! [`crate::ip4::reass`].
+//! `cargo xtask fuzz` runs them with the corpora under `fuzz/corpus/inet_*`. Reassembly has its own
+//! body in [`crate::ip4::reass`].
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,19 +39,21 @@ use wire::{L4Port, Mac, Proto, icmp4, igmp, ip4, udp};
 
 const EM0: IfaceId = IfaceId(1);
 const SOCKETS: usize = 8;
-/// Frames that fit on the wire; what is sent beyond is lost.
+/// Maximum number of frames on the wire; further ones are lost.
 const IN_FLIGHT: usize = 128;
 const BUFFERS: usize = 192;
-/// Steps of one input.
+/// Maximum number of steps of one input.
 const STEPS: usize = 128;
-/// Steps between two checks of the balance, which reads all counters: a frame that is lost is missing at the next one too.
+/// Steps between two checks of the frame balance, which reads all counters. A lost frame is also
+/// missing at the next check.
 const UNCHECKED: usize = 16;
-/// Bytes that the sockets of a host send of one input: datagrams of 64 KiB are 45 frames each.
+/// Maximum number of bytes that the sockets of a host send for one input: a datagram of 64 KiB is
+/// 45 frames.
 const SENT: usize = 128 << 10;
 
 thread_local! {
-    /// Pools by host, used again: making one maps and clears its buffers, which takes longer than most inputs. What an input takes
-    /// it gives back ([`stack`] holds that).
+    /// Pools by host, reused between inputs: creating one maps and clears its buffers, which takes
+    /// longer than most inputs. [`stack`] checks that every input returns its buffers.
     static POOLS: [Pool; 2] =
         [0; 2].map(|_| Pool::new(&PoolConfig { buffers: BUFFERS, ..PoolConfig::default() }).unwrap());
 }
@@ -75,7 +77,7 @@ impl Output for Port {
     }
 }
 
-/// What is sent has lengths and an IPv4 checksum that hold.
+/// Checks the lengths and the IPv4 checksum of a sent frame.
 fn check_sent(frame: &[u8]) {
     let header = eth::Header::parse(frame).expect("a link header");
     assert!(header.src.is_unicast() && header.src != Mac::ZERO);
@@ -93,7 +95,7 @@ struct Side {
     pool: Pool,
     wire: Wire,
     sockets: Vec<usize>,
-    /// Bytes that may still be sent.
+    /// Number of bytes that may still be sent.
     room: usize,
 }
 
@@ -132,7 +134,7 @@ impl Side {
     }
 }
 
-/// The rest of the input, taken in pieces; zeros when it is used up.
+/// The rest of the input, consumed piece by piece; zeros after its end.
 struct Tape<'a>(&'a [u8]);
 
 impl<'a> Tape<'a> {
@@ -152,7 +154,7 @@ impl<'a> Tape<'a> {
         taken
     }
 
-    /// Few ports, so that datagrams meet sockets.
+    /// Returns an L4 port out of few, so that datagrams reach sockets.
     fn l4port(&mut self) -> u16 {
         match self.byte() {
             n @ 0..=0xf7 => u16::from(n % 8),
@@ -174,8 +176,8 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// A prefix length of 0, or of 12 to 32: shorter prefixes fill more than 4,096 entries of the table, which takes
-    /// milliseconds and tests nothing else.
+    /// Returns a prefix length of 0, or of 12 to 32: shorter prefixes fill more than 4,096 entries
+    /// of the table, which takes milliseconds and tests nothing else.
     fn prefix_len(&mut self) -> u8 {
         match self.byte() % 33 {
             1..=11 => 12,
@@ -193,10 +195,10 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// `inet_stack`: a conversation of two hosts on one wire, which somebody else writes to as well.
+/// Runs `inet_stack`: two hosts on one wire, onto which an attacker writes as well.
 ///
-/// Holds: no panic; every frame that came or was made has left, ended or is held; what is sent is well
-/// formed; tables are bounded; after shutdown nothing is held and no buffer is missing.
+/// Invariants: no panic; every frame received or made has left, ended or is held; sent frames are
+/// well formed; tables are bounded; after shutdown nothing is held and no buffer is missing.
 pub fn stack(data: &[u8]) {
     let mut tape = Tape(data);
     let mut now = Instant::from_millis(1);
@@ -252,7 +254,7 @@ pub fn stack(data: &[u8]) {
     }
 }
 
-/// What the application does.
+/// Performs an application call.
 fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
     let stack = &side.stack;
     let what = tape.byte();
@@ -336,7 +338,7 @@ fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
     }
 }
 
-/// The wire delivers: each frame once, not at all, or twice, as the bits of `how` say.
+/// Delivers the frames on the wire: each once, never or twice, by the bits of `how`.
 fn carry(sides: &[Side; 2], cx: Cx, how: u8) {
     for (from, to) in [(0, 1), (1, 0)] {
         let frames: Vec<_> = sides[from].wire.lock().unwrap().drain(..).collect();
@@ -350,7 +352,7 @@ fn carry(sides: &[Side; 2], cx: Cx, how: u8) {
     }
 }
 
-/// A frame that a stranger makes with care.
+/// Returns a well-formed frame of an attacker.
 fn made(tape: &mut Tape<'_>) -> Vec<u8> {
     let (dst, src) = (tape.station(), tape.station());
     let kind = tape.byte();
@@ -444,7 +446,7 @@ fn icmp(emit: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
     out
 }
 
-/// Makes the checksums of a damaged frame right again, so that the damage gets further.
+/// Recomputes the checksums of a damaged frame, so that the damage gets further.
 fn repair(frame: &mut [u8]) {
     let Some(packet) = frame.get_mut(eth::HEADER_LEN..) else { return };
     let Ok(header) = ip4::Header::parse(packet) else { return };
@@ -456,14 +458,14 @@ fn repair(frame: &mut [u8]) {
         Proto::UDP if payload.len() >= 8 => 6,
         _ => return,
     };
-    payload[field..field + 2].fill(0); // to UDP: none
+    payload[field..field + 2].fill(0); // UDP: no checksum
     if field == 2 {
         let sum = wire::checksum::sum(payload).finish().to_be_bytes();
         payload[2..4].copy_from_slice(&sum);
     }
 }
 
-/// What the administrator does.
+/// Performs an administrative action.
 fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     let stack = &side.stack;
     let what = tape.byte();
@@ -477,7 +479,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
                 2 => info.default,
                 n => i64::from(n).clamp(info.min, info.max),
             };
-            // The limit of the neighbor table counts for new entries: a lower one does not push old ones out.
+            // The neighbor table limit applies to new entries: lowering it does not evict old ones.
             if info.name != "net.link.ether.inet.max_entries" {
                 stack.knobs.set(info.name, value).unwrap().unwrap();
             }
@@ -511,7 +513,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     }
 }
 
-/// One to four, by the link or by gateways.
+/// Returns one to four paths, by the link or by gateways.
 fn paths(tape: &mut Tape<'_>) -> Vec<Path> {
     let n = tape.byte() % 4;
     let one = |_| {

@@ -1,7 +1,9 @@
-//! Multicast groups that a host's sockets have joined, with their source filters: RFC 3376 3 and 5, RFC 3810 4 and 6.
+//! Multicast groups that a host's sockets have joined, with their source filters: RFC 3376 3 and 5,
+//! RFC 3810 4 and 6.
 //!
-//! Each socket has a filter for each group on each iface; the merged filter of an iface is what [`igmp`](crate::igmp) and
-//! [`mld`](crate::mld) report: at once when it changes, once more after a random time, and in answer to queries.
+//! Each socket has a filter per group and interface. [`igmp`](crate::igmp) and [`mld`](crate::mld)
+//! report the merged filter of an interface: immediately when it changes, once more after a random
+//! time, and in answer to queries.
 
 mod memberships;
 
@@ -17,14 +19,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::igmp::v3::{NewRecord, RecordKind};
 
-/// Groups one host may join, on all ifaces together.
+/// Maximum number of groups of a host, over all interfaces.
 const GROUPS_MAX: usize = 1024;
-/// A change is reported a second time within this time, lest the first report was lost (RFC 3376 8.11, RFC 3810 9.11).
+/// Maximum delay of the repeated report of a change, sent in case the first is lost (RFC 3376 8.11,
+/// RFC 3810 9.11).
 const UNSOLICITED: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Stack<L> {
-    /// Sets the filter of socket `id` for `group` on `iface`, and reports what that changes; `None` leaves the group. `false` if
-    /// no more groups can be joined, or there is no such iface.
+    /// Sets the filter of socket `id` for `group` on `iface`, and reports the resulting change;
+    /// `None` leaves the group. Returns `false` if no more groups can be joined or there is no such
+    /// interface.
     pub(crate) fn set_membership(
         &self,
         cx: Cx,
@@ -73,7 +77,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Reports what time has made due: changes a second time, answers to queries.
+    /// Sends due reports: repeated changes and answers to queries.
     pub(crate) fn poll_groups(&self, cx: Cx) {
         let mut memberships = self.groups.lock(cx);
         if memberships.next_deadline() > cx.now {
@@ -115,7 +119,7 @@ impl<L: Locks> Stack<L> {
         old_reports.into_iter().for_each(|(iface, group)| self.igmp_report(cx, iface, group));
     }
 
-    /// Returns a time within `within` from now, different for each host and group.
+    /// Returns a random time within `within` from now, different for each host and group.
     pub(crate) fn delay(&self, cx: Cx, group: IpAddr, within: Duration) -> Instant {
         let low = match group {
             IpAddr::V4(group) => u64::from(group.to_bits()),
@@ -125,7 +129,7 @@ impl<L: Locks> Stack<L> {
         cx.now.after(within.mul_f64((draw >> 11) as f64 / (1u64 << 53) as f64))
     }
 
-    /// Sends records, which are of one family, in as many reports as they need.
+    /// Sends records of one family, in as many reports as needed.
     fn report_groups(&self, cx: Cx, iface: IfaceId, records: &[NewRecord]) {
         let Some(iface) = self.ifaces.get(iface) else { return };
         match records.first().map(|record| record.group) {
@@ -136,8 +140,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Cuts records into reports of at most `room` bytes of records: long lists of sources are split, those that exclude are cut
-/// short, which receives more than the sockets do (RFC 3376 4.2.16).
+/// Splits records into reports of at most `room` bytes of records. Long source lists are split;
+/// those of exclude records are truncated, so more is received than the sockets need (RFC 3376
+/// 4.2.16).
 pub(crate) fn reports(records: &[NewRecord], room: usize) -> Vec<Vec<NewRecord>> {
     let (mut all, mut report, mut used) = (Vec::new(), Vec::new(), 0);
     for record in records {

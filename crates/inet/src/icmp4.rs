@@ -1,8 +1,9 @@
 //! ICMP for IPv4: echo, errors in both directions (RFC 792, RFC 1122 3.2.2, RFC 1812 4.3).
 //!
-//! Errors are never sent about errors, broadcasts, multicasts, later fragments or sources that are not one host, and
-//! never faster than a limit that an attacker can neither observe from outside (a budget per destination, with jitter;
-//! SAD DNS) nor use up for others. Errors received go to the socket they quote.
+//! Errors are never sent about errors, broadcasts, multicasts, later fragments or sources that are
+//! not a single host. They are rate limited per destination, with jitter, so that an attacker can
+//! neither measure the limit from outside (SAD DNS) nor exhaust it for other destinations. Received
+//! errors go to the socket of the quoted packet.
 
 mod cause;
 mod redirect;
@@ -25,7 +26,7 @@ use tcp::IcmpNotice;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
 
-/// An error as TCP takes it; `mtu`: what the path is told to carry, 0 if nothing.
+/// Converts an error for TCP; `mtu`: the reported path MTU, 0 if none.
 fn notice(error: SoError, mtu: usize) -> IcmpNotice {
     match error {
         SoError::Refused | SoError::ProtocolOption => IcmpNotice::Refused,
@@ -34,10 +35,10 @@ fn notice(error: SoError, mtu: usize) -> IcmpNotice {
     }
 }
 
-/// The precedence of errors (RFC 1812 4.3.2.5), as the type of service's upper three bits.
+/// Precedence of ICMP errors (RFC 1812 4.3.2.5), in the upper three bits of the type of service.
 const INTERNETWORK_CONTROL: u8 = 0xc0;
-/// The bits of the type of service that an error takes from what it is about (RFC 1812 4.3.2.5). Those that are ECN's now (RFC 3168)
-/// are not among them.
+/// Type of service bits that an error copies from the offending packet (RFC 1812 4.3.2.5), without
+/// the bits that are now ECN (RFC 3168).
 const TOS: u8 = 0x1c;
 impl<L: Locks> Stack<L> {
     pub(crate) fn icmp4_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header) {
@@ -89,14 +90,14 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, why);
     }
 
-    /// Gives an error about a packet of this host's to the echo exchange that sent it.
+    /// Queues an error about an echo request of this host in the exchange that sent it.
     fn echo_heard(&self, cx: Cx, header: &ip4::Header, inner: &Inner<'_>, kind: Kind) {
         if inner.header.proto == Proto::ICMP && inner.header.frag_off == 0 {
             self.echo_failed(cx, header.src.into(), header.ttl, inner.payload, kind);
         }
     }
 
-    /// Answers an echo request with the very frame it came in (RFC 1122 3.2.2.6).
+    /// Answers an echo request, reusing its frame (RFC 1122 3.2.2.6).
     fn echo(&self, cx: Cx, mut packet: Frame, header: &ip4::Header) {
         let to_all = !matches!(self.ways.lookup(cx, header.dst).map(|h| h.via), Some(Via::Local(_)));
         if (to_all || packet.flags().has(Flags::LINK_BROADCAST)) && !self.knobs.broadcast_echo.on() {
@@ -119,7 +120,7 @@ impl<L: Locks> Stack<L> {
             reply.src = None;
         }
         reply.tos = header.tos;
-        // From the last word to the first, into the room of the request's own header.
+        // Copies from the last word to the first, into the space of the request's own header.
         for word in options.as_chunks::<4>().0.iter().rev() {
             let Some(room) = packet.push::<4>() else {
                 packet.pull(std::mem::take(&mut reply.options_len));
@@ -133,9 +134,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the Record Route and Timestamp options of an echo request as its reply has them (RFC 1122
-    /// 3.2.2.6): with our entry for the way in and for the way out, as the Linux kernel writes them. Others
-    /// are left out, and so is an option that has room for half an entry.
+    /// Returns the Record Route and Timestamp options for the reply to an echo request (RFC 1122
+    /// 3.2.2.6), with an entry of this host for input and one for output, as Linux does. Other
+    /// options are omitted, and so is an option with room for half an entry.
     fn echoed_options(&self, cx: Cx, request: &Frame, header: &ip4::Header) -> Vec<u8> {
         let mut kept = Vec::new();
         if header.ihl_len <= ip4::HEADER_LEN {
@@ -149,7 +150,8 @@ impl<L: Locks> Stack<L> {
             let Some(option) = ip4::raw_options(options).find(|option| option.first() == Some(&kind)) else { continue };
             let mut option = option.to_vec();
             let mut recorded = ip4::record_option(&mut option, scribe, &is_own).is_ok();
-            // One that is full by now is so for one host only: the way out is not counted.
+            // If the option is full by now, the output entry is omitted and not counted as an
+            // overflow.
             if option.get(2).is_some_and(|pointer| usize::from(*pointer) <= option.len()) {
                 recorded &= ip4::record_option(&mut option, scribe, &is_own).is_ok();
             }
@@ -161,7 +163,8 @@ impl<L: Locks> Stack<L> {
         kept
     }
 
-    /// Is `addr` an address of ours, or that of everybody on a link of ours?
+    /// Returns whether `addr` is an address of this host or the broadcast address of one of its
+    /// links.
     pub(crate) fn is_own(&self, cx: Cx, addr: Ipv4Addr) -> bool {
         matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
     }
@@ -171,7 +174,7 @@ impl<L: Locks> Stack<L> {
             unreachable::PORT => SoError::Refused,
             unreachable::PROTOCOL => SoError::Refused,
             unreachable::FRAG_NEEDED => {
-                // Only about a packet that a socket of ours may have sent (RFC 5927 7).
+                // Accepted only for a packet that one of our sockets may have sent (RFC 5927 7).
                 let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
                 if self.tell_socket(cx, inner, SoError::MessageSize, told) {
                     self.note_path(cx, inner.header.dst, told);
@@ -184,7 +187,7 @@ impl<L: Locks> Stack<L> {
         self.tell_socket(cx, inner, error, 0);
     }
 
-    /// Remembers that packets to `dst` may be no longer than `mtu`.
+    /// Stores `mtu` as the path MTU to `dst`.
     pub(crate) fn note_path(&self, cx: Cx, dst: Ipv4Addr, mtu: usize) {
         let noted = self.path_mtus.lock(cx).note(dst, mtu, cx.now);
         if noted != Noted::Nothing {
@@ -193,7 +196,8 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ip4.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
     }
 
-    /// Tells the socket that has sent the packet `inner` of it, whoever says so.
+    /// Reports an error about the sent packet `inner` to its socket; the error may be from ICMP or
+    /// local.
     pub(crate) fn tell_own(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
         match problem {
             Problem::Unreachable { code, next_mtu } => self.unreachable(cx, code, next_mtu, inner),
@@ -201,14 +205,15 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Hands an error to the socket whose datagram is quoted; says whether there is one.
+    /// Reports an error to the socket of the quoted datagram; returns whether there is one.
     ///
-    /// What has not left from an address of ours is nobody's here, and a later fragment begins with no ports.
+    /// Packets not sent from an address of ours have no socket here, and later fragments have no
+    /// ports.
     fn tell_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
         self.report_to_socket(cx, inner, error, notice(error, mtu))
     }
 
-    /// As [`Stack::tell_socket`]: reports `error` to a UDP socket, `what` to a TCP socket.
+    /// Reports `error` to a UDP socket or `what` to a TCP socket, like [`Stack::tell_socket`].
     fn report_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, what: IcmpNotice) -> bool {
         let header = &inner.header;
         let ours = header.frag_off == 0 && self.is_local(cx, header.src);
@@ -225,19 +230,21 @@ impl<L: Locks> Stack<L> {
         told
     }
 
-    /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate limit forbids it.
+    /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate
+    /// limit forbids it.
     pub(crate) fn icmp4_error(&self, cx: Cx, packet: &Frame, cause: Cause) {
         self.complain(cx, packet.l3_bytes(), packet.flags(), cause);
     }
 
-    /// The same about a packet of which `quoted`, perhaps its beginning only, is here.
+    /// Sends an error about a packet that begins with `quoted`, which may be truncated.
     pub(crate) fn complain(&self, cx: Cx, quoted: &[u8], flags: Flags, cause: Cause) {
         let counters = &self.count(cx).icmp4;
         let Some(header) = self.may_complain(cx, quoted, flags) else {
             return counters.errors_forbidden.bump();
         };
         if self.is_own(cx, header.src) {
-            // About a packet of our own (it found no neighbor, or nobody here): straight to the socket.
+            // For a packet of our own (no neighbor or no receiver on this host): report directly to
+            // the socket.
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
                 && !self.tunnel_told(cx, cause.problem(), &inner)
             {
@@ -253,7 +260,7 @@ impl<L: Locks> Stack<L> {
             return counters.errors_limited.bump();
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
-        // As much as fits into 576 bytes with both headers (RFC 1812 4.3.2.3).
+        // Quotes as much as fits into 576 bytes with both headers (RFC 1812 4.3.2.3).
         let most = frame.tailroom().saturating_sub(icmp4::HEADER_LEN).min(548);
         let quoted = quoted.get(..most).unwrap_or(quoted);
         let written = match frame.append(icmp4::HEADER_LEN + quoted.len()) {
@@ -263,7 +270,8 @@ impl<L: Locks> Stack<L> {
         if written.is_none() {
             return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
         }
-        // From the address that was spoken to, if it is ours; else from where the answer leaves.
+        // The source is the original destination if it is ours, else the address of the outgoing
+        // interface.
         let src = self.is_local(cx, header.dst).then_some(header.dst);
         let tos = INTERNETWORK_CONTROL | header.tos & TOS;
         let out = crate::ip4::Outgoing { src, tos, ..self.reply_to(header.dst, header.src, Proto::ICMP) };
@@ -278,7 +286,7 @@ impl<L: Locks> Stack<L> {
         matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_)))
     }
 
-    /// RFC 1122 3.2.2: what no error may be about.
+    /// Returns the header of a packet that an error may be sent about (RFC 1122 3.2.2).
     fn may_complain(&self, cx: Cx, quoted: &[u8], flags: Flags) -> Option<ip4::Header> {
         let whole = ip4::Header::parse(quoted);
         let header = whole.or_else(|_| Inner::parse(quoted).map(|inner| inner.header)).ok()?;
@@ -295,7 +303,7 @@ impl<L: Locks> Stack<L> {
         (!forbidden).then_some(header)
     }
 
-    /// Ends a packet of a protocol that the stack does not have; raw sockets have copies of it.
+    /// Ends a packet of an unknown protocol; raw sockets have received copies of it.
     pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame, proto: Proto) {
         if self.raw.has(Domain::Inet, proto) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);
@@ -313,7 +321,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Is this ICMP message itself an error (or so short that it may be)?
+/// Returns whether this ICMP message is itself an error, or so short that it may be one.
 fn is_error(message: &[u8]) -> bool {
     use icmp4::ty;
     !matches!(message.first(), Some(&(ty::ECHO_REPLY | ty::ECHO_REQUEST | 9 | 10 | 13..=18)))

@@ -1,8 +1,9 @@
 //! ICMP for IPv6: echo, and errors in both directions (RFC 4443).
 //!
-//! Errors are never sent about errors or redirects, to groups (but for packet too big and unknown options, 2.4 e), or to what is not one
-//! host; never longer than 1280 bytes; and never faster than a limit of the same making as ICMPv4's, with a budget of its own. Errors that come
-//! in are a tunnel's, or a socket's, or tell of a path that is narrow.
+//! Errors are never sent about errors or redirects, about packets to groups (except packet too big
+//! and unknown options, 2.4 e), or to a source that is not a single host. They are never longer
+//! than 1280 bytes. Their rate limit works like that of ICMPv4, with a budget of its own. Received
+//! errors are passed to a tunnel or a socket, or lower a path MTU.
 
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
@@ -19,11 +20,12 @@ use wire::icmp6::{self, Inner, Message, Problem, parameter, ty, unreachable};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, mld};
 
-/// Bytes of a packet that an error quotes at most.
+/// Maximum number of bytes of a packet that an error quotes.
 const QUOTED: usize = icmp6::MAX_ERROR - ip6::HEADER_LEN - icmp6::HEADER_LEN;
 
 impl<L: Locks> Stack<L> {
-    /// Takes a message for this host. `fragmented`: it came in fragments, which neighbor discovery does not (RFC 6980 5).
+    /// Processes a message for this host. `fragmented`: it arrived in fragments, which neighbor
+    /// discovery does not allow (RFC 6980 5).
     pub(crate) fn icmp6_input(
         &self,
         cx: Cx,
@@ -77,7 +79,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, why);
     }
 
-    /// Answers an echo request with the very frame it came in. One to a group is answered from an address of our own (RFC 4443 4.2).
+    /// Answers an echo request, reusing its frame. A request to a group is answered from a unicast
+    /// address of ours (RFC 4443 4.2).
     fn echo6(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header, chain: &Chain) {
         if header.src.is_unspecified() {
             return self.drop_frame(cx, packet, DropReason::Icmp6Ignored);
@@ -102,7 +105,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Gives an error about a packet of this host's to the echo exchange that sent it.
+    /// Queues an error about an echo request of this host in the exchange that sent it.
     fn echo_heard6(&self, cx: Cx, header: &ip6::Header, inner: &Inner<'_>, problem: Problem) {
         let kind = match problem {
             Problem::Unreachable { code } => Kind::Unreachable(code),
@@ -122,9 +125,10 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Handles an error about a packet that this host sent: its socket gets it. `iface`: by which the error came. A narrow
-    /// path is believed of a packet that a socket may have sent, and of an echo request or its answer (RFC 5927 7); one of
-    /// less than 1280 bytes never (RFC 8201 4).
+    /// Reports an error about a packet of this host to its socket. `iface`: received by this
+    /// interface. A smaller path MTU is accepted only if a socket may have sent the packet, or if
+    /// it is an echo request or reply (RFC 5927 7); an MTU below 1280 is never accepted (RFC 8201
+    /// 4).
     pub(crate) fn tell_own6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         let header = &inner.header;
         let is_no_path = matches!(problem, Problem::TooBig { mtu } if (mtu as usize) < FLOOR6);
@@ -149,8 +153,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Remembers that packets to `dst` may be no longer than `mtu`: less than every link carries is a lie (RFC 8201 4), and as much as the
-    /// first link carries is no news.
+    /// Stores `mtu` as the path MTU to `dst`. Ignores values below the IPv6 minimum (RFC 8201 4)
+    /// and those that the first link's MTU implies.
     pub(crate) fn note_path6(&self, cx: Cx, dst: Ipv6Addr, mtu: usize) {
         let first_link = self.exit6_for(cx, dst, None).ok().and_then(|exit| self.ifaces.get(exit.iface));
         if mtu < FLOOR6 || first_link.is_some_and(|iface| mtu >= iface.mtu6()) {
@@ -165,13 +169,14 @@ impl<L: Locks> Stack<L> {
         counters.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
     }
 
-    /// Sends an error about `packet` (its bytes begin at the IPv6 header), which came by `iface`, unless a rule or the rate limit forbids it.
+    /// Sends an error about `packet`, received by `iface`, unless a rule or the rate limit forbids
+    /// it. The frame's bytes begin at the IPv6 header.
     #[cold]
     pub(crate) fn icmp6_error(&self, cx: Cx, iface: Option<IfaceId>, packet: &Frame, problem: Problem) {
         self.complain6(cx, iface, packet.bytes(), packet.flags(), problem);
     }
 
-    /// The same about a packet of which `quoted`, perhaps its beginning only, is here.
+    /// Sends an error about a packet that begins with `quoted`, which may be truncated.
     pub(crate) fn complain6(&self, cx: Cx, iface: Option<IfaceId>, quoted: &[u8], flags: Flags, problem: Problem) {
         let counters = &self.count(cx).icmp6;
         let Some(header) = may_complain(quoted, flags, problem) else {
@@ -189,10 +194,11 @@ impl<L: Locks> Stack<L> {
         if !self.six.limiter.lock(cx).error_allowed6(header.src, self.knobs.icmp6_rate.get() as u64, cx.now) {
             return counters.errors_limited.bump();
         }
-        // From the address that was spoken to, if it is ours; else from where the answer leaves (RFC 4443 2.2).
+        // The source is the original destination if it is ours, else the address of the outgoing
+        // interface (RFC 4443 2.2).
         let spoken_to = Some(header.dst).filter(|dst| !dst.is_multicast() && self.is_own6(cx, *dst));
         let Some(src) = spoken_to.or_else(|| self.source6_towards(cx, header.src, iface)) else {
-            return counters.errors_forbidden.bump(); // there is no way back
+            return counters.errors_forbidden.bump(); // no return path
         };
         let Some(mut frame) = self.make_frame(cx) else { return };
         let most = frame.tailroom().saturating_sub(icmp6::HEADER_LEN).min(QUOTED);
@@ -211,18 +217,20 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// The source address that packets to `dst` would have.
+    /// Returns the source address for packets to `dst`.
     pub fn source6_to(&self, cx: Cx, dst: Ipv6Addr) -> Option<Ipv6Addr> {
         self.source6_towards(cx, dst, None)
     }
 
-    /// The same where the iface may have to be said.
+    /// Returns the source address for packets to `dst` through `iface`, which link-local
+    /// destinations need.
     pub(crate) fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
         let exit = self.exit6_for(cx, dst, iface).ok()?;
         self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)
     }
 
-    /// The source address of a socket's packets to `dst`, which to this host itself come from `dst`, and the iface.
+    /// Returns the source address and interface of a socket's packets to `dst`. Packets to this
+    /// host itself have `dst` as their source.
     pub(crate) fn source6_at(
         &self,
         cx: Cx,
@@ -238,7 +246,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns the error that a socket gets of a problem.
+/// Converts a problem to a socket error.
 fn so_error(problem: Problem) -> SoError {
     match problem {
         Problem::Unreachable { code: unreachable::PORT } => SoError::Refused,
@@ -249,7 +257,7 @@ fn so_error(problem: Problem) -> SoError {
     }
 }
 
-/// Returns a problem as TCP takes it.
+/// Converts a problem for TCP.
 fn notice(problem: Problem) -> IcmpNotice {
     match problem {
         Problem::TooBig { mtu } => IcmpNotice::TooBig { mss: crate::tcp::mss_of::<u128>(mtu as usize) },
@@ -260,7 +268,7 @@ fn notice(problem: Problem) -> IcmpNotice {
     }
 }
 
-/// RFC 4443 2.4 e: what no error may be about.
+/// Returns the header of a packet that an error may be sent about (RFC 4443 2.4 e).
 fn may_complain(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::Header> {
     let header = ip6::Header::parse_quoted(quoted).ok()?;
     let to_groups = matches!(problem, Problem::TooBig { .. } | Problem::Parameter { code: parameter::OPTION, .. });
@@ -272,7 +280,8 @@ fn may_complain(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::He
     (!forbidden).then_some(header)
 }
 
-/// Is the packet an error or a redirect itself? A chain that cannot be followed may hide one, unless that is what is told.
+/// Returns whether the packet is an error or a redirect. An extension header chain that cannot be
+/// parsed counts as one, unless the error to send is about the chain itself.
 fn is_error(header: &ip6::Header, quoted: &[u8], problem: Problem) -> bool {
     let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
     let cut = ip6::Header { payload_len: here as u16, ..*header };

@@ -1,7 +1,8 @@
-//! An iface: a port seen from the stack, with addresses, an MTU, and a short queue in front of the port.
+//! Interface: a port as seen by the stack, with addresses, an MTU and a short transmit queue.
 //!
-//! The stack does not know ports. It hands bursts to an [`Output`], which the node makes of a port's transmitting half, one
-//! for each queue of the port; what that does not take waits here, up to `net.link.tx_queue` frames per queue.
+//! The stack has no access to ports. It passes bursts to an [`Output`], which the node builds from
+//! the transmit half of a port, one per queue of the port. Frames that the output does not accept
+//! wait here, up to `net.link.tx_queue` frames per queue.
 
 mod id;
 mod queue;
@@ -20,64 +21,67 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wire::Mac;
 use wire::eth::{self, EtherType};
 
-/// What kind of link it is.
+/// Link type of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IfaceKind {
     /// Ethernet, with ARP.
     Ethernet,
-    /// The host itself: frames sent are queued and come in again.
+    /// Loopback: sent frames are queued and received again.
     Loopback,
-    /// A path to one other host through other networks, for IP packets: no link header, no ARP, no broadcast.
+    /// Point-to-point path through other networks, for IP packets: no link header, no ARP, no
+    /// broadcast.
     Tunnel,
 }
 
-/// An address of an iface.
+/// An IPv4 address of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IfaceAddr {
-    /// The address.
+    /// Address of this host.
     pub addr: Ipv4Addr,
     /// Length of the on-link prefix in bits.
     pub len: u8,
 }
 
 impl IfaceAddr {
-    /// The prefix as a mask.
+    /// Returns the netmask.
     pub fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - u32::from(self.len)).unwrap_or(0)
     }
 
-    /// The directed broadcast address; `None` for prefixes of 31 and 32 bits (RFC 3021).
+    /// Returns the directed broadcast address; `None` for prefixes of 31 and 32 bits (RFC 3021).
     pub fn broadcast(self) -> Option<Ipv4Addr> {
         (self.len < 31).then(|| Ipv4Addr::from(u32::from(self.addr) | !self.mask()))
     }
 
-    /// Is `other` on this link?
+    /// Returns whether `other` is on this link.
     pub fn contains(self, other: Ipv4Addr) -> bool {
         (u32::from(self.addr) ^ u32::from(other)) & self.mask() == 0
     }
 }
 
-/// Offload switches of an iface (`ifconfig pg0 ip4csum udp4csum`).
+/// Offload switches of an interface (`ifconfig pg0 ip4csum udp4csum`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
-    /// Leave IPv4 header checksums to the port.
+    /// The port computes IPv4 header checksums.
     pub tx_ip: bool,
-    /// Leave TCP and UDP checksums to the port.
+    /// The port computes TCP and UDP checksums.
     pub tx_l4: bool,
-    /// Leave it to the port to cut up large TCP segments (`tso4`); needs `tx_l4`.
+    /// The port segments large TCP segments (`tso4`); needs `tx_l4`.
     pub tso: bool,
-    /// Believe the port's verdict on received checksums.
+    /// Received checksums that the port has verified are not verified again.
     pub rx: bool,
 }
 
-/// What went one way through an iface that has no port to count it, loopback or a tunnel.
+/// Traffic counters of one direction, for an interface without a port to count it (loopback or
+/// tunnel).
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Packets, or frames where a tunnel carries those.
+    /// Packets, or frames for tunnels that carry frames.
     pub packets: Counter,
-    /// Their bytes, without what a tunnel puts in front of them.
+    /// Bytes, without the tunnel's encapsulation.
     pub bytes: Counter,
-    /// Those that could not go on. As with gif(4), what fails after it was taken in to be sent is in `packets` too.
+    /// Errors. As with gif(4), a packet that fails after it was accepted for sending is counted in
+    /// `packets` too.
     pub errors: Counter,
 }
 
@@ -88,36 +92,38 @@ impl Traffic {
     }
 }
 
-/// One iface.
+/// An interface.
 pub struct Iface<L: Locks> {
-    /// Its number.
+    /// Number within the stack.
     pub id: IfaceId,
-    /// Its name.
+    /// Name, such as `em0`.
     pub name: String,
-    /// Its kind.
+    /// Link type.
     pub kind: IfaceKind,
-    /// Its MAC address.
+    /// MAC address of this interface.
     pub mac: Mac,
-    /// What the port can do, whatever is switched on now.
+    /// Offloads that the port supports, enabled or not.
     pub capable: Offload,
-    /// It has no port: what it sends goes through a tunnel of this kind.
+    /// Set for an interface without a port: it sends through a tunnel of this kind.
     pub tunnel: Option<TunnelKind>,
-    /// What came in, if it has no port: written under the lock of the queue it waits in, errors under that of the tunnels.
+    /// Received traffic of an interface without a port. Written under the lock of its input queue;
+    /// errors under the lock of the tunnels.
     pub rx: Traffic,
-    /// What was sent, if it has no port: written under the lock of loopback's queue or of the tunnels.
+    /// Sent traffic of an interface without a port. Written under the lock of the loopback queue or
+    /// of the tunnels.
     pub tx: Traffic,
     gone: AtomicBool,
     own_source_seen: AtomicBool,
     mtu: AtomicU32,
-    /// MTU for IPv6 from a router advertisement; `u32::MAX` if there is none.
+    /// IPv6 MTU from a router advertisement; `u32::MAX` if there is none.
     pub(crate) advertised_mtu: AtomicU32,
     up: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
-    /// IPv4 address that is about to be used.
+    /// Probe for an IPv4 address before its use.
     pub(crate) probe: crate::arp::Probe,
     pub(crate) speaks6: AtomicBool,
-    /// An address to which a route leads may be tentative, a duplicate or gone.
+    /// Set if an address with a route may be tentative, a duplicate or removed.
     pub(crate) unsure6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
     pub(crate) queues: Queues<L>,
@@ -149,12 +155,12 @@ impl<L: Locks> Iface<L> {
         }
     }
 
-    /// The same as a tunnel's.
+    /// Converts the interface into a tunnel.
     pub(crate) fn tunnelling(self, kind: TunnelKind) -> Iface<L> {
         Iface { tunnel: Some(kind), ..self }
     }
 
-    /// Was it removed? It keeps its number, and may come back.
+    /// Returns whether the interface was removed. It keeps its number and may be added again.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
@@ -164,8 +170,8 @@ impl<L: Locks> Iface<L> {
         self.gone.store(gone, Ordering::Relaxed);
     }
 
-    /// Returns whether a frame arrived with this iface's own MAC address as its source: another
-    /// station on the link has the same address, or the link loops.
+    /// Returns whether a frame arrived with this interface's own MAC address as its source: another
+    /// station on the link uses the same address, or the link loops.
     pub fn is_own_source_seen(&self) -> bool {
         self.own_source_seen.load(Ordering::Relaxed)
     }
@@ -174,7 +180,7 @@ impl<L: Locks> Iface<L> {
         self.own_source_seen.store(true, Ordering::Relaxed);
     }
 
-    /// The largest IP packet, in bytes.
+    /// Returns the size of the largest IP packet, in bytes.
     #[inline]
     pub fn mtu(&self) -> usize {
         self.mtu.load(Ordering::Relaxed) as usize
@@ -184,7 +190,7 @@ impl<L: Locks> Iface<L> {
         self.mtu.store(u32::from(mtu), Ordering::Relaxed);
     }
 
-    /// Is it up?
+    /// Returns whether the interface is up.
     #[inline]
     pub fn is_up(&self) -> bool {
         self.up.load(Ordering::Relaxed)
@@ -194,7 +200,7 @@ impl<L: Locks> Iface<L> {
         self.up.store(up, Ordering::Relaxed);
     }
 
-    /// What is left to the port now.
+    /// Returns the enabled offloads.
     #[inline]
     pub fn offload(&self) -> Offload {
         let bits = self.offload.load(Ordering::Relaxed);
@@ -207,7 +213,8 @@ impl<L: Locks> Iface<L> {
         self.offload.store(bits, Ordering::Relaxed);
     }
 
-    /// Returns the Ethernet header of a packet of `ethertype` from here to the station `dst`.
+    /// Returns the Ethernet header of a packet of `ethertype` from this interface to the station
+    /// `dst`.
     #[inline]
     pub(crate) fn header_to(&self, dst: Mac, ethertype: EtherType) -> [u8; eth::HEADER_LEN] {
         let mut header = [0; eth::HEADER_LEN];
@@ -215,7 +222,7 @@ impl<L: Locks> Iface<L> {
         header
     }
 
-    /// Its addresses, the primary one first.
+    /// Returns the addresses, the primary one first.
     pub fn addrs(&self, cx: Cx) -> Vec<IfaceAddr> {
         self.addrs.lock(cx).clone()
     }
@@ -231,10 +238,10 @@ impl<L: Locks> Iface<L> {
     }
 }
 
-/// Ifaces by number: they come, go down, and are never moved.
+/// Interfaces by number. They are added and go down, and never move.
 pub(crate) struct Ifaces<L: Locks>(Box<[OnceLock<Box<Iface<L>>>]>);
 
-/// Ifaces a stack can have.
+/// Maximum number of interfaces of a stack.
 pub const IFACES_MAX: usize = 256;
 
 impl<L: Locks> Ifaces<L> {
@@ -261,7 +268,8 @@ impl<L: Locks> Ifaces<L> {
         self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface).filter(|iface| !iface.is_gone())
     }
 
-    /// An iface that was removed and is made again, `like` it was: numbers are not used up by making and removing the same one.
+    /// Restores a removed interface with the same name and MAC address for which `like` holds, so
+    /// that repeated creation does not use up numbers.
     pub(crate) fn bring_back(&self, name: &str, mac: Mac, like: impl Fn(&Iface<L>) -> bool) -> Option<&Iface<L>> {
         let mut all = self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface);
         let gone = all.find(|iface| iface.is_gone() && iface.name == name && iface.mac == mac && like(iface))?;

@@ -1,7 +1,8 @@
-//! IGMPv3 (RFC 3376), a host's part: joins, leaves and changes of source filters are reported, queries answered.
+//! IGMPv3 for hosts (RFC 3376): reports joins, leaves and changes of source filters, and answers
+//! queries.
 //!
-//! While a router speaks IGMPv2 or IGMPv1 on a link, reports and leaves are those of IGMPv2 (RFC 2236), without sources. The
-//! memberships are in [`groups`](crate::groups).
+//! While a link has an IGMPv2 or IGMPv1 querier, reports and leaves are those of IGMPv2 (RFC 2236),
+//! without sources. The memberships are in [`groups`](crate::groups).
 
 use crate::Stack;
 use crate::groups::{ALL_SYSTEMS, Memberships, reports};
@@ -17,24 +18,25 @@ use wire::igmp::v3::{self, NewRecord};
 use wire::{Mac, Proto, ip4};
 
 const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// Receives the reports of IGMPv3.
+/// Destination of IGMPv3 reports.
 const ALL_V3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
-/// RFC 2236 8.10.
+/// Unsolicited report interval (RFC 2236 8.10).
 const UNSOLICITED: Duration = Duration::from_secs(10);
-/// RFC 3376 8.12 with the defaults: twice the query interval of 125 s, and a response time of 10 s.
+/// Older version querier interval (RFC 3376 8.12 with the defaults): twice the query interval of
+/// 125 s, plus a response time of 10 s.
 const OLD_QUERIER: Duration = Duration::from_secs(260);
-/// Version of IGMP that has source filters.
+/// First version of IGMP with source filters.
 const SOURCES: i64 = 3;
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether reports on `iface` are those of IGMPv2: because of a querier of that version, or of the knob.
+    /// Returns whether IGMPv2 reports are used on `iface`: because of an older querier or the knob.
     pub(crate) fn has_old_querier(&self, cx: Cx, memberships: &Memberships, iface: IfaceId) -> bool {
         self.knobs.igmp_version.get() < SOURCES
             || memberships.old_querier.get(&iface).is_some_and(|until| cx.now < *until)
     }
 
-    /// Reports with IGMPv2 that the first socket has joined `group`, or that the last has left it. A host that did not report last
-    /// sends no leave (RFC 2236 3).
+    /// Reports with IGMPv2 that the first socket has joined `group` or the last has left it. A
+    /// leave is sent only by the host that reported last (RFC 2236 3).
     pub(crate) fn igmp_changed(&self, cx: Cx, iface: IfaceId, group: Ipv4Addr, is_joined: bool, reported_last: bool) {
         if is_joined {
             let again = self.delay(cx, group.into(), UNSOLICITED);
@@ -47,12 +49,12 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports `group` with IGMPv2.
+    /// Sends an IGMPv2 report for `group`.
     pub(crate) fn igmp_report(&self, cx: Cx, iface: IfaceId, group: Ipv4Addr) {
         self.igmp_send(cx, iface, group, &Message::Report { group }.emit());
     }
 
-    /// Reports records with IGMPv3.
+    /// Sends records in IGMPv3 reports.
     pub(crate) fn igmp_report_v3(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         let room = self.pool.size().saturating_sub(self.pool.headroom()).min(iface.mtu());
         for records in reports(records, room.saturating_sub(HEADER_LEN + wire::igmp::MESSAGE_LEN)) {
@@ -117,14 +119,14 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Bytes of an IPv4 header with the router alert option.
+/// Length in bytes of an IPv4 header with the router alert option.
 const HEADER_LEN: usize = ip4::HEADER_LEN + ALERT.len();
 const ALERT: [u8; 4] = [ip4::Opt::ROUTER_ALERT, 4, 0, 0];
-/// Type of service of IGMPv3's messages (RFC 3376 4).
+/// Type of service of IGMPv3 messages (RFC 3376 4).
 const INTERNETWORK_CONTROL: u8 = 0xc0;
 
-/// RFC 2236 2: all IGMP messages are sent with TTL 1 and the router alert option (RFC 2113), which a router that forwards
-/// by hardware, and a switch that snoops, look for.
+/// Builds an IGMP packet with TTL 1 and the router alert option (RFC 2236 2, RFC 2113), which
+/// hardware routers and snooping switches match on.
 fn alerting_packet(packet: &mut Frame, src: Ipv4Addr, dst: Ipv4Addr, message: &[u8]) -> Option<()> {
     packet.extend(message)?;
     let total_len = (HEADER_LEN + message.len()) as u16;

@@ -1,7 +1,8 @@
-//! IP of either family: one body for the packets that nearly all are, 1 to 32 at a time.
+//! IP of either family: one fast path for common packets, 1 to 32 at a time.
 //!
-//! `link::ether`, the loopback queue and tunnels hand packets to [`input`]; each goes to UDP, to TCP, to [`forward`], or to
-//! the slow path of its family ([`crate::ip4`], [`crate::ip6`]), which has the last word and the reason.
+//! `link::ether`, the loopback queue and tunnels pass packets to [`input`]. From there they go to
+//! UDP, to TCP, to [`forward`], or to the slow path of their family ([`crate::ip4`],
+//! [`crate::ip6`]), which decides about all other packets and sets the drop reason.
 
 pub(crate) mod exit;
 mod forward;
@@ -25,36 +26,37 @@ use wire::{Mac, Proto};
 
 pub(crate) use forward::pass_on;
 
-/// Values from the header of a packet that the fast path takes.
+/// Header fields of a packet accepted by the fast path.
 #[derive(Clone, Copy)]
 pub(crate) struct Opened<A> {
-    /// Protocol of what follows the header.
+    /// Protocol of the payload.
     pub(crate) proto: Proto,
     pub(crate) src: A,
     pub(crate) dst: A,
 }
 
-/// A family as input and forwarding take its packets.
+/// Family-specific part of IP input and forwarding.
 pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address> {
-    /// Reason of a packet that is not forwarded since this host is no router.
+    /// Drop reason: forwarding is disabled on this host.
     const NOT_FORWARDING: DropReason;
 
-    /// Returns whether `iface` takes packets of the family.
+    /// Returns whether the family is enabled on `iface`.
     fn is_spoken<L: Locks>(iface: &Iface<L>) -> bool;
-    /// Returns whether this host is a router.
+    /// Returns whether forwarding is enabled.
     fn is_router<L: Locks>(stack: &Stack<L>) -> bool;
-    /// Fast path: returns values from a packet that is whole, sound, from a host to a host, and without anything that needs
-    /// a second look; leaves it without link header and padding. `station`: it is in an Ethernet frame, and must be for
-    /// this station. `trusted`: its port verifies checksums. `None`, and nothing changed, of any other.
+    /// Fast path: removes the link header and padding of a packet and returns its header fields.
+    /// Accepts only a complete, valid unicast packet that needs no special handling; for any other,
+    /// changes nothing and returns `None`. `station`: the packet is in an Ethernet frame, which
+    /// must be addressed to this MAC address. `trusted`: the port verifies checksums.
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
-    /// Returns whether a socket's fast path may take packets to the address `dst` of `iface`.
+    /// Returns whether a socket's fast path may accept packets to the address `dst` of `iface`.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     /// Returns the source address of an opened packet.
     fn source_in(packet: &[u8]) -> Self;
-    /// Returns whether this is the source of packets that do not leave a link, of which routes know nothing.
+    /// Returns whether the source is of link scope, so that the routes do not cover it.
     fn is_near(self) -> bool;
-    /// Slow path: takes a chunk in which some packets, the odd ones, are not opened, and counts all of it as received.
-    /// `framed`: the odd ones have their link header.
+    /// Slow path: processes a chunk in which the packets of `odd` are not opened, and counts all of
+    /// it as received. `framed`: the `odd` packets have their link header.
     fn input_odd<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -64,7 +66,7 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         odd: Odd,
         lap: Lap<'_>,
     );
-    /// Slow path: takes opened packets whose next hops are `ids`.
+    /// Slow path: processes opened packets with the next hops `ids`.
     fn input_opened<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -73,14 +75,15 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         ids: &[Option<NextHopId>],
         lap: Lap<'_>,
     );
-    /// Returns the destination of a packet that may be forwarded by the fast path to a link with this MTU.
+    /// Returns the destination of a packet that the fast path can forward to a link with this MTU.
     fn passable(packet: &Frame, mtu: usize) -> Option<Self>;
-    /// Takes a hop from a packet that [`Input::passable`] accepts.
+    /// Decrements the TTL or hop limit of a packet that [`Input::passable`] accepts.
     fn take_hop(packet: &mut Frame);
-    /// Takes a hop from an opened packet and gives it a link header; `false`, and nothing changed, if something is in its
-    /// way.
+    /// Decrements the TTL or hop limit of an opened packet and writes its link header; if something
+    /// prevents this, changes nothing and returns `false`.
     fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool;
-    /// Slow path: forwards a packet; returns whether it, or its fragments, went out or wait for a neighbor.
+    /// Slow path: forwards a packet; returns whether it or its fragments were sent or wait for a
+    /// neighbor.
     fn forward_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -88,16 +91,16 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         packet: Frame,
         hop: Option<&Hop<Self::Addr>>,
     ) -> bool;
-    /// Returns the neighbors.
+    /// Returns the neighbor table.
     fn neighbors<L: Locks>(stack: &Stack<L>) -> &Guarded<L, neigh::Table<Self::Addr>>;
-    /// Returns the rules for them.
+    /// Returns the limits of the neighbor table.
     fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules;
-    /// Asks for a neighbor's link-layer address.
+    /// Sends an ARP request or neighbor solicitation.
     fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Self::Addr);
 }
 
-/// Returns the IP header of `H` bytes of a packet; `station`: it follows an Ethernet header, `FRAMED` bytes with that, which
-/// must be for this station and of `ethertype`.
+/// Returns the IP header, `H` bytes, of a packet; `station`: it follows an Ethernet header
+/// (`FRAMED` bytes in all), which must be for this station and of `ethertype`.
 #[inline(always)]
 pub(crate) fn header<const H: usize, const FRAMED: usize>(
     packet: &Frame,
@@ -113,8 +116,9 @@ pub(crate) fn header<const H: usize, const FRAMED: usize>(
     }
 }
 
-/// Leaves the `len` bytes of an IP packet without link header and padding. `false`, and nothing changed, if a frame has
-/// fewer; without one the caller has seen that they are there.
+/// Trims a packet to the `len` bytes of its IP packet, without link header and padding. If a frame
+/// is shorter, changes nothing and returns `false`; without a link header the caller has checked
+/// the length.
 #[inline(always)]
 pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool {
     if station.is_some() {
@@ -124,7 +128,8 @@ pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool 
     true
 }
 
-/// Returns the length of the longest packet that a link sees of this one: itself, or a piece of a large segment.
+/// Returns the length of the longest packet that reaches the link: the packet itself, or the
+/// longest piece of a large segment.
 #[inline(always)]
 pub(crate) fn link_len(packet: &Frame) -> usize {
     if packet.flags().has(Flags::GSO) { piece_len(packet) } else { packet.len() }

@@ -1,7 +1,8 @@
-//! The slow path of IPv4 input, behind [`crate::ip`]: to `udp`, `tcp`, `icmp4`, `igmp`, a tunnel, or `ip4::forward`.
+//! Slow path of IPv4 input, after [`crate::ip`]: to `udp`, `tcp`, `icmp4`, `igmp`, a tunnel, or
+//! `ip4::forward`.
 //!
-//! Each packet ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 1122 3.2.1 and RFC 1812 5.2.
-//! Source routes are dropped, not followed.
+//! Each packet ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 1122
+//! 3.2.1 and RFC 1812 5.2. Source routes are dropped, not followed.
 
 mod forward;
 pub mod frag;
@@ -29,19 +30,19 @@ use std::net::Ipv4Addr;
 use wire::ip4::{self, Opt};
 use wire::{Malformed, Proto};
 
-/// Where a packet that passed its checks goes.
+/// Destination class of a packet that passed its checks.
 enum Destination {
-    /// To what the FIB says.
+    /// Decided by the FIB.
     Unicast,
-    /// To everybody on the link: 255.255.255.255.
+    /// 255.255.255.255: all hosts on the link.
     Broadcast,
-    /// To a group.
+    /// A multicast group.
     Multicast,
 }
 
 impl<L: Locks> Stack<L> {
-    /// A chunk that goes different ways: each run of packets with the same next hop by itself. `udp` holds datagrams
-    /// for this host that have been found already.
+    /// Routes a chunk with different next hops, one run of equal next hops at a time. `udp` holds
+    /// datagrams for this host that were already found.
     #[inline(never)]
     fn ip4_route(
         &self,
@@ -59,7 +60,7 @@ impl<L: Locks> Stack<L> {
                 self.ip4_run(cx, iface, &mut run, way, &mut udp);
                 way = *id;
             }
-            run.put(packet, || self.count_bug(cx)); // no more than came
+            run.put(packet, || self.count_bug(cx)); // no more than arrived
         }
         self.ip4_run(cx, iface, &mut run, way, &mut udp);
         lap.mark(Stage::Ip4Forward, n);
@@ -68,7 +69,7 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::Demux, n);
     }
 
-    /// Packets with the same next hop: here, onward, or nowhere.
+    /// Delivers, forwards or drops packets with the same next hop.
     fn ip4_run(&self, cx: Cx, iface: Option<&Iface<L>>, run: &mut Burst, way: Option<NextHopId>, udp: &mut Burst) {
         if run.is_empty() {
             return;
@@ -80,7 +81,8 @@ impl<L: Locks> Stack<L> {
         let broadcast = matches!(hop.map(|hop| hop.via), Some(Via::Broadcast(_)));
         for mut packet in run.drain() {
             if broadcast {
-                // What makes a broadcast is its destination: a router delivers a directed one in a frame for us alone.
+                // The destination alone makes a broadcast: a directed broadcast may arrive in a
+                // unicast frame.
                 packet.set_flags(packet.flags().with(Flags::LINK_BROADCAST));
             }
             match ip4::Header::parse(packet.bytes()) {
@@ -90,7 +92,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// RFC 1122 3.2.1, RFC 1812 5.2.2: is this a packet that may be looked at further? Cuts link padding off.
+    /// Checks a packet (RFC 1122 3.2.1, RFC 1812 5.2.2) and removes link padding.
     fn ip4_check(
         &self,
         cx: Cx,
@@ -108,12 +110,13 @@ impl<L: Locks> Stack<L> {
         packet.truncate(usize::from(header.total_len));
         let (src, dst) = (u32::from(header.src), u32::from(header.dst));
         if let Some(iface) = iface {
-            // 0/8, 127/8, multicast, 240/4 and broadcast cannot be the source of anything (RFC 1812 5.3.7).
+            // 0/8, 127/8, multicast, 240/4 and broadcast are not valid sources (RFC 1812 5.3.7).
             let first = src >> 24;
             if first == 0 || first == 127 || first >= 224 {
                 return Err(DropReason::Ip4MartianSource);
             }
-            // LAND and La Tierra: nothing that comes from a wire was sent by us, or by everybody.
+            // LAND and La Tierra attacks: a packet from the wire cannot have our own or a broadcast
+            // address as its source.
             if src == dst || self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
             }
@@ -134,8 +137,9 @@ impl<L: Locks> Stack<L> {
         Ok((header, destination))
     }
 
-    /// RFC 1122 3.2.1.8, RFC 7126: malformed options and source routes end the packet; the others are ignored. The sender is told of
-    /// the former (RFC 1812 4.3.3.5, RFC 1122 3.2.2.5), if the packet was for us to deal with.
+    /// Checks the options (RFC 1122 3.2.1.8, RFC 7126): malformed options and source routes drop
+    /// the packet; others are ignored. For malformed ones an error is sent (RFC 1812 4.3.3.5, RFC
+    /// 1122 3.2.2.5) if the packet is for us or would be forwarded.
     #[cold]
     fn check_options(&self, cx: Cx, header: &ip4::Header, packet: &Frame) -> Result<(), DropReason> {
         if let Err(fault) = ip4::check_options(packet.bytes().get(..header.ihl_len).unwrap_or_default()) {
@@ -162,7 +166,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Hands a packet for this host to its protocol; UDP is collected, to be taken as a burst.
+    /// Passes a packet for this host to its protocol; UDP datagrams are collected for processing as
+    /// a burst.
     fn ip4_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header, udp: &mut Burst) {
         let group = header.dst.is_multicast() || header.dst.is_broadcast();
         if packet.flags().has(Flags::LINK_BROADCAST) && !group && !self.is_broadcast(cx, header.dst) {
@@ -242,7 +247,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Is `dst` a broadcast address of a link of ours?
+    /// Returns whether `dst` is a broadcast address of one of our links.
     pub(crate) fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
         dst.is_broadcast() || matches!(self.ways.lookup(cx, dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
     }

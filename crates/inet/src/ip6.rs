@@ -1,10 +1,11 @@
-//! The slow path of IPv6 input, behind [`crate::ip`]: one packet at a time, to `udp`, `tcp`, `icmp6`, a tunnel, or `ip6::forward`.
+//! Slow path of IPv6 input, after [`crate::ip`]: one packet at a time, to `udp`, `tcp`, `icmp6`, a
+//! tunnel, or `ip6::forward`.
 //!
-//! Packets arrive with the link header pulled, and each ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 8200,
-//! RFC 4291 and RFC 4007; the chain of extension headers is walked once, flatly, and only of packets for this host: a router looks at no
-//! more than the Hop-by-Hop options. Type 0 of the routing header is refused (RFC 5095). An iface speaks IPv6 when it has an address of it;
-//! one that has none drops it as it does any EtherType that nobody here speaks.
-//!
+//! Packets arrive with the link header pulled, and each ends as a delivery, a forward, a held
+//! fragment, or a drop. Checks follow RFC 8200, RFC 4291 and RFC 4007. The chain of extension
+//! headers is walked once, without recursion, and only for packets to this host; a router processes
+//! only the Hop-by-Hop options. Type 0 routing headers are rejected (RFC 5095). IPv6 is enabled on
+//! an interface with an IPv6 address; others drop it like an unknown EtherType.
 
 pub(crate) mod addr;
 mod advertise;
@@ -46,14 +47,14 @@ use wire::icmp6::{self, Problem, parameter};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, ip4, tcp, udp};
 
-/// Where a packet that passed its checks goes.
+/// Destination class of a packet that passed its checks.
 enum Destination {
     Here,
     Onward,
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes one packet. `iface`: where it came from; `None` for loopback.
+    /// Processes one packet. `iface`: receiving interface; `None` for loopback.
     #[inline(never)]
     pub(crate) fn ip6_input(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         if iface.is_some_and(|iface| !iface.speaks6()) {
@@ -63,7 +64,7 @@ impl<L: Locks> Stack<L> {
         self.ip6_packet(cx, iface, packet);
     }
 
-    /// Takes one packet that has been counted.
+    /// Processes one packet that has been counted.
     pub(crate) fn ip6_packet(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         match self.ip6_check(cx, iface, &mut packet) {
             Err(why) => self.drop_frame(cx, packet, why),
@@ -78,7 +79,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Is this a packet that may be looked at further, and where does it go? Cuts link padding off.
+    /// Checks a packet, removes link padding and returns its destination class.
     fn ip6_check(
         &self,
         cx: Cx,
@@ -94,7 +95,8 @@ impl<L: Locks> Stack<L> {
         if packet.flags().has(Flags::LINK_BROADCAST) && !header.dst.is_multicast() {
             return Err(DropReason::Ip6LinkBroadcast);
         }
-        // Before its Hop-by-Hop options are looked at: they are for who is on its way (RFC 8200 4.3).
+        // Before the Hop-by-Hop options are processed, which are for forwarding nodes (RFC 8200
+        // 4.3).
         if matches!(destination, Destination::Onward) && !self.knobs.forwarding6.on() {
             return Err(DropReason::Ip6NotForwarding);
         }
@@ -104,8 +106,9 @@ impl<L: Locks> Stack<L> {
         Ok((header, destination))
     }
 
-    /// Returns the reason for which a packet with this header that comes by `iface`, with `via` as its next hop, ends
-    /// here, by the checks of input and forwarding in their order.
+    /// Returns the reason for which a packet with this header, received by `iface` and with `via`
+    /// as its next hop, would be dropped. Applies the checks of input and forwarding in their
+    /// order.
     pub(crate) fn refusal6(
         &self,
         cx: Cx,
@@ -127,19 +130,20 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// What may not stand in a header that came by a wire (RFC 4291 2.5.2, 2.5.3, 2.5.5, 2.7).
+    /// Checks the addresses of a packet received from a link (RFC 4291 2.5.2, 2.5.3, 2.5.5, 2.7).
     fn check_addresses(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header) -> Result<(), DropReason> {
         let (src, dst) = (header.src, header.dst);
-        let nobody = src.is_unspecified() && !dst.is_multicast(); // who has no address yet speaks to groups only
+        let nobody = src.is_unspecified() && !dst.is_multicast(); // a host without an address sends to groups only
         if src.is_multicast() || src.is_loopback() || ip6::is_v4_mapped(src) || zone::is_forged(src) || nobody {
             return Err(DropReason::Ip6MartianSource);
         }
-        let near = dst.is_multicast() && ip6::scope(dst) < 2; // not beyond one iface, or reserved
+        let near = dst.is_multicast() && ip6::scope(dst) < 2; // interface-local, or reserved
         if dst.is_unspecified() || dst.is_loopback() || ip6::is_v4_mapped(dst) || zone::is_forged(dst) || near {
             return Err(DropReason::Ip6MartianDestination);
         }
-        // Nothing that comes from a wire was sent by us. A link-local address is ours on its own link only.
-        // One that is not certainly ours is for neighbor discovery to find somebody else speaking from.
+        // A packet from the wire cannot have our own source address. A link-local address is ours
+        // on its own link only. A tentative address passes, since neighbor discovery must detect
+        // other stations that use it.
         if src == dst || self.state6(cx, Some(iface), src) == Some(AddrState::Valid) {
             return Err(DropReason::Ip6OwnSource);
         }
@@ -154,11 +158,12 @@ impl<L: Locks> Stack<L> {
         if dst.is_multicast() {
             let member = match iface {
                 Some(iface) => self.is_member6(cx, iface, dst),
-                None => self.groups.lock(cx).is_member_anywhere(dst), // what this host sends to itself
+                None => self.groups.lock(cx).is_member_anywhere(dst), // packets that this host sends to itself
             };
             return if member { Ok(Destination::Here) } else { Err(DropReason::Ip6NotMember) };
         }
-        // RFC 4862 5.4: an address that may be somebody else's takes nothing but what is said about it to its group.
+        // RFC 4862 5.4: an address that may be a duplicate receives nothing but neighbor discovery
+        // to its solicited-node group.
         match self.state6(cx, iface, dst) {
             Some(AddrState::Valid) => Ok(Destination::Here),
             Some(_) => Err(DropReason::Ip6Tentative),
@@ -167,7 +172,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// How far `addr` is ours, seen from `iface` (`None`: from this host). A link-local one is of its own link only.
+    /// Returns the state of `addr` if it is ours, on `iface` (`None`: on any). A link-local address
+    /// belongs to its own link only.
     pub(crate) fn state6(&self, cx: Cx, iface: Option<&Iface<L>>, addr: Ipv6Addr) -> Option<AddrState> {
         let own = if !ip6::is_link_local(addr) {
             let Some(Via6::Local(id)) = self.via6(cx, addr) else { return None };
@@ -181,7 +187,7 @@ impl<L: Locks> Stack<L> {
         own.map(|own| own.state)
     }
 
-    /// Returns the iface on whose link `addr` is this host's own, if it is link-local.
+    /// Returns the interface with the link-local address `addr`, if it is ours.
     pub(crate) fn own_zone6(&self, cx: Cx, addr: Ipv6Addr) -> Option<IfaceId> {
         if !ip6::is_link_local(addr) {
             return None;
@@ -189,17 +195,18 @@ impl<L: Locks> Stack<L> {
         self.ifaces.iter().find(|iface| iface.has_addr6(cx, addr)).map(|iface| iface.id)
     }
 
-    /// Is it an address of this host, on whichever link?
+    /// Returns whether `addr` is an address of this host, on any link.
     pub(crate) fn is_own6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
         self.state6(cx, None, addr).is_some()
     }
 
-    /// Where packets to `dst` go.
+    /// Returns the route of packets to `dst`.
     pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
         self.way_from_here(cx, dst.to_bits()).map(|hop| hop.via)
     }
 
-    /// Hands a packet for this host to its protocol, put together first if it is a fragment. What was put together is not again.
+    /// Delivers a packet for this host to its protocol, reassembling fragments first. A reassembled
+    /// packet that is again a fragment is dropped.
     fn ip6_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, header: ip6::Header) {
         let (mut packet, mut header, mut put_together) = (packet, header, false);
         let chain = loop {
@@ -242,7 +249,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Ends a packet with a header that the stack does not have (RFC 8200 4); raw sockets have copies of it.
+    /// Ends a packet with an unknown next header (RFC 8200 4); raw sockets have received copies of
+    /// it.
     fn unknown_next(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain) {
         if self.raw.has(Domain::Inet6, chain.upper) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);
@@ -252,8 +260,9 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::Ip6UnknownNext);
     }
 
-    /// A chain that is not as it must be; `chain`: what stands before that. A Hop-by-Hop header that is not first is as one that nobody
-    /// knows (RFC 8200 4), and a first fragment has all of the chain (RFC 7112 5): who sent that is told.
+    /// Drops a packet with an invalid extension header chain; `chain`: the valid part. Sends an
+    /// error for a Hop-by-Hop header that is not first, which counts as unknown (RFC 8200 4), and
+    /// for a first fragment without the whole chain (RFC 7112 5).
     #[cold]
     fn bad_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain, why: Malformed) {
         match why {
@@ -266,7 +275,7 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, malformed(why));
     }
 
-    /// RFC 7112 5, RFC 8200 4.5: a first fragment whose headers go on in the next one.
+    /// Drops a first fragment without the whole header chain (RFC 7112 5, RFC 8200 4.5).
     fn cut_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         self.parameter_problem(cx, iface, &packet, parameter::CUT_CHAIN, 0);
         self.drop_frame(cx, packet, DropReason::FragMalformed);
@@ -282,7 +291,8 @@ impl<L: Locks> Stack<L> {
     ) -> Option<(Frame, ip6::Header)> {
         self.count(cx).ip6.fragments_received.bump();
         if chain.fragment.is_some_and(|fragment| fragment.more) && !usize::from(header.payload_len).is_multiple_of(8) {
-            // 4.5: not a multiple of 8 bytes, and more to come. Extension headers are multiples of 8 themselves.
+            // RFC 8200 4.5: not a multiple of 8 bytes with more to come. Extension headers are
+            // multiples of 8 themselves.
             self.parameter_problem(cx, iface, &fragment, parameter::FIELD, 4);
         } else if let Some(at) = too_long(header, chain) {
             self.parameter_problem(cx, iface, &fragment, parameter::FIELD, at);
@@ -314,7 +324,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Does what time has made due; says when to come again.
+    /// Runs due timers; returns the time of the next one.
     pub(crate) fn poll_ip6(&self, cx: Cx) -> Instant {
         if !self.six.is_on() {
             return Instant::NEVER;
@@ -326,26 +336,28 @@ impl<L: Locks> Stack<L> {
         neighbors.min(redirects).min(Instant::from_nanos(self.six.due.load(Ordering::Relaxed)))
     }
 
-    /// The iface by which a packet came, if it is one of ours.
+    /// Returns the interface by which a packet arrived, if it exists.
     pub(crate) fn iface_of(&self, id: Option<IfaceId>) -> Option<&Iface<L>> {
         id.and_then(|id| self.ifaces.get(id))
     }
 }
 
-/// The first of several fragments?
+/// Returns whether this is the first of several fragments.
 fn is_first(chain: &Chain) -> bool {
     chain.fragment.is_some_and(|fragment| fragment.offset == 0 && fragment.more)
 }
 
-/// RFC 8200 4.5: with this fragment the packet would be longer than its header can say; where the fragment's offset stands.
+/// Returns the position of the fragment offset field if the packet would be longer than its header
+/// can state (RFC 8200 4.5).
 fn too_long(header: &ip6::Header, chain: &Chain) -> Option<usize> {
     let (extension, _) = chain.find(Proto::FRAGMENT)?;
-    // What stands before the Fragment header counts, and the Fragment header does not.
+    // The headers before the Fragment header count; the Fragment header does not.
     let whole = usize::from(chain.fragment?.offset) + usize::from(header.payload_len).saturating_sub(extension.len);
     (whole > usize::from(u16::MAX)).then_some(extension.offset + 2)
 }
 
-/// RFC 7112 5: all of the upper layer's header, as far as that is known to end somewhere.
+/// Returns whether the packet contains all of the upper-layer header, as far as its length is known
+/// (RFC 7112 5).
 fn has_upper_header(header: &ip6::Header, chain: &Chain, packet: &Frame) -> bool {
     let payload = chain.payload(header, packet.bytes());
     let need = match chain.upper {

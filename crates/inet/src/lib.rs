@@ -1,23 +1,26 @@
-//! The rest of a host and a router: link, neighbors, routes, IPv4, IPv6, ICMP, IGMP, MLD, UDP, demux.
+//! IP stack of a host or router except TCP's state machine: link, neighbors, routes, IPv4, IPv6,
+//! ICMP, IGMP, MLD, UDP, demux.
 //!
 //! ```text
 //!  in   Stack::input            a burst from a port
 //!       link::ether             for us? -> arp | ip4 | ip6
 //!       ip4::input              checks, reassembly -> deliver | forward | drop(reason)
 //!       ip4::forward            ttl, next hop, fragment or too-big
-//!       ip6                     the same for IPv6, one packet at a time -> icmp6, nd, mld, tunnels | ip6::forward
-//!       tunnel::input          whose? headers off, queued, and in again as if from a port
+//!       ip6                     the same for IPv6 -> icmp6, nd, mld, tunnels | ip6::forward
+//!       tunnel::input           lookup, decapsulation, queue, then input as if from a port
 //!       demux -> udp, tcp       four-tuple -> Pcb or connection, receive queue, reader woken
-//!  out  udp::, tcp::output      header (kept from the datagram before), checksum
-//!       ip4::output             route, fragments -> neigh: MAC address or wait -> link::ether -> iface stage -> port
+//!  out  udp::, tcp::output      header (cached from the previous datagram), checksum
+//!       ip4::output             route, fragments -> neigh: MAC address or wait
+//!       link::ether             -> iface stage -> port
 //! ```
 //!
-//! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. Time comes in as `Cx::now`, frames as
-//! bursts; frames leave through the [`iface::Output`] that the node installs. Every frame that ends here ends with a
-//! [`stats::DropReason`], and [`Stack::audit`] proves it. UDP and TCP are written once for both families ([`family`]).
+//! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. The caller
+//! passes the time as `Cx::now` and frames as bursts. Frames leave through the [`iface::Output`]
+//! that the node installs. Every frame that ends here ends with a [`stats::DropReason`], which
+//! [`Stack::audit`] verifies. UDP and TCP are written once for both families ([`family`]).
 //!
-//! A file has the types of a layer, or its rules, which are methods of [`Stack`]. [`Stack`] imports the types, the rules import
-//! [`Stack`], and no file's imports lead back to it.
+//! A file contains either the types of a layer or its rules, which are methods of [`Stack`].
+//! [`Stack`] imports the types, the rules import [`Stack`], and there are no import cycles.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

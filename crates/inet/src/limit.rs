@@ -1,4 +1,4 @@
-//! Rate limits: token buckets on the time that is handed in.
+//! Rate limits: token buckets on the caller's time.
 
 mod limiter;
 
@@ -6,7 +6,7 @@ pub(crate) use limiter::Limiter;
 
 use clock::Instant;
 
-/// A token bucket: `rate` a second, at most a second's worth at once.
+/// A token bucket of `rate` tokens a second, at most one second's worth at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     nanos: u64,
@@ -21,7 +21,7 @@ impl TokenBucket {
         self.take_above(0, rate, now)
     }
 
-    /// As [`TokenBucket::take`], but the last `reserve` tokens stay where they are.
+    /// Takes a token unless only the last `reserve` tokens are left.
     pub fn take_above(&mut self, reserve: u64, rate: u64, now: Instant) -> bool {
         if rate == 0 {
             return true;

@@ -1,3 +1,3 @@
-//! The link layer: Ethernet. Loopback has no headers: see `Stack::loop_back`.
+//! Link layer: Ethernet. Loopback has no headers: see `Stack::loop_back`.
 
 mod ether;

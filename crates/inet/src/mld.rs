@@ -1,5 +1,5 @@
-//! MLD (RFC 3810), a listener's part: which groups our addresses and sockets make us listen to, said when one comes or goes and when a router
-//! asks, so that switches which snoop know where solicitations are to go.
+//! MLDv2 listener (RFC 3810): reports the groups of our addresses and sockets when one is added or
+//! removed and when a router queries, so that snooping switches forward solicitations.
 
 use crate::Stack;
 use crate::groups::reports;
@@ -15,11 +15,11 @@ use wire::ip6::{self, Chain};
 use wire::mld::{self, Message};
 use wire::{Malformed, Proto};
 
-/// A Hop-by-Hop header with the router alert that MLD is sent with (RFC 2711, RFC 3810 5), before ICMPv6.
+/// Hop-by-Hop header with the router alert that MLD requires (RFC 2711, RFC 3810 5), before ICMPv6.
 const ROUTER_ALERT: [u8; 8] = [Proto::IPV6_ICMP.0, 0, 5, 2, 0, 0, 1, 0];
 
 impl<L: Locks> Stack<L> {
-    /// Lets all groups of an iface be reported within `millis` milliseconds.
+    /// Schedules a report of all groups of an interface within `millis` milliseconds.
     fn report_within(&self, cx: Cx, iface: &Iface<L>, millis: u64) {
         let wait = self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0)) % (millis + 1);
         let mut six = iface.six.lock(cx);
@@ -41,7 +41,7 @@ impl<L: Locks> Stack<L> {
             Err(Malformed::BadChecksum { .. }) => return DropReason::Icmp6BadChecksum,
             Err(_) => return DropReason::MldMalformed,
         };
-        // RFC 3810 5.1.14, 6.2: from a neighbor, with an alert.
+        // RFC 3810 5.1.14, 6.2: must come from a neighbor, with a router alert.
         if !ip6::is_link_local(header.src) || header.hop_limit != 1 || chain.find(Proto::HOP_BY_HOP).is_none() {
             return DropReason::MldMalformed;
         }
@@ -50,12 +50,12 @@ impl<L: Locks> Stack<L> {
         DropReason::MldConsumed
     }
 
-    /// Reports the group of an address that has come.
+    /// Reports the solicited-node group of a new address.
     pub(crate) fn listen6(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
         self.mld_report(cx, iface, &[whole(RecordKind::ToExclude, ip6::solicited_node(addr))]);
     }
 
-    /// Reports all groups that an iface listens to.
+    /// Reports all groups that an interface receives.
     pub(crate) fn mld_report_all(&self, cx: Cx, iface: &Iface<L>) {
         let mut own: Vec<_> = iface.addrs6(cx).into_iter().map(|own| ip6::solicited_node(own.addr)).collect();
         if self.knobs.forwarding6.on() {
@@ -64,13 +64,14 @@ impl<L: Locks> Stack<L> {
         own.sort_unstable();
         own.dedup();
         let joined = self.groups.lock(cx).current6(iface.id);
-        // A group that is listened to for an address is received from all, whatever a socket's filter says.
+        // A group that is received for an address is received from all sources, whatever a socket's
+        // filter excludes.
         let joined = joined.into_iter().filter(|record| !own.iter().any(|own| record.group == IpAddr::V6(*own)));
         let own = own.iter().map(|group| whole(RecordKind::IsExclude, *group));
         self.mld_report(cx, iface, &own.chain(joined).collect::<Vec<_>>());
     }
 
-    /// Sends records in as many reports as they need: as many as fit any link, and a small buffer, too.
+    /// Sends records in as many reports as needed, each small enough for any link and buffer.
     pub(crate) fn mld_report(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         let room = self.pool.size().saturating_sub(self.pool.headroom()).min(FLOOR6 - ip6::HEADER_LEN);
         let room = room.saturating_sub(ROUTER_ALERT.len() + wire::icmp6::HEADER_LEN);
@@ -79,10 +80,10 @@ impl<L: Locks> Stack<L> {
 
     fn mld_send(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         if iface.tunnel.is_some() || iface.queues.at(|| 0).lock(cx).output.is_none() {
-            return; // nobody snoops there, or nobody is there
+            return; // no snooping switch, or no port
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
-        // RFC 3590 4: from nobody, until the link-local address is certain.
+        // RFC 3590 4: from the unspecified address until the link-local address is valid.
         let src = iface.link_local6(cx).unwrap_or(Ipv6Addr::UNSPECIFIED);
         let report = mld::report(src, records);
         if frame.extend(&ROUTER_ALERT).and_then(|()| frame.extend(&report)).is_none() {
@@ -96,7 +97,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns the record of a group that is received from every source.
+/// Returns a record that covers every source of a group.
 fn whole(kind: RecordKind, group: Ipv6Addr) -> NewRecord {
     NewRecord { kind, group: group.into(), sources: Vec::new() }
 }

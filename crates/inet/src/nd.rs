@@ -1,9 +1,11 @@
-//! Neighbor discovery (RFC 4861, RFC 4862): who has an address, and is it mine alone?
+//! Neighbor discovery (RFC 4861, RFC 4862): address resolution and duplicate address detection.
 //!
-//! A message is read, used for the neighbor table, perhaps answered with a frame of its own, and ends here. Its hop limit is 255, or it came from
-//! beyond the link and is dropped (7.1). A stranger makes no entry by telling us something: only who asks us for an address of ours, from an
-//! address on the link, is remembered, as Stale. Router advertisements are ignored on interfaces without
-//! `accept_rtadv` ([`crate::ip6::autoconf`]): a flood of them fills no table there (CVE-2010-4669, CVE-2011-2393).
+//! A received message updates the neighbor table, may be answered with a frame of its own, and is
+//! then consumed. Its hop limit must be 255, which proves that it was sent on this link (7.1).
+//! Unsolicited messages create no entry: only a station that solicits one of our addresses, from an
+//! address on the link, is stored, as Stale. Router advertisements are ignored on interfaces
+//! without `accept_rtadv` ([`crate::ip6::autoconf`]), so a flood of them fills no table there
+//! (CVE-2010-4669, CVE-2011-2393).
 
 mod redirect;
 
@@ -22,11 +24,11 @@ use std::net::Ipv6Addr;
 use wire::icmp6::nd::{self, Advert, Message, Options};
 use wire::{Mac, Proto, ip6};
 
-/// RFC 4861 7.1: no router has passed on what still has all its hops.
+/// RFC 4861 7.1: a message with the full hop limit was not forwarded by a router.
 const HOPS: u8 = 255;
 
 impl<L: Locks> Stack<L> {
-    /// Takes a message; says what became of it.
+    /// Processes a message; returns the reason why its frame ends.
     pub(crate) fn nd_input(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header, message: &Message<'_>) -> DropReason {
         if header.hop_limit != HOPS {
             return DropReason::NdHopLimit;
@@ -67,7 +69,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Records the source link-layer address of a solicitation or advertisement, in state Stale
-    /// (RFC 4861 7.2.3), and sends the packets that waited for it.
+    /// (RFC 4861 7.2.3), and sends the packets that were held for it.
     fn learn_neighbor(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, mac: Mac) -> DropReason {
         let rules = self.neigh_rules6();
         let mut neighbors = self.six.neighbors.lock(cx);
@@ -79,7 +81,7 @@ impl<L: Locks> Stack<L> {
         if self.learned6(cx, iface, (addr, mac), learned) { DropReason::NdConsumed } else { DropReason::NdStatic }
     }
 
-    /// RFC 4861 7.2.3, RFC 4862 5.4.3: somebody asks for `target`.
+    /// Processes a solicitation of `target` (RFC 4861 7.2.3, RFC 4862 5.4.3).
     fn solicited(
         &self,
         cx: Cx,
@@ -96,7 +98,8 @@ impl<L: Locks> Stack<L> {
         if probe && (link.is_some() || !to_group) || link.is_some_and(|mac| !is_anothers(iface, mac)) {
             return DropReason::NdMalformed; // 7.1.1
         }
-        // Who is not on the link is no neighbor, and is not told of one either (CVE-2008-2476, RFC 5942 4).
+        // A sender that is not on the link is no neighbor and gets no answer (CVE-2008-2476, RFC
+        // 5942 4).
         let near = |addr| iface.on_link6(cx, addr) || self.via6(cx, addr) == Some(Via6::Link(iface.id));
         if !probe && !near(header.src) {
             return DropReason::NdIgnored;
@@ -104,14 +107,14 @@ impl<L: Locks> Stack<L> {
         let Some(own) = iface.addr6(cx, target) else { return DropReason::NdIgnored };
         match own.state {
             AddrState::Tentative(..) if probe => {
-                self.duplicated(cx, iface, target); // who asks at the same time has as much a claim as we
+                self.duplicated(cx, iface, target); // both probe at the same time: both must give it up
                 return DropReason::NdConflict;
             }
             AddrState::Tentative(..) | AddrState::Duplicated => return DropReason::NdIgnored,
             AddrState::Valid => {}
         }
         let why = link.map_or(DropReason::NdConsumed, |mac| self.learn_neighbor(cx, iface, header.src, mac));
-        // 7.2.4: to all where the asker has no address to be answered at.
+        // 7.2.4: to all nodes if the sender has no address.
         let dst = if probe { ip6::ALL_NODES } else { header.src };
         let router = self.knobs.forwarding6.on();
         let advert = Advert { router, solicited: !probe, replaces: true, target };
@@ -122,7 +125,7 @@ impl<L: Locks> Stack<L> {
         why
     }
 
-    /// RFC 4861 7.2.5, RFC 4862 5.4.4: somebody says that he has `advert.target`.
+    /// Processes an advertisement of `advert.target` (RFC 4861 7.2.5, RFC 4862 5.4.4).
     fn advertised(
         &self,
         cx: Cx,
@@ -159,7 +162,8 @@ impl<L: Locks> Stack<L> {
         if known { DropReason::NdConsumed } else { DropReason::NdIgnored }
     }
 
-    /// Counts what the table has learned and sends what waited; `false`: the entry was set by hand and stays.
+    /// Counts the changes of the table and sends held packets; `false`: the entry is permanent and
+    /// stays.
     fn learned6(&self, cx: Cx, iface: &Iface<L>, (addr, mac): (Ipv6Addr, Mac), learned: Learned) -> bool {
         match learned {
             Learned::Changed { pending, moved, created } => {
@@ -177,7 +181,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Somebody else has an address that we wanted.
+    /// Gives up a tentative address because another station uses it.
     #[cold]
     fn duplicated(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
         let mut six = iface.six.lock(cx);
@@ -190,7 +194,8 @@ impl<L: Locks> Stack<L> {
         self.changed();
     }
 
-    /// Asks who has `addr`: everybody whose address ends like it, or, `directly`, who had it last.
+    /// Sends a solicitation of `addr`: to its solicited-node group, or, with `directly`, unicast to
+    /// the station that had it last.
     pub(crate) fn nd_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, directly: bool) {
         let Some(src) = self.source6_for(cx, iface, addr) else { return };
         let dst = if directly { addr } else { ip6::solicited_node(addr) };
@@ -198,7 +203,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).nd.solicits_sent.bump();
     }
 
-    /// Asks whether anybody has an address that we want (RFC 4862 5.4.2).
+    /// Sends a solicitation for duplicate address detection (RFC 4862 5.4.2).
     pub(crate) fn nd_probe(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
         let (src, dst) = (Ipv6Addr::UNSPECIFIED, ip6::solicited_node(addr));
         self.nd_send(cx, iface, (src, dst), nd::NEIGHBOR_LEN, |_, out| nd::emit_solicit(addr, None, (src, dst), out));
@@ -215,7 +220,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).nd.router_solicits_sent.bump();
     }
 
-    /// Sends a message of at most `len` bytes, which `emit` writes.
+    /// Sends a message of at most `len` bytes, written by `emit`.
     pub(crate) fn nd_send(
         &self,
         cx: Cx,
@@ -224,7 +229,7 @@ impl<L: Locks> Stack<L> {
         len: usize,
         emit: impl FnOnce(Option<Mac>, &mut [u8]) -> Option<usize>,
     ) {
-        let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts that it is empty
+        let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts its allocation failures
         let mac = (iface.kind == IfaceKind::Ethernet).then_some(iface.mac);
         let written = frame.append(len).and_then(|room| emit(mac, room));
         let Some(len) = written else {
@@ -276,7 +281,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sets a neighbor by hand; what waited for it goes out.
+    /// Adds a permanent neighbor and sends the packets that were held for it.
     pub fn set_neighbor6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr, mac: Mac) {
         let pending = self.six.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
@@ -288,7 +293,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// Forgets a neighbor; `false` if it was not known.
+    /// Removes a neighbor; `false` if there is none.
     pub fn remove_neighbor6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr) -> bool {
         let pending = self.six.neighbors.lock(cx).remove(id, addr);
         self.changed();
@@ -297,20 +302,20 @@ impl<L: Locks> Stack<L> {
         known
     }
 
-    /// All neighbors of IPv6.
+    /// Returns all IPv6 neighbors.
     pub fn neighbors6(&self, cx: Cx) -> Vec<Neighbor<Ipv6Addr>> {
         let mut all: Vec<_> = self.six.neighbors.lock(cx).iter().collect();
         all.sort_by_key(|n| (n.iface, n.addr));
         all
     }
 
-    /// Ends every wait on an iface that goes down, or on all.
+    /// Removes all neighbors of an interface that goes down; appends held packets to `ended`.
     pub(crate) fn end_waits6(&self, cx: Cx, id: IfaceId, ended: &mut Vec<Frame>) {
         self.six.neighbors.lock(cx).flush(id, |frame| ended.push(frame));
     }
 }
 
-/// The address of one station, and not our own.
+/// Returns whether this is the unicast address of another station.
 fn is_anothers<L: Locks>(iface: &Iface<L>, mac: Mac) -> bool {
     mac.is_unicast() && mac != Mac::ZERO && mac != iface.mac
 }

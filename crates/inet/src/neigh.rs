@@ -1,26 +1,32 @@
-//! The neighbor table: (iface, address) to MAC address and state.
+//! Neighbor table: (interface, address) to MAC address and state.
 //!
 //! ```text
-//!              asked          answered             max_age             used: asked again, unicast
-//!   (nothing) ------> Incomplete ------> Reachable ------> Stale ------------------------------> Probe
-//!                       | no answer in maxtries seconds          answered: Reachable | no answer: removed
+//!              requested          answered           max_age         used: unicast request
+//!   (nothing) -----------> Incomplete ------> Reachable ------> Stale --------------------> Probe
+//!                  no answer in maxtries seconds: removed      answered: Reachable, else removed
 //! ```
-//! Packets wait in an Incomplete entry, at most `maxhold` of them, oldest dropped first (RFC 1122 2.3.2.2). Permanent
-//! entries are set by hand. The table is bounded: of those that are Stale or that nobody here has ever sent to, the idle
-//! ones, the one unused longest goes for a new one. They stand in a queue of their own, so that a flood which keeps the
-//! table full costs a few comparisons a packet and not a walk through the table. Neighbors in use and permanent ones are
-//! not in it: a flood of strangers neither pushes them out nor, as it makes room for the next itself, keeps new ones out.
+//! Packets wait in an Incomplete entry, at most `maxhold` of them, oldest dropped first (RFC 1122
+//! 2.3.2.2). Permanent entries are configured. The table is bounded. Idle entries are those that
+//! are Stale or that this host has never sent to; a new entry evicts the idle one that was unused
+//! longest. They have a queue of their own, so that a flood which keeps the table full costs a few
+//! comparisons per packet and not a scan of the table. Neighbors in use and permanent ones are not
+//! in the queue: a flood of unknown stations does not evict them. It does not keep new ones out
+//! either, since its entries are evicted first.
 //!
-//! A scan of an attached subnet resolves addresses that no host has (RFC 6583). Its cost is bounded in three ways:
+//! A scan of an attached subnet resolves addresses that no host has (RFC 6583). Its cost is bounded
+//! in three ways:
 //!
-//! - Incomplete entries fill at most half of the table; beyond that the oldest is removed for a new one.
-//! - In a full table an Incomplete entry that has gone a second without an answer is removed before an idle one is, and
-//!   any Incomplete entry is removed for a host that has sent us something (RFC 6583 7).
-//! - All waiting packets together occupy at most [`SHARE`] of the buffer pool, and less when fewer than [`RESERVE`] of its
-//!   buffers are free: these are for ARP, neighbor discovery and other frames. Beyond that the packet of the oldest
-//!   Incomplete entry is dropped for a new packet. The entry stays, so that a late answer still resolves it.
+//! - Incomplete entries fill at most half of the table; beyond that the oldest is removed for a new
+//!   one.
+//! - In a full table, an Incomplete entry without an answer for a second is removed before an idle
+//!   one. Any Incomplete entry is removed for a host that has sent us something (RFC 6583 7).
+//! - All waiting packets together occupy at most 1 / [`SHARE`] of the buffer pool, and less when
+//!   fewer than 1 / [`RESERVE`] of its buffers are free: these are for ARP, neighbor discovery and
+//!   other frames. Beyond that the packet of the oldest Incomplete entry is dropped for a new
+//!   packet. The entry stays, so that a late answer still resolves it.
 //!
-//! ARP and neighbor discovery have a table each, of the same making: what advertisements do to an entry is in `advert`.
+//! ARP and neighbor discovery each have their own table of this type; `advert` defines the effect
+//! of neighbor advertisements on an entry.
 
 use crate::iface::IfaceId;
 use buf::{Frame, Pool};
@@ -33,46 +39,46 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::Mac;
 use wire::hash::{Key, Keyed};
 
-/// What the table is keyed by besides the link: IPv4 addresses (ARP) or IPv6 addresses (neighbor discovery), in a table each.
+/// Address type of a table: IPv4 (ARP) or IPv6 (neighbor discovery).
 pub trait Address: Copy + Eq + Ord + Hash + Debug {}
 
 impl Address for Ipv4Addr {}
 impl Address for Ipv6Addr {}
 
-/// How sure an entry is.
+/// State of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Asked, not answered.
+    /// Requested, no answer yet.
     Incomplete,
-    /// Answered not long ago.
+    /// Confirmed recently.
     Reachable,
-    /// Answered long ago, not used since.
+    /// Confirmed long ago, not used since.
     Stale,
-    /// Answered long ago, in use, being asked again.
+    /// Confirmed long ago, in use, being confirmed again.
     Probe,
-    /// Set by hand.
+    /// Set by configuration.
     Permanent,
 }
 
-/// One neighbor.
+/// An entry of the table.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its MAC address (zero while Incomplete).
+    /// MAC address; zero while Incomplete.
     pub mac: Mac,
-    /// Its state.
+    /// State of resolution.
     pub state: State,
-    /// When it was last confirmed or asked.
+    /// Time of the last confirmation or request.
     pub since: Instant,
     /// Requests sent without an answer.
     pub tries: u32,
-    /// When it was last used for sending; [`Instant::ZERO`]: never.
+    /// Time of the last use for sending; [`Instant::ZERO`] if never.
     pub used: Instant,
     pending: VecDeque<Frame>,
-    place: Option<Place>, // in the queue of the idle
-    serial: u64,          // in the queues of the Incomplete
+    place: Option<Place>, // in the idle queue
+    serial: u64,          // in the queues of Incomplete entries
 }
 
-/// Where an entry stands among the idle: when it was last used, and in the order in which they came.
+/// Position in the idle queue: time of last use, then order of arrival.
 type Place = (Instant, u64);
 
 impl Entry {
@@ -80,7 +86,8 @@ impl Entry {
         Entry { mac, state, since: now, tries: 0, used, pending: VecDeque::new(), place: None, serial: 0 }
     }
 
-    /// Returns whether the entry can be evicted for a new one. Incomplete entries have a queue of their own.
+    /// Returns whether the entry can be evicted for a new one. Incomplete entries have a queue of
+    /// their own.
     fn is_idle(&self) -> bool {
         self.state == State::Stale || self.state == State::Reachable && self.used == Instant::ZERO
     }
@@ -89,90 +96,91 @@ impl Entry {
 /// An entry, for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbor<A = Ipv4Addr> {
-    /// The link it is on.
+    /// Interface of its link.
     pub iface: IfaceId,
-    /// Its address.
+    /// IP address.
     pub addr: A,
-    /// Its MAC address.
+    /// MAC address; zero while unresolved.
     pub mac: Mac,
-    /// Its state.
+    /// State of resolution.
     pub state: State,
-    /// Packets waiting for it.
+    /// Number of packets waiting for it.
     pub pending: usize,
-    /// Since when it has this state.
+    /// Time of the last change of state, confirmation or request.
     pub since: Instant,
 }
 
-/// What to do with a packet for a neighbor.
+/// Result of [`Table::resolve`] for a packet.
 #[derive(Debug)]
 pub enum Resolved {
-    /// Send it there.
+    /// Send it to this MAC address.
     To(Frame, Mac),
-    /// The packet is queued; the first for an address starts its resolution. Packets dropped to make room are in
-    /// [`Table::take_ended`].
+    /// The packet is queued; the first for an address starts its resolution. Packets dropped to
+    /// make room are in [`Table::take_ended`].
     Waits {
-        /// Send an ARP request.
+        /// Set if the caller must send a request.
         ask: bool,
     },
-    /// No room for another entry.
+    /// The table has no room for another entry.
     Full(Frame),
 }
 
-/// What [`Table::expire`] found.
+/// An event reported by [`Table::expire`].
 #[derive(Debug)]
 pub enum Expired<A = Ipv4Addr> {
-    /// Ask (again): the MAC address is that of a neighbor to be asked directly.
+    /// Send a request: unicast to the MAC address if present, else broadcast or multicast.
     Ask(IfaceId, A, Option<Mac>),
-    /// Given up: these packets go nowhere.
+    /// Resolution failed; these packets must be dropped.
     Dead(IfaceId, A, VecDeque<Frame>),
-    /// Its answer has become old.
+    /// A Reachable entry became Stale.
     Aged,
 }
 
-/// What the sender of an ARP packet taught us.
+/// Result of learning a sender's address.
 #[derive(Debug)]
 pub enum Learned {
-    /// Nothing: not known and not asked for.
+    /// Ignored: there is no entry, and none was requested.
     Ignored,
-    /// Nothing new.
+    /// The entry was up to date.
     Same,
-    /// An entry got an address, or another one than before; these packets can go now.
+    /// An entry got an address, or a different one; the held packets can be sent.
     Changed {
-        /// What had waited for it.
+        /// Packets held for it.
         pending: VecDeque<Frame>,
-        /// It had another address before.
+        /// Set if the entry had another address before.
         moved: bool,
-        /// There was no entry before.
+        /// Set if there was no entry before.
         created: bool,
     },
-    /// The entry was set by hand and stays.
+    /// The entry is permanent and stays unchanged.
     Permanent,
 }
 
-/// How the table behaves: read from the knobs each time.
+/// Limits of the table, read from the knobs each time.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Entries at most.
+    /// Maximum number of entries.
     pub limit: usize,
-    /// Packets that may wait in one entry.
+    /// Maximum number of packets held in one entry.
     pub hold: usize,
-    /// Packets that may wait in all entries; 0: [`SHARE`] of the pool.
+    /// Maximum number of packets held in all entries; 0: [`SHARE`] of the pool.
     pub hold_all: usize,
-    /// Requests before giving up.
+    /// Number of requests before resolution fails.
     pub tries: u32,
-    /// How long an answer is good for.
+    /// Time after which a confirmed entry becomes Stale.
     pub max_age: Duration,
 }
 
 const RETRY: Duration = Duration::from_secs(1);
-/// Least time between two walks through the table, which a scan would otherwise cause for every packet.
+/// Minimum time between two scans of the table, which a subnet scan would otherwise cause for every
+/// packet.
 const WALK: Duration = Duration::from_millis(10);
-/// One part in this many of the pool is the most that waiting packets occupy.
+/// Held packets occupy at most 1/`SHARE` of the pool.
 pub const SHARE: usize = 8;
-/// One part in this many of the pool is kept free of waiting packets.
+/// 1/`RESERVE` of the pool is kept free of held packets.
 pub const RESERVE: usize = 16;
 
-/// The idle entries' keys, unused longest first.
+/// Keys of the idle entries, unused longest first.
 struct Idle<A> {
     queue: BTreeMap<Place, (IfaceId, A)>,
     came: u64,
@@ -183,7 +191,8 @@ impl<A: Address> Idle<A> {
         Idle { queue: BTreeMap::new(), came: 0 }
     }
 
-    /// Puts `entry` where it belongs: behind the idle ones that were used as long ago, or out of the queue.
+    /// Adds `entry` to the idle queue after those used at the same time, or removes it if it is not
+    /// idle.
     fn place(&mut self, key: (IfaceId, A), entry: &mut Entry) {
         self.take_out(entry);
         if entry.is_idle() {
@@ -201,10 +210,10 @@ impl<A: Address> Idle<A> {
     }
 }
 
-/// Keys of the Incomplete entries by serial number: the longest unresolved first.
+/// Keys of the Incomplete entries by serial number, longest unresolved first.
 struct Asked<A> {
     all: BTreeMap<u64, (Instant, (IfaceId, A))>,
-    /// Entries with queued packets.
+    /// Entries with held packets.
     holding: BTreeMap<u64, (IfaceId, A)>,
     serial: u64,
 }
@@ -226,7 +235,7 @@ impl<A: Address> Asked<A> {
     }
 }
 
-/// The neighbors of one stack.
+/// Neighbor table of a stack.
 pub struct Table<A = Ipv4Addr> {
     entries: HashMap<(IfaceId, A), Entry, Keyed>,
     idle: Idle<A>,
@@ -238,14 +247,14 @@ pub struct Table<A = Ipv4Addr> {
 }
 
 impl<A: Address> Table<A> {
-    /// An empty table with its hash key.
+    /// Creates an empty table with its hash key.
     pub fn new(key: Key) -> Table<A> {
         let entries = HashMap::with_hasher(Keyed(key));
         let (idle, asked) = (Idle::new(), Asked::new());
         Table { entries, idle, asked, next: Instant::NEVER, held: 0, evicted: 0, ended: Vec::new() }
     }
 
-    /// The MAC address of a neighbor good for sending now.
+    /// Returns the MAC address of a neighbor that can be sent to without further action.
     #[inline]
     pub fn lookup(&mut self, iface: IfaceId, addr: A, now: Instant) -> Option<Mac> {
         let entry = self.entries.get_mut(&(iface, addr))?;
@@ -259,7 +268,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Finds the MAC address for a packet, or keeps the packet until there is one. `pool` is where packets come from.
+    /// Returns the MAC address for a packet, or holds the packet until it is resolved. `pool` is
+    /// the pool of the packets.
     pub fn resolve(
         &mut self,
         iface: IfaceId,
@@ -272,7 +282,7 @@ impl<A: Address> Table<A> {
         let key = (iface, addr);
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.used = now;
-            self.idle.take_out(entry); // whatever it was, it is in use now
+            self.idle.take_out(entry); // in use now, whatever its state
             match entry.state {
                 State::Reachable | State::Permanent | State::Probe => return Resolved::To(frame, entry.mac),
                 State::Stale => {
@@ -298,7 +308,7 @@ impl<A: Address> Table<A> {
         Resolved::Waits { ask: true }
     }
 
-    /// Adds a packet to those that wait in an Incomplete entry, within the bounds of the entry and of the table.
+    /// Adds a packet to an Incomplete entry, within the limits of the entry and of the table.
     fn hold(&mut self, key: (IfaceId, A), frame: Frame, rules: Rules, pool: &Pool) {
         let Some(entry) = self.entries.get_mut(&key) else {
             debug_assert!(false, "an entry that was found or made has gone");
@@ -315,7 +325,8 @@ impl<A: Address> Table<A> {
         while self.held > most && self.drop_oldest() {}
     }
 
-    /// Packets that may wait now: the share of the pool, less what its reserve lacks.
+    /// Returns the number of packets that may be held now: the share of the pool, reduced while the
+    /// reserve is not free.
     fn hold_most(&self, rules: Rules, pool: &Pool) -> usize {
         let stats = pool.stats();
         let share = if rules.hold_all == 0 { stats.buffers / SHARE } else { rules.hold_all };
@@ -324,7 +335,7 @@ impl<A: Address> Table<A> {
         share.min(self.held.saturating_sub(lacking)).max(1)
     }
 
-    /// Drops the first packet of the longest unresolved entry; `false` if none is queued.
+    /// Drops the first packet of the longest unresolved entry; `false` if none is held.
     fn drop_oldest(&mut self) -> bool {
         let Some(first) = self.asked.holding.first_entry() else { return false };
         let Some(entry) = self.entries.get_mut(first.get()) else {
@@ -342,7 +353,7 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Makes room for one entry: an Incomplete one that has gone a second without an answer, else the idle one that is
+    /// Removes one entry: an Incomplete one without an answer for a second, else the idle one
     /// unused longest, else any Incomplete one.
     fn make_room(&mut self, now: Instant) -> bool {
         let silent = self.asked.all.first_key_value().is_some_and(|(_, (asked, _))| now >= asked.after(RETRY));
@@ -361,7 +372,7 @@ impl<A: Address> Table<A> {
         let serial = *serial;
         let Some(pending) = self.remove(iface, addr) else {
             debug_assert!(false, "an unresolved neighbor has no entry");
-            self.asked.all.remove(&serial); // or it would be in the way of all others
+            self.asked.all.remove(&serial); // otherwise it would block all others
             return false;
         };
         self.evicted += 1;
@@ -369,18 +380,20 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Packets that [`Table::resolve`] and [`Table::learn`] gave up, with the reasons; the caller drops and counts them.
+    /// Returns the packets that [`Table::resolve`] and [`Table::learn`] gave up, with the reasons;
+    /// the caller drops and counts them.
     #[inline]
     pub fn take_ended(&mut self) -> Vec<(Frame, DropReason)> {
         std::mem::take(&mut self.ended)
     }
 
-    /// How many entries have gone to make room since last asked.
+    /// Returns the number of entries evicted since the last call.
     pub fn take_evicted(&mut self) -> u64 {
         std::mem::take(&mut self.evicted)
     }
 
-    /// Notes who has `addr`. Creates an entry only if `create` (a packet addressed to us: RFC 826's merge flag).
+    /// Stores the MAC address of `addr`. Creates an entry only with `create` (a packet addressed to
+    /// us: RFC 826's merge flag).
     pub fn learn(&mut self, iface: IfaceId, addr: A, mac: Mac, create: bool, now: Instant, rules: Rules) -> Learned {
         if let Some(entry) = self.entries.get_mut(&(iface, addr)) {
             if entry.state == State::Permanent {
@@ -408,13 +421,13 @@ impl<A: Address> Table<A> {
         Learned::Changed { pending: VecDeque::new(), moved: false, created: true }
     }
 
-    /// Sets an entry by hand; what waited for it can go.
+    /// Sets a permanent entry; returns the packets held for it, which can be sent.
     pub fn set(&mut self, iface: IfaceId, addr: A, mac: Mac, now: Instant) -> VecDeque<Frame> {
         let fresh = Entry::new(mac, State::Permanent, now, now);
         self.entries.insert((iface, addr), fresh).map(|old| self.ended(old)).unwrap_or_default()
     }
 
-    /// Removes an entry; what waited for it goes nowhere.
+    /// Removes an entry; returns the packets held for it, to be dropped.
     pub fn remove(&mut self, iface: IfaceId, addr: A) -> Option<VecDeque<Frame>> {
         let entry = self.entries.remove(&(iface, addr))?;
         Some(self.ended(entry))
@@ -427,7 +440,7 @@ impl<A: Address> Table<A> {
         entry.pending
     }
 
-    /// Walks the entries whose time may have come, if any can have.
+    /// Processes the entries that are due; skips the scan if none can be.
     pub fn expire(&mut self, now: Instant, rules: Rules, mut each: impl FnMut(Expired<A>)) {
         if now < self.next {
             return;
@@ -443,7 +456,7 @@ impl<A: Address> Table<A> {
                     } else {
                         (entry.state, entry.since) = (State::Stale, now);
                         if entry.place.is_none() {
-                            self.idle.place((iface, addr), entry); // a stranger keeps the place he has
+                            self.idle.place((iface, addr), entry); // an entry never used for sending keeps its position
                         }
                         each(Expired::Aged);
                         continue;
@@ -474,17 +487,18 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// When [`Table::expire`] may have something to do.
+    /// Returns the earliest time at which [`Table::expire`] may have work.
     pub fn next_deadline(&self) -> Instant {
         self.next
     }
 
-    /// Packets waiting, and those given up that the caller has not taken yet.
+    /// Returns the number of packets held, including those given up that the caller has not taken
+    /// yet.
     pub fn held(&self) -> usize {
         self.held + self.ended.len()
     }
 
-    /// Ends every wait on `iface`: it went down.
+    /// Removes all entries of `iface`, which went down; passes held packets to `each`.
     pub fn flush(&mut self, iface: IfaceId, mut each: impl FnMut(Frame)) {
         let gone: Vec<_> = self.entries.keys().filter(|(i, _)| *i == iface).copied().collect();
         for (iface, addr) in gone {
@@ -492,12 +506,12 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Entries that may go to make room.
+    /// Returns the number of entries that can be evicted.
     pub fn idle(&self) -> usize {
         self.idle.queue.len()
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub fn iter(&self) -> impl Iterator<Item = Neighbor<A>> + '_ {
         self.entries.iter().map(|(&(iface, addr), entry)| Neighbor {
             iface,

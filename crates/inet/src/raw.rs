@@ -1,9 +1,9 @@
 //! Raw and ICMP sockets: datagram sockets ([`Pcb`]) of a protocol other than UDP.
 //!
-//! A raw socket receives a copy of each packet of its protocol for this host, before the stack's own protocol takes it: of IPv4
-//! with its header, of IPv6 without (RFC 3542 3). An ICMP socket, as Linux has it, sends echo requests alone; its port is their
-//! identifier, and replies to it are its own. Both have UDP's queue, options and ends. A host without raw sockets of a
-//! protocol tests one bit for them.
+//! A raw socket receives a copy of each packet of its protocol for this host, before the stack
+//! processes it: IPv4 with its header, IPv6 without (RFC 3542 3). An ICMP socket, as in Linux, only
+//! sends echo requests; its port is their identifier, and it receives the replies to it. Both have
+//! UDP's queue, options and ends. A host without raw sockets of a protocol tests one bit for them.
 
 mod input;
 mod output;
@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use wire::{L4Port, Proto, icmp6};
 
 impl<L: Locks> Stack<L> {
-    /// Opens a raw or ICMP socket; `None` when there are too many. A socket of IPv6 takes IPv6 alone.
+    /// Opens a raw or ICMP socket; `None` if there are too many. An IPv6 socket is IPv6-only.
     pub fn raw_open(&self, cx: Cx, domain: Domain, kind: RawKind) -> Option<usize> {
         let checksum_at = (kind == RawKind::Raw(Proto::IPV6_ICMP) && domain == Domain::Inet6).then_some(CHECKSUM_AT);
         let header_included = kind == RawKind::Raw(SEND_ONLY) && domain == Domain::Inet;
@@ -47,14 +47,15 @@ impl<L: Locks> Stack<L> {
         Some(id)
     }
 
-    /// Forgets a socket that is being closed.
+    /// Removes a socket that is being closed.
     pub(crate) fn raw_close(&self, cx: Cx, id: usize) {
         let mut entries = self.raw.entries.lock(cx);
         entries.retain(|entry| entry.id != id);
         self.raw.note(&entries);
     }
 
-    /// Binds a raw or ICMP socket; the port of the latter is the identifier of its requests, 0 for any that is free.
+    /// Binds a raw or ICMP socket. The port of an ICMP socket is the identifier of its requests; 0
+    /// selects a free one.
     ///
     /// # Errors
     /// [`BindError`]; nothing has changed then.

@@ -3,28 +3,28 @@
 use lock::{Cx, Guarded, Locks, Signal};
 use std::collections::VecDeque;
 
-/// In a [`ReadySet`], and in descriptors: a TCP socket's number, not a UDP socket's.
+/// Flag in a [`ReadySet`] and in descriptors: the number is a TCP socket's, not a UDP socket's.
 pub const SOCK_BIT: usize = 1 << 30;
 
 /// Queue of descriptors that became readable.
 #[derive(Debug)]
 pub struct ReadySet<L: Locks> {
     ready: Guarded<L, Ready>,
-    /// Raised when the set is no longer empty.
+    /// Raised when the set becomes non-empty.
     pub signal: Signal,
 }
 
-/// The queue. A datagram socket is in it once for each time that it became readable; a stream once at most, since its peer
-/// controls how often it changes.
+/// The queue. A datagram socket is queued once for each time that it became readable. A stream is
+/// queued at most once, since its peer controls how often it changes.
 #[derive(Debug, Default)]
 struct Ready {
     queue: VecDeque<u32>,
-    /// The streams in the queue, a bit each by their number.
+    /// Bit set of the streams in the queue, by number.
     streams: Vec<u64>,
 }
 
 impl Ready {
-    /// Notes a stream; `false` if it is there already.
+    /// Marks a stream as queued; `false` if it was queued already.
     #[inline]
     fn enter(&mut self, id: usize) -> bool {
         let at = id & !SOCK_BIT;
@@ -57,7 +57,7 @@ impl<L: Locks> Default for ReadySet<L> {
 }
 
 impl<L: Locks> ReadySet<L> {
-    /// Takes the next descriptor that became readable.
+    /// Removes and returns the next descriptor that became readable.
     #[inline]
     pub fn pop(&self, cx: Cx) -> Option<usize> {
         self.ready.lock(cx).pop()

@@ -1,6 +1,6 @@
-//! Routes to single hosts that redirects made (RFC 1122 3.2.2.2, RFC 4861 8.3), of either family.
+//! Host routes created by redirects (RFC 1122 3.2.2.2, RFC 4861 8.3), for either family.
 //!
-//! A route made by a redirect lasts ten minutes (FreeBSD's `redirtimeout`). There are at most 256 of a
+//! A route from a redirect lasts ten minutes (FreeBSD's `redirtimeout`). There are at most 256 per
 //! family; a new one evicts the oldest. Configured routes are neither replaced nor removed.
 
 mod made;
@@ -17,17 +17,17 @@ use made::{Made, Redirected};
 use stats::Counter;
 use std::sync::atomic::Ordering;
 
-/// Maximum number of such routes of a family.
+/// Maximum number of redirect routes per family.
 const LIMIT: usize = 256;
 
-/// Counters of a family's redirects.
+/// Redirect counters of a family.
 pub(crate) struct Counts<'a> {
     pub(crate) accepted: &'a Counter,
     pub(crate) aged: &'a Counter,
     pub(crate) evicted: &'a Counter,
 }
 
-/// A family as redirects change its routes.
+/// Access to the redirect routes of a family.
 pub(crate) trait Reroutes: Redirected {
     fn redirects<L: Locks>(stack: &Stack<L>) -> &Redirects<L, Self>;
     fn counts(counters: &Counters) -> Counts<'_>;
@@ -84,8 +84,8 @@ impl Reroutes for u128 {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Routes packets to `host` via `via` for [`AGE`]. Returns `false` if its route is a configured one,
-    /// or the FIB is full: the former route works on.
+    /// Routes packets to `host` via `via` for [`AGE`]. Returns `false` and keeps the old route if
+    /// it is a configured one, or if the FIB is full.
     pub(crate) fn reroute<F: Reroutes>(&self, cx: Cx, host: F::Host, via: F::Via) -> bool {
         let redirects = F::redirects(self);
         let mut made = redirects.made.lock(cx);
@@ -107,14 +107,14 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Removes the route, unless it has been changed.
+    /// Removes the route, unless it was changed.
     fn forget_redirect<F: Reroutes>(&self, cx: Cx, made: Made<F::Host, F::Via>) {
         if F::route_at(self, cx, made.host) == Some(made.via) {
             F::remove(self, cx, made.host);
         }
     }
 
-    /// Removes the routes whose time has ended. Returns the end of the next.
+    /// Removes expired routes. Returns the time of the next expiry.
     pub(crate) fn poll_redirects<F: Reroutes>(&self, cx: Cx) -> Instant {
         let redirects = F::redirects(self);
         let due = Instant::from_nanos(redirects.due.load(Ordering::Relaxed));

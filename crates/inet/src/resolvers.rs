@@ -17,9 +17,9 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use wire::{dns, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// Replaces the name servers and search domains of `source`. Domains that are no host names and
-    /// entries beyond [`PER_SOURCE_MAX`] are left out. Name servers are at port 53 unless they
-    /// have another port; link-local ones need a scope id or the interface of `source`.
+    /// Replaces the name servers and search domains of `source`. Domains that are not valid host
+    /// names and entries beyond [`PER_SOURCE_MAX`] are omitted. Name servers are at port 53 unless
+    /// they have another port; link-local ones need a scope id or the interface of `source`.
     pub fn set_resolvers(
         &self,
         cx: Cx,
@@ -39,7 +39,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Adds a name server, or sets the end of its lifetime.
+    /// Adds a name server, or updates its lifetime.
     pub fn update_name_server(&self, cx: Cx, source: ResolverSource, addr: IpAddr, until: Instant) {
         let is_server = !(addr.is_unspecified() || addr.is_multicast() || addr.is_loopback());
         if is_server {
@@ -48,7 +48,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Adds a search domain, or sets the end of its lifetime.
+    /// Adds a search domain, or updates its lifetime.
     pub fn update_search_domain(&self, cx: Cx, source: ResolverSource, domain: &str, until: Instant) {
         if dns::is_host_name(domain) {
             let value = canonical(domain);
@@ -69,7 +69,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns a name server's address with the port and, if it is link-local, the scope id of `source`.
+/// Returns a name server's address with the port and, if it is link-local, the scope id of
+/// `source`.
 fn server_addr(server: SocketAddr, source: ResolverSource) -> SocketAddr {
     let port = if server.port() == 0 { dns::PORT } else { server.port() };
     let iface = match source {
@@ -87,7 +88,7 @@ fn server_addr(server: SocketAddr, source: ResolverSource) -> SocketAddr {
     }
 }
 
-/// Returns a domain in lower case, without the dot at the end.
+/// Returns a domain in lower case, without the trailing dot.
 fn canonical(domain: &str) -> String {
     domain.strip_suffix('.').unwrap_or(domain).to_ascii_lowercase()
 }

@@ -1,9 +1,11 @@
-//! Routes: the FIB, the next hops it points at, and what is known of each without asking again.
+//! Routes: the FIB, its next hops, and the cached link-layer header of each.
 //!
-//! A host's own addresses are routes too (to a `Local` hop), as are its broadcast addresses: one lookup says whether a
-//! packet is delivered, forwarded or dropped. Next hops are shared: a million routes through eight gateways are eight.
+//! A host's own addresses are routes too (with a `Local` next hop), and so are its broadcast
+//! addresses: one lookup decides whether a packet is delivered, forwarded or dropped. Next hops are
+//! shared: a million routes through eight gateways have eight next hops.
 //!
-//! [`Routes`] is the control plane's, one thread at a time; [`Ways`] is what packets go by, on any thread, without a lock.
+//! [`Routes`] belongs to the control plane, one thread at a time; [`Ways`] is read by the packet
+//! path, on any thread, without a lock.
 
 mod cache;
 mod hops;
@@ -28,27 +30,28 @@ pub use why::{Choice, Question, Why};
 /// A route, for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<A: Matched = u32> {
-    /// Its destinations.
+    /// Destination prefix.
     pub prefix: IpPrefix<A>,
-    /// Where they go.
+    /// Next hop.
     pub via: Via<A::Addr>,
 }
 
-/// A route of IPv6.
+/// An IPv6 route.
 pub type Route6 = Route<u128>;
 
-/// Why a route was not added.
+/// Reason why a route was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteError {
     /// The table is full.
     Full(FibFull),
-    /// More different next hops, or sets of paths, than can be numbered.
+    /// There are more different next hops or path sets than can be numbered.
     TooManyNextHops,
-    /// An address with a prefix longer than 32 bits.
+    /// The prefix is longer than 32 bits.
     BadPrefix,
-    /// A destination that an address makes, or several paths at once: not one of a configured route.
+    /// Not a valid target of a configured route: it belongs to an address, or is a set of paths.
     BadVia,
-    /// None, more than [`PATHS_MAX`], or one that leads neither to a gateway nor to a link.
+    /// There are no paths or more than [`PATHS_MAX`], or one of them is neither a gateway nor a
+    /// link.
     BadPaths,
 }
 
@@ -66,27 +69,28 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-/// The routes of one stack.
+/// Routing table of a stack.
 pub struct Routes<A: Matched = u32> {
     fib: Fib<A>,
     ways: Ways<A>,
     by_via: HashMap<Via<A::Addr>, NextHopId>,
-    /// Routes and sets that lead to each next hop.
+    /// Number of routes and path sets that use each next hop.
     uses: Vec<u32>,
     free: Vec<NextHopId>,
-    /// Nothing leads there any more since this count of readers' pins, but a reader may have it in hand.
+    /// Next hops no longer in use, with the count of readers' pins at that time; a reader may still
+    /// use them.
     waiting: VecDeque<(u64, NextHopId)>,
     sets: Vec<Vec<Path<A::Addr>>>,
     free_sets: Vec<PathsId>,
 }
 
-/// So many next hops wait before the readers are asked.
+/// Number of waiting next hops at which the readers' pins are checked.
 const ASK_AT: usize = 16;
 
 impl<A: Matched> Routes<A> {
-    /// Returns a table for up to `limit` routes, with readers on up to `threads` threads.
+    /// Creates a table for up to `limit` routes, with readers on up to `threads` threads.
     pub fn new(limit: usize, threads: usize) -> Routes<A> {
-        // The table of a router with many routes is read at random: huge pages spare it a page walk a lookup.
+        // With many routes, the table is read at random: huge pages save a page walk per lookup.
         let fib = Fib::with_readers(limit, threads).with_huge_pages();
         Routes {
             ways: Ways::new(fib.reader()),
@@ -100,12 +104,12 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// What packets go by.
+    /// Returns the read access of the packet path.
     pub fn ways(&self) -> Ways<A> {
         self.ways.clone()
     }
 
-    /// Adds or replaces the route to `prefix`; says where it led before.
+    /// Adds or replaces the route to `prefix`; returns its previous target.
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
@@ -124,7 +128,8 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// A route by several `paths`, 1 to [`PATHS_MAX`] of them, each flow by one; says where it led before. One path is an ordinary route.
+    /// Adds or replaces a route with 1 to [`PATHS_MAX`] `paths`; each flow uses one of them.
+    /// Returns the previous target. A single path makes an ordinary route.
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
@@ -139,14 +144,14 @@ impl<A: Matched> Routes<A> {
                 let via = self.via_of(paths)?;
                 let before = self.insert(prefix, via);
                 if before == Err(RouteError::TooManyNextHops) && !self.by_via.contains_key(&via) {
-                    self.end_set(via); // nothing ever led there
+                    self.end_set(via); // no route ever used it
                 }
                 before
             }
         }
     }
 
-    /// Removes the route to `prefix`; says where it led.
+    /// Removes the route to `prefix`; returns its target.
     pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
         let id = self.fib.remove(prefix)?;
         let led = self.via(id);
@@ -154,7 +159,8 @@ impl<A: Matched> Routes<A> {
         led
     }
 
-    /// Removes the routes by an iface that is going away. Of several paths the others stay, if there is room for a set of them.
+    /// Removes the routes through an interface that is being removed. A multipath route keeps its
+    /// other paths, if there is room for a set of them.
     pub fn forget_iface(&mut self, iface: IfaceId) {
         let through = |via: Via<A::Addr>| via.iface() == Some(iface);
         for Route { prefix, via } in self.iter().collect::<Vec<_>>() {
@@ -169,49 +175,49 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Where the route to exactly `prefix` leads.
+    /// Returns the target of the route to exactly `prefix`.
     pub fn get(&self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
         self.via(self.fib.get(prefix)?)
     }
 
-    /// The paths of a set, in the order in which they were given.
+    /// Returns the paths of a set, in the order in which they were given.
     pub fn paths(&self, PathsId(set): PathsId) -> &[Path<A::Addr>] {
         self.sets.get(usize::from(set)).map_or(&[], Vec::as_slice)
     }
 
-    /// The next hop to a gateway, if a route leads there.
+    /// Returns the next hop number of `via`, if a route uses it.
     pub fn hop_to(&self, via: Via<A::Addr>) -> Option<NextHopId> {
         self.by_via.get(&via).copied()
     }
 
-    /// The route that packets to `dst` take, with its prefix.
+    /// Returns the route that packets to `dst` take, with its prefix.
     pub fn explain(&self, dst: A::Addr) -> Option<Route<A>> {
         let (prefix, id) = self.fib.lookup_prefix(dst)?;
         Some(Route { prefix, via: self.via(id)? })
     }
 
-    /// All routes whose prefix contains `dst`, the longest first: the first one is taken.
+    /// Returns all routes that contain `dst`, the longest prefix first; the first one is used.
     pub fn covering(&self, dst: A::Addr) -> Vec<Route<A>> {
         let prefixes = (0..=A::BITS).rev().filter_map(|len| IpPrefix::new(dst, len).ok());
         prefixes.filter_map(|prefix| Some(Route { prefix, via: self.get(prefix)? })).collect()
     }
 
-    /// All routes, in order of their prefixes.
+    /// Returns all routes, ordered by prefix.
     pub fn iter(&self) -> impl Iterator<Item = Route<A>> + '_ {
         self.fib.iter().filter_map(|(prefix, id)| Some(Route { prefix, via: self.via(id)? }))
     }
 
-    /// How many routes.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.fib.len()
     }
 
-    /// None?
+    /// Returns whether there is no route.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes the tables take.
+    /// Returns the memory of the tables in bytes.
     pub fn bytes(&self) -> usize {
         self.fib.bytes() + self.ways.bytes() + self.uses.capacity() * size_of::<u32>()
     }
@@ -220,7 +226,7 @@ impl<A: Matched> Routes<A> {
         self.ways.via(id)
     }
 
-    /// The next hop for `via`, which one more leads to.
+    /// Returns the next hop for `via` and increments its use count.
     fn hold(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
         let id = match self.by_via.get(&via) {
             Some(&id) => id,
@@ -248,7 +254,7 @@ impl<A: Matched> Routes<A> {
         Ok(id)
     }
 
-    /// One less leads to `id`. Behind the last one it is another's, once no reader can have it.
+    /// Decrements the use count of `id`. An unused next hop is reused once no reader can have it.
     fn release(&mut self, id: NextHopId) {
         let Some(uses) = self.uses.get_mut(id.index()) else { return };
         *uses = uses.saturating_sub(1);
@@ -264,7 +270,7 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Frees the next hops that no reader can have any more, and the sets among them.
+    /// Frees the next hops that no reader can have any more, and their path sets.
     fn look_after(&mut self) {
         let passed = self.ways.pins().passed();
         while let Some((_, id)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
@@ -276,7 +282,7 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// The way by these paths: a set that is there already, or a new one.
+    /// Returns the target for these paths: an existing set or a new one.
     fn via_of(&mut self, paths: &[Path<A::Addr>]) -> Result<Via<A::Addr>, RouteError> {
         let known = self.sets.iter().position(|set| set == paths);
         if let Some(via) = known.map(|at| Via::Paths(PathsId(at as u16))).filter(|via| self.by_via.contains_key(via)) {
@@ -316,7 +322,7 @@ impl<A: Matched> Routes<A> {
         Ok(Via::Paths(id))
     }
 
-    /// A set that nothing leads to and no reader has.
+    /// Frees a set that no route uses and no reader has.
     fn end_set(&mut self, via: Via<A::Addr>) {
         let Via::Paths(id) = via else { return };
         let paths = self.sets.get_mut(usize::from(id.0)).map(std::mem::take).unwrap_or_default();

@@ -1,41 +1,42 @@
-//! Places for protocol control blocks: found by number without a lock, each behind its own.
+//! Slots for protocol control blocks: found by number without a lock, each with its own lock.
 //!
-//! Chunks of places appear when they are needed and never move, so a reference into one needs no table lock: the lookup is
-//! two dependent loads. There are four of 64 places, then four of 128, of 256, ...: at most a quarter is there and unused. A
-//! freed place is used again, lowest first, as descriptors are.
+//! Chunks of slots are allocated on demand and never move, so a reference into one needs no table
+//! lock: a lookup is two dependent loads. There are four chunks of 64 slots, then four of 128, of
+//! 256, ...: at most a quarter is allocated and unused. Freed slots are reused, lowest first, like
+//! descriptors.
 
 use lock::{Cx, Guarded, Lock, Locks};
 use std::hint::cold_path;
 use std::sync::OnceLock;
 
 const FIRST: usize = 64;
-/// Chunks of one size.
+/// Number of chunks of one size.
 const ALIKE: usize = 4;
-const CHUNKS: usize = 56; // 4 * 64 * (2^14 - 1): four million places
+const CHUNKS: usize = 56; // 4 * 64 * (2^14 - 1): four million slots
 
-/// Which chunk, and where in it.
+/// Returns the chunk of a slot and its index in the chunk.
 #[inline(always)]
 fn locate(at: usize) -> (usize, usize) {
     let n = at.wrapping_add(FIRST * ALIKE);
-    let size = (n | (FIRST * ALIKE)).ilog2() - ALIKE.ilog2(); // of the chunk: its logarithm
+    let size = (n | (FIRST * ALIKE)).ilog2() - ALIKE.ilog2(); // log2 of the chunk's size
     let which = (n >> size) & (ALIKE - 1);
     let chunk = (size - FIRST.ilog2()) as usize * ALIKE + which;
-    (chunk, n.wrapping_sub((ALIKE | which) << size)) // of a number that cannot be: far outside
+    (chunk, n.wrapping_sub((ALIKE | which) << size)) // wraps far out of range for an invalid number
 }
 
-/// What is in a place. Not an `Option`: that would tell "nothing" from "something" by an unused value of any field, in
-/// whatever cache line; this has its tag in front, beside the lock.
+/// Content of a slot. Not an `Option`, which would store its tag as an unused value of some field,
+/// in any cache line; this tag is at the front, beside the lock.
 #[derive(Debug)]
 #[repr(u32)]
 pub enum Slot<T> {
-    /// Nothing.
+    /// An empty slot.
     Free,
-    /// Something.
+    /// A slot with a value.
     Used(T),
 }
 
 impl<T> Slot<T> {
-    /// What is in it.
+    /// Returns the value.
     #[inline(always)]
     pub fn as_ref(&self) -> Option<&T> {
         match self {
@@ -44,7 +45,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// What is in it, to change.
+    /// Returns the value for modification.
     #[inline(always)]
     pub fn as_mut(&mut self) -> Option<&mut T> {
         match self {
@@ -56,7 +57,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Takes out what is in it.
+    /// Takes the value out.
     fn take(&mut self) -> Option<T> {
         match std::mem::replace(self, Slot::Free) {
             Slot::Used(value) => Some(value),
@@ -65,16 +66,15 @@ impl<T> Slot<T> {
     }
 }
 
-/// A place begins a cache line, so that what its value keeps together costs one miss.
+/// A slot begins on a cache line, so that fields its value groups together cost one miss.
 #[repr(align(64))]
 struct Place<L: Locks, T>(Guarded<L, Slot<T>>);
 
-/// A place, locked.
 pub(crate) type Locked<'a, L, T> = <<L as Locks>::Lock<Slot<T>> as Lock<Slot<T>>>::Guard<'a>;
 
 type Chunk<L, T> = Box<[Place<L, T>]>;
 
-/// Numbered places for `T`s.
+/// Numbered slots for values of type `T`.
 pub struct Slots<L: Locks, T> {
     chunks: [OnceLock<Chunk<L, T>>; CHUNKS],
     free: Guarded<L, Free>,
@@ -86,13 +86,13 @@ struct Free {
     holes: Holes,
 }
 
-/// Freed places: a bit for each, and over every 64 words a word whose bits say which of them are not zero. A tree of numbers
-/// would search, move and allocate for each connection that comes and goes.
+/// Bitmap of freed slots in levels: a bit of each higher level marks a non-zero word of the level
+/// below. A tree of numbers would search, move and allocate for every connection.
 #[derive(Default)]
 struct Holes([Vec<u64>; LEVELS]);
 
 const WORD: usize = u64::BITS as usize;
-const LEVELS: usize = 4; // 64^4 places
+const LEVELS: usize = 4; // 64^4 slots
 const _: () = assert!(WORD.pow(LEVELS as u32) > (FIRST * ALIKE) << (CHUNKS / ALIKE));
 
 impl Holes {
@@ -104,13 +104,13 @@ impl Holes {
             }
             let Some(bits) = level.get_mut(word) else { return };
             if std::mem::replace(bits, *bits | 1 << (at % WORD)) != 0 {
-                return; // known above
+                return; // marked above already
             }
             at = word;
         }
     }
 
-    /// Takes out the least.
+    /// Removes and returns the lowest slot.
     fn pop_first(&mut self) -> Option<usize> {
         let mut least = 0;
         for level in self.0.iter().rev() {
@@ -130,8 +130,8 @@ impl Holes {
     }
 }
 
-/// Chunks of a megabyte and more lie in huge pages where there are any: among 100,000 sockets in random order every
-/// datagram would wait for a page walk too.
+/// Allocates chunks of a megabyte and more in huge pages if available: among 100,000 sockets in
+/// random order every datagram would otherwise wait for a page walk too.
 fn empty_chunk<L: Locks, T>(len: usize) -> Chunk<L, T> {
     let mut places = Vec::with_capacity(len);
     buf::mem::advise_huge(places.spare_capacity_mut());
@@ -140,12 +140,12 @@ fn empty_chunk<L: Locks, T>(len: usize) -> Chunk<L, T> {
 }
 
 impl<L: Locks, T> Slots<L, T> {
-    /// No places yet.
+    /// Creates the table without slots.
     pub fn new() -> Self {
         Slots { chunks: [const { OnceLock::new() }; CHUNKS], free: Guarded::new(Free::default()) }
     }
 
-    /// Puts `value` into the lowest free place; `None` when all are taken.
+    /// Stores `value` in the lowest free slot; `None` if all are in use.
     pub fn insert(&self, cx: Cx, value: T) -> Option<usize> {
         let mut free = self.free.lock(cx);
         let at = match free.holes.pop_first() {
@@ -163,14 +163,14 @@ impl<L: Locks, T> Slots<L, T> {
         Some(at)
     }
 
-    /// The place `at`; `None` if it was never used.
+    /// Returns slot `at`; `None` if it was never allocated.
     #[inline(always)]
     pub fn get(&self, at: usize) -> Option<&Guarded<L, Slot<T>>> {
         let (chunk, place) = locate(at);
         self.chunks.get(chunk)?.get()?.get(place).map(|place| &place.0)
     }
 
-    /// Empties the place `at`.
+    /// Empties slot `at`; returns its value.
     pub fn remove(&self, cx: Cx, at: usize) -> Option<T> {
         let value = self.get(at)?.lock(cx).take();
         if value.is_some() {
@@ -179,7 +179,7 @@ impl<L: Locks, T> Slots<L, T> {
         value
     }
 
-    /// Visits everything.
+    /// Calls `f` for every value.
     pub fn for_each(&self, cx: Cx, mut f: impl FnMut(usize, &mut T)) {
         for (at, slot) in self.places().enumerate() {
             if let Some(value) = slot.lock(cx).as_mut() {
@@ -188,7 +188,7 @@ impl<L: Locks, T> Slots<L, T> {
         }
     }
 
-    /// How often any of its locks was taken, and how many locks there are.
+    /// Returns the number of lock acquisitions and the number of locks.
     pub fn locks(&self) -> (u64, usize) {
         let taken = self.places().map(Guarded::acquisitions).sum::<u64>();
         (taken + self.free.acquisitions(), self.places().count() + 1)

@@ -1,4 +1,5 @@
-//! A host: its ifaces, tables and sockets, and the two ways in, [`Stack::input`] for bursts and [`Stack::poll`] for time.
+//! A host: its interfaces, tables and sockets, with two entry points: [`Stack::input`] for bursts
+//! and [`Stack::poll`] for timers.
 
 mod books;
 mod buffers;
@@ -47,69 +48,74 @@ use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{Mac, Proto, ip6};
 
-/// Prefix length of lo0's address (RFC 1122 3.2.1.3). A fuzz target has a longer one: filling the 65,536 table entries of a /8
-/// takes most of an input's time, since libFuzzer traces each comparison.
+/// Prefix length of lo0's address (RFC 1122 3.2.1.3). It is longer in a fuzz target: filling the
+/// 65,536 table entries of a /8 would take most of an input's time, since libFuzzer traces each
+/// comparison.
 const LOOPBACK_LEN: u8 = if cfg!(fuzzing) { 24 } else { 8 };
 
-/// Returns the configuration of the pool for large frames: as many buffers as take a quarter of the host's pool, which is what connections may fill of it.
-/// Its memory is touched when it is used.
+/// Returns the configuration of the pool for large frames: as many buffers as fill a quarter of the
+/// host's pool, the share that connections may use. Its memory is touched only when used.
 fn large_pool(least: &PoolConfig, pool: &Pool) -> PoolConfig {
     let host = pool.stats();
     let quarter = host.buffers.saturating_mul(host.size) / 4 / least.data.max(1);
     PoolConfig { buffers: least.buffers.max(quarter), ..least.clone() }
 }
 
-/// Returns whether a frame is as short as a TCP segment without text but with timestamps: an ACK and the FIN behind it have nothing
-/// to be gathered, and cost less one by one.
+/// Returns whether a frame is as short as a TCP segment without data but with timestamps. An ACK
+/// and a following FIN have nothing to merge, and cost less one by one.
 fn is_bare(frame: &Frame) -> bool {
     const IPV4: usize = 66;
     frame.len() <= IPV4 || frame.len() <= IPV4 + 20 && frame.bytes().get(12) == Some(&0x86)
 }
 
-/// Distinguishes [`Stack::draw`] from other hashes under the stack's secret.
+/// Separates [`Stack::draw`] from other hashes under the stack's secret.
 const DRAW: u64 = 0x6472_6177;
 
-/// What a stack needs to begin.
+/// Configuration of a new stack.
 #[derive(Debug)]
 pub struct Config {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Where its frames come from.
+    /// Pool of the frames.
     pub pool: Pool,
-    /// Seed of all secrets (hash keys, identifications, ports); `None`: from the operating system.
+    /// Seed of all secrets (hash keys, identifications, ports); `None`: random from the operating
+    /// system.
     pub seed: Option<u64>,
     /// Limits of reassembly.
     pub reassembly: Limits,
 }
 
 impl Config {
-    /// A stack called `name` with frames from `pool`, secrets from the operating system.
+    /// Creates the configuration of a stack with frames from `pool` and secrets from the operating
+    /// system.
     pub fn new(name: &str, pool: Pool) -> Config {
         Config { name: name.to_string(), pool, seed: None, reassembly: Limits::default() }
     }
 }
 
-/// Do packets of a protocol come here that the second of these ends sends to the first, which is ours?
+/// Returns whether packets of a protocol from the second to the first of these ends, which is ours,
+/// arrive at this stack.
 type LeadsHere = Box<dyn Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync>;
 
-/// Function called with each frame about to be dropped ([`Stack::set_drop_watch`]).
+/// Function called with each frame before it is dropped ([`Stack::set_drop_watch`]).
 type DropWatch = Box<dyn Fn(&Frame, DropReason, Instant) + Send + Sync>;
 
-/// One host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be entered by many.
+/// A host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be used by
+/// many.
 pub struct Stack<L: Locks> {
-    /// The host's name.
+    /// Name of the host.
     pub name: String,
-    /// The knobs, live.
+    /// Knobs of the host.
     pub knobs: Knobs,
-    /// Where frames come from.
+    /// Pool of the frames.
     pub pool: Pool,
     pub(crate) counters: Shards<Counters>,
-    /// Whether ledgers are on, for the counters of threads to come. Held while counters are made, and while
-    /// all ledgers are switched.
+    /// State of the ledgers, for counters of new threads. Locked while counters are created, and
+    /// while all ledgers are switched.
     has_ledger: Mutex<bool>,
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
-    /// What packets go by: the routes, read without a lock.
+    /// Routes as the packet path reads them, without a lock.
     pub(crate) ways: Ways,
     pub(crate) route_cache: Guarded<L, RouteCache<u32>>,
     pub(crate) neighbors: Guarded<L, neigh::Table>,
@@ -119,54 +125,57 @@ pub struct Stack<L: Locks> {
     pub(crate) groups: Guarded<L, Memberships>,
     pub(crate) path_mtus: Guarded<L, PathMtus>,
     pub(crate) redirects: Redirects<L, u32>,
-    /// Which answers come back here, where that is not all of them.
+    /// Filter of the answers that arrive here; set if other stacks share the addresses.
     leads_here: OnceLock<LeadsHere>,
     drop_watch: OnceLock<DropWatch>,
-    /// Time at which a port of a shared host has to be polled, for a frame that it or its stage holds; nanoseconds.
+    /// Time at which a port of a shared host must be polled, for a frame held by it or its stage;
+    /// in nanoseconds.
     held_until: AtomicU64,
     pub(crate) resolvers: Guarded<L, Resolvers>,
-    /// Echo requests of this host's own.
+    /// Echo requests of this host.
     pub(crate) exchanges: Guarded<L, Exchanges>,
-    /// Reports when something is due that the thread which polls a shared stack may not know of.
+    /// Called with the time of a new event that the thread polling a shared stack may not have
+    /// seen.
     doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     /// Length of that queue, written under its lock and read without it.
     loopback_len: AtomicUsize,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
-    /// IPv6.
     pub(crate) six: Ip6<L>,
-    /// The most packets that ever waited in either of the two queues.
+    /// Maximum number of packets ever queued in either of the two queues.
     pub(crate) loop_peak: AtomicUsize,
-    /// A thread is taking in what waits in them.
+    /// Set while a thread processes the two queues.
     draining: AtomicBool,
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
-    /// The raw and ICMP sockets among them.
+    /// Raw and ICMP sockets among the Pcbs.
     pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,
     pub(crate) secret: Key,
-    /// Buffers for datagrams longer than the pool's: made when the first is sent.
+    /// Buffers for datagrams longer than the pool's buffers; created when first needed.
     large: Guarded<L, Option<Pool>>,
     large_config: PoolConfig,
     /// Filter over this host's own addresses.
     pub(crate) own: OwnAddresses,
-    /// Grows whenever a route, a neighbor, an address or an iface changes: what was cached before is stale.
+    /// Incremented at each change of a route, a neighbor, an address or an interface: cached
+    /// lookups are stale then.
     epoch: AtomicU64,
-    /// The same without routes: what is known of a next hop's link stays good when routes change.
+    /// Incremented like `epoch`, except for routes: the link data of a next hop stays valid when
+    /// routes change.
     links: AtomicU64,
 }
 
 impl<L: Locks> Stack<L> {
-    /// A host with a loopback iface `lo0` (127.0.0.1/8).
+    /// Creates a host with a loopback interface `lo0` (127.0.0.1/8).
     pub fn new(cx: Cx, config: Config) -> Stack<L> {
         let secret = config.seed.map_or_else(Key::random, Key::seeded);
         let key = |n: u64| Key::seeded(secret.hash2(n, n));
         let mut config = config;
         let large = &mut config.reassembly.large;
         if L::SHARED && large.locks == PoolLocks::Owner {
-            large.locks = PoolLocks::Light; // several threads will take from it
+            large.locks = PoolLocks::Light; // several threads will allocate from it
         }
         let large_config = large_pool(large, &config.pool);
         let threads = if L::SHARED { USUAL_THREADS } else { 1 };
@@ -219,7 +228,7 @@ impl<L: Locks> Stack<L> {
         };
         let lo = stack.add_iface_kind("lo0", IfaceKind::Loopback, Mac::ZERO, 16_384, Offload::default());
         if let Some(lo) = lo {
-            // The only errors are a full table and an unknown iface: neither can be at the beginning.
+            // The only errors are a full table and an unknown interface, both impossible here.
             let _ = stack.add_addr(cx, lo, IfaceAddr { addr: Ipv4Addr::LOCALHOST, len: LOOPBACK_LEN });
         }
         stack
@@ -230,25 +239,26 @@ impl<L: Locks> Stack<L> {
         self.epoch.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
     }
 
-    /// The epoch of what is known of next hops.
+    /// Returns the epoch of cached next hop data.
     #[inline(always)]
     pub(crate) fn links_epoch(&self) -> u64 {
         self.links.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
     }
 
-    /// A neighbor, an address, an iface or a path's MTU is not what it was.
+    /// Invalidates cached routes and next hop data after a change of a neighbor, an address, an
+    /// interface or a path MTU.
     pub(crate) fn changed(&self) {
         self.links.fetch_add(1, Ordering::AcqRel);
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Routes are not what they were; next hops are.
+    /// Invalidates cached routes, but not next hop data.
     pub(crate) fn rerouted(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Ends `frame` for `why`: the one place where frames are dropped.
-    #[cold] // for the layout: what is not dropped runs straight on
+    /// Drops `frame` with the reason `why`: the only place where frames are dropped.
+    #[cold] // for code layout: the path without drops has no jump
     #[inline(never)]
     pub(crate) fn drop_frame(&self, cx: Cx, frame: Frame, why: DropReason) {
         self.count(cx).drops.bump(why);
@@ -258,15 +268,13 @@ impl<L: Locks> Stack<L> {
         drop(frame);
     }
 
-    /// Returns a number that cannot be predicted from outside, for identifiers of protocols above; under a seed
-    /// it repeats. Equal times and values of `salt` return equal numbers.
+    /// Returns a number that is unpredictable from outside, for identifiers of protocols above;
+    /// reproducible from the seed. Equal times and values of `salt` return equal numbers.
     pub fn draw(&self, cx: Cx, salt: u64) -> u64 {
         self.secret.hash4(cx.now.nanos(), salt, DRAW, 0)
     }
 
-    // ---- frames in, time on -------------------------------------------------------------------------------------
-
-    /// Takes all frames of `burst` in, as received on `iface`; sends what that gave rise to.
+    /// Processes all frames of `burst`, received on `iface`, and sends the resulting frames.
     pub fn input(&self, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         let counters = self.count(cx);
         let lap = counters.ledger.lap_at(clock::tsc::ticks, || trace::burst_delivered(iface.0, burst.len()));
@@ -276,7 +284,8 @@ impl<L: Locks> Stack<L> {
             return burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
         };
         if burst.len() == 1 || burst.len() == 2 && burst.as_slice().iter().all(is_bare) {
-            // Without the layers' arrays for 32 (UDP: 1030 instructions by the chunk, 500 so).
+            // Skips the layers' arrays for 32 frames (UDP: 1030 instructions by the chunk, 500 this
+            // way).
             burst.drain().for_each(|frame| self.ether_input_one(cx, iface, frame, lap));
             return self.flush(cx);
         }
@@ -290,12 +299,12 @@ impl<L: Locks> Stack<L> {
             self.fetch_routes(burst.as_slice());
             self.input_chunk(cx, iface, &mut chunk, lap);
         }
-        self.input_chunk(cx, iface, burst, lap); // the usual burst is a chunk itself: its frames stay where they are
+        self.input_chunk(cx, iface, burst, lap); // a usual burst is one chunk: its frames are not moved
         self.flush(cx);
     }
 
-    /// Prefetches the FIB's lines for the next chunk while this one is worked on, since a table of a million routes fits no
-    /// cache (burst 256: 46 to 40 ticks a frame).
+    /// Prefetches the FIB's cache lines for the next chunk while this one is processed, since a
+    /// table of a million routes fits no cache (burst 256: 46 to 40 ticks a frame).
     #[inline(always)]
     fn fetch_routes(&self, frames: &[Frame]) {
         const DST: usize = wire::eth::HEADER_LEN + 16;
@@ -310,7 +319,8 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
-        // Apart only where sources are validated: IP then comes back to packets that it has opened.
+        // Separate Ethernet input only with source validation, since IP then revisits packets that
+        // it has opened.
         if self.validates::<u32>() || self.validates::<u128>() {
             return self.ether_input(cx, iface, frames, lap);
         }
@@ -323,21 +333,21 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Takes packets without link headers, of both families.
+    /// Processes packets of both families without link headers.
     pub(crate) fn input_packets(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: Lap<'_>) {
         let mut six = Burst::new();
         if packets.as_slice().iter().any(|packet| ip6::is_version(packet.bytes())) {
             for _ in 0..packets.len() {
                 let Some(packet) = packets.pop() else { break };
                 let into = if ip6::is_version(packet.bytes()) { &mut six } else { &mut *packets };
-                into.put(packet, || self.count_bug(cx)); // no more than there were
+                into.put(packet, || self.count_bug(cx)); // no more than were taken out
             }
         }
         self.ip_input::<u128>(cx, iface, None, &mut six, lap);
         self.ip_input::<u32>(cx, iface, None, packets, lap);
     }
 
-    /// Does what time has made due, and takes in what waits in the loopback queue; says when to come again.
+    /// Runs due timers and processes the loopback queue; returns the time of the next call.
     pub fn poll(&self, cx: Cx) -> Option<Instant> {
         let lap = self.lap(cx);
         self.poll_neighbors(cx);
@@ -351,7 +361,8 @@ impl<L: Locks> Stack<L> {
         self.poll_queues(cx);
         self.flush(cx);
         let outputs = self.poll_outputs(cx);
-        // What these packets gave rise to, and what other threads have queued meanwhile, is due at once.
+        // Packets that result from these, and those that other threads have queued meanwhile, are
+        // due at once.
         let loop_due = if self.loopback_len.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
@@ -369,9 +380,10 @@ impl<L: Locks> Stack<L> {
         next.into_iter().min().filter(|next| *next != Instant::NEVER)
     }
 
-    /// What of [`Stack::poll`] may not wait for a moment: connections, and what waits in the loopback queue. Neighbors, groups
-    /// and fragments count in seconds; asking all of them costs 150 ticks, as much as a datagram and its answer. `true`: something
-    /// waits still, as these packets gave rise to it or another thread is at it: the caller is to come again.
+    /// Runs the urgent part of [`Stack::poll`]: connections, and the loopback queue. Timers of
+    /// neighbors, groups and fragments run in seconds; checking all of them costs 150 ticks, as
+    /// much as a datagram and its answer. Returns `true` if packets are still queued, because these
+    /// produced them or another thread is processing the queues: call again.
     pub fn poll_soon(&self, cx: Cx) -> bool {
         let lap = self.lap(cx);
         if self.tcp_is_due(cx) {
@@ -387,7 +399,8 @@ impl<L: Locks> Stack<L> {
         self.has_waiting()
     }
 
-    /// Queues a packet for this host itself: always queued, never direct (netisr2005), taken in by [`Stack::poll`].
+    /// Queues a packet to this host itself for [`Stack::poll`]: always queued, never direct
+    /// (netisr2005).
     pub(crate) fn loop_back(&self, cx: Cx, mut packet: Frame) {
         packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
         let mut queue = self.loopback.lock(cx);
@@ -412,7 +425,7 @@ impl<L: Locks> Stack<L> {
 
     fn poll_loopback(&self, cx: Cx) {
         let lap = self.resume(cx);
-        let waiting = self.loopback_len.load(Ordering::Relaxed); // what these give rise to waits for the next poll
+        let waiting = self.loopback_len.load(Ordering::Relaxed); // packets that these produce wait for the next poll
         let mut packets = Burst::new();
         let mut left = waiting;
         while left > 0 {
@@ -433,9 +446,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    // ---- configuration --------------------------------------------------------------------------------------------
-
-    /// Adds an Ethernet iface; `None` when there are [`crate::iface::IFACES_MAX`] already.
+    /// Adds an Ethernet interface; `None` if there are [`crate::iface::IFACES_MAX`] already.
     pub fn add_iface(&self, name: &str, mac: Mac, mtu: u16, capable: Offload) -> Option<IfaceId> {
         self.add_iface_kind(name, IfaceKind::Ethernet, mac, mtu, capable)
     }
@@ -452,17 +463,17 @@ impl<L: Locks> Stack<L> {
         id
     }
 
-    /// The iface with number `id`.
+    /// Returns the interface with number `id`.
     pub fn iface(&self, id: IfaceId) -> Option<&Iface<L>> {
         self.ifaces.get(id).filter(|iface| !iface.is_gone())
     }
 
-    /// The iface called `name`.
+    /// Returns the interface called `name`.
     pub fn iface_named(&self, name: &str) -> Option<&Iface<L>> {
         self.ifaces.iter().find(|iface| iface.name == name)
     }
 
-    /// All ifaces.
+    /// Returns all interfaces.
     pub fn ifaces(&self) -> impl Iterator<Item = &Iface<L>> {
         self.ifaces.iter()
     }
@@ -470,7 +481,8 @@ impl<L: Locks> Stack<L> {
     /// Adds an address with its routes, and announces it (RFC 5227 2.3).
     ///
     /// # Errors
-    /// [`RouteError`] when the FIB is full, or the prefix has more than 32 bits. An unknown iface changes nothing.
+    /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits. An unknown interface
+    /// changes nothing.
     pub fn add_addr(&self, cx: Cx, id: IfaceId, addr: IfaceAddr) -> Result<(), RouteError> {
         if addr.len > 32 {
             return Err(RouteError::BadPrefix);
@@ -505,8 +517,8 @@ impl<L: Locks> Stack<L> {
         let removed = addrs.remove(at);
         drop(addrs);
         self.forget_peer(cx, id, addr);
-        // Another address may have the same route: one of the same prefix, or, as with unnumbered tunnels,
-        // the same address of another interface.
+        // Another address may have the same route: one with the same prefix or, as with unnumbered
+        // tunnels, the same address on another interface.
         let routes_of =
             |other| Iface::addrs(other, cx).into_iter().flat_map(|left| own_routes(other, left)).collect::<Vec<_>>();
         let connected: Vec<_> = self.ifaces.iter().flat_map(routes_of).collect();
@@ -525,7 +537,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Changes an iface's MTU.
+    /// Changes the MTU of an interface.
     pub fn set_mtu(&self, id: IfaceId, mtu: u16) {
         if let Some(iface) = self.ifaces.get(id) {
             iface.set_mtu(mtu);
@@ -533,7 +545,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Leaves checksums to the port or not; what the port cannot do stays off. Says what is on now.
+    /// Enables or disables checksum and segmentation offload; unsupported offloads stay off.
+    /// Returns the enabled ones.
     pub fn set_offload(&self, id: IfaceId, wanted: Offload) -> Option<Offload> {
         let iface = self.ifaces.get(id)?;
         let got = Offload {
@@ -547,7 +560,8 @@ impl<L: Locks> Stack<L> {
         Some(got)
     }
 
-    /// Takes an iface up or down. Down, its frames and its neighbors' waiting packets are dropped.
+    /// Sets an interface up or down. When it goes down, its frames and the packets held for its
+    /// neighbors are dropped.
     pub fn set_up(&self, cx: Cx, id: IfaceId, up: bool) {
         let Some(iface) = self.ifaces.get(id) else { return };
         iface.set_up(up);
@@ -565,32 +579,32 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Adds or replaces a route.
+    /// Adds or replaces a route; returns the previous one.
     ///
     /// # Errors
-    /// [`RouteError`] when a table is full.
+    /// [`RouteError`] if a table is full.
     pub fn add_route(&self, cx: Cx, prefix: Prefix, via: Via) -> Result<Option<Via>, RouteError> {
         let before = self.routes.lock(cx).insert(prefix, via);
         self.rerouted();
         before
     }
 
-    /// Adds or replaces a route with several paths, each flow going by one (RFC 2992).
+    /// Adds or replaces a route with several paths; each flow uses one of them (RFC 2992).
     ///
     /// # Errors
-    /// [`RouteError`] when a table is full, or the paths are none.
+    /// [`RouteError`] if a table is full or there are no paths.
     pub fn add_paths(&self, cx: Cx, prefix: Prefix, paths: &[Path]) -> Result<Option<Via>, RouteError> {
         let before = self.routes.lock(cx).insert_paths(prefix, paths);
         self.rerouted();
         before
     }
 
-    /// Where the route to exactly `prefix` leads.
+    /// Returns the target of the route to exactly `prefix`.
     pub fn route_at(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
         self.routes.lock(cx).get(prefix)
     }
 
-    /// The paths of a route that has several; none of another.
+    /// Returns the paths of a multipath route; empty for any other.
     pub fn paths(&self, cx: Cx, via: Via) -> Vec<Path> {
         match via {
             Via::Paths(set) => self.routes.lock(cx).paths(set).to_vec(),
@@ -598,31 +612,31 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes a route; says where it led.
+    /// Removes a route; returns its target.
     pub fn remove_route(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
         let gone = self.routes.lock(cx).remove(prefix);
         self.rerouted();
         gone
     }
 
-    /// All routes.
+    /// Returns all IPv4 routes.
     pub fn routes(&self, cx: Cx) -> Vec<Route> {
         self.routes.lock(cx).iter().collect()
     }
 
-    /// The route that packets to `dst` take.
+    /// Returns the route that packets to `dst` take.
     pub fn route_to(&self, cx: Cx, dst: Ipv4Addr) -> Option<Route> {
         self.routes.lock(cx).explain(dst)
     }
 
-    /// Looks `f` over the routes, locked.
+    /// Calls `f` with the locked routes.
     pub fn with_routes<R>(&self, cx: Cx, f: impl FnOnce(&mut Routes) -> R) -> R {
         let out = f(&mut self.routes.lock(cx));
         self.rerouted();
         out
     }
 
-    /// Sets a neighbor by hand; what waited for it goes out.
+    /// Adds a permanent neighbor and sends the packets that were held for it.
     pub fn set_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, mac: Mac) {
         let pending = self.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
@@ -631,7 +645,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// Forgets a neighbor; `false` if it was not known.
+    /// Removes a neighbor; `false` if there is none.
     pub fn remove_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> bool {
         let pending = self.neighbors.lock(cx).remove(id, addr);
         self.changed();
@@ -640,14 +654,14 @@ impl<L: Locks> Stack<L> {
         known
     }
 
-    /// All neighbors.
+    /// Returns all IPv4 neighbors.
     pub fn neighbors(&self, cx: Cx) -> Vec<Neighbor> {
         let mut all: Vec<_> = self.neighbors.lock(cx).iter().collect();
         all.sort_by_key(|n| (n.iface, n.addr));
         all
     }
 
-    /// Ends everything still queued: the host is going away. The audit then holds with nothing held.
+    /// Drops everything still queued, before the host ends. The audit then holds with nothing held.
     pub fn shutdown(&self, cx: Cx) {
         self.flush_all(cx);
         let mut waiting = self.loopback.lock(cx);
@@ -666,13 +680,13 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether the first of a burst's frames is of IPv6.
+/// Returns whether the first frame of a burst is IPv6.
 #[inline(always)]
 pub(crate) fn begins_with_ip6(frames: &[Frame]) -> bool {
     frames.first().is_some_and(|frame| frame.bytes().get(12..14) == Some(&EtherType::IPV6.0.to_be_bytes()))
 }
 
-/// The routes that come with an address.
+/// Returns the routes of an address.
 fn own_routes<L: Locks>(iface: &Iface<L>, addr: IfaceAddr) -> Vec<(Prefix, Via)> {
     let mut routes = Vec::new();
     let mut add = |dst: Ipv4Addr, len: u8, via: Via| routes.extend(Prefix::new(dst, len).ok().map(|p| (p, via)));

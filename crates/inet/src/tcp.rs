@@ -1,16 +1,18 @@
-//! TCP on this host: sockets around the sequence-number machine of the `tcp` crate, which sees no byte of what it moves.
+//! TCP sockets of this host, around the state machine of the `tcp` crate, which has no access to
+//! the data.
 //!
 //! ```text
-//!  in   input    header, checksum, demux; Tcb::on_segment says what to keep; the frame itself waits in the receive queue
-//!  out  output   Tcb::poll_segment says what leaves; the payload's buffer is lent to the frame that travels
+//!  in   input    header, checksum, demux; Tcb::on_segment decides; the frame is queued for reading
+//!  out  output   Tcb::poll_segment decides; the payload's buffer is lent to the frame sent
 //!  time timers   one wheel for all connections
-//!       calls    what the socket layer asks for; bind, who may have which port
-//!       memory   what connections may hold, and who goes when it is too much
+//!       calls    calls of the socket layer; bind: allocation of ports
+//!       memory   memory limits of connections, and which are dropped above them
 //! ```
 //!
-//! A [`Sock`] is a socket: fresh, listening, or a connection. What an application writes is copied once, into the buffers
-//! that are sent ([`queue::SendQueue`]); what arrives is copied once, to the reader. Segments of one connection that come
-//! in a burst are taken together and answered together, as GRO would have it.
+//! A [`Sock`] is a socket: new, listening, or a connection. Written data is copied once, into the
+//! buffers that are sent ([`queue::SendQueue`]); received data is copied once, to the reader.
+//! Segments of one connection that arrive in a burst are processed and answered together, as with
+//! GRO.
 
 mod bind;
 mod calls;
@@ -63,30 +65,30 @@ pub use finish::Unacknowledged;
 pub(crate) use input::mss_of;
 pub use show::{Memory, Timer};
 
-/// What is set on a socket and outlives, or comes before, its connection.
+/// Options set on a socket, which may be set before the connection and outlive it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live; `None`: the knob's.
+    /// Time to live; `None`: value of the knob.
     pub ttl: Option<u8>,
     /// Type of service, without the ECN bits.
     pub tos: u8,
-    /// The local address and port may be bound while connections of before still use them.
+    /// Allows binding while earlier connections still use the local address and port.
     pub reuse_addr: bool,
-    /// Several listeners may have one port.
+    /// Allows several listeners on one port.
     pub reuse_port: bool,
-    /// May bind any address, ours or not (`IP_BINDANY`, `IP_TRANSPARENT`).
+    /// Allows binding to any address, local or not (`IP_BINDANY`, `IP_TRANSPARENT`).
     pub bind_any: bool,
-    /// Calls on this socket never wait.
+    /// Calls on this socket never block.
     pub nonblocking: bool,
-    /// How long a receive, or an accept, may wait; `None`: for ever.
+    /// Maximum wait of a receive or accept; `None`: unlimited.
     pub recv_timeout: Option<Duration>,
-    /// How long a send, or a connect, may wait; `None`: for ever.
+    /// Maximum wait of a send or connect; `None`: unlimited.
     pub send_timeout: Option<Duration>,
-    /// What `close` does with what is unsent.
+    /// `SO_LINGER`: how `close` handles unsent data.
     pub linger: Option<Duration>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
-    /// `TCP_NODELAY` was set just now: what waits leaves. Never in what is kept.
+    /// `TCP_NODELAY` was set in this call, so queued data is sent. Never stored.
     pub flush: bool,
     /// `TCP_CORK`.
     pub cork: bool,
@@ -102,7 +104,7 @@ pub struct Options {
     pub user_timeout: Option<Duration>,
     /// `TCP_MAXSEG`.
     pub maxseg: Option<u16>,
-    /// Keepalive or the user timeout was set once: taken back, they must be told so.
+    /// Keepalive or the user timeout was set once; when unset, the connection must be updated.
     rare_set: bool,
     /// `TCP_CONGESTION`.
     pub congestion: Option<tcp::cc::Algorithm>,
@@ -117,7 +119,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Nothing set.
+    /// Options of a new socket.
     const NONE: Options = Options {
         ttl: None,
         tos: 0,
@@ -152,7 +154,7 @@ impl Default for Options {
     }
 }
 
-/// One TCP socket: with its lock and its place's tag a cache line.
+/// A TCP socket. With its lock and the slot's tag it fits into a cache line.
 #[derive(Debug)]
 pub struct Sock<L: Locks> {
     ends: Ends4,
@@ -160,13 +162,13 @@ pub struct Sock<L: Locks> {
     rest: Option<Box<Rest<L>>>,
     options: Option<Arc<Options>>,
     error: Option<Failure>,
-    /// The process has closed it: it lives on until the connection is over.
+    /// Closed by the process; it exists until the connection ends.
     orphan: bool,
     shut_read: bool,
     place: Place,
 }
 
-/// The part that few sockets have: receivers of their events, and addresses of IPv6.
+/// State that few sockets need: event receivers, and IPv6 addresses.
 #[derive(Debug)]
 struct Rest<L: Locks> {
     watch: Option<Arc<ReadySet<L>>>,
@@ -180,7 +182,7 @@ impl<L: Locks> Default for Rest<L> {
     }
 }
 
-/// What has become of a connection, until the next call tells.
+/// Failure of a connection, until the next call reports it.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     Shut,
@@ -202,36 +204,35 @@ impl From<Failure> for TcpError {
     }
 }
 
-/// What a socket is now.
+/// State of a socket.
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// Neither connected nor listening.
     Fresh,
-    /// It listens.
     Listening(Box<Listening>),
-    /// It is a connection, or was one.
+    /// Connection, current or ended.
     Stream(Box<Stream>),
 }
 
-/// Configurations of the connections that a listener makes, by their family.
+/// Configurations of the connections that a listener accepts, by family.
 #[derive(Debug)]
 pub(crate) struct ListenConfigs {
     four: Arc<Config>,
     six: Arc<Config>,
 }
 
-/// A listening socket's own.
+/// State of a listening socket.
 #[derive(Debug)]
 pub(crate) struct Listening {
     listener: Listener,
     configs: ListenConfigs,
     ready: VecDeque<usize>,
-    /// What an accepted connection has of its options.
+    /// Options inherited by accepted connections.
     inherited: Option<Arc<Options>>,
     armed: Instant,
 }
 
-/// A connection.
+/// State of a connection.
 #[derive(Debug)]
 pub(crate) struct Stream {
     tcb: Tcb,
@@ -239,26 +240,27 @@ pub(crate) struct Stream {
     recv: RecvQueue,
     ooo: Option<Box<OutOfOrder>>,
     headers: Headers,
-    /// What the wheel was told.
+    /// Time of the timer in the wheel.
     armed: Instant,
-    /// Something is to be sent, or the timer to be set, before the lock is given back.
+    /// Set if a segment must be sent or the timer set before the lock is released.
     dirty: bool,
-    /// The handshake is done.
+    /// The handshake is complete.
     connected: bool,
-    /// In the demux.
+    /// Present in the demux.
     found: bool,
-    /// The state that was counted last.
+    /// State in which the connection was counted last.
     counted: State,
-    /// The peer's FIN came: a reset after it is no news to a reader.
+    /// The peer's FIN has arrived: a reset after it is not reported to a reader.
     ended: bool,
-    /// The host was said to be unreachable, and nothing has come from it since.
+    /// An unreachable error was received for the host, and no segment since.
     soft: bool,
-    /// Whether its writer waits for memory.
+    /// Set while the writer waits for memory.
     memory_wait: MemoryWait,
-    /// When the peer last took something, or there was nothing to take.
+    /// Time when the peer last accepted data, or there was none to accept.
     progress: Instant,
-    /// The latest time that the connection was told: threads of a shared host do not take turns in the order of their
-    /// clocks, and a timestamp that went back would be an old duplicate to the peer (RFC 7323 5.3).
+    /// Latest time passed to the connection. Threads of a shared host do not run in the order of
+    /// their clocks, and a timestamp that went back would be an old duplicate for the peer (RFC
+    /// 7323 5.3).
     latest: Instant,
     charge: Charge,
 }
@@ -285,7 +287,8 @@ impl Stream {
         }
     }
 
-    /// All but the connection itself as new, in the place of one that was [retired](Stream::retire).
+    /// Resets everything but the connection itself, when reusing one that was
+    /// [retired](Stream::retire).
     #[inline(always)]
     fn renew(&mut self, send_space: u32, now: Instant) {
         let Stream {
@@ -312,17 +315,18 @@ impl Stream {
         (*progress, *latest, *memory_wait) = (now, now, MemoryWait::No);
     }
 
-    /// The context at the connection's time.
+    /// Returns the context with the connection's time.
     #[inline]
     fn on_time(&mut self, cx: Cx) -> Cx {
         self.latest = self.latest.max(cx.now);
         cx.at(self.latest)
     }
 
-    /// Gives back what its queues have grown to, when nothing is in them.
+    /// Frees memory of empty queues.
     ///
-    /// Called when a timer goes off. Whatever was sent or received set one, which no ACK takes back ([`Stack::tcp_settle`]): so a
-    /// connection that has fallen silent comes here once, a retransmission timeout later, and one that is busy hardly ever does.
+    /// Called when a timer expires. Every segment sent or received sets a timer, which no ACK
+    /// cancels ([`Stack::tcp_settle`]). So an idle connection gets here once, one retransmission
+    /// timeout later, and a busy one hardly ever.
     fn release_memory(&mut self) {
         if self.send.is_empty() && self.recv.is_empty() {
             self.tcb.release_memory();
@@ -331,18 +335,19 @@ impl Stream {
         }
     }
 
-    /// Is so much of the send buffer free that a writer should be told?
+    /// Returns whether enough of the send buffer is free to notify a writer.
     #[inline]
     fn has_room(&self) -> bool {
         self.send.is_roomy() && self.tcb.is_unsent_low() && self.memory_wait != MemoryWait::Starved
     }
 
-    /// Is it a connection that is not over? In TIME-WAIT it is (Linux, BSD).
+    /// Returns whether this is a connection that has not ended. In TIME-WAIT it has (Linux, BSD).
     fn has_peer(&self) -> bool {
         self.connected && !matches!(self.tcb.state(), State::Closed | State::TimeWait)
     }
 
-    /// Has it failed before it was a connection? Then it may be tried again.
+    /// Returns whether it failed before the connection was established, so that connecting may be
+    /// tried again.
     fn is_stillborn(&self) -> bool {
         !self.connected && self.tcb.state() == ::tcp::State::Closed
     }
@@ -364,12 +369,12 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Is it bound?
+    /// Returns whether the socket is bound.
     pub fn is_bound(&self) -> bool {
         self.place.is_bound() || self.ends.local_port.0 != 0
     }
 
-    /// Is it in the demux?
+    /// Returns whether the socket is in the demux.
     fn is_found(&self) -> bool {
         match &self.kind {
             Kind::Fresh => false,
@@ -378,17 +383,18 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Has it been connected? The connection may be over by now.
+    /// Returns whether the socket was connected; the connection may have ended.
     pub fn is_connected(&self) -> bool {
         matches!(&self.kind, Kind::Stream(stream) if stream.connected)
     }
 
-    /// Does it have a peer?
+    /// Returns whether the socket has a peer.
     pub fn has_peer(&self) -> bool {
         matches!(&self.kind, Kind::Stream(stream) if stream.has_peer())
     }
 
-    /// Does `close` have something to linger for: text or FIN that the peer has not acknowledged, and no reset in its place?
+    /// Returns whether `close` may linger: data or a FIN is not acknowledged by the peer, and no
+    /// reset will be sent in its place.
     pub fn may_linger(&self) -> bool {
         use ::tcp::State::{Closing, FinWait1, LastAck};
         let Kind::Stream(stream) = &self.kind else { return false };
@@ -396,17 +402,17 @@ impl<L: Locks> Sock<L> {
         stream.recv.is_empty() && (state.may_queue() || matches!(state, FinWait1 | Closing | LastAck))
     }
 
-    /// Does it listen?
+    /// Returns whether the socket is listening.
     pub fn is_listening(&self) -> bool {
         matches!(self.kind, Kind::Listening(_))
     }
 
-    /// Its options.
+    /// Returns the options.
     pub fn options(&self) -> &Options {
         self.options.as_deref().unwrap_or(&NO_OPTIONS)
     }
 
-    /// The connection, if it is one.
+    /// Returns the connection, if there is one.
     pub fn tcb(&self) -> Option<&Tcb> {
         match &self.kind {
             Kind::Stream(stream) => Some(&stream.tcb),
@@ -414,7 +420,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Bytes to be read; bytes written and not acknowledged. For a listener: connections to be accepted, and its backlog.
+    /// Returns the bytes to be read and the bytes written but not acknowledged; for a listener, the
+    /// connections to be accepted and its backlog.
     pub fn queues(&self) -> (usize, usize) {
         match &self.kind {
             Kind::Stream(stream) => (stream.recv.len(), stream.send.len()),
@@ -423,7 +430,7 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Would a receive, or an accept, not wait?
+    /// Returns whether a receive or accept would not block.
     pub fn is_readable(&self) -> bool {
         match &self.kind {
             _ if self.error.is_some() || self.shut_read => true,
@@ -436,7 +443,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Would a send not wait? A third of the buffer must be free, so that a writer is not woken for each segment.
+    /// Returns whether a send would not block. A third of the buffer must be free, so that a writer
+    /// is not woken for each segment.
     pub fn is_writable(&self) -> bool {
         match &self.kind {
             _ if self.error.is_some() => true,
@@ -446,38 +454,38 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Does an error wait?
+    /// Returns whether an error is pending.
     pub fn has_error(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Takes the error that waits.
+    /// Removes and returns the pending error.
     pub fn take_error(&mut self) -> Option<TcpError> {
         self.error.take().map(TcpError::from)
     }
 
-    /// Has the peer sent all it will, or do we read no more?
+    /// Returns whether the peer has sent everything, or the socket is shut down for reading.
     pub fn has_peer_closed(&self) -> bool {
         self.shut_read || matches!(&self.kind, Kind::Stream(s) if s.connected && !s.tcb.state().may_receive())
     }
 
-    /// Are both directions at their end?
+    /// Returns whether both directions have ended.
     pub fn is_hung_up(&self) -> bool {
         let Kind::Stream(stream) = &self.kind else { return false };
         stream.is_stillborn() || self.has_peer_closed() && !stream.tcb.state().may_queue()
     }
 
-    /// Is urgent data announced that was not read?
+    /// Returns whether urgent data was announced and not read yet.
     pub fn is_urgent(&self) -> bool {
         matches!(&self.kind, Kind::Stream(stream) if stream.tcb.urgent_mark().is_some())
     }
 
-    /// Is the next byte the last urgent one (`sockatmark`)?
+    /// Returns whether the next byte is the last urgent one (`sockatmark`).
     pub fn is_at_mark(&self) -> bool {
         matches!(&self.kind, Kind::Stream(stream) if stream.tcb.urgent_mark() == Some(1))
     }
 
-    /// Something to wait on for this socket.
+    /// Returns the signal to wait on for this socket.
     pub fn signal(&mut self) -> Arc<Signal> {
         self.rest().signal.get_or_insert_default().clone()
     }
@@ -492,7 +500,7 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// What the core has told: errors are kept for the next call, whoever waits is woken.
+    /// Processes events of the core: stores an error for the next call and wakes waiting threads.
     fn note(&mut self, cx: Cx, id: usize, events: Events) {
         if events == Events::NONE {
             return;
@@ -505,7 +513,8 @@ impl<L: Locks> Sock<L> {
             _ if events.contains(Events::RESET) && ended => Some(Failure::Shut), // Linux: CLOSE-WAIT
             _ if events.contains(Events::REFUSED) => Some(Failure::Refused),
             _ if events.contains(Events::RESET) => Some(Failure::Reset),
-            // RFC 9293 3.9.2.2: a soft error does not end the connection, but says why it ended.
+            // RFC 9293 3.9.2.2: a soft error does not end the connection, but is reported as the
+            // reason when it times out.
             _ if events.contains(Events::TIMED_OUT) && soft => Some(Failure::HostUnreachable),
             _ if events.contains(Events::TIMED_OUT) => Some(Failure::TimedOut),
             _ if events.contains(Events::UNREACHABLE) => Some(Failure::HostUnreachable),
@@ -523,44 +532,45 @@ impl<L: Locks> Sock<L> {
     }
 }
 
-/// TCP's part of a stack.
+/// TCP state of a stack.
 pub(crate) struct Tcp<L: Locks> {
     pub(crate) socks: crate::slots::Slots<L, Sock<L>>,
     pub(crate) demux: Demux<L>,
-    /// The bound sockets of each L4 port.
+    /// Bound sockets of each L4 port.
     bound: Guarded<L, std::collections::HashMap<u16, Vec<usize>>>,
-    /// The listener for every address and port, and one; 0: there is none.
+    /// Number of the listener for every address and port, plus 1; 0: none.
     any_port: AtomicUsize,
     used: Arc<Used>,
-    /// Sockets whose writers wait for memory.
+    /// Sockets with writers that wait for memory.
     starved: Guarded<L, Vec<usize>>,
-    /// Time of the next look for memory for them, in nanoseconds.
+    /// Time of the next check for free memory, in nanoseconds.
     retry_at: AtomicU64,
     reap_at: Guarded<L, Instant>,
-    /// What TCP may hold unless the knob says otherwise.
+    /// Memory limit of TCP unless the knob is set.
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
-    /// The wheel's next time in nanoseconds, of a shared host: written under the wheel's lock and read without it.
+    /// Next expiry of the wheel in nanoseconds, for a shared host: written under the wheel's lock
+    /// and read without it.
     next_timer: AtomicU64,
     ports: Guarded<L, PortChooser>,
     configs: Guarded<L, Configs>,
-    /// What is set on sockets.
+    /// Option sets in use by sockets.
     options: Guarded<L, Vec<Arc<Options>>>,
     peers: Guarded<L, Peers>,
-    /// Places of connections that are over, for the next.
+    /// Memory of ended connections for reuse.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: a socket takes one as it is")]
     spare: Guarded<L, Vec<Box<Stream>>>,
     secret: siphash::Key,
 }
 
-/// The MSS whose configuration is asked for where it makes no difference: Ethernet's.
+/// MSS of Ethernet, for uses of the configuration that do not depend on the MSS.
 const BASE_MSS: u16 = 1460;
-/// Connections in TIME-WAIT that are remembered.
+/// Maximum number of connections in TIME-WAIT.
 const TIME_WAIT_LIMIT: u32 = 32_768;
 
 impl<L: Locks> Tcp<L> {
-    /// `share`: bytes that it may hold unless the knob says otherwise.
+    /// Creates the state; `share`: memory limit in bytes unless the knob is set.
     pub(crate) fn new(demux: hash::Key, secret: siphash::Key, share: usize) -> Tcp<L> {
         Tcp {
             socks: crate::slots::Slots::new(),
@@ -584,7 +594,7 @@ impl<L: Locks> Tcp<L> {
         }
     }
 
-    /// How often its locks were taken.
+    /// Returns the lock statistics.
     pub(crate) fn lock_use(&self) -> Vec<LockUse> {
         let (socks, sock_locks) = self.socks.locks();
         let (demux, demux_locks) = self.demux.locks();
@@ -606,17 +616,17 @@ impl<L: Locks> Tcp<L> {
     }
 }
 
-/// The core's configuration by family and MSS, until a knob changes.
+/// Configurations of the core by family and MSS, until a knob changes.
 #[derive(Debug, Default)]
 struct Configs {
     generation: u64,
     kept: Vec<Arc<Config>>,
 }
 
-/// MSSs whose configuration is kept: as many as there are kinds of links.
+/// Maximum number of MSSs with a stored configuration: enough for every kind of link.
 const CONFIGS_MAX: usize = 16;
 
-/// The ends as the core names them.
+/// Converts the ends for the core.
 #[inline(always)]
 fn core_ends<A: Bits>(ends: crate::demux::Ends<A>) -> Ends {
     let (local, remote) = (ends.local.addr().0, ends.remote.addr().0);
@@ -627,7 +637,8 @@ fn core_ends<A: Bits>(ends: crate::demux::Ends<A>) -> Ends {
 mod tests {
     use super::*;
 
-    /// With its places in the tables (some 150 bytes) and the allocator's rounding it is to stay below a kilobyte.
+    /// With its entries in the tables (about 150 bytes) and the allocator's rounding, it must stay
+    /// below a kilobyte.
     #[test]
     fn a_stream_is_small() {
         assert!(size_of::<Stream>() <= 840, "{} bytes", size_of::<Stream>());

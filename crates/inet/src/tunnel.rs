@@ -1,19 +1,21 @@
-//! Tunnels: ifaces whose link is a path through other networks. gif carries IPv4 and IPv6 in either of the two (RFC 2003, RFC 4213, RFC 2473),
-//! GRE the same behind a header of its own (RFC 2784, RFC 2890, RFC 7676); EtherIP (RFC 3378) and VXLAN (RFC 7348) carry
-//! Ethernet frames, with ARP and neighbor discovery.
+//! Tunnels: interfaces that send through other networks. gif carries IPv4 and IPv6 in either of the
+//! two (RFC 2003, RFC 4213, RFC 2473). GRE carries the same after a header of its own (RFC 2784,
+//! RFC 2890, RFC 7676). EtherIP (RFC 3378) and VXLAN (RFC 7348) carry Ethernet frames, with ARP and
+//! neighbor discovery.
 //!
 //! ```text
-//!  out  a packet at a gif or GRE iface has no neighbor to look for; a frame at the others no port to be staged for:
-//!       tunnel::output         headers pushed in front of it, where it lies; ip4 or ip6::output once more; nesting is bounded
-//!  in   ip4 or ip6 (or UDP, that finds no socket) has a packet for this host:
-//!       tunnel::input          whose is it? ends, key, ECN; headers pulled
-//!       tunnel::requeue        it waits with its iface, and never goes straight on; Stack::poll takes it to
-//!       link::ether | ip4 | ip6  as if it had come through a port
-//!  ICMP about a packet that a tunnel has sent: tunnel::relay tells the sender of what is inside (RFC 2003 4)
+//!  out  a packet at a gif or GRE iface needs no neighbor; a frame at the others no port:
+//!       tunnel::output    headers prepended in place; then ip4 or ip6::output; nesting is bounded
+//!  in   ip4 or ip6 (or UDP, without a socket) has a packet for this host:
+//!       tunnel::input     lookup by ends and key, ECN; headers pulled
+//!       tunnel::requeue   queued with its iface, never processed directly; Stack::poll passes it
+//!       to link::ether | ip4 | ip6, as if it had come through a port
+//!  ICMP about a packet sent by a tunnel: tunnel::relay reports to the inner sender (RFC 2003 4)
 //! ```
-//! Nothing is decapsulated for which no tunnel was made by hand, and only what the tunnel's far end has sent. IPv6 inside is for an iface that
-//! has an IPv6 address. The limit that RFC 2473 4.1.1 would have travel in each packet is `net.link.gif.max_nesting` here, and stays at home.
-//! A tunnel is no member of a bridge.
+//! Packets are decapsulated only for a configured tunnel, and only from its far end. Inner IPv6
+//! packets need an interface with an IPv6 address. The encapsulation limit, which RFC 2473 4.1.1
+//! puts into each packet, is the local knob `net.link.gif.max_nesting`. A tunnel cannot be a bridge
+//! member.
 
 mod config;
 mod ecn;
@@ -41,31 +43,33 @@ use std::net::{IpAddr, Ipv4Addr};
 use table::{Tunnel, Way};
 use wire::{Mac, ip6, vxlan};
 
-/// Why a tunnel was not made as asked.
+/// Reason why a tunnel configuration was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// The iface is no tunnel, or one of another kind.
+    /// The interface is not a tunnel, or one of another kind.
     NotATunnel,
-    /// An end that is not one host's address, wherever on the way.
+    /// This end is not a unicast address that is valid beyond a link.
     BadEnd(IpAddr),
-    /// One end is of IPv4 and the other of IPv6.
+    /// One end is IPv4 and the other IPv6.
     BadFamily,
-    /// A VNI of more than 24 bits.
+    /// The VNI has more than 24 bits.
     BadVni,
-    /// Another iface has the same ends and the same key, VNI or neither: what comes in would be anybody's.
+    /// This interface has the same ends and the same key or VNI, so received packets would be
+    /// ambiguous.
     Taken(IfaceId),
 }
 
-/// No tunnel has a smaller MTU: every link carries 68 bytes (RFC 791 3.2).
+/// Minimum MTU of a tunnel: every link carries 68 bytes (RFC 791 3.2).
 const MTU_MIN: usize = 68;
-/// A tunnel without a path has the MTU that an Ethernet path would give it.
+/// Path MTU assumed for a tunnel without a route: that of Ethernet.
 const USUAL_PATH: usize = 1500;
-/// What a path through this host itself carries: as `lo0`.
+/// Path MTU through this host itself, as of `lo0`.
 const LOOPBACK_PATH: usize = 16_384;
 
 impl<L: Locks> Stack<L> {
-    /// Makes a tunnel iface, up and without addresses; `None` when there are [`crate::iface::IFACES_MAX`] ifaces. `mac` is
-    /// for those that carry Ethernet frames. An iface of this name that was removed comes back, with its number.
+    /// Adds a tunnel interface, up and without addresses; `None` if there are
+    /// [`crate::iface::IFACES_MAX`] interfaces. `mac` is used by tunnels that carry Ethernet
+    /// frames. A removed interface of this name is restored, with its number.
     pub fn add_tunnel(&self, cx: Cx, name: &str, kind: Kind, mac: Mac) -> Option<IfaceId> {
         let link = if kind.is_ethernet() { IfaceKind::Ethernet } else { IfaceKind::Tunnel };
         let mac = if kind.is_ethernet() { mac } else { Mac::ZERO };
@@ -82,12 +86,13 @@ impl<L: Locks> Stack<L> {
         Some(id)
     }
 
-    /// How tunnel `id` is; `None`: it is no tunnel.
+    /// Returns the configuration of tunnel `id`; `None` if it is not a tunnel.
     pub fn tunnel(&self, cx: Cx, id: IfaceId) -> Option<Config> {
         self.tunnels.lock(cx).get(id).map(|tunnel| tunnel.config)
     }
 
-    /// Sets a tunnel's ends and manners; its MTU follows from the path, unless it was set by hand.
+    /// Sets the configuration of a tunnel. Its MTU is derived from the path unless it was set
+    /// explicitly.
     ///
     /// # Errors
     /// [`Refused`]; nothing has changed then.
@@ -115,7 +120,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Sets a tunnel's MTU by hand: it does not follow from the path any more.
+    /// Sets a tunnel's MTU explicitly, so that it is no longer derived from the path.
     pub fn set_tunnel_mtu(&self, cx: Cx, id: IfaceId, mtu: u16) {
         if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
             (tunnel.fixed_mtu, tunnel.narrowed) = (Some(mtu), None);
@@ -123,7 +128,7 @@ impl<L: Locks> Stack<L> {
         self.size_tunnel(cx, id);
     }
 
-    /// Gives a tunnel the MTU that was set by hand, or what its path leaves (RFC 2003 5.1).
+    /// Sets a tunnel's MTU to the explicit one, or derives it from the path (RFC 2003 5.1).
     fn size_tunnel(&self, cx: Cx, id: IfaceId) {
         let Some((config, fixed)) = self.tunnels.lock(cx).get(id).map(|tunnel| (tunnel.config, tunnel.fixed_mtu))
         else {
@@ -137,7 +142,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the way to a tunnel's far end; `None`: there is none.
+    /// Returns the route to a tunnel's far end; `None` if there is none.
     fn tunnel_way(&self, cx: Cx, remote: IpAddr) -> Option<Way> {
         match remote {
             IpAddr::V4(remote) => self.way_to_end::<u32>(cx, remote.to_bits()),
@@ -146,7 +151,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn way_to_end<F: Family>(&self, cx: Cx, remote: F) -> Option<Way> {
-        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the way stale, not wrong
+        let epoch = self.epoch(); // before the lookups: a change meanwhile makes the result stale, not wrong
         let exit: Exit<F::Addr> = F::exit(self, cx, remote, None).ok()?;
         let link = F::mtu(self.ifaces.get(exit.iface)?);
         let (path, station) = match exit.to {
@@ -159,7 +164,7 @@ impl<L: Locks> Stack<L> {
         Some(Way { epoch, iface: exit.iface, path, station })
     }
 
-    /// A router has said that the path is narrower than the tunnel thought: its MTU is that much lower, for ten minutes.
+    /// Lowers a tunnel's MTU for ten minutes, after a router has reported a smaller path MTU.
     fn narrow_tunnel(&self, cx: Cx, id: IfaceId, mtu: usize) {
         let (Some(iface), mtu) = (self.ifaces.get(id), mtu.max(MTU_MIN)) else { return };
         if mtu < iface.mtu() {
@@ -170,12 +175,12 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Tries paths again that were said to be narrow ten minutes ago; says when the next is due.
+    /// Restores tunnel MTUs that were lowered ten minutes ago; returns the time of the next.
     pub(crate) fn poll_tunnels(&self, cx: Cx) -> Instant {
         let mut tunnels = self.tunnels.lock(cx);
         let next = tunnels.next_deadline();
         if cx.now < next {
-            return next; // as nearly always
+            return next; // nearly always
         }
         let due = tunnels.take_due(cx.now);
         drop(tunnels);
@@ -183,10 +188,10 @@ impl<L: Locks> Stack<L> {
         self.tunnels.lock(cx).next_deadline()
     }
 
-    /// Gives a tunnel an address whose only neighbor is `peer`: a route to it comes along.
+    /// Adds an address to a tunnel with `peer` as its only neighbor, and a route to `peer`.
     ///
     /// # Errors
-    /// [`RouteError`] when the FIB is full.
+    /// [`RouteError`] if the FIB is full.
     pub fn add_peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, peer: Ipv4Addr) -> Result<(), RouteError> {
         self.add_addr(cx, id, IfaceAddr { addr, len: 32 })?;
         if let Ok(host) = Prefix::new(peer, 32) {
@@ -199,19 +204,19 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// The far end of a point-to-point address.
+    /// Returns the far end of a point-to-point address.
     pub fn peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.lock(cx);
         tunnels.get(id)?.peers.iter().find(|(own, _)| *own == addr).map(|(_, peer)| *peer)
     }
 
-    /// Our address whose far end is `peer`.
+    /// Returns our address with the far end `peer`.
     pub(crate) fn own_towards(&self, cx: Cx, id: IfaceId, peer: Ipv4Addr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.lock(cx);
         tunnels.get(id)?.peers.iter().find(|(_, other)| *other == peer).map(|(own, _)| *own)
     }
 
-    /// Forgets the far end of an address that is gone, and the route to it.
+    /// Removes the far end of a removed address, and the route to it.
     pub(crate) fn forget_peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) {
         let Some(peer) = self.peer(cx, id, addr) else { return };
         if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
@@ -225,12 +230,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Ends a tunnel: its addresses, the routes through it and what waits for it go. `false`: there is no such tunnel.
+    /// Removes a tunnel with its addresses, routes and queued packets; `false` if there is no such
+    /// tunnel.
     pub fn remove_tunnel(&self, cx: Cx, id: IfaceId) -> bool {
         self.iface(id).is_some_and(|iface| iface.tunnel.is_some()) && self.remove_iface(cx, id)
     }
 
-    /// Removes an iface with its addresses and routes; what waits there is dropped. `false`: there is none, or it is `lo0`.
+    /// Removes an interface with its addresses and routes; queued packets are dropped. Returns
+    /// `false` if there is none, or it is `lo0`.
     pub fn remove_iface(&self, cx: Cx, id: IfaceId) -> bool {
         let Some(iface) = self.iface(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return false };
         self.set_up(cx, id, false);
@@ -252,7 +259,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// May this be an end, or none yet? Link-local addresses are not: which link would be another's to say.
+/// Returns whether this may be a tunnel end, or is unset. Link-local addresses may not, as their
+/// link would be unspecified.
 fn is_end(addr: &IpAddr) -> bool {
     match addr {
         IpAddr::V4(addr) => {

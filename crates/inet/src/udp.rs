@@ -1,8 +1,10 @@
-//! UDP (RFC 768, RFC 1122 4.1, RFC 8200 8.1): protocol control blocks, and what is common to both directions and families.
+//! UDP (RFC 768, RFC 1122 4.1, RFC 8200 8.1): protocol control blocks, and code common to both
+//! directions and families.
 //!
-//! A [`Pcb`] holds one socket's addresses, receive queue and kept headers. Datagrams come in as whole frames and wait as
-//! such: the one copy is the reader's, or none if it takes the [`buf::Frame`]. A socket of IPv6 that is bound to no address
-//! takes datagrams of both families, unless it says otherwise (RFC 3493 3.7, 5.3).
+//! A [`Pcb`] contains a socket's addresses, receive queue and cached headers. Datagrams are queued
+//! as whole frames: the reader makes the only copy, or none if it takes the [`buf::Frame`]. An IPv6
+//! socket bound to no address receives datagrams of both families, unless it is IPv6-only (RFC 3493
+//! 3.7, 5.3).
 
 mod ancillary;
 mod bind;
@@ -37,30 +39,30 @@ pub(crate) use read::strip6;
 pub use read::{Read, Received, Sender, sender};
 pub(crate) use receive::Receive;
 
-/// What a socket wants of the datagrams it sends and receives.
+/// Options of a datagram socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live, or hop limit of IPv6; `None`: the knob's.
+    /// Time to live or IPv6 hop limit; `None`: value of the knob.
     pub ttl: Option<u8>,
-    /// Type of service, or traffic class of IPv6.
+    /// Type of service or IPv6 traffic class.
     pub tos: u8,
-    /// Time to live, or hop limit of IPv6, of multicasts.
+    /// Time to live or IPv6 hop limit of multicasts.
     pub multicast_ttl: u8,
-    /// The iface multicasts leave through.
+    /// Outgoing interface of multicasts.
     pub multicast_iface: Option<IfaceId>,
-    /// Own multicasts come back to this host's members.
+    /// Loops own multicasts back to members on this host.
     pub multicast_loop: bool,
-    /// May send to broadcast addresses.
+    /// Allows sending to broadcast addresses.
     pub broadcast: bool,
-    /// The port may be bound by others that say the same.
+    /// Allows sharing the port with sockets that set this too.
     pub reuse_addr: bool,
-    /// As `reuse_addr`, also for unicast.
+    /// Allows sharing the port, like `reuse_addr`, also for unicast.
     pub reuse_port: bool,
-    /// Never fragment; too long is an error.
+    /// Don't Fragment; a datagram above the MTU is an error.
     pub dont_fragment: bool,
-    /// A socket of IPv6 takes no IPv4, not even where it is bound to no address.
+    /// Rejects IPv4 on an IPv6 socket, even if it is bound to no address.
     pub v6only: bool,
-    /// How long a receive may wait; `None`: for ever.
+    /// Maximum wait of a receive; `None`: unlimited.
     pub recv_timeout: Option<clock::Duration>,
 }
 
@@ -82,8 +84,8 @@ impl Default for Options {
     }
 }
 
-/// The bound but unconnected sockets of each L4 port, those that broadcasts and multicasts may be for; and the connected
-/// ones that keep their port for themselves (BSD and Linux count them too when somebody wants to bind it).
+/// Sockets by L4 port: the bound but unconnected ones, which broadcasts and multicasts may be for;
+/// and the connected ones that own their port (BSD and Linux include them in bind conflicts).
 #[derive(Debug, Default)]
 pub struct ByPort(HashMap<L4Port, Vec<usize>>, HashMap<L4Port, Vec<usize>>);
 
@@ -103,12 +105,12 @@ impl ByPort {
         }
     }
 
-    /// Notes that a connected socket keeps `port` for itself.
+    /// Records that a connected socket owns `port`.
     pub(crate) fn hold(&mut self, port: L4Port, pcb: usize) {
         self.1.entry(port).or_default().push(pcb);
     }
 
-    /// Does a connected socket keep `port` for itself?
+    /// Returns whether a connected socket owns `port`.
     pub(crate) fn is_held(&self, port: L4Port) -> bool {
         self.1.contains_key(&port)
     }

@@ -1,8 +1,9 @@
-//! Zones of IPv6 (RFC 4007): a link-local address means something on one link only.
+//! IPv6 zones (RFC 4007): a link-local address is valid on a single link only.
 //!
-//! Inside the stack such an address has its iface's number in its second 16 bits, which are 0 on the wire (RFC 4291 2.5.6),
-//! as in KAME: so two links' addresses differ wherever addresses are compared. Programs see it as the scope id of a
-//! [`std::net::SocketAddrV6`], which is the number plus one, since 0 says "none".
+//! Inside the stack, such an address contains the number of its interface in its second 16 bits,
+//! which are 0 on the wire (RFC 4291 2.5.6), as in KAME. So addresses of different links differ
+//! wherever they are compared. Programs see the zone as the scope id of a
+//! [`std::net::SocketAddrV6`], which is the number plus one, since 0 means none.
 
 use crate::iface::IfaceId;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -10,7 +11,8 @@ use wire::ip6;
 
 const ZONE: u128 = 0xffff << 96;
 
-/// Returns the bits of `addr` with the number of its iface, if it is link-local; without an iface, with none.
+/// Returns the bits of `addr`, with the number of `iface` if it is link-local; without an
+/// interface, with none.
 pub(crate) fn embed(addr: Ipv6Addr, iface: Option<IfaceId>) -> u128 {
     let bits = addr.to_bits();
     if !ip6::is_link_local(addr) {
@@ -19,12 +21,13 @@ pub(crate) fn embed(addr: Ipv6Addr, iface: Option<IfaceId>) -> u128 {
     bits & !ZONE | u128::from(iface.map_or(0, scope_id)) << 96
 }
 
-/// Returns whether a link-local address has a number where the zone is kept, which none has on a wire (RFC 4291 2.5.6).
+/// Returns whether the zone bits of a link-local address are set, which they never are on the wire
+/// (RFC 4291 2.5.6).
 pub(crate) fn is_forged(addr: Ipv6Addr) -> bool {
     ip6::is_link_local(addr) && addr.to_bits() & ZONE != 0
 }
 
-/// Returns the address as it stands on the wire, and its iface if it is link-local and has one.
+/// Returns the address in wire format, and its interface if it is link-local and has one.
 pub(crate) fn split(bits: u128) -> (Ipv6Addr, Option<IfaceId>) {
     let addr = Ipv6Addr::from_bits(bits);
     if !ip6::is_link_local(addr) {
@@ -33,17 +36,18 @@ pub(crate) fn split(bits: u128) -> (Ipv6Addr, Option<IfaceId>) {
     (Ipv6Addr::from_bits(bits & !ZONE), iface_of((bits >> 96) as u16 as u32))
 }
 
-/// Returns the scope id of an iface, as programs use it.
+/// Returns the scope id of an interface, as used by programs.
 pub fn scope_id(iface: IfaceId) -> u32 {
     u32::from(iface.0) + 1
 }
 
-/// Returns the iface of a scope id; `None` for 0, which says none, and for what is no iface's number.
+/// Returns the interface of a scope id; `None` for 0, which means none, and for values out of
+/// range.
 pub fn iface_of(scope_id: u32) -> Option<IfaceId> {
     scope_id.checked_sub(1).and_then(|number| u16::try_from(number).ok()).map(IfaceId)
 }
 
-/// Returns `addr` as a socket of IPv6 gives it: an IPv4 address is mapped (RFC 3493 3.7).
+/// Returns `addr` in the form of an IPv6 socket: an IPv4 address is mapped (RFC 3493 3.7).
 pub fn mapped(addr: SocketAddr) -> SocketAddr {
     match addr {
         SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),
@@ -63,7 +67,7 @@ mod tests {
         assert_eq!(split(one), (near, Some(IfaceId(1))));
         assert_eq!(split(embed(near, None)), (near, None));
         assert_eq!(split(embed(far, Some(IfaceId(1)))), (far, None));
-        // A number that a program or a stranger has put there is no zone.
+        // Bits that a program or an attacker has set there are not a zone.
         let forged: Ipv6Addr = "fe80:2::1".parse().unwrap();
         assert_eq!((embed(forged, None), embed(forged, Some(IfaceId(2)))), (embed(near, None), two));
         assert!(is_forged(forged) && !is_forged(near) && !is_forged(far));

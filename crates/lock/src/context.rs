@@ -1,12 +1,14 @@
-//! The current context: who is running, and when this work began.
+//! The current context: the running thread, and the time at which its current work began.
 //!
-//! rump2014 found `curlwp`, asked about 40 times per sendto through three function calls, to be its third-largest cost.
-//! [`Cx`] is our answer, and all of the report's ways to get it: passed in a register (the value itself), an inlined
-//! thread-local, or three calls. It also carries `now`, so that no layer asks a clock.
+//! rump2014 found `curlwp`, called about 40 times per sendto through three function calls each, to
+//! be its third-largest cost. [`Cx`] replaces it and supports all of the report's variants: passed
+//! in a register (the value itself), an inlined thread-local, or three calls. It also carries
+//! `now`, so that no layer reads a clock.
 //!
-//! A thread has a small number while it lives, the lowest that is free. It is given back by a destructor of POSIX
-//! thread-specific data: that runs after the destructors of `thread_local!` values, which may be the last to use a stack.
-#![allow(unsafe_code)] // an unsafe room: pthread_key_create, pthread_setspecific, dlopen
+//! A thread has a small index while it lives, the lowest that is free. A destructor of POSIX
+//! thread-specific data frees it: that runs after the destructors of `thread_local!` values, which
+//! may still use a stack.
+#![allow(unsafe_code)] // unsafe: pthread_key_create, pthread_setspecific, dlopen
 
 use clock::Instant;
 use std::cell::Cell;
@@ -18,19 +20,19 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Threads whose counters, pins and caches are made with a shared stack. Further threads get theirs when they
-/// first enter; there is no limit.
+/// Number of threads for which a shared stack creates counters, pins and caches in advance. Further
+/// threads get theirs on first use; there is no limit.
 pub const USUAL_THREADS: usize = 64;
 
-/// How the current context is found (the knob `kern.context`; rump2014 step 3).
+/// Method to find the current context (the knob `kern.context`; rump2014 step 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum How {
-    /// It is an argument.
+    /// Passed as an argument.
     #[default]
     Register,
     /// An inlined thread-local.
     Inline,
-    /// Three function calls, the innermost reading the thread-local: as rump did by default.
+    /// Three function calls, with the innermost reading the thread-local: rump's default.
     Call,
 }
 
@@ -56,22 +58,22 @@ impl fmt::Display for How {
     }
 }
 
-/// The current context: passed by value down every path.
+/// The current context, passed by value down every path.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx {
     index: u32,
     how: How,
-    /// When the work in hand began. Layers read this, never a clock.
+    /// Time at which the current work began. Layers read this, never a clock.
     pub now: Instant,
 }
 
 impl Cx {
-    /// The context of the calling thread.
+    /// Returns the context of the calling thread.
     pub fn enter(how: How, now: Instant) -> Cx {
         Cx { index: thread_index() as u32, how, now }
     }
 
-    /// The same context at a later time.
+    /// Returns the same context at a later time.
     #[inline(always)]
     pub fn at(self, now: Instant) -> Cx {
         Cx { now, ..self }
@@ -83,7 +85,7 @@ impl Cx {
         if self.how == How::Register {
             return self.index as usize;
         }
-        cold_path(); // laid out elsewhere; what it costs to ask is the rung's business
+        cold_path(); // out of line
         match self.how {
             How::Call => current_lwp(),
             _ => thread_index(),
@@ -106,20 +108,22 @@ fn thread_specific() -> usize {
     black_box(thread_index())
 }
 
-/// A bit for each index: set while a thread has it.
+/// A bit for each index, set while a thread has it.
 static TAKEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-/// The key whose destructor gives an index back; `None`: the system gave no key, and indexes are not given back.
+/// Key with the destructor that frees an index; `None` if the system had no key: indexes are then
+/// not freed.
 static LEAVING: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 static TOKENS: AtomicU32 = AtomicU32::new(1);
 const NONE: u32 = u32::MAX;
 
-// No value here has a destructor: they can be used until the thread has ended.
+// No value here has a destructor, so they can be used until the thread has ended.
 thread_local! {
     static INDEX: Cell<u32> = const { Cell::new(NONE) };
     static TOKEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Returns the lowest number that no other living thread has: other threads have it after this one.
+/// Returns the lowest number that no other living thread has. It is reused after the thread has
+/// ended.
 #[inline(always)]
 pub fn thread_index() -> usize {
     let index = INDEX.get();
@@ -131,8 +135,9 @@ fn take_index() -> usize {
     let index = take_free(&mut TAKEN.lock().unwrap_or_else(PoisonError::into_inner));
     INDEX.set(index);
     if let Some(key) = *LEAVING.get_or_init(leaving) {
-        // SAFETY: the key is from `pthread_key_create` and never deleted; the value is a number, read by `leave` alone. Without
-        // memory for it (ENOMEM) the index is not given back.
+        // SAFETY: the key comes from `pthread_key_create` and is never deleted; the value is a
+        // number that only `leave` reads. If there is no memory for it (ENOMEM), the index is not
+        // freed.
         unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(index as usize + 1)) };
     }
     index as usize
@@ -144,7 +149,7 @@ fn take_free(taken: &mut Vec<u64>) -> u32 {
     if at == taken.len() {
         taken.push(0);
     }
-    let Some(word) = taken.get_mut(at) else { return 0 }; // it was there, or is now
+    let Some(word) = taken.get_mut(at) else { return 0 }; // exists, or was just added
     let bit = word.trailing_ones();
     *word |= 1 << bit;
     at as u32 * u64::BITS + bit
@@ -153,17 +158,17 @@ fn take_free(taken: &mut Vec<u64>) -> u32 {
 fn leaving() -> Option<libc::pthread_key_t> {
     keep_loaded();
     let mut key = 0;
-    // SAFETY: `key` is written before the call returns; `leave` is a function of the program itself.
+    // SAFETY: `key` is written before the call returns; `leave` is a function of this program.
     let failed = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
     (failed == 0).then_some(key)
 }
 
-/// Keeps the shared object with this code mapped: a thread that ends after its dlclose(3) calls [`leave`].
-/// In a program without one there is nothing to keep, and the calls change nothing.
+/// Keeps the shared object with this code mapped: a thread that ends after dlclose(3) of it calls
+/// [`leave`]. In a program without shared objects the calls have no effect.
 fn keep_loaded() {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `info` is written by dladdr(3) where that does not return 0, and is valid as zeros; the name that it points to
-    // lives as long as the object; dlopen(3) with RTLD_NOLOAD loads and runs nothing.
+    // SAFETY: dladdr(3) writes `info` unless it returns 0, and zeros are valid; the name that it
+    // points to lives as long as the object; dlopen(3) with RTLD_NOLOAD loads and runs nothing.
     unsafe {
         let found = libc::dladdr(leave as *const c_void, info.as_mut_ptr());
         let name = info.assume_init().dli_fname;
@@ -173,23 +178,24 @@ fn keep_loaded() {
     }
 }
 
-/// Gives the index of a thread that ends back; `value` is the index plus one.
+/// Frees the index of an ending thread; `value` is the index plus one.
 extern "C" fn leave(value: *mut c_void) {
     let index = value.addr() - 1;
-    INDEX.set(NONE); // a destructor that uses a stack after this takes an index, and comes here again
+    INDEX.set(NONE); // a later destructor may take an index again, and comes here again
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(word) = taken.get_mut(index / u64::BITS as usize) {
         *word &= !(1 << (index % u64::BITS as usize));
     }
 }
 
-/// The [`thread_token`] of the calling thread, or 0 if it has not asked for one: a load and no branch.
+/// Returns the [`thread_token`] of the calling thread, or 0 if it has none yet: a load without a
+/// branch.
 #[inline(always)]
 pub fn thread_token_if_any() -> u32 {
     TOKEN.get()
 }
 
-/// A number that no other thread of this process ever has; never 0, never `u32::MAX`.
+/// Returns a number that no other thread of this process ever has; never 0, never `u32::MAX`.
 #[inline(always)]
 pub fn thread_token() -> u32 {
     let token = TOKEN.get();

@@ -1,11 +1,11 @@
-//! A doorbell: a thread sleeps without missing work, and work wakes it once.
+//! A doorbell: lets a thread sleep without missing work, and wakes it at most once per sleep.
 //!
 //! ```text
-//!  who brings   stores the work             fence   reads until when the thread sleeps: rings, once
-//!  the thread   stores until when it sleeps fence   looks for work: stays awake
+//!  producer   stores the work                fence   reads the end of the sleep: rings, once
+//!  sleeper    stores the end of its sleep    fence   checks for work: stays awake if there is any
 //! ```
-//! Of two that store and then read, at least one sees the other's store, by the fences between. What rings (an eventfd, a byte in a
-//! pipe) is the caller's. Checked with loom.
+//! Each side stores and then reads; because of the fences, at least one of them sees the other's
+//! store. The caller provides the wake-up itself (an eventfd, a byte in a pipe). Checked with loom.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -17,15 +17,16 @@ mod tests;
 
 const AWAKE: u64 = 0;
 
-/// The doorbell of one thread at a time. Times are the caller's, in nanoseconds.
+/// Doorbell of one thread at a time. Times are in nanoseconds of the caller's clock.
 #[derive(Debug, Default)]
 pub struct Doorbell {
-    /// Until when the thread sleeps, or is about to.
+    /// End of the thread's sleep, which may be about to start.
     until: AtomicU64,
 }
 
 impl Doorbell {
-    /// Calls `ring` if the thread sleeps beyond `at`: once for each sleep at most. The work was stored before.
+    /// Calls `ring` if the thread sleeps beyond `at`, at most once per sleep. The work must have
+    /// been stored before.
     #[inline]
     pub fn wake(&self, at: u64, ring: impl FnOnce()) {
         fence(Ordering::SeqCst);
@@ -34,27 +35,28 @@ impl Doorbell {
         }
     }
 
-    /// Announces a sleep until `until`. The caller looks for work after this, and calls [`Doorbell::withdraw`] in the end.
+    /// Announces a sleep until `until`. The caller must check for work after this, and finally call
+    /// [`Doorbell::withdraw`].
     #[inline]
     pub fn announce(&self, until: u64) {
-        self.until.swap(until.max(1), Ordering::AcqRel); // not a store: loom lets one be overtaken by an earlier swap
+        self.until.swap(until.max(1), Ordering::AcqRel); // swap: loom reorders a store
         fence(Ordering::SeqCst);
     }
 
-    /// Returns whether it was rung since the announcement, or is about to be.
+    /// Returns whether the bell was rung since the announcement, or is about to be.
     #[inline]
     pub fn is_rung(&self) -> bool {
         self.until.load(Ordering::Acquire) == AWAKE
     }
 
-    /// Ends the announcement; returns whether it was rung, or is about to be.
+    /// Ends the announcement; returns whether the bell was rung, or is about to be.
     #[inline]
     pub fn withdraw(&self) -> bool {
         self.until.swap(AWAKE, Ordering::AcqRel) == AWAKE
     }
 
-    /// Sleeps by `sleep`, which ends at `until` or when it was rung, unless `stay` finds work. `rung` takes back what was rung,
-    /// and is called when it was, or is about to be.
+    /// Sleeps by calling `sleep`, which must return at `until` or when the bell rings, unless
+    /// `stay` finds work. Calls `rung` to consume the ring if the bell was rung, or is about to be.
     pub fn sleep<R>(
         &self,
         until: u64,

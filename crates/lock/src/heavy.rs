@@ -1,20 +1,24 @@
-//! `Heavy`: a semaphore object, as the standard RTEMS semaphores that rtems2014's configuration C uses as mutexes.
+//! `Heavy`: a semaphore object, like the standard RTEMS semaphores that rtems2014's configuration C
+//! uses as mutexes.
 //!
-//! To obtain, a thread looks the object up by its identifier, enters the object's critical section (RTEMS disables
-//! dispatching; here it is an inner mutex), checks the owner, and queues where it must wait. To release, it looks the object
-//! up again and surrenders: ownership passes to the first waiter before any thread runs. These steps are the report's
-//! `rtems_semaphore_obtain`, `_Objects_Get_isr_disable`, `_CORE_mutex_Surrender` and `_Thread_queue_Dequeue`.
+//! To obtain it, a thread looks up the object by its identifier, enters the object's critical
+//! section (RTEMS disables dispatching; here it is an inner mutex), checks the owner, and queues if
+//! it must wait. To release it, the thread looks up the object again and surrenders: ownership
+//! passes to the first waiter before any thread runs. These steps are the report's
+//! `rtems_semaphore_obtain`, `_Objects_Get_isr_disable`, `_CORE_mutex_Surrender` and
+//! `_Thread_queue_Dequeue`.
 //!
-//! Waiters queue in order of arrival (FIFO). RTEMS can queue by priority, and in order of arrival within one; threads of a
-//! stack here have one priority. The value itself is behind a second mutex, which is free whenever its semaphore is owned:
-//! it stands for the proof that the compiler wants, and adds one uncontended lock to the cost.
+//! Waiters queue in order of arrival (FIFO). RTEMS can also queue by priority, and in order of
+//! arrival within one; threads of a stack here have one priority. The value itself is in a second
+//! mutex, which is always free when its semaphore is owned: the compiler requires it, and it adds
+//! one uncontended lock to the cost.
 
 use crate::{Cx, Lock, Locks};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Several threads enter; every acquisition pays for a semaphore.
+/// Several threads can enter; every acquisition uses a semaphore.
 #[derive(Debug)]
 pub enum Heavy {}
 
@@ -32,17 +36,17 @@ struct Semaphore {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The owner, by its number; 0: nobody.
+    /// Thread number of the owner; 0 if there is none.
     owner: u32,
-    /// Who waits, in order of arrival.
+    /// Waiting threads, in order of arrival.
     waiting: VecDeque<u32>,
     acquisitions: u64,
 }
 
-/// The object table: identifier to semaphore, as every RTEMS directive starts with.
+/// Object table: identifier to semaphore; every RTEMS directive starts with this lookup.
 static OBJECTS: RwLock<Vec<Option<Arc<Semaphore>>>> = RwLock::new(Vec::new());
 
-/// A value behind a semaphore object.
+/// A value protected by a semaphore object.
 #[derive(Debug)]
 pub struct HeavyLock<T> {
     id: usize,
@@ -131,7 +135,7 @@ impl<T> Drop for HeavyLock<T> {
 
 impl<T> Drop for HeavyGuard<'_, T> {
     fn drop(&mut self) {
-        self.value = None; // the value first, then the turn
+        self.value = None; // release the value before the semaphore
         if let Some(semaphore) = object(self.id) {
             semaphore.release();
         }

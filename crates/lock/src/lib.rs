@@ -1,13 +1,15 @@
-//! What may be entered by several threads, and what that costs.
+//! Locks: protection of data shared by threads, with a choice of cost.
 //!
-//! Every part of a stack that threads could share sits in a [`Guarded<L, T>`]. The one type parameter of the whole
-//! system, [`Locks`], says what a guard is: [`Up`] (one thread, no atomics; the stack is `!Sync`), [`Light`] (uncontended
-//! one compare-and-swap to lock and one exchange to unlock, futex when contended), [`Heavy`] (a semaphore object with an
-//! owner and a FIFO queue of waiters, as rtems2014's configuration C). Acquisitions are counted by all three.
+//! Every part of a stack that threads could share is in a [`Guarded<L, T>`]. The only type
+//! parameter of the whole system, [`Locks`], selects the guard: [`Up`] (one thread, no atomics; the
+//! stack is `!Sync`), [`Light`] (uncontended one compare-and-swap to lock and one exchange to
+//! unlock, a futex when contended), [`Heavy`] (a semaphore object with an owner and a FIFO queue of
+//! waiters, as rtems2014's configuration C). All three count acquisitions.
 //!
-//! [`Pins`] says who is reading what is changed without a lock.
+//! [`Pins`] tracks the readers of data that is changed without a lock.
 //!
-//! [`Cx`], the current context, answers "who is running" in one of the three ways that rump2014 compared.
+//! [`Cx`], the current context, identifies the running thread in one of the three ways that
+//! rump2014 compared.
 
 mod context;
 mod doorbell;
@@ -31,39 +33,39 @@ pub use up::Up;
 
 /// A kind of lock.
 pub trait Locks: Sized + 'static {
-    /// The knob's word for it.
+    /// Name used as the knob's value.
     const NAME: &'static str;
-    /// May several threads enter?
+    /// Set if several threads can enter.
     const SHARED: bool;
-    /// The lock around a value.
+    /// Lock type for a value.
     type Lock<T>: Lock<T>;
 }
 
-/// A value behind a lock.
+/// A value protected by a lock.
 pub trait Lock<T> {
-    /// Access, until dropped.
+    /// Access to the value, until dropped.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a;
-    /// Puts `value` behind a new lock.
+    /// Creates a lock for `value`.
     fn new(value: T) -> Self;
-    /// Waits for the lock and takes it. Taking it twice in one context is a defect and panics.
+    /// Waits for the lock and takes it. Taking it twice in one context is a bug and panics.
     fn lock(&self, cx: Cx) -> Self::Guard<'_>;
-    /// How often it was taken.
+    /// Returns how often the lock was taken.
     fn acquisitions(&self) -> u64;
 }
 
-/// A value on cache lines of its own, so that writing it does not slow down readers of its neighbors. Aligned to two lines:
-/// processors prefetch adjacent lines in pairs.
+/// A value on cache lines of its own, so that writing it does not slow down readers of its
+/// neighbors. Aligned to two lines, since processors prefetch adjacent lines in pairs.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);
 
-/// A value that several threads could enter, behind the lock kind `L`.
+/// A value that threads could share, protected by a lock of kind `L`.
 pub struct Guarded<L: Locks, T>(L::Lock<T>);
 
 impl<L: Locks, T> Guarded<L, T> {
-    /// Guards `value`.
+    /// Creates a lock for `value`.
     pub fn new(value: T) -> Self {
         Guarded(L::Lock::new(value))
     }
@@ -74,7 +76,7 @@ impl<L: Locks, T> Guarded<L, T> {
         self.0.lock(cx)
     }
 
-    /// How often it was taken.
+    /// Returns how often the lock was taken.
     pub fn acquisitions(&self) -> u64 {
         self.0.acquisitions()
     }

@@ -1,10 +1,11 @@
-//! `Light`: one compare-and-swap to lock and one exchange to unlock while nobody else is there, as rtems2014's
-//! `rtems_bsd_mutex`; the kernel's futex when somebody is.
+//! `Light`: without contention, one compare-and-swap to lock and one exchange to unlock, as
+//! rtems2014's `rtems_bsd_mutex`; with contention, the kernel's futex.
 //!
-//! The owner is the lock's word ([`Owner`]), so noting it costs nothing beside the compare-and-swap, and taking a lock
-//! twice in one context is a clean panic and not a hang. Asking who is running is what makes the context rung (rump2014
-//! step 3) matter. Acquisitions are counted by the owner with a load and a store: no second atomic operation.
-#![allow(unsafe_code)] // an unsafe room: exclusive access is proven by the owner word, not by the compiler
+//! The owner is stored in the lock's word ([`Owner`]), so recording it needs no instruction beyond
+//! the compare-and-swap, and taking a lock twice in one context panics instead of hanging. Locking
+//! needs the current thread, which is why the ways to find the context (rump2014 step 3) differ in
+//! cost. The owner counts acquisitions with a load and a store: no second atomic operation.
+#![allow(unsafe_code)] // unsafe: the owner word ensures exclusive access, not the compiler
 
 mod owner;
 
@@ -15,7 +16,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Several threads enter; fine-grained locking as in BSD's SMP stack.
+/// Several threads can enter; fine-grained locking as in BSD's SMP stack.
 #[derive(Debug)]
 pub enum Light {}
 
@@ -25,9 +26,9 @@ impl Locks for Light {
     type Lock<T> = LightLock<T>;
 }
 
-/// A value behind a word that names its owner.
+/// A value with a word that holds its owner.
 #[derive(Debug)]
-#[repr(C)] // the word in front, on the cache line of what the value's own layout puts first
+#[repr(C)] // the word first, next to the first fields of the value
 pub struct LightLock<T> {
     owner: Owner,
     /// Written by the owner only.
@@ -35,11 +36,13 @@ pub struct LightLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a guard only, and `Owner` admits one guard at a time; the release of one guard
-// happens before the acquisition of the next. So sharing the lock moves the value between threads, and never shares it.
+// SAFETY: the value is accessible only through a guard, and `Owner` admits one guard at a time; the
+// release of one guard happens before the acquisition of the next. So sharing the lock moves the
+// value between threads, and never shares it.
 unsafe impl<T: Send> Sync for LightLock<T> {}
 
-/// Access to the value of a [`LightLock`]. It stays on its thread, as the standard library's guards do.
+/// Access to the value of a [`LightLock`]. It stays on its thread, like the standard library's
+/// guards.
 #[derive(Debug)]
 pub struct LightGuard<'a, T> {
     lock: &'a LightLock<T>,
@@ -60,7 +63,7 @@ impl<T> Lock<T> for LightLock<T> {
     #[inline(always)]
     fn lock(&self, cx: Cx) -> LightGuard<'_, T> {
         self.owner.acquire(cx.current() as u32 + 1);
-        // Nobody else writes it meanwhile.
+        // Only the owner writes this.
         self.acquisitions.store(self.acquisitions.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         LightGuard { lock: self, on_this_thread: PhantomData }
     }
@@ -71,8 +74,8 @@ impl<T> Lock<T> for LightLock<T> {
 }
 
 impl<T> Drop for LightGuard<'_, T> {
-    /// Unlocks also when a panic passes: that does not make protocol state wrong by itself, so the next owner goes on with
-    /// what is there.
+    /// Unlocks also during a panic: a panic does not by itself corrupt protocol state, so the next
+    /// owner continues with the current state.
     #[inline(always)]
     fn drop(&mut self) {
         self.lock.owner.release();
@@ -83,7 +86,8 @@ impl<T> Deref for LightGuard<'_, T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: this guard's thread is the owner until the guard is dropped, and there is no second guard.
+        // SAFETY: this guard's thread is the owner until the guard is dropped, and there is no
+        // second guard.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -91,7 +95,7 @@ impl<T> Deref for LightGuard<'_, T> {
 impl<T> DerefMut for LightGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; `&mut self` borrows the only guard.
+        // SAFETY: same as in `deref`; `&mut self` borrows the only guard.
         unsafe { &mut *self.lock.value.get() }
     }
 }

@@ -1,14 +1,14 @@
-//! A signal: how a thread that found nothing waits for one that brings something.
+//! A signal: lets a thread wait for another that produces something.
 //!
-//! Raising it costs one load when nobody waits. A blocking wake-up across virtual cores costs about 100,000 ticks here,
-//! so those who can spin should, before they wait.
+//! Raising it costs one load if no thread waits. A blocking wake-up across virtual cores costs
+//! about 100,000 ticks here, so callers that can spin should do so before they wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// Something to wait on.
+/// A condition that threads and tasks can wait for.
 #[derive(Debug, Default)]
 pub struct Signal {
     waiting: AtomicU32,
@@ -18,7 +18,8 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Wakes everybody who waits. Whatever they wait for must be visible (a lock released) before.
+    /// Wakes all waiting threads and tasks. The awaited change must be visible (a lock released)
+    /// before.
     #[inline(always)]
     pub fn raise(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -35,8 +36,8 @@ impl Signal {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes a task when the signal is raised the next time: look again after this whether there is something to wait for. A
-    /// task that is there already is not noted twice.
+    /// Wakes a task when the signal is raised next. The caller must check its condition again after
+    /// this. A task that is already registered is not registered twice.
     pub fn wake_task(&self, waker: &Waker) {
         let mut tasks = self.tasks();
         if !tasks.iter().any(|other| other.will_wake(waker)) {
@@ -49,8 +50,9 @@ impl Signal {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `ready` gives something or `timeout` has passed (`None`: for ever). `ready` is asked first, then after
-    /// every raise; it must take the lock under which the raiser brings things.
+    /// Waits until `ready` returns a value or `timeout` has passed (`None`: no timeout). Calls
+    /// `ready` first, and again after every raise; it must take the lock under which the other
+    /// thread makes its changes.
     pub fn wait_for<T>(&self, timeout: Option<Duration>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.waiting.fetch_add(1, Ordering::SeqCst);

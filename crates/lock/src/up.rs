@@ -1,14 +1,16 @@
-//! `Up`: one thread, no atomics (rump2014's locks_up). A second thread is refused by the compiler: `!Sync`.
+//! `Up`: one thread, no atomics (rump2014's locks_up). The compiler rejects a second thread:
+//! `!Sync`.
 //!
-//! The guard is not entirely nothing: one word counts acquisitions and shows in its low bit that the lock is held, so
-//! that taking it twice is a clean panic instead of two exclusive references. Two plain stores, about one tick.
-#![allow(unsafe_code)] // an unsafe room: exclusive access is proven by the held bit, not by the compiler
+//! The guard has a small cost: one word counts acquisitions and has the lock's state in its low
+//! bit, so that taking it twice panics instead of giving two exclusive references. Two plain
+//! stores, about one tick.
+#![allow(unsafe_code)] // unsafe: the held bit ensures exclusive access, not the compiler
 
 use crate::{Cx, Lock, Locks};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 
-/// One thread enters, nobody waits.
+/// One thread enters; no thread ever waits.
 #[derive(Debug)]
 pub enum Up {}
 
@@ -18,9 +20,9 @@ impl Locks for Up {
     type Lock<T> = UpLock<T>;
 }
 
-/// A value that one thread uses.
+/// A value used by one thread.
 #[derive(Debug)]
-#[repr(C)] // the word in front, on the cache line of what the value's own layout puts first
+#[repr(C)] // the word first, next to the first fields of the value
 pub struct UpLock<T> {
     /// Twice the number of acquisitions, plus one while held.
     word: Cell<u64>,
@@ -72,7 +74,8 @@ impl<T> Deref for UpGuard<'_, T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: `UpLock` is `!Sync` (UnsafeCell, Cell) and the held bit admits one guard at a time.
+        // SAFETY: `UpLock` is `!Sync` (UnsafeCell, Cell) and the held bit admits one guard at a
+        // time.
         unsafe { &*self.0.value.get() }
     }
 }
@@ -80,7 +83,7 @@ impl<T> Deref for UpGuard<'_, T> {
 impl<T> DerefMut for UpGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; `&mut self` borrows the only guard.
+        // SAFETY: same as in `deref`; `&mut self` borrows the only guard.
         unsafe { &mut *self.0.value.get() }
     }
 }

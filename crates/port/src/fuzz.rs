@@ -1,7 +1,8 @@
-//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+//! Bodies of the fuzz targets: properties that must hold for every byte string. The tests run them
+//! too.
 //!
-//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken. `cargo xtask fuzz` calls
-//! them with the corpora under `fuzz/corpus/port_*`.
+//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken.
+//! `cargo xtask fuzz` calls them with the corpora under `fuzz/corpus/port_*`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -20,10 +21,12 @@ use crate::text::{Line, Lines};
 use buf::{Pool, PoolConfig};
 use std::io::{self, Read};
 
-/// Frames that a device hands over: a slot of a packet socket's ring (flags even), or a frame behind a virtio header.
+/// Tests frames from a device: a packet-socket ring slot (flags even) or a frame after a virtio
+/// header.
 ///
-/// Holds: no panic; bytes of a frame lie in its slot; an accepted virtio header leaves a frame whose checksums and segments can be
-/// prepared again or are refused; a header written and parsed is the same.
+/// Properties: no panic; the bytes of a frame lie in its slot; after an accepted virtio header, the
+/// frame's checksum and segmentation offloads can be prepared again or are refused; a header
+/// survives emit and parse.
 pub fn device(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let pool = Pool::new(&PoolConfig { buffers: 4, data: 1 << 16, ..PoolConfig::default() }).unwrap();
@@ -63,10 +66,10 @@ fn vnet(pool: &Pool, flags: u8, header: &[u8; VNET_HDR_LEN], bytes: &[u8]) {
     }
 }
 
-/// Both capture formats, whole and in pieces.
+/// Tests both capture formats, with the input read whole and in pieces.
 ///
-/// Holds: it ends; memory is bounded; input in pieces gives the same records and the same error; what was read, written
-/// and read again is the same.
+/// Properties: reading ends; memory is bounded; input in pieces gives the same records and the same
+/// error; records survive a write and a second read unchanged.
 pub fn pcap(data: &[u8]) {
     let whole = records(Reader::new(data));
     let pieces = records(Reader::new(Pieces { data, turn: 0 }));
@@ -81,7 +84,7 @@ pub fn pcap(data: &[u8]) {
             if format == Format::Pcap {
                 record.direction = Default::default();
                 options.clear();
-                record.ts_ns %= u64::from(u32::MAX) * 1_000_000_000; // as far as its seconds reach
+                record.ts_ns %= u64::from(u32::MAX) * 1_000_000_000; // limit of the 32-bit seconds field
             }
             writer.write(&Record { data, options, ..*record }).unwrap();
             if format == Format::Pcapng && options.is_empty() {
@@ -96,7 +99,7 @@ pub fn pcap(data: &[u8]) {
     like(&whole.0, &whole.2);
 }
 
-/// The option that the writer writes for a direction of which the file had no option.
+/// Returns the option that the writer adds for a direction when the record has no options.
 fn direction_option(direction: Direction) -> Vec<u8> {
     match direction {
         Direction::Unknown => Vec::new(),
@@ -105,8 +108,8 @@ fn direction_option(direction: Direction) -> Vec<u8> {
     }
 }
 
-/// Written with the interfaces of its own file and read again, all is the same but for times that a
-/// clock of another interface, or 64 bits, cannot hold.
+/// Checks that records written with their file's own interfaces read back the same, except for
+/// times that another interface's clock, or 64 bits, cannot represent.
 fn like(all: &Records, section: &Section) {
     let mut writer = Writer::like(Vec::new(), Format::Pcapng, section).unwrap();
     let described = written(Format::Pcapng, section);
@@ -156,7 +159,7 @@ fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>, Section) 
     }
 }
 
-/// Gives its data in small pieces, with "not now" between them.
+/// Returns its data in small pieces, with `WouldBlock` between them.
 struct Pieces<'a> {
     data: &'a [u8],
     turn: usize,
@@ -175,10 +178,10 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// Lines of text, whole and in pieces.
+/// Tests lines of text, whole and in pieces.
 ///
-/// Holds: it ends; input in pieces gives the same frames and the same remarks; each line is a frame, blank or bad; what was read,
-/// written and read again is the same.
+/// Properties: parsing ends; input in pieces gives the same frames and the same warnings; each line
+/// is a frame, blank or bad; frames survive a write and a second read unchanged.
 pub fn text(data: &[u8]) {
     let whole = lines(data, data.len().max(1));
     for piece in [1, 7, 4096] {
@@ -218,13 +221,14 @@ fn lines(mut data: &[u8], piece: usize) -> (Vec<Vec<u8>>, Vec<String>) {
     (frames, lines.remarks())
 }
 
-/// The grammar of port names.
+/// Tests the grammar of port names.
 ///
-/// Holds: a text is a spec or an error with a text; a spec prints as a text that parses to it.
+/// Properties: a text parses as a spec or gives a non-empty error; a spec prints as text that
+/// parses back to it.
 pub fn spec(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match Spec::parse(text) {
-        // A text that prints longer than it was read may outgrow the limit.
+        // The printed text can be longer than the input and exceed the limit.
         Ok(spec) if spec.to_string().len() <= crate::spec::MAX_LEN => {
             assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
         }

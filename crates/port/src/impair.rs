@@ -1,10 +1,12 @@
-//! `impair(loss=1%,delay=10ms):PORT`: a worse link, the same in every run of the same seed.
+//! `impair(loss=1%,delay=10ms):PORT`: a degraded link, identical in every run with the same seed.
 //!
-//! Each frame meets, in this order: loss, duplication, damage, the rate's queue, delay. The order of frames is kept
-//! unless `reorder` lets one skip its delay, as netem does. No frame waits for another one: each leaves when its own time
-//! has come, `delay` and `jitter` after the rate let it go. Time is what the caller says it is. Nothing is lost silently:
-//! frames in = out + held + impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]). A large
-//! segment is cut up first: what a link does to frames it does to each frame of the link. Damage comes after checksums.
+//! Each frame passes, in this order: loss, duplication, corruption, the rate limiter's queue,
+//! delay. Frames stay in order unless `reorder` lets one skip its delay, as in netem. No frame
+//! waits for another: each leaves at its own time, `delay` and `jitter` after the rate limiter
+//! releases it. The caller supplies the time. Every loss is counted: frames in = out + held +
+//! impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]). A large
+//! segment is split first, so that each frame on the wire is impaired separately. Corruption is
+//! applied after checksums are filled in.
 
 mod link;
 
@@ -18,26 +20,26 @@ use link::Noted;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Which directions are impaired.
+/// Directions to impair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// What is received.
+    /// Received frames only.
     Rx,
-    /// What is sent.
+    /// Sent frames only.
     #[default]
     Tx,
-    /// Each, with pseudo-random numbers of its own.
+    /// Both directions, each with its own pseudo-random sequence.
     Both,
 }
 
-/// How soon a port that took nothing is asked again.
+/// Time before frames are offered again to a port that accepted none.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Puts an impairment around `port`; large segments are cut up into buffers of `pool`.
+/// Wraps `port` in an impairment; large segments are split into buffers of `pool`.
 pub fn wrap(impairment: &Impairment, direction: Direction, port: Port, pool: &Pool) -> Port {
     let Port { name, spec, caps, mut rx, mut tx, counts, nic } = port;
     if direction != Direction::Tx {
-        // Another stream of numbers than the other direction's.
+        // A pseudo-random sequence different from the other direction's.
         let link = Link::new(&Impairment { seed: impairment.seed ^ 0x5851_f42d_4c95_7f2d, ..impairment.clone() });
         rx =
             Box::new(ImpairedRx { inner: rx, link, arrived: Burst::new(), pool: pool.clone(), counts: counts.clone() });
@@ -120,16 +122,16 @@ impl RxHalf for ImpairedRx {
 struct ImpairedTx {
     inner: Box<dyn TxHalf>,
     link: Link,
-    /// Frames whose time has come and that the port has not taken yet.
+    /// Frames that are due but that the port has not accepted yet.
     leaving: Burst,
-    /// When to offer those again.
+    /// Time at which to offer `leaving` again.
     retry: Option<Instant>,
     pool: Pool,
     counts: Arc<PortCounts>,
 }
 
 impl ImpairedTx {
-    /// Passes on what is due, as far as the port takes it.
+    /// Passes on the frames that are due, as far as the port accepts them.
     fn release(&mut self, now: Instant) {
         loop {
             while self.leaving.room() > 0 {
@@ -154,7 +156,7 @@ impl TxHalf for ImpairedTx {
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
         self.release(now);
         if !self.leaving.is_empty() {
-            return 0; // the port is full, and so are we: the host keeps its frames
+            return 0; // the port is full: the host keeps its frames
         }
         let mut noted = Noted::default();
         let mut taken = 0;
@@ -203,7 +205,7 @@ impl TxHalf for ImpairedTx {
     }
 }
 
-/// Large segments that were cut up, for the counters.
+/// Large segments that were split, for the counters.
 #[derive(Default)]
 struct Cut {
     segmented: u64,
@@ -212,7 +214,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Hands `frame` to `link`, or what it is cut into.
+    /// Passes `frame` to `link`, split into pieces if it is a large segment.
     fn each(&mut self, frame: Frame, pool: &Pool, mut link: impl FnMut(Frame)) {
         if !frame.flags().has(Flags::GSO) {
             return link(frame);

@@ -1,8 +1,10 @@
-//! Where frames enter and leave. A port has no addresses and does not know who reads it.
+//! Ports: the points where frames enter and leave the stack. A port has no addresses and is
+//! independent of its reader.
 //!
-//! A [`Port`] is two halves. [`RxHalf`] belongs to the one loop that polls it, so "two loops never work on one
-//! interface" (bridge2004) is ownership and not a check; [`TxHalf`] sits behind the stack's transmit queue, where any
-//! thread may come to it. Both move [`Burst`]s. Kinds and wrappers are named by one grammar: see [`spec`].
+//! A [`Port`] has two halves. [`RxHalf`] belongs to the one loop that polls it, so "two loops never
+//! work on one interface" (bridge2004) follows from ownership, without a check. [`TxHalf`] sits
+//! after the stack's transmit queue, which any thread may use. Both move [`Burst`]s. All kinds of
+//! ports and wrappers share one naming grammar: see [`spec`].
 
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -42,10 +44,10 @@ pub use spec::{Spec, SpecError};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// What a port can do for its host.
+/// Capabilities that a port offers its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caps {
-    /// The largest network packet, in bytes, Ethernet header not counted.
+    /// Maximum size of a network packet in bytes, Ethernet header not counted.
     pub mtu: u16,
     /// Fills in IPv4 header checksums of frames flagged `TX_IP_CSUM`.
     pub tx_ip_csum: bool,
@@ -53,104 +55,110 @@ pub struct Caps {
     pub tx_l4_csum: bool,
     /// Verifies checksums of received frames and sets `RX_*_OK`.
     pub rx_csum: bool,
-    /// Takes large TCP segments (`Frame::gso_size`) of up to this many bytes of packet, and cuts them up or passes them on whole;
-    /// 0: does not.
+    /// Largest TCP segment (`Frame::gso_size`) accepted, in bytes of packet. The port splits such
+    /// segments or passes them on whole. 0: not supported.
     pub tso_max: u32,
-    /// May give large TCP segments.
+    /// Large TCP segments may be received.
     pub lro: bool,
 }
 
 impl Caps {
-    /// A plain Ethernet: 1500 bytes, no offloads.
+    /// Plain Ethernet: 1500 bytes, no offloads.
     pub const PLAIN: Caps =
         Caps { mtu: 1500, tx_ip_csum: false, tx_l4_csum: false, rx_csum: false, tso_max: 0, lro: false };
 }
 
-/// Where frames come in.
+/// The receiving half of a port.
 pub trait RxHalf: Send {
-    /// Appends up to `most` received frames to `into`, without waiting; says how many.
+    /// Appends up to `most` received frames to `into`, without waiting. Returns how many.
     fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize;
-    /// Something to sleep on until frames may be there; `None`: poll it.
+    /// Returns a file descriptor to sleep on until frames may be available; `None`: poll the port.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// When frames held back by time (a pace, an impairment) will be ready; `None`: no such frames.
+    /// Returns when frames held back by time (a pace, an impairment) will be ready; `None`: no such
+    /// frames.
     fn next_event(&self) -> Option<Instant> {
         None
     }
-    /// Has the port ended (device gone, file at its end, peer closed)? It will never give a frame again.
+    /// Returns whether the port has ended (device gone, end of file, peer closed). It never returns
+    /// a frame again.
     fn is_gone(&self) -> bool {
         false
     }
-    /// Does it give nothing by its nature: is the port only a sink?
+    /// Returns whether the port never receives frames by design, because it is only a sink.
     fn is_silent(&self) -> bool {
         false
     }
-    /// Why it has ended, in a sentence, if there is more to say than that it came to its end.
+    /// Returns the reason why the port ended, as a sentence, unless it simply came to its end.
     fn why_gone(&self) -> Option<String> {
         None
     }
-    /// What was wrong with what came in and did not end the port, a sentence each: the first few, and how many in all.
+    /// Returns warnings about bad input that did not end the port, a sentence each: the first few,
+    /// and the total number.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Frames held inside (delayed, queued), for the audit.
+    /// Returns the number of frames held inside (delayed, queued), for the audit.
     fn held(&self) -> usize {
         0
     }
 }
 
-/// Where frames go out.
+/// The transmitting half of a port.
 pub trait TxHalf: Send {
-    /// Takes frames from the front of `from`; what was not taken stays. Says how many were taken.
+    /// Takes frames from the front of `from` and leaves the rest there. Returns how many were
+    /// taken.
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize;
-    /// Takes a frame that came alone; gives it back if the port is full. The same as a burst of one; ports for which that
-    /// costs more than a frame have a shorter way.
+    /// Takes a single frame, or returns it if the port is full. Equivalent to a burst of one; ports
+    /// for which a burst costs more than a frame override it.
     fn tx_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         let mut burst = Burst::of(frame);
         self.tx_burst(&mut burst, now);
         burst.pop().map_or(Ok(()), Err)
     }
-    /// Moves on what time has made ready (delays, paces).
+    /// Releases held frames that are now due (delays, paces).
     fn poll(&mut self, now: Instant) {
         let _ = now;
     }
-    /// When [`TxHalf::poll`] has something to do; `None`: nothing held.
+    /// Returns when [`TxHalf::poll`] next has work; `None`: no frame is held.
     fn next_event(&self) -> Option<Instant> {
         None
     }
-    /// Writes what the port buffers to its file, when no more frames follow. An error ends the port
+    /// Writes buffered data to the port's file when no more frames follow. An error ends the port
     /// ([`TxHalf::why_gone`]).
     fn finish(&mut self) {}
-    /// Will it never send a frame again: does nobody read what it writes? It still takes them, and counts them as dropped.
+    /// Returns whether the port can never send again, because its output has no reader. It still
+    /// takes frames and counts them as dropped.
     fn is_gone(&self) -> bool {
         false
     }
-    /// Why it sends nothing any more, in a sentence, if there is more to say than that nobody reads it.
+    /// Returns the reason why the port no longer sends, as a sentence, unless it is only that its
+    /// output has no reader.
     fn why_gone(&self) -> Option<String> {
         None
     }
-    /// Frames held inside, for the audit.
+    /// Returns the number of frames held inside, for the audit.
     fn held(&self) -> usize {
         0
     }
 }
 
-/// A port, opened: two halves and what is known about them.
+/// An open port: its two halves and their properties.
 pub struct Port {
     /// The name after the last colon: `tap0`.
     pub name: String,
     /// The whole name as opened: `impair(loss=1%):tap:tap0`.
     pub spec: String,
-    /// What it can do.
+    /// Capabilities of the port.
     pub caps: Caps,
     /// The receiving half.
     pub rx: Box<dyn RxHalf>,
     /// The transmitting half.
     pub tx: Box<dyn TxHalf>,
-    /// Its counters, readable from anywhere.
+    /// Counters of the port, readable from any thread.
     pub counts: Arc<PortCounts>,
-    /// What else there is to know of a [`nic`], or of one under wrappers: knobs, doorbells, the bus.
+    /// The controller (knobs, doorbells, bus) of a [`nic`] port, also under wrappers.
     pub nic: Option<Arc<nic::Nic>>,
 }
 

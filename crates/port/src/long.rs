@@ -1,26 +1,28 @@
-//! Buffers of ports that read files: those of the host's pool, and a few long ones for frames that do not fit these.
+//! Buffers for ports that read files: the host's pool, plus a few long buffers for frames that do
+//! not fit its buffers.
 
 use buf::{Frame, Pool, PoolConfig, PoolLocks};
 
-/// Long buffers of one port. They take memory only once they are used.
+/// Number of long buffers of one port. They use memory only once written.
 const LONG_BUFFERS: usize = 64;
 
 /// The buffers of a port that reads frames of any length.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     usual: Pool,
-    /// Pool of long buffers, made when the first long frame comes.
+    /// Pool of long buffers, created when the first long frame arrives.
     long: Option<Pool>,
     spare: Option<Frame>,
 }
 
 impl Buffers {
-    /// Makes buffers of `usual`; long ones are added when they are needed.
+    /// Creates the buffers from the pool `usual`; long ones are added on demand.
     pub(crate) fn new(usual: &Pool) -> Buffers {
         Buffers { usual: usual.clone(), long: None, spare: None }
     }
 
-    /// Returns a buffer for the next frame; `None` if a frame of some length would find none: the frame then stays unread.
+    /// Returns a buffer for the next frame. Returns `None` if no long buffer is available either:
+    /// the frame then stays unread.
     #[inline]
     pub(crate) fn get(&mut self) -> Option<Frame> {
         if let Some(long) = &self.long
@@ -31,8 +33,9 @@ impl Buffers {
         self.usual.get()
     }
 
-    /// Returns a frame of `bytes`, in the buffer that [`Buffers::get`] gave or in a long one. `None`: longer than
-    /// [`wire::text::MAX_FRAME`], or no memory for long buffers; then the buffer is still `usual`'s.
+    /// Returns a frame of `bytes`, in the buffer that [`Buffers::get`] returned or in a long one.
+    /// Returns `None` if `bytes` is longer than [`wire::text::MAX_FRAME`] or there is no memory for
+    /// long buffers; the buffer then stays in `usual`.
     #[inline]
     pub(crate) fn fill(&mut self, usual: &mut Option<Frame>, bytes: &[u8]) -> Option<Frame> {
         match usual.as_mut()?.extend(bytes) {

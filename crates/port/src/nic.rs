@@ -1,14 +1,17 @@
-//! `nic:NAME`: an Ethernet controller with descriptor rings, in memory, modelled on Intel's 8254x (FreeBSD's em).
+//! `nic:NAME`: an in-memory Ethernet controller with descriptor rings, modelled on Intel's 8254x
+//! (FreeBSD's em).
 //!
-//! The driver ([`RxDriver`], [`TxDriver`]) is written as for hardware: it posts buffers and frames in rings, tells the card how far
-//! it has come by writing a tail register, and finds what is done by a bit that the card writes back into memory; it reads no
-//! register to poll. The card ([`Card`]) owns the other side of the rings and one end of a [`wire`](mod@wire). What bridge2004 tweaked is a
-//! knob each ([`knobs`]), what it saved is counted ([`counts`]), and what a register access or the bus costs is a model with its
-//! source ([`bus`]).
+//! The driver ([`RxDriver`], [`TxDriver`]) is written as for hardware: it posts buffers and frames
+//! in rings, announces them to the card by writing a tail register, and finds completed descriptors
+//! by a bit that the card writes back into memory. Polling reads no register. The card ([`Card`])
+//! owns the other side of the rings and one end of a [`wire`](mod@wire). Each optimization of
+//! bridge2004 is a knob ([`knobs`]), its savings are counted ([`counts`]), and the costs of
+//! register accesses and of the bus are modelled, with their sources ([`bus`]).
 //!
-//! A live port's card is stepped inside the driver's calls. The laboratory steps it apart from what it times, and it may run on
-//! a thread of its own: rings and registers are sound between threads. Not modelled: jumbo frames over several descriptors,
-//! multicast filters, the EEPROM, delays of interrupts per frame (RDTR, TIDV).
+//! A live port steps its card inside the driver's calls. The laboratory steps the card separately
+//! from what it times, possibly on another thread: rings and registers are thread-safe. Not
+//! modelled: jumbo frames over several descriptors, multicast filters, the EEPROM, per-frame
+//! interrupt delays (RDTR, TIDV).
 
 pub mod bus;
 pub mod card;
@@ -39,42 +42,42 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Frames that a wire holds in each direction unless it is told otherwise: as many as the largest ring.
+/// Default number of frames that a wire holds in each direction: as many as the largest ring.
 pub const WIRE_SLOTS: usize = 4096;
-/// The Ethernet header, and a VLAN tag.
+/// Length of the Ethernet header and a VLAN tag.
 const LINK: usize = 14 + 4;
 
-/// What driver, card and those who look at them share: registers, knobs, counters.
+/// State shared by driver, card and observers: registers, knobs, counters.
 #[derive(Debug)]
 pub struct Nic {
-    /// The port's name.
+    /// Name of the port.
     pub name: String,
-    /// Its knobs.
+    /// Knobs of the card and its driver.
     pub knobs: Knobs,
-    /// Its counters.
+    /// Counters of the card and its driver.
     pub counts: NicCounts,
     pub(in crate::nic) bus: Arc<Bus>,
-    /// The wire's near end, if there is one.
+    /// The near end of the wire, if there is one.
     pub(in crate::nic) side: Option<Arc<wire::Side>>,
-    /// STATUS.LU, as the card has it.
+    /// The card's link status (STATUS.LU).
     pub(in crate::nic) link_up: AtomicBool,
-    /// The card's own buffers: frames read from memory, on their way to the wire and over it.
+    /// The card's own buffers, for frames read from memory on their way to and over the wire.
     pub(in crate::nic) fifo: Option<Pool>,
 }
 
-/// Why there is no such port.
+/// Reasons why a port cannot be created.
 #[derive(Debug)]
 pub enum NicError {
     /// The longest frame does not fit in the pool's buffers.
     SmallBuffers {
-        /// Bytes needed.
+        /// Bytes needed for a frame.
         need: usize,
-        /// Bytes a buffer has behind its headroom.
+        /// Bytes a buffer has after its headroom.
         have: usize,
     },
-    /// The card's own memory.
+    /// The card's own memory could not be allocated.
     Fifo(PoolError),
-    /// No event to interrupt by.
+    /// The event for interrupts could not be created.
     Event(io::Error),
 }
 
@@ -101,27 +104,27 @@ pub struct Parts {
     pub tx: TxDriver,
     /// The card, to be stepped by its owner.
     pub card: Card,
-    /// What they share.
+    /// State shared by driver and card.
     pub nic: Arc<Nic>,
-    /// What the port can do.
+    /// Capabilities of the port.
     pub caps: Caps,
-    /// The port's counters.
+    /// Counters of the port.
     pub counts: Arc<PortCounts>,
 }
 
-/// Makes a card with `knobs`, on a bus of its own, and its driver, which posts buffers of `pool`;
-/// without a wire the link is down.
+/// Creates a card with `knobs`, on a bus of its own, and its driver, which posts buffers of `pool`.
+/// Without a wire the link is down.
 ///
 /// # Errors
-/// Buffers too small for `mtu`, no memory or no event for the card.
+/// Buffers too small for `mtu`; no memory or no event for the card.
 pub fn assemble(name: &str, knobs: Knobs, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Parts, NicError> {
     assemble_on(&Arc::default(), name, knobs, mtu, end, pool)
 }
 
-/// Makes a card as [`assemble`] does, on a bus that other cards may share.
+/// Creates a card as [`assemble`] does, on a bus that other cards may share.
 ///
 /// # Errors
-/// Those of [`assemble`].
+/// As for [`assemble`].
 pub fn assemble_on(
     bus: &Arc<Bus>,
     name: &str,
@@ -158,10 +161,10 @@ pub fn assemble_on(
     Ok(Parts { rx, tx, card, nic, caps, counts })
 }
 
-/// Opens a live port: the card is stepped inside the driver's calls.
+/// Opens a live port, which steps the card inside the driver's calls.
 ///
 /// # Errors
-/// As [`assemble`].
+/// As for [`assemble`].
 pub fn open(name: &str, knobs: Knobs, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Port, NicError> {
     let Parts { rx, tx, card, nic, caps, counts } = assemble(name, knobs, mtu, end, pool)?;
     let (rx, tx) = live::halves(rx, tx, card);
@@ -176,7 +179,7 @@ fn caps(knobs: &Knobs, mtu: u16) -> Caps {
     Caps { mtu, tx_ip_csum: csum, tx_l4_csum: csum, rx_csum: knobs.csum.on(), tso_max, lro: false }
 }
 
-/// Buffers of the card's own, unless frames only change hands.
+/// Creates the card's own buffers, unless frames are moved without copying.
 fn fifo(knobs: &Knobs, data: usize, headroom: usize) -> Result<Option<Pool>, NicError> {
     if knobs.dma.get() == knobs::MOVE && !knobs.tso.on() && !knobs.vlan.on() {
         return Ok(None);
@@ -196,7 +199,8 @@ impl Nic {
         Ok(())
     }
 
-    /// Reads STATUS and ICR, as polling does every now and then (POLL_AND_CHECK_STATUS): for the thread that receives.
+    /// Reads STATUS and ICR, as polling does periodically (POLL_AND_CHECK_STATUS). Called by the
+    /// receiving thread.
     pub fn check_status(&self) -> Status {
         self.counts.register_reads.add(2);
         self.access(2 * bus::REGISTER_READ, 2 * self.knobs.reg_read_ns.get());
@@ -204,27 +208,28 @@ impl Nic {
         Status { link_up: self.is_up(), cause }
     }
 
-    /// Is there somebody at the other end of the wire, as far as the card knows?
+    /// Returns whether the card sees a peer at the other end of the wire.
     pub fn is_up(&self) -> bool {
         self.link_up.load(Ordering::Relaxed)
     }
 
-    /// Interrupts delivered so far.
+    /// Returns the number of interrupts delivered so far.
     pub fn interrupts(&self) -> u64 {
         self.side.as_ref().map_or(0, |side| side.interrupts.count())
     }
 
-    /// Frames missed: no descriptor, or nobody who looked at the wire while it filled up.
+    /// Returns the number of frames missed: no descriptor, or the wire filled up because it was not
+    /// polled.
     pub fn missed(&self) -> u64 {
         self.counts.missed.get() + self.side.as_ref().map_or(0, |side| side.overrun.get())
     }
 
-    /// The bus whose clocks are counted.
+    /// Returns the bus model used for counting clocks.
     pub fn bus_model(&self) -> Option<Model> {
         Bus::model(&self.knobs)
     }
 
-    /// What it did, per frame, as lines of text.
+    /// Returns the counters per frame as lines of text.
     pub fn show(&self) -> String {
         let link = if self.is_up() { "up" } else { "down" };
         let (missed, interrupts) = (self.missed(), self.interrupts());
@@ -232,7 +237,8 @@ impl Nic {
         head + &self.counts.show(self.bus_model())
     }
 
-    /// Accesses registers: keeps the bus busy for `clocks`, and the processor waits for `ns`.
+    /// Models register accesses: occupies the bus for `clocks` and makes the processor wait for
+    /// `ns`.
     #[inline(always)]
     pub(in crate::nic) fn access(&self, clocks: u64, ns: u64) {
         self.bus.occupy(&self.knobs, clocks);

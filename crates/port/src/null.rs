@@ -1,14 +1,15 @@
-//! `null:`: gives nothing, takes everything. The floor under every figure.
+//! `null:`: receives nothing and discards everything sent. The baseline for all performance
+//! figures.
 
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use buf::Burst;
 use clock::Instant;
 use std::sync::Arc;
 
-/// The receiving half of every port that only takes.
+/// The receiving half of every port that only sends.
 pub(crate) struct Nothing;
 
-/// The transmitting half of every port that only gives.
+/// The transmitting half of every port that only receives; it discards everything.
 pub(crate) struct Everything(pub(crate) Arc<PortCounts>);
 
 /// Opens a null port.

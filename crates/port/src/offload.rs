@@ -1,8 +1,10 @@
-//! Checksum work that a host left to its port: where it is, and how to do it where the device cannot.
+//! Checksum offload: finding the checksum that a host left to its port, and computing it where the
+//! device cannot.
 //!
-//! A frame flagged `TX_L4_CSUM` carries in its TCP or UDP checksum field the pseudo header's sum, folded and not
-//! complemented, as Linux (`CHECKSUM_PARTIAL`) and virtio (`NEEDS_CSUM`) have it: then the field takes part in the sum
-//! and whoever finishes needs no addresses.
+//! A frame flagged `TX_L4_CSUM` carries the pseudo header's sum in its TCP or UDP checksum field,
+//! folded and not complemented, as in Linux (`CHECKSUM_PARTIAL`) and virtio (`NEEDS_CSUM`). The
+//! field then takes part in the sum, so completing it needs no addresses. Such a checksum is called
+//! open.
 
 pub mod gso;
 pub(crate) mod large;
@@ -13,33 +15,35 @@ use buf::{Flags, Frame};
 use wire::checksum::{self, Partial};
 use wire::{Proto, eth, ip4, ip6, vlan};
 
-/// What to do with checksums that the kernel left open.
+/// Treatment of checksums that the kernel left open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RxCsum {
-    /// Close them here.
+    /// Complete the checksums here.
     Complete,
-    /// Mark them verified and leave them open (`TX_L4_CSUM`): what passes the frame on to a wire closes them.
+    /// Mark them verified and leave them open (`TX_L4_CSUM`): they are completed where the frame is
+    /// sent to a wire.
     #[default]
     Trust,
-    /// Have the kernel close them, and verify them like any other.
+    /// Make the kernel complete them, and verify them like any other.
     Off,
 }
 
-/// Where an open checksum is: byte offsets from the frame's start.
+/// Position of an open checksum, as byte offsets from the frame's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct L4Place {
-    /// The transport header's first byte.
+    /// First byte of the transport header.
     pub start: usize,
-    /// The checksum field's first byte.
+    /// First byte of the checksum field.
     pub field: usize,
-    /// One past the last byte that is summed.
+    /// One past the last byte covered by the sum.
     pub end: usize,
 }
 
 /// Offset of the checksum in a TCP header.
 const TCP_FIELD: usize = 16;
 
-/// The TCP or UDP checksum of an Ethernet frame, under at most two VLAN tags; `None`: no such thing in there whole.
+/// Returns the position of the TCP or UDP checksum in an Ethernet frame with at most two VLAN tags;
+/// `None`: there is no complete TCP or UDP segment.
 pub fn l4_place(frame: &[u8]) -> Option<L4Place> {
     let (ethertype, l3) = l3_place(frame)?;
     let packet = frame.get(l3..)?;
@@ -64,7 +68,7 @@ pub fn l4_place(frame: &[u8]) -> Option<L4Place> {
     (field + 2 <= end && end <= frame.len()).then_some(L4Place { start, field, end })
 }
 
-/// The network header's EtherType and offset.
+/// Returns the network header's EtherType and offset.
 pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
     let mut ethertype = eth::Header::parse(frame).ok()?.ethertype;
     let mut at = eth::HEADER_LEN;
@@ -78,8 +82,9 @@ pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
     Some((ethertype, at))
 }
 
-/// Recognizes a checksum that the sender's kernel left open, where nothing but the frame's bytes tells: the field holds the pseudo
-/// header's sum. That of a frame whose checksum is made does so once in 65,536 times, and closing it makes the same value again.
+/// Recognizes a checksum that the sender's kernel left open, where only the frame's bytes can show
+/// it: the field holds the pseudo header's sum. A completed checksum has that value once in 65,536
+/// times, and completing it again gives the same value.
 #[inline]
 pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
     if is_open(frame.bytes()) != Some(true) {
@@ -87,11 +92,12 @@ pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
     }
     frame.set_flags(frame.flags().with(Flags::RX_L4_OK).with(Flags::TX_L4_CSUM));
     if rx_csum == RxCsum::Complete {
-        let _ = complete(frame); // the place was found
+        let _ = complete(frame); // the position is known
     }
 }
 
-/// Whether the TCP or UDP checksum field holds the pseudo header's sum; `None`: there is none.
+/// Returns whether the TCP or UDP checksum field holds the pseudo header's sum; `None`: there is no
+/// such field.
 fn is_open(frame: &[u8]) -> Option<bool> {
     let place = l4_place(frame)?;
     let (ethertype, l3) = l3_place(frame)?;
@@ -108,19 +114,19 @@ fn is_open(frame: &[u8]) -> Option<bool> {
     Some(u16::from_be_bytes(*field) == open_field(pseudo))
 }
 
-/// Closes the open checksum at `place`; `None` (and no change) if that lies outside the frame.
+/// Completes the open checksum at `place`; `None` (and no change) if that lies outside the frame.
 pub fn complete_l4(frame: &mut [u8], place: L4Place) -> Option<()> {
     let sum = checksum::sum(frame.get(place.start..place.end)?).finish_nonzero();
     frame.get_mut(place.field..place.field + 2)?.copy_from_slice(&sum.to_be_bytes());
     Some(())
 }
 
-/// What an open checksum field holds: the pseudo header's sum, not complemented.
+/// Returns the content of an open checksum field: the pseudo header's sum, not complemented.
 pub fn open_field(pseudo: Partial) -> u16 {
     !pseudo.finish()
 }
 
-/// Fills in the IPv4 header checksum; `None`: no whole IPv4 header in there.
+/// Fills in the IPv4 header checksum; `None`: no complete IPv4 header.
 pub fn fill_ip(frame: &mut [u8]) -> Option<()> {
     let (ethertype, at) = l3_place(frame)?;
     let header = ip4::Header::parse(frame.get(at..)?).ok().filter(|_| ethertype == eth::EtherType::IPV4)?;
@@ -128,11 +134,12 @@ pub fn fill_ip(frame: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Does in software what the frame's flags ask of its port; `None`: its headers are not such that it can be done.
+/// Computes in software the checksums that the frame's flags request; `None`: its headers do not
+/// allow it.
 pub fn complete(frame: &mut Frame) -> Option<()> {
     let asked = frame.flags().has(Flags::TX_IP_CSUM) || frame.flags().has(Flags::TX_L4_CSUM);
     if asked && !frame.make_own() {
-        return None; // lent, and no buffer to write in
+        return None; // on loan, and no buffer for a copy
     }
     if frame.flags().has(Flags::TX_IP_CSUM) {
         fill_ip(frame.bytes_mut())?;

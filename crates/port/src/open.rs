@@ -1,4 +1,5 @@
-//! From a [`Spec`] to a [`Port`]: the port itself first, then each wrapper around it, from the inside out.
+//! Opening a [`Port`] from a [`Spec`]: first the port itself, then each wrapper, from the inside
+//! out.
 
 mod fit;
 mod pairs;
@@ -27,76 +28,77 @@ use std::io;
 use std::net::IpAddr;
 use wire::{L4Port, Mac};
 
-/// What the opener knows and a spec does not say.
+/// Context for opening, in addition to the spec.
 #[derive(Clone, Debug)]
 pub struct Env<'a> {
-    /// Where received frames get their buffers.
+    /// Pool for received frames.
     pub pool: Pool,
-    /// The pairs of this process.
+    /// Pairs of this process.
     pub pairs: &'a Pairs,
-    /// The host's MAC address: where a generator sends its frames.
+    /// MAC address of the host: destination of a generator's frames.
     pub mac: Mac,
-    /// The generator's number: unit `i` sends from (i+1).0.0.2 to (i+1).0.0.1, with the MAC 12:23:34:45:56:i.
+    /// Number of the generator: unit `i` sends from (i+1).0.0.2 to (i+1).0.0.1, with the MAC
+    /// 12:23:34:45:56:i.
     pub unit: u16,
 }
 
-/// Why a port could not be opened.
+/// Reasons why a port could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
     /// A frame of this size does not fit in the pool's buffers.
     SmallBuffers {
-        /// The port.
+        /// Name of the port.
         spec: String,
-        /// Bytes needed.
+        /// Bytes needed for a frame.
         need: usize,
-        /// Bytes a buffer has behind its headroom.
+        /// Bytes a buffer has after its headroom.
         have: usize,
     },
-    /// A generator cannot make such frames.
+    /// The generator's options contradict each other.
     Generator {
-        /// The port.
+        /// Name of the port.
         spec: String,
-        /// The options that contradict each other.
+        /// Description of the contradiction.
         why: &'static str,
     },
-    /// A pool of longer buffers, for the port's MTU, could not be made.
+    /// A pool of longer buffers, for the port's MTU, could not be created.
     Pool {
-        /// The port.
+        /// Name of the port.
         spec: String,
-        /// Why.
+        /// Cause of the failure.
         error: PoolError,
     },
-    /// The pair has two ends already, or was described differently.
+    /// The pair has two ends already, or the options differ.
     Pair(PairError),
-    /// The Ethernet controller.
+    /// The Ethernet controller could not be opened.
     Nic {
-        /// The port.
+        /// Name of the port.
         spec: String,
-        /// Why.
+        /// Cause of the failure.
         error: NicError,
     },
-    /// Its wire has two ends already, or they differ.
+    /// The wire has two ends already, or the speeds differ.
     Wire(WireError),
-    /// The TAP device.
+    /// The TAP device could not be opened.
     Tap(TapError),
-    /// The packet sockets.
+    /// The packet sockets could not be opened.
     Packet(PacketError),
-    /// The AF_XDP socket.
+    /// The AF_XDP socket could not be opened.
     Xdp(XdpError),
-    /// The capture file.
+    /// The capture file could not be opened.
     Pcap(PcapFileError),
-    /// The files of lines.
+    /// The text files could not be opened.
     Text(TextFileError),
-    /// The tracer's file.
+    /// The tracer's file could not be written.
     Trace {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// Why it cannot be written.
+        /// Cause of the failure.
         error: io::Error,
     },
-    /// A wrapper stands in the port's place.
+    /// A wrapper is used as a port.
     NotAPort(Kind),
-    /// A port stands in a wrapper's place.
+    /// A port is used as a wrapper.
     NotAWrapper(Kind),
 }
 
@@ -125,8 +127,8 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Joins a port's name and an error. Errors of devices begin with the port's kind and name
-/// already: these stand once.
+/// Joins a port's name and an error message. Device errors already begin with the port's kind and
+/// name, which are then not repeated.
 pub fn said_of(spec: &str, why: &dyn fmt::Display) -> String {
     let why = why.to_string();
     let named = why.split_once(": ").map(|(first, _)| without_options(first));
@@ -137,7 +139,7 @@ pub fn said_of(spec: &str, why: &dyn fmt::Display) -> String {
     if is_named { why } else { format!("{spec}: {why}") }
 }
 
-/// `impair(loss=1%):tap:tap0` as `impair:tap:tap0`.
+/// Removes options: `impair(loss=1%):tap:tap0` becomes `impair:tap:tap0`.
 fn without_options(spec: &str) -> String {
     let mut depth = 0_u32;
     let mut out = String::new();
@@ -177,7 +179,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Xdp => xdp::open(name, &xdp_config(layer), &env.pool).map_err(OpenError::Xdp),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
-        // A spec that was parsed has no wrapper in the port's place.
+        // The parser never puts a wrapper in the port's place.
         Kind::Tracer | Kind::Impair => Err(OpenError::NotAPort(layer.kind)),
     }
 }
@@ -194,7 +196,8 @@ fn wrap(layer: &Layer, port: Port, pool: &Pool) -> Result<Port, OpenError> {
     }
 }
 
-/// The same, with checksums left out and large segments whole if the options say so.
+/// Returns the capabilities of a pair: plain Ethernet plus the checksum and segmentation offloads
+/// set in the options.
 fn joined(layer: &Layer) -> Caps {
     let large = layer.switch("tso");
     let csum = large || layer.switch("csum");
@@ -202,7 +205,7 @@ fn joined(layer: &Layer) -> Caps {
     Caps { tx_l4_csum: csum, rx_csum: csum, tso_max, lro: large, ..plain(layer) }
 }
 
-/// A plain Ethernet of the option's MTU.
+/// Returns the capabilities of a plain Ethernet with the MTU of the options.
 fn plain(layer: &Layer) -> Caps {
     Caps { mtu: narrow(layer.count("mtu")), ..Caps::PLAIN }
 }
@@ -329,7 +332,7 @@ fn xdp_config(layer: &Layer) -> XdpConfig {
     }
 }
 
-/// `read=off` makes NAME the file written.
+/// Converts the options of `pcap:`. With `read=off`, NAME is the file to write.
 fn pcap_config(layer: &Layer, name: &str) -> PcapConfig {
     let read = layer.switch("read");
     PcapConfig {
@@ -347,7 +350,8 @@ fn pcap_config(layer: &Layer, name: &str) -> PcapConfig {
     }
 }
 
-/// The same; standard input goes with standard output.
+/// Converts the options of `text:`. With `read=off`, NAME is the file to write; standard input is
+/// paired with standard output.
 fn text_config(layer: &Layer, name: &str) -> TextConfig {
     let read = layer.switch("read");
     TextConfig {
@@ -384,7 +388,7 @@ fn direction(layer: &Layer) -> impair::Direction {
     }
 }
 
-/// The option's form keeps these counts within 16 bits.
+/// Converts to 16 bits; the option's form keeps these counts in that range.
 fn narrow(count: u64) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }

@@ -1,12 +1,19 @@
-//! `packet:IFNAME`: an interface of the kernel, by packet sockets with rings in shared memory (AF_PACKET, TPACKET_V2).
+//! `packet:IFNAME`: a kernel interface, accessed by packet sockets with rings in shared memory
+//! (AF_PACKET, TPACKET_V2).
 //!
-//! A frame is copied once: from a slot of the receiving ring into a buffer of the pool, or from a buffer into a slot of the sending
-//! ring. There is no system call while frames are there, and one per burst that is sent. A frame is received as soon as the kernel has
-//! put it into its slot; a reader that stays away for longer than `rx_ring` frames take loses some. A virtio header in front of every
-//! frame carries what local senders leave undone: a checksum that they left open is trusted (or closed, by the option `rx_csum`), TCP
-//! segments of up to 64 KiB pass uncut both ways, or are cut up here (`lro=off`). Such a segment is longer than a slot: it is read from
-//! the socket by a call of its own. The kernel's own stack goes on receiving from the interface: give it no address there, or it answers
-//! too. An interface that is down loses what it is sent, and goes on when it comes up; one that is deleted ends the port.
+//! A frame is copied once: from a slot of the receiving ring into a buffer of the pool, or from a
+//! buffer into a slot of the sending ring. Receiving needs no system call while frames are waiting;
+//! sending needs one per burst. A frame is received as soon as the kernel has put it into its slot;
+//! if the reader does not poll for longer than `rx_ring` frames take, frames are lost.
+//!
+//! A virtio header in front of every frame carries the offloads that local senders use. An open
+//! checksum is trusted (or completed, by the option `rx_csum`); TCP segments of up to 64 KiB pass
+//! unsplit both ways, or are split here (`lro=off`). Such a segment is longer than a slot, so it is
+//! read from the socket by a separate call.
+//!
+//! The kernel's own stack also receives from the interface: give it no address there, or it replies
+//! too. An interface that is down drops what is sent to it, and resumes when it comes up. Deleting
+//! the interface ends the port.
 
 pub mod bare;
 mod error;
@@ -30,30 +37,33 @@ use std::sync::Arc;
 use tx::PacketTx;
 use wire::{eth, vlan};
 
-/// How the interface is to be used.
+/// Configuration of a packet port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketConfig {
-    /// Slots of the receiving ring, rounded up to a power of two: 64 to 65,536. Each holds a frame of the MTU.
+    /// Slots of the receiving ring, rounded up to a power of two: 64 to 65,536. Each holds a frame
+    /// of the MTU.
     pub rx_ring: u32,
     /// Slots of the sending ring, rounded up to a power of two: 64 to 4096.
     pub tx_ring: u32,
-    /// Share the interface's frames with the other ports of this group, in this manner.
+    /// Share the interface's frames with the other ports of this group, in this mode.
     pub fanout: Option<(u16, FanoutMode)>,
-    /// Receive what is addressed to other stations too.
+    /// Also receive frames addressed to other stations.
     pub promisc: bool,
-    /// Give frames to the driver at once, not to the queueing discipline.
+    /// Pass frames directly to the driver, bypassing the queueing discipline.
     pub qdisc_bypass: bool,
-    /// Do not receive what the interface sends.
+    /// Ignore frames that the interface sends.
     pub ignore_outgoing: bool,
-    /// Exchange a virtio header with the kernel; without one there are no offloads, and large segments are lost.
+    /// Exchange a virtio header with the kernel; without it there are no offloads, and large
+    /// segments are lost.
     pub vnet_hdr: bool,
-    /// Received open checksums: [`RxCsum::Off`] is the same as [`RxCsum::Complete`], as the kernel cannot be asked to close them.
+    /// Treatment of received open checksums. [`RxCsum::Off`] has the same effect as
+    /// [`RxCsum::Complete`], as the kernel cannot complete them.
     pub rx_csum: RxCsum,
     /// Leave checksums of sent frames to the kernel; needs `vnet_hdr`.
     pub tx_csum: bool,
-    /// Send large segments uncut; needs `tx_csum`.
+    /// Send large segments unsplit; needs `tx_csum`.
     pub tso: bool,
-    /// Receive large segments uncut; else they are cut up here.
+    /// Receive large segments unsplit; otherwise they are split here.
     pub lro: bool,
 }
 
@@ -78,14 +88,14 @@ impl Default for PacketConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// The most memory that a ring may take.
+/// Maximum memory of a ring in bytes.
 const RING_MAX: u64 = 1 << 30;
 
-/// Slots have this many bytes or more: a frame of the usual MTU and what stands around it.
+/// Minimum bytes of a slot: a frame of the usual MTU and its headers.
 const SLOT_MIN: usize = 2048;
-/// A longer frame gets no slot but a system call of its own.
+/// Maximum bytes of a slot; a longer frame needs a separate system call.
 const SLOT_MAX: usize = 16_384;
-/// The longest slot where nothing but a slot takes a frame: for the largest packet.
+/// Maximum bytes of a slot where only a slot can hold a frame: the largest packet.
 const SLOT_LONGEST: usize = 131_072;
 
 impl PacketConfig {
@@ -104,7 +114,7 @@ impl PacketConfig {
         }
     }
 
-    /// How the sending socket is to be, for frames of `longest` bytes.
+    /// Returns the configuration of the sending socket, for frames of `longest` bytes.
     fn tx(&self, longest: usize) -> os::tx::Config {
         let slot = (os::tx::DATA + VNET_HDR_LEN + longest).next_power_of_two().clamp(SLOT_MIN, SLOT_MAX);
         os::tx::Config {
@@ -116,10 +126,11 @@ impl PacketConfig {
     }
 }
 
-/// Opens interface `name`.
+/// Opens a port on interface `name`.
 ///
 /// # Errors
-/// See [`PacketError`]: no such interface, no permission, a ring too large, buffers smaller than the MTU, a fanout group of another kind.
+/// See [`PacketError`]: no such interface, no permission, a ring too large, buffers smaller than
+/// the MTU, a fanout group with another mode.
 pub fn open(name: &str, config: &PacketConfig, pool: &Pool) -> Result<Port, PacketError> {
     open_with(name, config, pool, large::LARGE_BUFFERS)
 }
@@ -129,7 +140,7 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
     let (iface, ring) = open_rx(name, config)?;
     let mtu = u16::try_from(iface.mtu).unwrap_or(u16::MAX);
     let (need, have) = (usize::from(mtu) + AROUND, pool.size() - pool.headroom());
-    // Without `lro` one large buffer is enough: a segment is in it while it is cut up.
+    // Without `lro` one large buffer is enough, for the segment being split.
     let buffers = if config.lro { large_buffers } else { 1 };
     let large = config.vnet_hdr.then(|| large::pool(buffers)).transpose();
     let large = large.map_err(|error| failed(("buffers for large segments", error)))?;
@@ -139,7 +150,7 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
     let csum = config.vnet_hdr && config.tx_csum;
     let caps = Caps {
         mtu,
-        tx_ip_csum: false, // a frame that asks for it gets it, in software
+        tx_ip_csum: false, // done in software where requested
         tx_l4_csum: csum,
         rx_csum: true,
         tso_max: if csum && config.tso { LARGEST as u32 } else { 0 },
@@ -161,7 +172,7 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
     })
 }
 
-/// Looks the interface up and opens the receiving ring.
+/// Looks up the interface and opens the receiving ring.
 fn open_rx(name: &str, config: &PacketConfig) -> Result<(os::Iface, RxRing), PacketError> {
     let failed = |(step, error)| PacketError::new(name, config, step, error);
     let iface = os::iface(name).map_err(failed)?;

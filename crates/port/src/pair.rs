@@ -1,7 +1,9 @@
-//! `pair:NAME`: two ports joined back to back by two rings, in one process; opened twice by the same name.
+//! `pair:NAME`: two ports connected back to back by two rings in one process, opened by using the
+//! same name twice.
 //!
-//! Frames cross as values: a frame of one host's pool is dropped (or sent on) by the other host, and comes home. A reader that sleeps
-//! is woken by an eventfd; one that polls costs the sender a fence, some 20 ticks a burst.
+//! Frames are passed by value: the receiving host drops a frame (or sends it on), which returns its
+//! buffer to the sender's pool. A sleeping reader is woken by an eventfd; for a polling reader the
+//! sender pays a fence, some 20 ticks a burst.
 
 use crate::os::event::Event;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
@@ -26,8 +28,8 @@ impl Bell {
     }
 }
 
-/// The sender's end of a bell; `None`: the system gave no descriptor, and the reader polls. Dropped after the ring's end, it wakes
-/// the reader, which finds the ring closed.
+/// The sender's end of a bell; `None`: no descriptor was available, and the reader polls. It is
+/// dropped after the ring's end and wakes the reader, which then finds the ring closed.
 struct Ringer(Option<Arc<Bell>>);
 
 impl Ringer {
@@ -48,10 +50,10 @@ impl Drop for Ringer {
 struct RingRx {
     ring: Consumer<Frame>,
     bell: Option<Arc<Bell>>,
-    /// A sleep was announced, and its end was not seen yet.
+    /// Set while an announced sleep has not been detected as ended.
     announced: Cell<bool>,
     counts: Arc<PortCounts>,
-    /// Checksums were left out, and nothing could go wrong.
+    /// True if checksums are omitted, since nothing can corrupt the frames.
     csum: bool,
 }
 
@@ -61,7 +63,7 @@ struct RingTx {
     counts: Arc<PortCounts>,
 }
 
-/// Two ports, joined: what one sends the other receives. Each ring holds `slots` frames.
+/// Creates two connected ports: each receives what the other sends. Each ring holds `slots` frames.
 pub fn pair(name: &str, slots: usize, caps: Caps) -> (Port, Port) {
     let ((left_tx, right_rx), (right_tx, left_rx)) = (joined(slots), joined(slots));
     (end(name, left_rx, left_tx, caps), end(name, right_rx, right_tx, caps))
@@ -70,7 +72,7 @@ pub fn pair(name: &str, slots: usize, caps: Caps) -> (Port, Port) {
 type Sending = (Producer<Frame>, Ringer);
 type Receiving = (Consumer<Frame>, Option<Arc<Bell>>);
 
-/// A ring with its bell.
+/// Creates a ring with its bell.
 fn joined(slots: usize) -> (Sending, Receiving) {
     let (tx, rx) = ring(slots);
     let bell = Event::new().ok().map(|event| Arc::new(Bell { doorbell: Doorbell::default(), event }));
@@ -92,11 +94,12 @@ fn end(name: &str, (rx, bell): Receiving, (tx, ringer): Sending, caps: Caps) -> 
 }
 
 impl RingRx {
-    /// Checksums that were left out are good.
+    /// Marks an omitted checksum as verified.
     #[inline(always)]
     fn vouch(&self, frame: &mut Frame) {
         if self.csum && frame.flags().has(Flags::TX_L4_CSUM) {
-            // Kept beside: a router that sends it on through a port without the offload has the checksum to fill in.
+            // `TX_L4_CSUM` stays set: a router that forwards the frame through a port without the
+            // offload must fill in the checksum.
             frame.set_flags(frame.flags().with(Flags::RX_L4_OK));
         }
     }
@@ -122,20 +125,20 @@ impl RingRx {
 }
 
 impl RingRx {
-    /// Takes back what was rung since a sleep was announced.
+    /// Consumes the wakeup since a sleep was announced.
     #[cold]
     fn answer(&self) {
         if let Some(bell) = &self.bell
             && bell.doorbell.is_rung()
             && bell.event.clear()
         {
-            self.announced.set(false); // or the event is about to be raised: the next call clears it
+            self.announced.set(false); // otherwise the event is about to be raised: the next call clears it
         }
     }
 }
 
 impl RxHalf for RingRx {
-    /// A frame alone costs 70 instructions so, as a burst of one 128.
+    /// Receives frames. A single frame costs 70 instructions this way, 128 as a burst of one.
     fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
         if self.announced.get() {
             self.answer();
@@ -150,7 +153,8 @@ impl RxHalf for RingRx {
         self.count(1, bytes)
     }
 
-    /// Announces that the reader is about to sleep: the next frame raises the event, as do those that are there.
+    /// Announces that the reader is about to sleep: the next frame raises the event, as do frames
+    /// already waiting.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         let bell = self.bell.as_ref()?;
         if !self.announced.replace(true) {
@@ -187,7 +191,7 @@ impl RingTx {
 }
 
 impl RingTx {
-    /// Drops the queued frames of an end whose reader is gone.
+    /// Drops the frames offered after the reader is gone.
     #[cold]
     fn lose(&mut self, from: &mut Burst) -> usize {
         let lost = from.len();
@@ -260,7 +264,8 @@ mod tests {
         assert_eq!(pool.stats().live(), 0);
     }
 
-    /// A reader can sleep on its end: the event is raised by what is there, by what comes, and by the end of the other.
+    /// A reader can sleep on its end: waiting frames, new frames and the end of the peer raise the
+    /// event.
     #[test]
     fn a_reader_that_sleeps_is_woken_by_frames_and_by_the_end() {
         use crate::os::is_readable;

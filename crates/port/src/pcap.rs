@@ -1,10 +1,11 @@
-//! `pcap:FILE`: frames out of a capture file, and into one. Also the formats themselves, for whoever needs them.
+//! `pcap:FILE`: receives frames from a capture file, and writes sent frames to one. Also implements
+//! the file formats for other crates.
 //!
-//! [`Reader`] reads pcap (micro- and nanoseconds, and the modified form with 8 more bytes a record) and pcapng
-//! (draft-ietf-opsawg-pcapng), of either byte order, from anything that can be read; [`Writer`] writes pcap and pcapng,
-//! little-endian. An FCS that a file announces is stripped. A file is hostile
-//! until parsed: nothing is allocated by a length that the file claims, what is wrong is told with its byte offset, and
-//! blocks of unknown types are stepped over.
+//! [`Reader`] reads pcap (micro- and nanoseconds, and the modified form with 8 more bytes a record)
+//! and pcapng (draft-ietf-opsawg-pcapng), of either byte order, from any `Read`. [`Writer`] writes
+//! pcap and pcapng, little-endian. An FCS that a file declares is stripped. Input files are
+//! untrusted: no allocation depends on a length claimed by the file, errors are reported with their
+//! byte offset, and blocks of unknown types are skipped.
 
 mod error;
 mod ng;
@@ -22,62 +23,64 @@ pub use writer::{Writer, append_interface, append_record, written};
 use crate::os;
 use clock::Instant;
 
-/// The largest block or record that is read, in bytes; larger ones are an error, or stepped over if of no interest.
+/// Maximum size of a block or record in bytes. A larger one is an error, or skipped if it is not
+/// needed.
 pub const MAX_BLOCK: usize = 1 << 20;
-/// The most interfaces of one section.
+/// Maximum number of interfaces in one section.
 pub const MAX_INTERFACES: usize = 4096;
-/// The most interfaces of a file.
+/// Maximum number of interfaces in a file.
 pub const MAX_ALL_INTERFACES: usize = 65_536;
-/// The longest packet that a capture has (libpcap's MAXIMUM_SNAPLEN).
+/// Maximum length of a captured packet (libpcap's MAXIMUM_SNAPLEN).
 pub const MAX_SNAPLEN: u32 = 262_144;
 /// Ethernet, in the registry of link types.
 pub const LINKTYPE_ETHERNET: u16 = 1;
 
-/// A file's format.
+/// Format of a capture file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// The old one: one header, then records.
+    /// Classic pcap: one header, then records.
     Pcap,
-    /// Blocks: sections, interfaces, packets.
+    /// pcapng: blocks of sections, interfaces and packets.
     Pcapng,
 }
 
 impl Format {
-    /// By the name's end: `.pcap` or `.cap` is pcap, all else pcapng.
+    /// Returns the format for a file name: `.pcap` or `.cap` is pcap, all else pcapng.
     pub fn of_name(name: &str) -> Format {
         if name.ends_with(".pcap") || name.ends_with(".cap") { Format::Pcap } else { Format::Pcapng }
     }
 }
 
-/// Which way a packet passed.
+/// Direction in which a packet passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// The file does not say.
+    /// The file does not specify it.
     #[default]
     Unknown,
-    /// Received.
+    /// Received packet.
     Inbound,
-    /// Sent.
+    /// Sent packet.
     Outbound,
 }
 
-/// One packet of a file.
+/// One packet of a capture file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// Nanoseconds since 1970. A Simple Packet Block has none and takes the one before.
+    /// Nanoseconds since 1970. A Simple Packet Block has no time and uses that of the packet
+    /// before.
     pub ts_ns: u64,
-    /// Bytes it had on the wire.
+    /// Length of the packet on the wire, in bytes.
     pub orig_len: u32,
-    /// The bytes that were kept.
+    /// Captured bytes of the packet.
     pub data: &'a [u8],
     /// Link type, from the registry of link types: [`LINKTYPE_ETHERNET`].
     pub linktype: u16,
-    /// The interface: an index into [`Section::interfaces`].
+    /// Index of the interface in [`Section::interfaces`].
     pub interface: u32,
-    /// Received or sent.
+    /// Direction of the packet.
     pub direction: Direction,
-    /// Options of a pcapng block, direction included, little-endian and without the end of the list.
-    /// Empty in other files; then the writer writes the direction.
+    /// Options of a pcapng block, direction included, little-endian and without the end-of-list
+    /// option. Empty in other files; then the writer writes the direction.
     pub options: &'a [u8],
 }
 
@@ -93,7 +96,7 @@ impl Default for Record<'_> {
 pub struct Interface {
     /// Link type of its packets.
     pub linktype: u16,
-    /// Bytes captured of each packet at most; 0: no limit.
+    /// Maximum number of bytes captured of each packet; 0: no limit.
     pub snaplen: u32,
     /// if_tsresol: a negative power of ten, or of two with the top bit set.
     resolution: u8,
@@ -101,12 +104,12 @@ pub struct Interface {
     offset_s: i64,
     /// Bytes of FCS at the end of each packet.
     fcs_len: u32,
-    /// Its other options, little-endian, without the end of the list.
+    /// Its other options, little-endian, without the end-of-list option.
     options: Vec<u8>,
 }
 
 impl Interface {
-    /// An Ethernet interface with timestamps of nanoseconds. An empty `name` is no name.
+    /// Creates an Ethernet interface with timestamps in nanoseconds. An empty `name` is omitted.
     pub fn ethernet(name: &str, snaplen: u32) -> Interface {
         let name: String = name.chars().take(255).collect();
         let mut options = Vec::new();
@@ -117,30 +120,31 @@ impl Interface {
     }
 }
 
-/// Description of the packets' origin in a file: its interfaces and, in pcapng, the capturing machine.
+/// Description of the packets' origin in a file: its interfaces and, in pcapng, the capturing
+/// machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Section {
-    /// The file's format.
+    /// Format of the file.
     pub format: Format,
     /// All interfaces described so far, of all sections; a pcap file has one.
     pub interfaces: Vec<Interface>,
-    /// Options of the first section header, little-endian, without the end of the list.
+    /// Options of the first section header, little-endian, without the end-of-list option.
     options: Vec<u8>,
 }
 
 impl Section {
-    /// A section without a description.
+    /// Creates a section without a description.
     pub fn new(format: Format) -> Section {
         Section { format, interfaces: Vec::new(), options: Vec::new() }
     }
 }
 
-/// Turns the clock's instants into stamps.
+/// Converts instants of the clock to timestamps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stamps {
-    /// Nanoseconds of the clock itself.
+    /// The clock's own nanoseconds.
     Clock,
-    /// Moved to the calendar's time, by this much once it is known.
+    /// Wall-clock time: the offset to add, once known.
     Wall(Option<u64>),
 }
 

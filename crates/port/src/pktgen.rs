@@ -1,12 +1,14 @@
-//! `pktgen:NAME`: a source and a sink of UDP frames, without any I/O (rump2014's pktgenif).
+//! `pktgen:NAME`: a source and sink of UDP frames, without any I/O (rump2014's pktgenif).
 //!
-//! The source makes frames from a template, `REMOTE:12345 -> LOCAL:54321` as the report's generator does, and varies what
-//! the knobs say: flows, destinations, rate, size. With `id=on` each frame has its own IP identification and header
-//! checksum, worked out for it, as the report's generator does; with `id=off` only what varies is patched
-//! (incrementally), otherwise frames are copies of one static frame. Results say which. The sink counts and returns buffers.
+//! The source creates frames from a template, `REMOTE:12345 -> LOCAL:54321` as in the report's
+//! generator, and varies flows, destinations, rate and size as configured. With `id=on` each frame
+//! has its own IP identification and header checksum, computed for each frame, as in the report's
+//! generator. With `id=off` only varying fields are patched (incrementally); if none vary, frames
+//! are copies of one static frame. Results state the mode. The sink counts frames and frees
+//! buffers.
 //!
-//! The family is that of the addresses. IPv6 has no identification and no header checksum, and a UDP checksum in any
-//! case (RFC 8200 8.1).
+//! The addresses determine the family. IPv6 has no identification and no header checksum, and
+//! always has a UDP checksum (RFC 8200 8.1).
 
 mod frag;
 mod six;
@@ -20,37 +22,38 @@ use std::sync::Arc;
 use wire::checksum::Partial;
 use wire::{L4Port, Mac, eth, ip4, ip6, udp};
 
-/// In which order the flows take their turns.
+/// Order of the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// One after the other.
+    /// Round robin.
     #[default]
     Sequence,
-    /// A pseudo-random one each time (seeded: the same in every run).
+    /// Pseudo-random (seeded: the same in every run).
     Random,
 }
 
-/// What the source makes.
+/// Configuration of the source.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Payload bytes behind the UDP header.
+    /// Payload bytes after the UDP header.
     pub size: usize,
-    /// Frames a second; 0: as fast as it is asked.
+    /// Frames per second; 0: as fast as polled.
     pub rate: u64,
-    /// Frames in all; 0: no end.
+    /// Total number of frames; 0: unlimited.
     pub count: u64,
-    /// Different (source address, source port) pairs: flow `k` is `src + k / 50000`, port `10000 + k % 50000`; 1: only
-    /// `src:src_port`.
+    /// Number of different (source address, source port) pairs. Flow `k` is `src + k / 50000`, port
+    /// `10000 + k % 50000`; 1: only `src:src_port`.
     pub flows: u32,
     /// Order of the flows.
     pub order: Order,
-    /// Send to [`ROTATION`] in turn instead of to `dst_mac`.
+    /// Send to the addresses of [`ROTATION`] in turn instead of to `dst_mac`.
     pub rotate: bool,
-    /// Draw each destination address at random from all unicast addresses that are not martian (IPv4).
+    /// Choose each destination address at random from all unicast addresses that are not martian
+    /// (IPv4).
     pub random_dst: bool,
-    /// Destination addresses that take turns instead of `dst`, if any (IPv6).
+    /// Destination addresses used in turn instead of `dst`, if any (IPv6).
     pub destinations: Arc<[Ipv6Addr]>,
-    /// Give each frame its own IP identification, and compute its header checksum anew.
+    /// Give each frame its own IP identification, and recompute its header checksum.
     pub id: bool,
     /// Fill in the UDP checksum (the report's generator sends 0, "cheating").
     pub udp_csum: bool,
@@ -58,24 +61,24 @@ pub struct Source {
     pub rx_csum: bool,
     /// Destination MAC address: the host's.
     pub dst_mac: Mac,
-    /// Source MAC address.
+    /// Source MAC address of the frames.
     pub src_mac: Mac,
     /// Source address, of the same family as `dst`.
     pub src: IpAddr,
-    /// Source L4 port.
+    /// Source L4 port of a single flow.
     pub src_port: L4Port,
-    /// Destination address.
+    /// Destination address of the packets.
     pub dst: IpAddr,
-    /// Destination L4 port.
+    /// Destination L4 port of the datagrams.
     pub dst_port: L4Port,
-    /// Time to live.
+    /// Time to live, or hop limit.
     pub ttl: u8,
-    /// The longest packet: a longer datagram is made in fragments. `None`: packets of any length.
+    /// Maximum packet length; longer datagrams are sent as fragments. `None`: no limit.
     pub mtu: Option<usize>,
 }
 
 impl Default for Source {
-    /// The report's generator, unit 0.
+    /// Returns the configuration of the report's generator, unit 0.
     fn default() -> Source {
         Source {
             size: 22,
@@ -104,14 +107,15 @@ impl Default for Source {
 /// Address family of the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// IPv4.
+    /// Frames carry IPv4 packets.
     V4,
-    /// IPv6.
+    /// Frames carry IPv6 packets.
     V6,
 }
 
-/// Returns the address of host `host` in the network of unit `unit`: (UNIT+1).0.0.HOST, where 127 and all from 223 on are
-/// left out and counted on in the second byte; or 2001:2:0:UNIT::HOST, of the block for benchmarks (RFC 5180 8).
+/// Returns the address of host `host` in the network of unit `unit`. IPv4: (UNIT+1).0.0.HOST,
+/// skipping 127 and all from 223 on, which continue in the second byte. IPv6: 2001:2:0:UNIT::HOST,
+/// in the block for benchmarks (RFC 5180 8).
 pub fn net(family: Family, unit: u16, host: u8) -> IpAddr {
     match family {
         Family::V4 => {
@@ -142,7 +146,7 @@ impl Source {
     }
 }
 
-/// The destinations of ethpipe2013's dummy device, in its order: 0011.. to 0099.., then all ones.
+/// Destinations of ethpipe2013's dummy device, in its order: 0011.. to 0099.., then all ones.
 pub const ROTATION: [Mac; 10] = [
     twice_a_digit(0x11),
     twice_a_digit(0x22),
@@ -165,10 +169,11 @@ const UDP: usize = 8;
 /// Bytes in front of the payload over IPv4.
 const HEADERS: usize = ETH + 20 + UDP;
 
-/// What the generator offers: everything a NIC could, since nothing is really sent.
+/// Capabilities of the generator: every offload of a NIC, since nothing is really sent.
 pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_csum: true, tso_max: 0, lro: false };
 
-/// Opens a generator. Without a `source` it only sinks. `pool` must hold frames of the source's size.
+/// Opens a generator. Without a `source` it is only a sink. `pool` must have buffers for frames of
+/// the source's size.
 pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     let counts = Arc::new(PortCounts::default());
     let rx: Box<dyn RxHalf> = match source {
@@ -192,7 +197,7 @@ pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     }
 }
 
-/// Sums of the template without what varies, and what stands there when it does not.
+/// Checksums of the template without the varying fields, and the template's values of these fields.
 #[derive(Clone, Copy)]
 struct Sums {
     ip: Partial,
@@ -211,7 +216,7 @@ impl Sums {
                 *kept = std::mem::take(byte);
             }
         }
-        // The checksums and, since it may vary, the identification.
+        // The checksums and the identification, which may vary.
         for at in [18, 19, 24, 25, 40, 41] {
             bytes.get_mut(at).map(std::mem::take);
         }
@@ -236,10 +241,10 @@ trait Vary: Clone + Send {
     /// Returns whether a frame differs from the one before.
     fn is_any(&self) -> bool;
 
-    /// Patches what varies into a copy of the template.
+    /// Patches the varying fields in a copy of the template.
     fn vary(&mut self, frame: &mut Frame);
 
-    /// Makes the frames from the template.
+    /// Fills the frames from the template.
     fn make(&mut self, frames: &mut [Frame], template: &[u8]);
 }
 
@@ -260,7 +265,7 @@ impl<V: Vary> Generator<V> {
         Generator { source, variety, pool, counts, template, made: 0, started: None }
     }
 
-    /// How many frames the pace allows now, out of `most`.
+    /// Returns the number of frames that the pace allows now, at most `most`.
     fn due(&mut self, most: usize, now: Instant) -> usize {
         let left = if self.source.count == 0 { u64::MAX } else { self.source.count - self.made };
         let paced = if self.source.rate == 0 {
@@ -274,8 +279,8 @@ impl<V: Vary> Generator<V> {
     }
 }
 
-/// Copies the template into the frames, and varies each copy. `variety` is copied for the burst: it stays in registers then,
-/// where writing a frame would otherwise make the compiler read everything again.
+/// Copies the template into the frames and varies each copy. `variety` is copied for the burst so
+/// that it stays in registers; otherwise the compiler would reload it after each write to a frame.
 #[inline(always)]
 fn copy_and_vary<V: Vary>(variety: &mut V, frames: &mut [Frame], template: &[u8]) {
     let mut own = variety.clone();
@@ -289,7 +294,7 @@ fn copy_and_vary<V: Vary>(variety: &mut V, frames: &mut [Frame], template: &[u8]
     *variety = own;
 }
 
-/// Turns that frames of either family take: flows, MAC addresses, random numbers.
+/// State that is advanced for each frame in either family: flow, MAC address, random number.
 #[derive(Clone, Copy)]
 struct Turns {
     flows: u32,
@@ -310,7 +315,7 @@ impl Turns {
         self.flows > 1 || self.rotate
     }
 
-    /// Returns the number of the next flow; `None`: there is one flow.
+    /// Returns the number of the next flow; `None`: there is only one flow.
     #[inline(always)]
     fn next_flow(&mut self) -> Option<u32> {
         if self.flows <= 1 {
@@ -325,7 +330,7 @@ impl Turns {
         })
     }
 
-    /// Writes the next destination MAC address, if they take turns.
+    /// Writes the next destination MAC address, if they rotate.
     #[inline(always)]
     fn rotate<const N: usize>(&mut self, headers: &mut [u8; N]) {
         if self.rotate {
@@ -336,7 +341,7 @@ impl Turns {
         }
     }
 
-    /// xorshift64*: cheap, seeded, good enough to spread addresses.
+    /// Returns the next number of xorshift64*: cheap, seeded, good enough to spread addresses.
     #[inline(always)]
     fn draw(&mut self) -> u32 {
         self.random ^= self.random >> 12;
@@ -383,8 +388,9 @@ impl Vary for Variety {
         }
     }
 
-    /// Patches what varies into a copy of the template. The sums of what does not vary were made once ([`Sums`]), so that a
-    /// checksum is two additions; mending the template's word by word took 140 instructions a frame with both.
+    /// Patches the varying fields in a copy of the template. The sums of the constant fields were
+    /// computed once ([`Sums`]), so a checksum is two additions. Updating the template's checksums
+    /// word by word took 140 instructions a frame with both.
     #[inline(always)]
     fn vary(&mut self, frame: &mut Frame) {
         let (src, port) = self.next_flow().unwrap_or((self.sums.src, self.sums.port));
@@ -400,7 +406,8 @@ impl Vary for Variety {
         }
         headers[26..34].copy_from_slice(&addresses);
         headers[34..36].copy_from_slice(&port.to_be_bytes());
-        // Not by reading the header again: a load that is wider than the stores before it waits for them (40 % of this function's samples).
+        // Computed without reading the header again: a load wider than the preceding stores waits
+        // for them (40 % of this function's samples).
         let ip_sum = self.sums.ip.add(ends).add_u16(id).finish();
         headers[24..26].copy_from_slice(&ip_sum.to_be_bytes());
         if self.udp_csum {
@@ -411,13 +418,14 @@ impl Vary for Variety {
 }
 
 impl Variety {
-    /// Returns whether nothing but the destination differs.
+    /// Returns whether only the destination varies.
     fn is_destination_alone(&self) -> bool {
         self.random_dst && !(self.id || self.udp_csum || self.turns.is_any())
     }
 
-    /// Frames with the destination alone patched into them, as a router's test has them: what [`Variety::vary`] asks of each frame is asked
-    /// once: 59 instructions a frame, not 103.
+    /// Creates frames with only the destination patched, as for a router test. The checks that
+    /// [`Variety::vary`] makes for each frame are made once: 59 instructions a frame instead of
+    /// 103.
     fn send_anywhere(&mut self, frames: &mut [Frame], template: &[u8; 64]) {
         let mut variety = *self;
         let (src, template) = (Ipv4Addr::from(variety.sums.src), *template);
@@ -441,7 +449,7 @@ impl Variety {
     #[inline(always)]
     fn random_unicast(&mut self) -> u32 {
         loop {
-            // 1.0.0.0 to 223.255.255.255 without 127/8: what a router may forward.
+            // 1.0.0.0 to 223.255.255.255 without 127/8: the addresses that a router may forward.
             let dst = ((u64::from(self.turns.draw()) * 0xdf00_0000) >> 32) as u32 + 0x0100_0000;
             if dst >> 24 != 127 {
                 return dst;
@@ -450,7 +458,7 @@ impl Variety {
     }
 }
 
-/// Flows of a source address.
+/// Number of flows per source address.
 const PER_ADDRESS: u32 = 50_000;
 
 /// Returns the source L4 port of flow `k`.
@@ -501,7 +509,8 @@ fn template(source: &Source) -> Box<[u8]> {
     [&link, network.as_slice(), &transport, &payload].concat().into()
 }
 
-/// Returns the IP header of a packet with `len` bytes behind it. Of two families the source is unspecified.
+/// Returns the IP header of a packet with `len` bytes of payload. If the families of source and
+/// destination differ, the source is unspecified.
 fn network(source: &Source, src: IpAddr, len: u16) -> Vec<u8> {
     match source.dst {
         IpAddr::V4(dst) => {
@@ -542,7 +551,7 @@ fn network(source: &Source, src: IpAddr, len: u16) -> Vec<u8> {
     }
 }
 
-/// Writes the template: a 64-byte frame whole in constant-size moves, longer ones by memcpy.
+/// Writes the template: a 64-byte frame in constant-size moves, longer ones by memcpy.
 #[inline(always)]
 fn fill(frame: &mut Frame, template: &[u8]) {
     let room = frame.bytes_mut();

@@ -1,4 +1,4 @@
-//! The one grammar in which ports are named: from a text, to a [`Spec`], to [`crate::open`].
+//! The grammar of port names: parsing a text into a [`Spec`] for [`crate::open`].
 //!
 //! ```text
 //! spec    = { wrapper } port NAME            NAME: the rest of the text, whatever it holds
@@ -7,9 +7,10 @@
 //! options = key "=" value { "," key "=" value }
 //! value   = text without , ( ) "   |   '"' text with \" and \\ '"'
 //! ```
-//! `tap:tap0`, `text:-`, `pktgen(size=22,rate=1M,flows=100):pg0`, `impair(loss=1%,delay=10ms):tap:tap0`. What kinds there are,
-//! which options each takes, their forms and defaults: one table in [`Kind::info`]. A spec is checked whole before
-//! anything is opened, and prints as a text that parses to the same spec.
+//! Examples: `tap:tap0`, `text:-`, `pktgen(size=22,rate=1M,flows=100):pg0`,
+//! `impair(loss=1%,delay=10ms):tap:tap0`. All kinds and their options, with forms and defaults, are
+//! in one table: [`Kind::info`]. A spec is validated completely before anything is opened, and
+//! prints as text that parses to the same spec.
 
 mod error;
 mod kind;
@@ -29,43 +30,43 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use wire::Mac;
 
-/// The longest text that is read.
+/// Maximum length of the text.
 pub const MAX_LEN: usize = 4096;
-/// The most wrappers around one port.
+/// Maximum number of wrappers around one port.
 pub const MAX_WRAPPERS: usize = 8;
 
-/// A port's name, understood: wrappers from the outside in, the port itself, its name.
+/// A parsed port name: wrappers, port and name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
     /// The wrappers, the outermost first.
     pub wrappers: Vec<Layer>,
-    /// The port under them.
+    /// The port inside the wrappers.
     pub port: Layer,
-    /// What follows the last colon: `tap0`.
+    /// The text after the last colon: `tap0`.
     pub name: String,
 }
 
 /// One kind and the options given to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layer {
-    /// The kind.
+    /// Kind of port or wrapper.
     pub kind: Kind,
     options: Vec<(&'static OptionInfo, Value)>,
 }
 
 impl Spec {
-    /// A port without wrappers and options.
+    /// Creates the spec of a port without wrappers and options.
     ///
     /// # Errors
-    /// A name that the kind cannot have, or a kind that is a wrapper or has options that must be given.
+    /// The kind does not allow this name, is a wrapper, or has required options.
     pub fn new(kind: Kind, name: &str) -> Result<Spec, SpecError> {
         Spec::parse(&format!("{kind}:{name}"))
     }
 
-    /// Reads a spec.
+    /// Parses a spec.
     ///
     /// # Errors
-    /// See [`SpecError`]: each says what was found, where, and what was expected.
+    /// See [`SpecError`]: each error has what was found, its position, and what was expected.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         if text.len() > MAX_LEN {
             return Err(SpecError::TooLong { len: text.len() });
@@ -88,8 +89,9 @@ impl Spec {
         }
     }
 
-    /// What is behind the name, however it is written: an interface of the kernel, a pair, a card. Two ports of one device take frames from
-    /// each other. `None`: the kind has none, as a generator.
+    /// Returns the device that the port uses: a kernel interface, a pair, a controller. Two ports
+    /// on the same device take frames from each other. `None`: the kind has no device, such as a
+    /// generator.
     pub fn device(&self) -> Option<String> {
         match self.port.kind {
             Kind::Tap | Kind::Packet | Kind::Xdp => Some(self.name.clone()),
@@ -98,13 +100,15 @@ impl Spec {
         }
     }
 
-    /// Returns the number of ports that one device can be opened as, one for each queue: of a TAP device, and 1 of any other.
+    /// Returns the number of ports that one device can be opened as: the number of queues of a TAP
+    /// device, otherwise 1.
     pub fn queues(&self) -> usize {
         if self.port.kind == Kind::Tap { self.port.count("queues").max(1) as usize } else { 1 }
     }
 
-    /// Is it another queue of the same device, frames of which the other does not take: of a TAP of several queues, of a fanout group, of an
-    /// interface by AF_XDP?
+    /// Returns whether `other` is a different queue of the same device, so that the two do not take
+    /// each other's frames: queues of a multi-queue TAP, members of a fanout group, AF_XDP queues
+    /// of an interface.
     pub fn is_queue_beside(&self, other: &Spec) -> bool {
         let (one, two) = (&self.port, &other.port);
         let spread = match one.kind {
@@ -116,7 +120,7 @@ impl Spec {
         spread && one.kind == two.kind && self.name == other.name
     }
 
-    /// Does a port of this name, or a wrapper around it, write to standard output?
+    /// Returns whether this port, or a wrapper around it, writes to standard output.
     pub fn writes_stdout(&self) -> bool {
         let is_stdout = |layer: &Layer, option| layer.get_text(option).is_some_and(|file| file == "-");
         let by_name = self.port.get_text("write").is_none()
@@ -132,15 +136,15 @@ impl Spec {
 }
 
 impl Layer {
-    /// The kind with all options at their defaults.
+    /// Creates a layer of `kind` with all options at their defaults.
     pub fn new(kind: Kind) -> Layer {
         Layer { kind, options: Vec::new() }
     }
 
-    /// Sets an option from its text.
+    /// Sets an option from text.
     ///
     /// # Errors
-    /// An option that the kind does not have or has already been given, or a value of another form.
+    /// The kind has no such option, it was already given, or the value has another form.
     pub fn set(&mut self, option: &str, value: &str) -> Result<(), SpecError> {
         self.set_at(option, value, 0)
     }
@@ -168,28 +172,28 @@ impl Layer {
         }
     }
 
-    /// The options that were given, in their order.
+    /// Returns the options that were given, in order.
     pub fn options(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.options.iter().map(|(info, value)| (info.name, value))
     }
 
-    /// Was the option given?
+    /// Returns whether the option was given.
     pub fn is_set(&self, option: &str) -> bool {
         self.options.iter().any(|(info, _)| info.name == option)
     }
 
-    /// The option's value, given or by default; `None` if it has no default.
+    /// Returns the option's value, given or by default; `None` if it has no default.
     pub fn get(&self, option: &str) -> Option<Value> {
         let given = self.options.iter().find(|(info, _)| info.name == option).map(|(_, value)| value.clone());
         given.or_else(|| self.kind.option(option)?.default())
     }
 
-    /// A count or rate, given or by default; 0 without either.
+    /// Returns a count or rate, given or by default; 0 without either.
     pub fn count(&self, option: &str) -> u64 {
         self.get_count(option).unwrap_or_default()
     }
 
-    /// A count or rate, if there is one.
+    /// Returns a count or rate, given or by default, if any.
     pub fn get_count(&self, option: &str) -> Option<u64> {
         match self.get(option)? {
             Value::Count(n) => Some(n),
@@ -197,12 +201,12 @@ impl Layer {
         }
     }
 
-    /// A switch, given or by default; off without either.
+    /// Returns a switch, given or by default; off without either.
     pub fn switch(&self, option: &str) -> bool {
         self.get(option) == Some(Value::Switch(true))
     }
 
-    /// A duration, given or by default; zero without either.
+    /// Returns a duration, given or by default; zero without either.
     pub fn duration(&self, option: &str) -> Duration {
         match self.get(option) {
             Some(Value::Duration(duration)) => duration,
@@ -210,7 +214,7 @@ impl Layer {
         }
     }
 
-    /// A percentage, given or by default; zero without either.
+    /// Returns a percentage, given or by default; zero without either.
     pub fn percent(&self, option: &str) -> Percent {
         match self.get(option) {
             Some(Value::Percent(percent)) => percent,
@@ -218,7 +222,7 @@ impl Layer {
         }
     }
 
-    /// One of the words the option allows, given or by default; empty without either.
+    /// Returns one of the option's words, given or by default; empty without either.
     pub fn word(&self, option: &str) -> &'static str {
         match self.get(option) {
             Some(Value::Word(word)) => word,
@@ -226,7 +230,7 @@ impl Layer {
         }
     }
 
-    /// An Ethernet address, if there is one.
+    /// Returns an Ethernet address, given or by default, if any.
     pub fn get_mac(&self, option: &str) -> Option<Mac> {
         match self.get(option)? {
             Value::Mac(mac) => Some(mac),
@@ -234,7 +238,7 @@ impl Layer {
         }
     }
 
-    /// An address, if there is one.
+    /// Returns an IP address, given or by default, if any.
     pub fn get_ip(&self, option: &str) -> Option<IpAddr> {
         match self.get(option)? {
             Value::Ip(address) => Some(address),
@@ -242,7 +246,7 @@ impl Layer {
         }
     }
 
-    /// A text, if there is one.
+    /// Returns a text, given or by default, if any.
     pub fn get_text(&self, option: &str) -> Option<String> {
         match self.get(option)? {
             Value::Text(text) => Some(text),
@@ -275,7 +279,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Where the reading stands. `at` is always a character boundary.
+/// Position of the parser. `at` is always a character boundary.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -296,7 +300,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Everything up to the first of `stops`, which stays; or to the end.
+    /// Consumes everything up to the first of `stops` (exclusive), or to the end.
     fn until(&mut self, stops: &[char]) -> &'a str {
         let rest = self.rest();
         let len = rest.find(stops).unwrap_or(rest.len());
@@ -304,7 +308,7 @@ impl<'a> Cursor<'a> {
         rest.get(..len).unwrap_or_default()
     }
 
-    /// `kind [ "(" options ")" ] ":"`
+    /// Parses `kind [ "(" options ")" ] ":"`.
     fn layer(&mut self) -> Result<Layer, SpecError> {
         let at = self.at;
         let word = self.until(&['(', ')', ':', ',']);
@@ -343,7 +347,7 @@ impl<'a> Cursor<'a> {
             }
             let value_at = self.at;
             let value = self.value(open)?;
-            // The key is judged first: a wrong word is the likelier cause of a wrong value.
+            // Check the key first: a wrong key is the likelier cause of a wrong value.
             let place = if layer.kind.option(key).is_some() { value_at } else { at };
             layer.set_at(key, &value, place)?;
             if self.take(')') {
@@ -355,7 +359,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A bare or quoted value; stops before `,` or `)`.
+    /// Parses a bare or quoted value; stops before `,` or `)`.
     fn value(&mut self, open: usize) -> Result<String, SpecError> {
         self.at += self.rest().len() - self.rest().trim_start().len();
         if self.peek() != Some('"') {

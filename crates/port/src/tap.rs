@@ -1,9 +1,12 @@
-//! `tap:NAME`: the kernel's TAP device of that name; what the kernel sends we receive, and the other way round.
+//! `tap:NAME`: a TAP device of the kernel. Frames that the kernel sends are received here, and vice
+//! versa.
 //!
-//! One read or write per frame, straight into and out of the pool's buffers. With a virtio header the two sides
-//! exchange work: a checksum the kernel left open is trusted (or closed, by the option `rx_csum`), one that a host flagged
-//! `TX_L4_CSUM` is left to the kernel, and TCP segments of up to 64 KiB pass uncut both ways (`tso`, `lro`). A device that
-//! is deleted while open ends the port: [`RxHalf::is_gone`](crate::RxHalf::is_gone), counted in `port.rx.errors`.
+//! Each frame needs one read or write, directly into or out of the pool's buffers. With a virtio
+//! header the two sides offload work to each other: a checksum that the kernel left open is trusted
+//! (or completed, by the option `rx_csum`), one that a host flagged `TX_L4_CSUM` is left to the
+//! kernel, and TCP segments of up to 64 KiB pass unsplit both ways (`tso`, `lro`). Deleting the
+//! device while it is open ends the port: [`RxHalf::is_gone`](crate::RxHalf::is_gone), counted in
+//! `port.rx.errors`.
 
 pub mod bare;
 mod error;
@@ -25,18 +28,18 @@ use std::sync::{Arc, Weak};
 use tx::TapTx;
 use wire::{Mac, eth, vlan};
 
-/// How the device is to be.
+/// Configuration of a TAP port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapConfig {
     /// Exchange a virtio header with the kernel; without one there are no offloads.
     pub vnet_hdr: bool,
-    /// Received open checksums.
+    /// Treatment of received open checksums.
     pub rx_csum: RxCsum,
     /// Leave checksums of sent frames to the kernel.
     pub tx_csum: bool,
-    /// Send large segments uncut; needs `tx_csum`.
+    /// Send large segments unsplit; needs `tx_csum`.
     pub tso: bool,
-    /// Receive large segments uncut; needs open checksums.
+    /// Receive large segments unsplit; needs open checksums.
     pub lro: bool,
     /// Set the device's MTU.
     pub mtu: Option<u16>,
@@ -44,7 +47,8 @@ pub struct TapConfig {
     pub mac: Option<Mac>,
     /// Bring the kernel's side up.
     pub up: bool,
-    /// How many queues the device has; more than one: each opening gives a port on one of them ([`Queues`]).
+    /// Number of queues of the device. With more than one, each opening returns a port on one of
+    /// them ([`Queues`]).
     pub queues: u16,
 }
 
@@ -67,8 +71,8 @@ impl Default for TapConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// Opens the device, made if there is none (it then goes when the port is dropped). What the kernel does not have of the
-/// offloads is left out; the port's [`Caps`] say what is there.
+/// Opens the device, creating it if necessary (it is then deleted when the port is dropped).
+/// Offloads that the kernel lacks are disabled; the port's [`Caps`] list the available ones.
 ///
 /// # Errors
 /// See [`TapError`]: no /dev/net/tun, no permission, in use, buffers smaller than the MTU.
@@ -80,7 +84,7 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
     open_queue(name, config, pool, large_buffers).map(|(port, _)| port)
 }
 
-/// A port, and what tells as long as it is open.
+/// Returns a port, and a weak reference that is valid while the port is open.
 fn open_queue(
     name: &str,
     config: &TapConfig,
@@ -119,7 +123,7 @@ fn open_queue(
     let tx_l4_csum = got.vnet_hdr > 0 && config.tx_csum;
     let caps = Caps {
         mtu,
-        tx_ip_csum: false, // a frame that asks for it gets it, in software
+        tx_ip_csum: false, // done in software where requested
         tx_l4_csum,
         rx_csum: got.rx_csum,
         tso_max: if tx_l4_csum && config.tso { LARGEST as u32 } else { 0 },

@@ -1,12 +1,13 @@
-//! Tests that need devices run in a network namespace of their own: the test's binary runs again, for that test alone.
+//! Runs tests that need devices in a separate network namespace, by starting the test binary again
+//! for that test alone.
 
 use crate::os::{netns, tun};
 use std::process::Command;
 
 const INSIDE: &str = "LINERATE_IN_NS";
 
-/// Runs `body` in a namespace of its own, where TAP devices can be made; says "skipped" and why where that cannot be.
-/// `test` is the test's whole name, as `--exact` takes it.
+/// Runs `body` in a separate namespace, where TAP devices can be created. Prints "skipped" and the
+/// reason where that is not possible. `test` is the test's whole name, as for `--exact`.
 pub fn isolated(test: &str, body: impl FnOnce()) {
     if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
         return body();
@@ -18,7 +19,8 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     cmd.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
     let output = netns::command(&mut cmd).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    // What went wrong comes first, before the harness's own words, which end what CI shows of a failed test.
+    // Print errors first: the output of the test harness would otherwise displace them in the end
+    // of the CI log.
     print!("{}{text}", String::from_utf8_lossy(&output.stderr));
     assert!(
         output.status.success() && text.contains("1 passed"),
@@ -27,7 +29,7 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     );
 }
 
-/// Is there a /dev/net/tun that we may use? Says "skipped" if not.
+/// Returns whether /dev/net/tun is usable. Prints "skipped" if not.
 pub fn has_tun(test: &str) -> bool {
     match tun::open_tap("probe%d", tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false }) {
         Ok(_) => true,
@@ -38,7 +40,7 @@ pub fn has_tun(test: &str) -> bool {
     }
 }
 
-/// May we open packet sockets? Says "skipped" if not.
+/// Returns whether packet sockets may be opened. Prints "skipped" if not.
 pub fn has_packet(test: &str) -> bool {
     match crate::os::packet::rx::available() {
         Ok(()) => true,

@@ -1,15 +1,18 @@
-//! `text:FILE`: frames as lines (the F1 form of ethpipe2013, see [`wire::text`]), read from one file and written to another.
+//! `text:FILE`: frames as lines (the F1 form of ethpipe2013, see [`wire::text`]), read from one
+//! file and written to another.
 //!
 //! ```text
 //! text:-                  standard input in, standard output out
-//! text:FILE               frames of FILE in; what is sent is discarded
-//! text(read=off):FILE     what is sent goes to FILE
-//! text(write=OUT):IN      both: two FIFOs are a wire
+//! text:FILE               frames of FILE in; sent frames are discarded
+//! text(read=off):FILE     sent frames go to FILE
+//! text(write=OUT):IN      both: two FIFOs form a wire
 //! ```
-//! Nothing here waits. A FIFO is opened before anybody is at its far end: what is sent until then, and what a slow reader does not
-//! take, stays in a megabyte; then the port is full. A line that has not come whole stays until it has; a line that is no frame is
-//! counted (`port.rx.malformed`), told ([`RxHalf::remarks`]) and stepped over. The port has ended when its
-//! file has, or when who wrote the FIFO is gone; it takes nothing more when who read it is. Stamps are read and not obeyed.
+//! No operation here blocks. A FIFO is opened before its far end is: frames sent until then, and
+//! frames that a slow reader does not read, are held in a buffer of a megabyte; after that the port
+//! is full. An incomplete line stays buffered until the rest arrives. A line that is not a frame is
+//! counted (`port.rx.malformed`), reported ([`RxHalf::remarks`]) and skipped. The receiving half
+//! ends with its file, or when the FIFO's writer is gone; the sending half ends when the reader is
+//! gone. Timestamps are parsed and ignored.
 
 mod lines;
 mod rx;
@@ -27,23 +30,24 @@ use std::io;
 use std::sync::Arc;
 use tx::TextTx;
 
-/// What is read and written.
+/// Configuration of a text port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextConfig {
-    /// The file or FIFO to receive from; `-` is standard input.
+    /// File or FIFO to receive from; `-` is standard input.
     pub read: Option<String>,
-    /// The file or FIFO to send to; `-` is standard output. Without one, what is sent is counted and discarded.
+    /// File or FIFO to send to; `-` is standard output. Without one, sent frames are counted and
+    /// discarded.
     pub write: Option<String>,
-    /// The first line that is no frame ends the port.
+    /// True if the first line that is not a frame ends the port.
     pub strict: bool,
 }
 
-/// A file that cannot be opened.
+/// Error of opening a file.
 #[derive(Debug)]
 pub struct TextFileError {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// Why.
+    /// Cause of the failure.
     pub error: io::Error,
 }
 
@@ -55,10 +59,10 @@ impl std::fmt::Display for TextFileError {
 
 impl std::error::Error for TextFileError {}
 
-/// Opens a port of lines; received frames get buffers of `pool`. A file that is written is emptied first.
+/// Opens a text port; received frames use buffers of `pool`. A file to write is truncated first.
 ///
 /// # Errors
-/// Which file cannot be opened, and why.
+/// The file that cannot be opened, and the cause.
 pub fn open(name: &str, config: &TextConfig, pool: &Pool) -> Result<Port, TextFileError> {
     let counts = Arc::new(PortCounts::default());
     let failed = |file: &str| {

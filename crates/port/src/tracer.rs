@@ -1,8 +1,9 @@
 //! `tracer(file=FILE):PORT`: writes every frame that passes, in both directions, to a pcapng file.
 //!
-//! A received frame is written once the port gave it, a sent one once the port took it, with the direction (epb_flags)
-//! and the clock's stamp. Open checksums are shown as they are, as tcpdump shows them. When writing fails, the tracing
-//! ends and the traffic does not: frames that passed unseen are counted as `untraced`.
+//! A received frame is written after the port returned it, a sent one after the port accepted it,
+//! with its direction (epb_flags) and the clock's timestamp. Open checksums are written as they
+//! are, as in tcpdump. A write error ends the tracing but not the traffic: frames not written are
+//! counted as `untraced`.
 
 use crate::pcap::{self, Direction, Format, LINKTYPE_ETHERNET, Record, Stamps, Writer};
 use crate::{Port, PortCounts, RxHalf, TxHalf};
@@ -12,12 +13,12 @@ use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How the trace is written.
+/// Configuration of a tracer.
 #[derive(Clone, Copy, Debug)]
 pub struct TracerConfig {
-    /// Bytes written of each frame at most.
+    /// Maximum bytes written of each frame.
     pub snaplen: u32,
-    /// Write stamps of the calendar, not of the clock.
+    /// Write wall-clock timestamps instead of the clock's own.
     pub wall: bool,
 }
 
@@ -27,7 +28,7 @@ impl Default for TracerConfig {
     }
 }
 
-/// Puts a tracer around `port` that writes to the file of that name; `-` is standard output.
+/// Wraps `port` in a tracer that writes to the file of that name; `-` is standard output.
 ///
 /// # Errors
 /// The file cannot be created.
@@ -35,7 +36,7 @@ pub fn open(file: &str, config: TracerConfig, port: Port) -> io::Result<Port> {
     wrap(pcap::create_output(file)?, config, port)
 }
 
-/// Puts a tracer around `port` that writes to `out`.
+/// Wraps `port` in a tracer that writes to `out`.
 ///
 /// # Errors
 /// The file's header cannot be written.
@@ -61,20 +62,20 @@ pub fn wrap(out: Box<dyn Write + Send>, config: TracerConfig, port: Port) -> io:
     })
 }
 
-/// The file, shared by the two halves.
+/// State of the trace, shared by the two halves.
 struct Trace {
-    /// `None`: writing failed.
+    /// Writer of the file; `None`: writing failed.
     writer: Option<Writer<Box<dyn Write + Send>>>,
     stamps: Stamps,
-    /// Records made and not yet written, and where each ends.
+    /// Records that are encoded but not written, and the end of each.
     staged: Vec<u8>,
     ends: Vec<usize>,
-    /// Something may be in the writer's buffer.
+    /// True if the writer's buffer may hold data.
     dirty: bool,
 }
 
 impl Trace {
-    /// Makes the records of `frames`, without writing them.
+    /// Encodes the records of `frames`, without writing them.
     fn stage(&mut self, frames: &[Frame], direction: Direction, now: Instant) {
         self.staged.clear();
         self.ends.clear();
@@ -89,7 +90,7 @@ impl Trace {
         }
     }
 
-    /// Writes the first `n` of the staged records; says how many frames stayed untraced.
+    /// Writes the first `n` staged records. Returns the number of frames not traced.
     fn commit(&mut self, n: usize) -> u64 {
         let Some(writer) = &mut self.writer else { return n as u64 };
         let Some(end) = n.checked_sub(1).and_then(|last| self.ends.get(last)) else { return 0 };
@@ -102,7 +103,7 @@ impl Trace {
         0
     }
 
-    /// In a quiet moment, passes on what is buffered.
+    /// Flushes the writer's buffer. Called when no frames arrive.
     fn flush(&mut self) {
         if self.dirty && self.writer.as_mut().is_some_and(|writer| writer.flush().is_err()) {
             self.writer = None;
@@ -111,7 +112,7 @@ impl Trace {
     }
 }
 
-/// The lock is held for one burst; the other half waits that long at most.
+/// Locks the trace. The lock is held for one burst, so the other half waits at most that long.
 fn lock(trace: &Mutex<Trace>) -> MutexGuard<'_, Trace> {
     trace.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -176,7 +177,8 @@ impl TxHalf for TracerTx {
         if from.is_empty() {
             return self.inner.tx_burst(from, now);
         }
-        // Made before, since frames that were taken are gone; written after, since some may not be taken.
+        // Records are encoded before sending, because accepted frames are gone afterwards, and
+        // written after it, because some may not be accepted.
         let mut trace = lock(&self.trace);
         trace.stage(from.as_slice(), Direction::Outbound, now);
         let taken = self.inner.tx_burst(from, now);

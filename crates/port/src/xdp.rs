@@ -1,15 +1,18 @@
-//! `xdp:IFNAME`: frames of one queue of a device, taken before the kernel makes packets of them, by an AF_XDP socket.
+//! `xdp:IFNAME`: frames of one queue of a device, received through an AF_XDP socket before the
+//! kernel builds packets from them.
 //!
-//! A small program on the device hands the queue's frames to the socket; what comes on other queues stays the kernel's. The
-//! socket's memory is the pool's: between ports that share a pool a frame is not copied, and where the driver can (zero copy),
-//! not even between device and pool. Buffers that the kernel has, to be filled or being sent, are held
-//! ([`RxHalf::held`](crate::RxHalf::held), [`TxHalf::held`](crate::TxHalf::held)) and in use to the pool. A device that goes away
-//! ends the port.
+//! A small program on the device passes the queue's frames to the socket; frames of other queues go
+//! to the kernel. The socket's memory is the pool's: between ports on one pool a frame is not
+//! copied, and if the driver supports zero copy, not even between device and pool. Buffers that the
+//! kernel has, to be filled or being sent, count as held ([`RxHalf::held`](crate::RxHalf::held),
+//! [`TxHalf::held`](crate::TxHalf::held)) and as in use in the pool. Removing the device ends the
+//! port.
 //!
-//! Frames come as they are, and nothing is reported of them. A checksum that the sender's kernel left open, as a virtual device
-//! passes it on (`veth`), is recognized: its field holds the pseudo header's sum. It is trusted, or closed here (`rx_csum`). A VLAN tag
-//! that a device or kernel took off is not there. A frame that is longer than a page comes, and is sent, in several buffers, which
-//! are put together in the first one's; that takes Linux 6.6.
+//! Frames arrive unchanged, without metadata. A checksum that the sender's kernel left open, as a
+//! virtual device passes it on (`veth`), is recognized because its field holds the pseudo header's
+//! sum. It is trusted, or completed here (`rx_csum`). A VLAN tag that the device or kernel removed
+//! is lost. A frame longer than a page is received and sent in several buffers, which on receipt
+//! are joined in the first one; that requires Linux 6.6.
 
 pub mod bare;
 mod error;
@@ -35,30 +38,31 @@ use std::sync::Arc;
 use tx::XdpTx;
 use wire::{eth, vlan};
 
-/// Where the program is to look at frames.
+/// Place where the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Attach {
-    /// In the driver; if that cannot, in the kernel's receive path.
+    /// In the driver; if that is not supported, in the kernel's receive path.
     #[default]
     Auto,
-    /// There, or not at all.
+    /// Only in the given place.
     Only(Hook),
 }
 
-/// How the port is to be.
+/// Configuration of an AF_XDP port.
 #[derive(Clone, Copy, Debug)]
 pub struct XdpConfig {
-    /// The device's queue.
+    /// Queue of the device.
     pub queue: u32,
-    /// Copied or not.
+    /// Mode of copying frames.
     pub mode: CopyMode,
-    /// Where frames are taken.
+    /// Place where the program runs.
     pub attach: Attach,
-    /// When the kernel is told of frames to send.
+    /// When the kernel is notified of frames to send.
     pub wakeup: Wakeup,
-    /// Places in each ring, made a power of two: 64 to 4096.
+    /// Entries in each ring, rounded up to a power of two: 64 to 4096.
     pub ring: u32,
-    /// Open checksums of frames that a virtual device passes on; [`RxCsum::Off`]: frames stay as they are.
+    /// Treatment of open checksums in frames that a virtual device passes on; [`RxCsum::Off`]:
+    /// frames stay unchanged.
     pub rx_csum: RxCsum,
 }
 
@@ -72,22 +76,24 @@ impl Default for XdpConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// One in so many of the pool's buffers waits in the kernel to be filled: several ports live on one pool.
+/// One in this many of the pool's buffers waits in the kernel to be filled, as several ports share
+/// one pool.
 const SHARE: usize = 8;
 
-/// A pool's buffers as the kernel is to see them.
+/// Layout of a pool's buffers for the kernel.
 struct Fit {
     geometry: Geometry,
-    /// The longest frame of the MTU.
+    /// Maximum length of a frame of the MTU.
     longest: usize,
-    /// Memory that a frame of that length lies in.
+    /// Number of buffers (one or several) for a frame of that length.
     extent: Extent,
 }
 
 /// Opens a port on the device `name`.
 ///
 /// # Errors
-/// See [`XdpError`]: a missing privilege or part of the kernel, no such device, a queue in use, buffers that do not fit.
+/// See [`XdpError`]: a missing privilege or part of the kernel, no such device, a queue in use,
+/// buffers that do not fit.
 pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpError> {
     let Found { ifindex, present, is_virtual } = find(name)?;
     let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
@@ -117,7 +123,7 @@ pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpErro
     Ok(assemble(name, rx, tx, Parts { redirect, remarks, most, longest: fit.longest, mtu, open_csum }))
 }
 
-/// What the halves are made with.
+/// Arguments for creating the halves.
 struct Parts {
     redirect: Redirect,
     remarks: Vec<String>,
@@ -141,9 +147,9 @@ fn assemble(name: &str, rx: FrameRx, tx: FrameTx, parts: Parts) -> Port {
 /// Properties of a device before it is opened.
 struct Found {
     ifindex: u32,
-    /// The number of the program on it.
+    /// Number of the XDP program on the device, if any.
     present: Option<u32>,
-    /// It has no wire behind it.
+    /// True if the device is virtual, without hardware.
     is_virtual: bool,
 }
 
@@ -161,7 +167,7 @@ fn find(name: &str) -> Result<Found, XdpError> {
     })
 }
 
-/// Do the pool's buffers fit, for frames of this MTU?
+/// Checks that the pool's buffers fit for frames of this MTU.
 fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpError> {
     let name = || name.to_string();
     let layout = pool.layout().ok_or_else(|| XdpError::BadPool { name: name() })?;
@@ -181,12 +187,12 @@ fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpEr
 
 fn ask(ifindex: u32, config: &XdpConfig, fit: &Fit) -> Ask {
     let places = config.ring.clamp(64, 4096).next_power_of_two();
-    // A device cannot follow a buffer from one page into the next, so it is not asked to.
+    // A device cannot continue a buffer from one page to the next, so zero copy is not requested.
     let mode = if fit.geometry.unaligned { CopyMode::Copy } else { config.mode };
     Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup, multi: fit.extent == Extent::Pieces }
 }
 
-/// Puts the program on the device by `put`, and the socket into its map.
+/// Attaches the program to the device by `put`, and inserts the socket into its map.
 fn attach(
     name: &str,
     config: &XdpConfig,

@@ -1,10 +1,10 @@
-//! The send path of one host as a rig, for the ladder.
+//! The send path of one host as a test rig, for the ladder.
 //!
-//! A [`Rig`] is what rump2014 measured: one host, one pktgen sink, `sendto` of a small UDP payload
-//! to 1.0.0.2:55443, or over IPv6 to `[2001:2::2]:55443`. The report's largest steps are about how the code is built and linked, so the
-//! same source is built three ways: linked into `linerate` with whole-program optimisation, as a
-//! dynamic library with [a C interface](face), and as a program that [serves](serve) orders. All
-//! three parse the same [`Settings`] line.
+//! A [`Rig`] reproduces the setup of rump2014: one host, one pktgen sink, `sendto` of a small UDP
+//! payload to 1.0.0.2:55443, or over IPv6 to `[2001:2::2]:55443`. The report's largest gains come
+//! from how the code is built and linked, so the same source is built in three ways: linked into
+//! `linerate` with whole-program optimization, as a dynamic library with [a C interface](face), and
+//! as a program that [serves](serve) commands. All three parse the same [`Settings`] line.
 
 pub mod face;
 pub mod serve;
@@ -26,7 +26,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::Mac;
 
-/// Where the datagrams go: the report's port.
+/// Destination port of the datagrams, from the report.
 pub const TO_PORT: u16 = 55_443;
 const LOCAL_MAC: Mac = Mac([0xb2, 0, 0, 0, 0, 0]);
 const REMOTE_MAC: Mac = Mac([0x12, 0x23, 0x34, 0x45, 0x56, 0]);
@@ -45,9 +45,9 @@ impl Output for Sink {
     }
 }
 
-/// A sink that holds the latest `most` frames before it passes on the oldest. So `most` + 1 buffers
-/// are used in turn, and a pool that reuses the buffer freed last cannot keep its buffers in the
-/// cache.
+/// A sink that holds the latest `most` frames before it passes on the oldest. This cycles through
+/// `most` + 1 buffers, so that a pool that reuses the last freed buffer first cannot keep its
+/// buffers in the cache.
 struct Rotation {
     sink: Sink,
     held: VecDeque<Frame>,
@@ -80,7 +80,7 @@ impl Output for Rotation {
     }
 }
 
-/// Returns the way of a queue into its sink.
+/// Returns the output of a queue into its sink.
 fn output(tx: Box<dyn TxHalf>, settings: &Settings) -> Box<dyn Output> {
     let sink = Sink(tx);
     match settings.rotate {
@@ -94,12 +94,12 @@ pub struct Rig<L: Locks> {
     stack: Stack<L>,
     cx: Cx,
     clock: Option<Clock>,
-    /// Calls of `sendto` per reading of the clock; `since` counts those after the last reading.
+    /// Calls of `sendto` per reading of the clock; `since` counts the calls after the last reading.
     clock_every: u32,
     since: u32,
     fd: Fd,
     to: SocketAddr,
-    /// Counts of the port's queues.
+    /// Counters of the port's queues.
     sunk: Vec<Arc<PortCounts>>,
 }
 
@@ -107,7 +107,7 @@ impl<L: Locks> Rig<L> {
     /// Builds the host.
     ///
     /// # Errors
-    /// A sentence: no memory for the pool, or a table refused an entry.
+    /// A sentence: no memory for the pool, or a full table.
     pub fn new(settings: &Settings) -> Result<Rig<L>, String> {
         let config = PoolConfig {
             kind: settings.pool,
@@ -168,10 +168,10 @@ impl<L: Locks> Rig<L> {
         Ok(())
     }
 
-    /// One `sendto`.
+    /// Makes one `sendto` call.
     ///
     /// # Errors
-    /// The call's.
+    /// Errors of the call.
     #[inline(always)]
     pub fn sendto(&mut self, payload: &[u8]) -> Result<usize, Errno> {
         if let Some(clock) = &self.clock {
@@ -184,14 +184,14 @@ impl<L: Locks> Rig<L> {
         Calls::new(&self.stack, self.cx).send_to(self.fd, payload, &self.to)
     }
 
-    /// `n` times [`Rig::sendto`]; says how many went well.
+    /// Calls [`Rig::sendto`] `n` times. Returns the number of successful calls.
     pub fn send(&mut self, n: u64, payload: &[u8]) -> u64 {
         let sent = (0..n).filter(|_| self.sendto(std::hint::black_box(payload)).is_ok()).count() as u64;
         self.stack.flush(self.cx);
         sent
     }
 
-    /// `n` datagrams in calls of 32 (`send_burst`); says how many were sent.
+    /// Sends `n` datagrams in calls of 32 (`send_burst`). Returns the number of datagrams sent.
     pub fn send_bursts(&mut self, n: u64, payload: &[u8]) -> u64 {
         let calls = Calls::new(&self.stack, self.cx);
         let mut sent = 0;
@@ -205,8 +205,8 @@ impl<L: Locks> Rig<L> {
         sent
     }
 
-    /// Sends `n` times, calls `read` before and after each, as the report did, and returns the sum
-    /// of the differences. The sum includes the cost of `n` empty pairs of readings.
+    /// Sends `n` times, calling `read` before and after each, as in the report. Returns the sum of
+    /// the differences, which includes the cost of `n` empty pairs of readings.
     pub fn send_timed(&mut self, n: u64, payload: &[u8], read: fn() -> u64) -> u64 {
         let mut ticks = 0;
         for _ in 0..n {
@@ -219,7 +219,7 @@ impl<L: Locks> Rig<L> {
         ticks
     }
 
-    /// Frames and bytes that reached the sink.
+    /// Returns the frames and bytes that reached the sink.
     pub fn sunk(&self) -> (u64, u64) {
         self.sunk
             .iter()
@@ -237,7 +237,7 @@ impl<L: Locks> Rig<L> {
         }
     }
 
-    /// Frames unaccounted for: 0, or something is wrong.
+    /// Returns the number of frames unaccounted for; anything but 0 is a bug.
     pub fn imbalance(&self) -> i64 {
         self.stack.audit(self.cx).imbalance()
     }
@@ -247,7 +247,7 @@ impl<L: Locks> Rig<L> {
         self.stack.pool.stats().live() as usize
     }
 
-    /// The stack, for its ledger and lock counts.
+    /// Returns the stack, for its ledger and lock counts.
     pub fn stack(&self) -> &Stack<L> {
         &self.stack
     }
@@ -260,13 +260,13 @@ pub struct Facts {
     pub now: Instant,
     /// Calls of the port with frames to send.
     pub doorbells: u64,
-    /// The pool's way of keeping free buffers.
+    /// Kind of the pool's free-buffer store.
     pub pool: buf::Kind,
-    /// IPv4 and UDP checksums are left to the port.
+    /// True if IPv4 and UDP checksums are left to the port.
     pub offload: bool,
 }
 
-/// One thread's socket on a shared rig.
+/// A thread's own socket on a shared rig.
 pub struct Sender<'r, L: Locks> {
     calls: Calls<'r, L>,
     fd: Fd,
@@ -274,12 +274,13 @@ pub struct Sender<'r, L: Locks> {
 }
 
 impl<L: Locks> Rig<L> {
-    /// A socket of the calling thread's own.
+    /// Opens a socket for the calling thread.
     ///
     /// # Errors
-    /// The call's.
+    /// Errors of the call.
     pub fn sender(&self) -> Result<Sender<'_, L>, Errno> {
-        // The context is the calling thread's; the rig's own belongs to whoever built it.
+        // The context belongs to the calling thread; the rig's own belongs to the thread that built
+        // it.
         let calls = Calls::new(&self.stack, Cx::enter(lock::How::Register, self.cx.now));
         let fd = calls.socket()?;
         Ok(Sender { calls, fd, to: self.to })
@@ -287,7 +288,7 @@ impl<L: Locks> Rig<L> {
 }
 
 impl<L: Locks> Sender<'_, L> {
-    /// `n` times `sendto`; says how many went well.
+    /// Calls `sendto` `n` times. Returns the number of successful calls.
     pub fn send(&self, n: u64, payload: &[u8]) -> u64 {
         let one = |_: &u64| self.calls.send_to(self.fd, std::hint::black_box(payload), &self.to).is_ok();
         let sent = (0..n).filter(one).count() as u64;
@@ -298,18 +299,18 @@ impl<L: Locks> Sender<'_, L> {
 
 impl<L: Locks> Drop for Sender<'_, L> {
     fn drop(&mut self) {
-        // The descriptor is ours and open: closing it cannot fail.
+        // The descriptor is open and owned here, so closing it cannot fail.
         let _ = self.calls.close(self.fd);
     }
 }
 
-/// A rig of whichever lock kind the settings say.
+/// A rig with the lock kind chosen in the settings.
 pub enum AnyRig {
     /// One thread, no atomics.
     Up(Box<Rig<Up>>),
-    /// Light mutexes.
+    /// Rig with light mutexes.
     Light(Box<Rig<Light>>),
-    /// Semaphore objects.
+    /// Rig with semaphore objects.
     Heavy(Box<Rig<Heavy>>),
 }
 
@@ -324,10 +325,10 @@ macro_rules! each_kind {
 }
 
 impl AnyRig {
-    /// Builds the host.
+    /// Builds the host with the lock kind in `settings`.
     ///
     /// # Errors
-    /// As [`Rig::new`].
+    /// As for [`Rig::new`].
     pub fn new(settings: &Settings) -> Result<AnyRig, String> {
         Ok(match settings.locks {
             LockKind::Up => AnyRig::Up(Box::new(Rig::new(settings)?)),
@@ -336,10 +337,10 @@ impl AnyRig {
         })
     }
 
-    /// One `sendto`.
+    /// Makes one `sendto` call.
     ///
     /// # Errors
-    /// The call's.
+    /// Errors of the call.
     #[inline(always)]
     pub fn sendto(&mut self, payload: &[u8]) -> Result<usize, Errno> {
         each_kind!(self, rig => rig.sendto(payload))
@@ -375,7 +376,7 @@ impl AnyRig {
         each_kind!(self, rig => rig.facts())
     }
 
-    /// How often the stack's locks were taken, all together.
+    /// Returns the total number of lock acquisitions in the stack.
     pub fn acquisitions(&self) -> u64 {
         each_kind!(self, rig => rig.stack().lock_use().iter().map(|lock| lock.acquisitions).sum())
     }

@@ -1,13 +1,13 @@
-//! A rig in a process of its own that runs trials on order.
+//! A rig in a separate process that runs trials on command.
 //!
 //! | line | direction | meaning |
 //! |---|---|---|
 //! | `ready` | out | the rig is built |
 //! | `trial N` | in | N calls of `sendto` |
 //! | `done SENT ARRIVED TICKS WALL_NS CPU_NS` | out | the trial's figures |
-//! | `failed WHY` | out | in place of either answer |
+//! | `failed WHY` | out | instead of `ready` or `done` |
 //!
-//! Standard input is a socket: orders are read from it, and answers are written back to it. The
+//! Standard input is a socket: commands are read from it, and replies are written to it. The
 //! process ends at end of file.
 
 use crate::AnyRig;
@@ -20,11 +20,11 @@ use std::time::Instant;
 /// Payload of every datagram: 22 bytes, as in the report.
 pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";
 
-/// Builds a rig from the line `settings` and serves orders until end of file. If the rig cannot be
-/// built, the answer is `failed WHY` in place of `ready`.
+/// Builds a rig from the line `settings` and serves commands until end of file. If the rig cannot
+/// be built, the reply is `failed WHY` instead of `ready`.
 ///
 /// # Errors
-/// Those of the socket.
+/// Errors of the socket.
 pub fn serve(settings: &str) -> io::Result<()> {
     let mut socket = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?));
     let built = settings.parse().map_err(|bad: crate::BadSettings| bad.to_string()).and_then(|of| AnyRig::new(&of));
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    /// A trial is a few milliseconds: shorter than a scheduler tick may be.
+    /// A trial takes a few milliseconds, possibly less than a scheduler tick.
     #[test]
     fn a_trials_processor_time_is_that_of_its_work() {
         let mut rig = AnyRig::new(&Settings::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What a rig is like, in one line of words: `locks=light context=call offload=off burst=1 ...`.
+//! Settings of a rig, on one line: `locks=light context=call offload=off burst=1 ...`.
 
 use buf::Kind;
 use buf::mem::Pages;
@@ -8,19 +8,19 @@ use port::pktgen::Family;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which locks.
+/// Kind of locks used by the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LockKind {
-    /// None.
+    /// No locks.
     #[default]
     Up,
-    /// Light mutexes.
+    /// Locks are light mutexes.
     Light,
-    /// Semaphore objects.
+    /// Locks are semaphore objects.
     Heavy,
 }
 
-/// What a rig is like. The default is the stack as it is meant to be used.
+/// Settings of a rig. The default is the stack in its intended configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// `locks=up|light|heavy`.
@@ -30,7 +30,7 @@ pub struct Settings {
     pub context: How,
     /// `family=4|6`.
     pub family: Family,
-    /// `offload=on|off`: IPv4 and UDP checksums are the port's.
+    /// `offload=on|off`: whether IPv4 and UDP checksums are left to the port.
     pub offload: bool,
     /// `header_cache=on|off`.
     pub header_cache: bool,
@@ -49,7 +49,7 @@ pub struct Settings {
     /// `rotate=N`: frames that the sink holds before it frees the oldest, so that N + 1 buffers are
     /// in use. 0: the sink holds none.
     pub rotate: usize,
-    /// `queues=N`: transmit queues of the port, of which each thread uses one. More than one needs locks.
+    /// `queues=N`: transmit queues of the port; each thread uses one. More than one requires locks.
     pub queues: usize,
     /// `ledger=on|off`.
     pub ledger: bool,
@@ -76,7 +76,7 @@ impl Default for Settings {
     }
 }
 
-/// A word that is no setting.
+/// Error for an invalid setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadSettings(pub String);
 

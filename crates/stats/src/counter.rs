@@ -1,65 +1,66 @@
-//! Counters: a number that only grows, with a name and a sentence.
+//! Counters: numbers that only grow, each with a name and a description.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows, written by one thread at a time and readable by all.
 ///
-/// `add` is a load, an add and a store without a lock prefix (an uncontended locked add costs 14 ticks here, more
-/// than a whole IPv4 header check); two threads that share one lose counts, so each thread has its own shard.
+/// `add` is a load, an add and a store without a lock prefix (an uncontended locked add costs 14
+/// ticks here, more than a whole IPv4 header check). Two threads that share a counter lose counts,
+/// so each thread has its own shard.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`.
+    /// Adds `n` to the counter.
     #[inline(always)]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// Adds one.
+    /// Adds one to the counter.
     #[inline(always)]
     pub fn bump(&self) {
         self.add(1);
     }
 
-    /// Takes `n` back: for a gauge kept in the same cell (a level that also falls).
+    /// Subtracts `n`, for a gauge (a level that also falls) in the same cell.
     #[inline(always)]
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
     }
 
-    /// The value now.
+    /// Returns the current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// One counter, read: dotted name, sentence, value.
+/// A counter that was read: dotted name, description, value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The dotted name, `inet.ip4.in.received`.
+    /// Dotted name, such as `inet.ip4.in.received`.
     pub name: String,
-    /// The sentence from the declaration.
+    /// Description from the declaration.
     pub sentence: &'static str,
-    /// The value.
+    /// Value of the counter.
     pub value: u64,
 }
 
-/// A set of counters that can tell its names, sentences and values.
+/// A set of counters with names, descriptions and values.
 pub trait Described {
-    /// Calls `each` with (prefix, field, sentence, value), in order of declaration.
+    /// Calls `each` with (prefix, field, description, value), in order of declaration.
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64));
 }
 
-/// Declares a set of counters: struct, dotted names and sentences from one place.
+/// Declares a set of counters: struct, dotted names and descriptions in one place.
 ///
 /// ```
 /// # use linerate_stats as stats;
 /// stats::counters! {
 ///     /// IPv4 input.
 ///     pub struct Ip4In at "inet.ip4.in" {
-///         /// Packets handed up by the link layer.
+///         /// Packets received from the link layer.
 ///         received,
 ///     }
 /// }
@@ -83,7 +84,8 @@ macro_rules! counters {
     };
 }
 
-/// Declares a set of plain numbers that one owner counts up and copies out, named and told as by [`counters!`](crate::counters).
+/// Declares a set of plain numbers that one owner increments and copies out, with names and
+/// descriptions as in [`counters!`](crate::counters).
 #[macro_export]
 macro_rules! tallies {
     ($(#[doc = $about:literal])+ $vis:vis struct $name:ident at $prefix:literal {
@@ -93,7 +95,7 @@ macro_rules! tallies {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         $vis struct $name { $( $(#[doc = $sentence])+ pub $field: u64, )+ }
         impl $name {
-            /// Adds what another owner counted.
+            /// Adds the numbers of another owner.
             $vis fn add(&mut self, other: &Self) {
                 $( self.$field += other.$field; )+
             }

@@ -1,72 +1,72 @@
-//! Knobs: named choices that may change while the program runs, each declared once.
+//! Knobs: named settings that can change while the program runs, each declared once.
 //!
 //! All are plain numbers (switches are 0 and 1); a read is one relaxed load.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// What is known about a knob besides its value.
+/// Description of a knob.
 #[derive(Clone, Copy, Debug)]
 pub struct KnobInfo {
-    /// The dotted name.
+    /// Dotted name of the knob.
     pub name: &'static str,
-    /// The sentence.
+    /// Description from the declaration.
     pub sentence: &'static str,
-    /// The least value.
+    /// Minimum value of the knob.
     pub min: i64,
-    /// The greatest value.
+    /// Maximum value of the knob.
     pub max: i64,
-    /// The value at the start.
+    /// Default value of the knob.
     pub default: i64,
 }
 
-/// A knob's value is out of its range.
+/// Error: a value is out of the knob's range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
-    /// The least value.
+    /// Minimum value of the knob.
     pub min: i64,
-    /// The greatest value.
+    /// Maximum value of the knob.
     pub max: i64,
 }
 
-/// One knob's value.
+/// Value of one knob.
 #[derive(Debug)]
 pub struct Knob(AtomicI64);
 
 impl Knob {
-    /// With `value`.
+    /// Creates a knob with `value`.
     pub const fn new(value: i64) -> Knob {
         Knob(AtomicI64::new(value))
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline(always)]
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Is it not 0?
+    /// Returns whether the value is not 0.
     #[inline(always)]
     pub fn on(&self) -> bool {
         self.get() != 0
     }
 
-    /// Sets it, unchecked: see `set` of the set that it belongs to.
+    /// Sets the value without a range check; see `set` of the knob's set.
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-/// A set of knobs, whoever's it is.
+/// A set of knobs, without its concrete type.
 pub trait KnobSet: Send + Sync {
-    /// Every knob's description.
+    /// Returns the descriptions of all knobs.
     fn infos(&self) -> &'static [KnobInfo];
-    /// The value of the knob called `name`.
+    /// Returns the value of the knob `name`.
     fn read(&self, name: &str) -> Option<i64>;
-    /// Sets the knob called `name`; `None` if there is none.
+    /// Sets the knob `name`; returns `None` if there is none.
     fn write(&self, name: &str, value: i64) -> Option<Result<(), OutOfRange>>;
 }
 
-/// Declares a set of knobs: `/// sentence`, `field = "dotted.name", min..=max, default;`.
+/// Declares a set of knobs: `/// description`, `field = "dotted.name", min..=max, default;`.
 #[macro_export]
 macro_rules! knobs {
     ($(#[doc = $about:literal])+ pub struct $Set:ident {
@@ -86,7 +86,7 @@ macro_rules! knobs {
         }
 
         impl $Set {
-            /// Every knob's description.
+            /// Descriptions of all knobs.
             pub const INFO: &'static [$crate::KnobInfo] = &[$( $crate::KnobInfo {
                 name: $name,
                 sentence: concat!($($sentence),+).trim_ascii(),
@@ -95,7 +95,7 @@ macro_rules! knobs {
 
             fn cells(&self) -> [&$crate::Knob; $Set::INFO.len()] { [$( &self.$field ),+] }
 
-            /// Sets the knob called `name`; `None` if there is none.
+            /// Sets the knob `name`; returns `None` if there is none.
             pub fn set(&self, name: &str, value: i64) -> Option<Result<(), $crate::OutOfRange>> {
                 let (info, cell) = self.find(name)?;
                 Some(if (info.min..=info.max).contains(&value) {
@@ -107,13 +107,14 @@ macro_rules! knobs {
                 })
             }
 
-            /// Grows whenever a knob is set by name: what was derived from knobs before is stale then.
+            /// Returns a count that grows whenever a knob is set by name: values derived from knobs
+            /// earlier are then stale.
             #[inline(always)]
             pub fn generation(&self) -> u64 {
                 self.generation.load(std::sync::atomic::Ordering::Acquire)
             }
 
-            /// The value of the knob called `name`.
+            /// Returns the value of the knob `name`.
             pub fn get(&self, name: &str) -> Option<i64> {
                 self.find(name).map(|(_, cell)| cell.get())
             }

@@ -1,16 +1,15 @@
 //! The cost ledger: ticks by stage, each tick in one stage only.
 //!
 //! A ledger belongs to one thread. A public call starts a lap ([`Ledger::lap`]), and each
-//! [`Lap::mark`] books the ticks since the reading before to a stage. Code that runs within another
-//! stage brackets its own marks with [`Lap::nest`] and [`Lap::unnest`]: what it books is not booked
-//! to the outer stage a second time.
+//! [`Lap::mark`] books the ticks since the previous reading to a stage. Code that runs within
+//! another stage encloses its own marks in [`Lap::nest`] and [`Lap::unnest`]; its ticks are then
+//! not booked to the outer stage a second time.
 //!
-//! Off (the default) a mark is one predicted branch, which [`Ledger::lap_at`] and [`Lap::mark_at`]
-//! share with a tracepoint. The state of the ledger cannot be read on the
-//! path, so no code can be chosen by it: the instructions that are timed are those that run
-//! untimed. On, a mark costs one reading of the counter and its booking; [`Probe::measure`]
-//! measures that, and [`crate::Statement`] subtracts it. Ticks are passed in: this crate reads no
-//! clock.
+//! When the ledger is off (the default), a mark is one predicted branch, which [`Ledger::lap_at`]
+//! and [`Lap::mark_at`] share with a tracepoint. Code on the path cannot read the state of the
+//! ledger and so cannot branch on it: timed and untimed runs execute the same instructions. When it
+//! is on, a mark costs one reading of the counter and its booking; [`Probe::measure`] measures
+//! that, and [`crate::Statement`] subtracts it. Ticks are passed in: this crate reads no clock.
 
 mod statement;
 #[cfg(test)]
@@ -24,15 +23,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 macro_rules! stages {
     ($( $(#[doc = $sentence:literal])+ $variant:ident = $word:literal ),+ $(,)?) => {
-        /// Where ticks can be booked.
+        /// Stage to which ticks can be booked.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Stage { $( $(#[doc = $sentence])+ $variant ),+ }
         impl Stage {
-            /// Every stage, in the order of the path.
+            /// All stages, in the order of the path.
             pub const ALL: &'static [Stage] = &[$( Stage::$variant ),+];
-            /// The stage's word: the module path it books for.
+            /// Returns the stage's name: the module path for which it books.
             pub fn word(self) -> &'static str { match self { $( Stage::$variant => $word ),+ } }
-            /// The stage's sentence.
+            /// Returns the stage's description.
             pub fn sentence(self) -> &'static str {
                 match self { $( Stage::$variant => concat!($($sentence),+).trim_ascii() ),+ }
             }
@@ -43,54 +42,54 @@ macro_rules! stages {
 stages! {
     /// Choosing the port to poll: the loop's own work between two ports.
     Polling = "dispatch.polling",
-    /// Taking frames from a port.
+    /// Receiving frames from a port.
     PortRx = "port.rx",
     /// Within port.rx: taking frames from the device's ring.
     PortTake = "port.rx.take",
-    /// Within port.rx: buffers from the pool for the device to fill.
+    /// Within port.rx: giving buffers from the pool to the device.
     PortRefill = "port.rx.refill",
-    /// Polling a port that has no frame.
+    /// Polling a port without frames.
     PortLook = "port.rx.idle",
     /// Bridge: learning the source and looking up the destination.
     BridgeInput = "bridge.input",
-    /// Ethernet input: the burst's frames fetched; of a frame that comes alone its header too.
+    /// Ethernet input: prefetching a burst's frames, or parsing the header of a single frame.
     LinkInput = "inet.link.ether.input",
-    /// IPv4 checks; of a burst the check of the Ethernet header too, which is made in the same
-    /// pass.
+    /// IPv4 checks, and for a burst also the Ethernet header checks made in the same pass.
     Ip4Input = "inet.ip4.input",
-    /// FIB lookup; of forwarded packets the rewriting too.
+    /// FIB lookup, and for forwarded packets also the rewriting.
     Ip4Forward = "inet.ip4.forward",
-    /// UDP and TCP input: checksum, finding the socket, queueing, TCP's state.
+    /// UDP and TCP input: checksum, socket lookup, queueing, TCP state.
     Demux = "inet.demux",
-    /// The socket call itself: descriptor, checks, copy of what is received, TCP's send queue.
+    /// The socket call itself: descriptor, checks, copy of received data, TCP's send queue.
     Socket = "socket",
-    /// UDP output: buffer, copy of the payload, checksum, header; with cached headers those of IPv4
-    /// and Ethernet too.
+    /// UDP output: buffer, copy of the payload, checksum, header, and with cached headers also
+    /// those of IPv4 and Ethernet.
     UdpOutput = "inet.udp.output",
-    /// TCP output: what to send, buffer, checksum, header; with kept headers those of IPv4 and
-    /// Ethernet too.
+    /// TCP output: segment selection, buffer, checksum, header, and with cached headers also those
+    /// of IPv4 and Ethernet.
     TcpOutput = "inet.tcp.output",
     /// IPv4 output: route, source address, identification, header, fragments.
     Ip4Output = "inet.ip4.output",
     /// Ethernet output: neighbor, header, and staging for a later burst.
     LinkOutput = "inet.link.ether.output",
-    /// Handing frames to a port.
+    /// Sending frames to a port.
     PortTx = "port.tx",
-    /// Within port.tx: buffers that the device is done with, back to the pool.
+    /// Within port.tx: returning buffers that the device has sent to the pool.
     PortReclaim = "port.tx.reclaim",
-    /// Within port.tx: frames into the device's ring.
+    /// Within port.tx: putting frames into the device's ring.
     PortFill = "port.tx.fill",
-    /// Within port.tx: notifying the device, which for the kernel's is a call that does its work.
+    /// Within port.tx: notifying the device (for a kernel device, a system call that does its
+    /// work).
     PortKick = "port.tx.kick",
-    /// Sending what timers and other threads made ready, at the end of a round over all ports.
+    /// Sending frames made ready by timers and other threads, at the end of a round over all ports.
     PortFlush = "port.tx.flush",
-    /// Timers and aging.
+    /// Timers and aging of tables.
     Timers = "inet.timers",
 }
 
 impl Stage {
-    /// Of a port's part of a stage: that stage, and how many readings of the counter each booking
-    /// of the part has. The first part of a call has two, since [`Ledger::begin`] reads for it.
+    /// Returns, for a part of a port stage, that stage and the number of counter readings per
+    /// booking of the part. The first part of a call has two, since [`Ledger::begin`] reads for it.
     fn within(self) -> Option<(Stage, u64)> {
         match self {
             Stage::PortTake => Some((Stage::PortRx, 2)),
@@ -108,30 +107,30 @@ const STAGES: usize = Stage::ALL.len();
 #[derive(Debug, Default)]
 pub struct Ledger {
     on: AtomicBool,
-    /// The counter, known from the first lap on.
+    /// The counter's read function, set by the first lap.
     read: OnceLock<fn() -> u64>,
-    /// The reading that the next mark counts from; 0: none, and the next mark books nothing.
+    /// Reading from which the next mark counts; 0: none, and the next mark books nothing.
     last: AtomicU64,
     ticks: [Counter; STAGES],
     units: [Counter; STAGES],
     bookings: [Counter; STAGES],
     readings: Counter,
-    /// When it was switched on; 0: it is off.
+    /// Time at which the ledger was switched on; 0: it is off.
     since: AtomicU64,
-    /// Ticks that it was on before that.
+    /// Ticks during which the ledger was on before `since`.
     on_before: Counter,
 }
 
 /// The cost of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageCost {
-    /// The stage.
+    /// Stage that was measured.
     pub stage: Stage,
-    /// Ticks booked, those of the ledger's own readings included.
+    /// Ticks booked, including those of the ledger's own readings.
     pub ticks: u64,
-    /// Frames, packets or calls that they were spent on.
+    /// Number of frames, packets or calls that used the ticks.
     pub units: u64,
-    /// Times that ticks were booked: each has the cost of one reading in it.
+    /// Number of bookings, each of which includes the cost of one reading.
     pub bookings: u64,
 }
 
@@ -143,20 +142,20 @@ impl Ledger {
             self.on_before.add(now.wrapping_sub(since));
         }
         if on && since == 0 {
-            self.last.store(0, Ordering::Relaxed); // of the time before: nothing counts from it
+            self.last.store(0, Ordering::Relaxed); // discards a reading from before
         }
         if self.on.swap(on, Ordering::Relaxed) != on {
             trace::count_ledger(on);
         }
     }
 
-    /// Private on purpose: code outside cannot choose its path by it.
+    /// Private on purpose: code outside must not branch on it.
     #[inline(always)]
     fn is_on(&self) -> bool {
         trace::is_hooked() && self.on.load(Ordering::Relaxed)
     }
 
-    /// Ticks that the ledger was on, up to `now`.
+    /// Returns the ticks during which the ledger was on, up to `now`.
     pub fn on_for(&self, now: u64) -> u64 {
         match self.since.load(Ordering::Relaxed) {
             0 => self.on_before.get(),
@@ -170,7 +169,7 @@ impl Ledger {
         self.lap_at(read, || ())
     }
 
-    /// Starts a lap as [`Ledger::lap`] does, and behind the same branch calls `point`, which fires a
+    /// Starts a lap like [`Ledger::lap`] and, under the same branch, calls `point`, which fires a
     /// tracepoint.
     #[inline(always)]
     pub fn lap_at(&self, read: fn() -> u64, point: impl FnOnce()) -> Lap<'_> {
@@ -190,7 +189,7 @@ impl Ledger {
         }
     }
 
-    /// The lap under way, without a reading.
+    /// Returns the current lap, without a reading.
     #[inline(always)]
     pub fn resume(&self) -> Lap<'_> {
         Lap(self)
@@ -235,8 +234,8 @@ impl Ledger {
         }
     }
 
-    /// The counter's reading where a part of a stage begins, for [`Ledger::since`]; 0: the ledger
-    /// is off.
+    /// Returns the counter's reading at the start of a part of a stage, for [`Ledger::since`]; 0 if
+    /// the ledger is off.
     #[inline(always)]
     pub fn begin(&self, read: fn() -> u64) -> u64 {
         if self.is_on() {
@@ -248,7 +247,7 @@ impl Ledger {
     }
 
     /// Books the ticks since `began` to `stage`, a part of another stage, for `units` frames.
-    /// Returns the reading, where the next part begins.
+    /// Returns the reading, at which the next part begins.
     #[inline(always)]
     pub fn since(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
         if self.is_on() {
@@ -260,7 +259,7 @@ impl Ledger {
         0
     }
 
-    /// Costs of all stages that booked anything, in the order of the path.
+    /// Returns the costs of all stages with bookings, in the order of the path.
     pub fn costs(&self) -> impl Iterator<Item = StageCost> + '_ {
         let cost = |&stage: &Stage| StageCost {
             stage,
@@ -271,7 +270,7 @@ impl Ledger {
         Stage::ALL.iter().map(cost).filter(|cost| cost.bookings > 0)
     }
 
-    /// Readings of the counter: their cost is the ledger's own.
+    /// Returns the number of counter readings; their cost is the ledger's own.
     pub fn readings(&self) -> u64 {
         self.readings.get()
     }
@@ -300,7 +299,7 @@ impl Drop for Ledger {
 #[derive(Clone, Copy, Debug)]
 pub struct Lap<'a>(&'a Ledger);
 
-/// Ticks of the outer stage, up to where another began within it.
+/// Ticks of the outer stage, up to the start of a nested one.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "the outer stage loses its ticks without `unnest`"]
 pub struct Outer(u64);
@@ -312,7 +311,8 @@ impl Lap<'_> {
         self.mark_at(stage, units, || ());
     }
 
-    /// Books as [`Lap::mark`] does, and behind the same branch calls `point`, which fires a tracepoint.
+    /// Books like [`Lap::mark`] and, under the same branch, calls `point`, which fires a
+    /// tracepoint.
     #[inline(always)]
     pub fn mark_at(self, stage: Stage, units: u64, point: impl FnOnce()) {
         if trace::is_hooked() {
@@ -321,13 +321,14 @@ impl Lap<'_> {
         }
     }
 
-    /// Begins stages of their own within one that is under way, if any is.
+    /// Starts nested stages within a current one, if there is one.
     #[inline(always)]
     pub fn nest(self) -> Outer {
         Outer(if self.0.is_on() { self.0.nest() } else { 0 })
     }
 
-    /// Ends them: the outer stage goes on from the last mark, with the ticks that it had.
+    /// Ends the nested stages: the outer stage continues from the last mark, with its earlier
+    /// ticks.
     #[inline(always)]
     pub fn unnest(self, outer: Outer) {
         if self.0.is_on() {
@@ -336,7 +337,7 @@ impl Lap<'_> {
     }
 }
 
-/// The cost of one reading and its booking, in ticks: what every booking has in it besides the
+/// Cost of one reading and its booking, in ticks, which every booking includes in addition to the
 /// work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe(pub f64);
@@ -345,8 +346,8 @@ impl Probe {
     const BATCHES: usize = 33;
     const MARKS: u64 = 256;
 
-    /// Measures it with the counter `read`, as the ledger uses it: marks with nothing between them,
-    /// the median of 33 batches of 256.
+    /// Measures the cost with the counter `read`, as the ledger uses it: marks with nothing between
+    /// them, the median of 33 batches of 256.
     pub fn measure(read: fn() -> u64) -> Probe {
         let ledger = Ledger::default();
         ledger.set_on(true, read());

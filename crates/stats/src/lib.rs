@@ -1,9 +1,9 @@
-//! What happened, counted: counters, drop reasons, the cost ledger, tracepoints; and what is to
-//! happen: knobs.
+//! Statistics: counters, drop reasons, the cost ledger and tracepoints; and knobs.
 //!
-//! One declaration ([`counters!`], `drop_reasons!`, `stages!`, [`knobs!`]) gives the struct, the dotted name, and the sentence
-//! that the documentation and `linerate netstat` print. Writers own their shard, so counting is a plain load, add and
-//! store; readers sum the shards and may be a few events behind.
+//! One declaration ([`counters!`], `drop_reasons!`, `stages!`, [`knobs!`]) gives the struct, the
+//! dotted name, and the description that the documentation and `linerate netstat` print. Each
+//! writer owns its shard, so counting is a plain load, add and store; readers sum the shards and
+//! may lag a few events behind.
 
 mod counter;
 mod drops;

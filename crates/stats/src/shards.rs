@@ -1,9 +1,9 @@
-//! A value for each writer, found by the writer's number without a lock.
+//! One value per writer, found by the writer's number without a lock.
 //!
-//! The values for the declared number of writers are made at once and lie side by side. A writer with
-//! a higher number gets a value of its own when it first asks. Such values lie in chunks, each twice
-//! as long as the one before; a chunk and a value appear once and never move, so the way to one
-//! is three loads. Nothing is freed before the whole: numbers are used again.
+//! The values for the declared number of writers are made at once, in one array. A writer with a
+//! higher number gets its value on first access. Such values are in chunks, each twice as long as
+//! the previous one. Chunks and values are made once and never move, so access takes three loads.
+//! Nothing is freed before the whole, since the numbers of writers are reused.
 
 use crate::{Described, Entry};
 use once::Once;
@@ -11,16 +11,16 @@ use once::Once;
 /// A `T` per writer, each on cache lines of its own, for any number of writers.
 #[derive(Debug)]
 pub struct Shards<T> {
-    /// The only writer's: apart, so that no index is checked for it.
+    /// Value for a single writer: separate, so that no index check is needed.
     sole: Box<Shard<T>>,
-    /// Those of the declared writers, none if there is one.
+    /// Values of the declared writers; empty if there is only one.
     each: Box<[Shard<T>]>,
-    /// Those of writers beyond them.
+    /// Values of writers beyond the declared ones.
     more: Once<Chunks<T>>,
 }
 
 #[derive(Debug, Default)]
-#[repr(align(128))] // two lines: adjacent-line prefetch makes pairs of lines share their fate
+#[repr(align(128))] // two lines, since adjacent lines are prefetched in pairs
 struct Shard<T>(T);
 
 type Chunk<T> = Once<Box<[Once<Box<Shard<T>>>]>>;
@@ -28,19 +28,19 @@ type Chunk<T> = Once<Box<[Once<Box<Shard<T>>>]>>;
 /// Chunk `k` is for the writers from `n << k` on, where `n` is the declared number.
 type Chunks<T> = Box<[Chunk<T>; CHUNKS]>;
 
-/// Enough for numbers of 32 bits.
+/// Number of chunks; enough for 32-bit writer numbers.
 const CHUNKS: usize = 32;
 
 impl<T: Default> Shards<T> {
-    /// Makes one shard per writer; `writers` is rounded up to a power of two. One writer has
-    /// [`Shards::sole`], whatever its number.
+    /// Creates one shard per writer; `writers` is rounded up to a power of two. A single writer
+    /// uses [`Shards::sole`], regardless of its number.
     pub fn new(writers: usize) -> Shards<T> {
         let several = if writers > 1 { writers.next_power_of_two() } else { 0 };
         let each = (0..several).map(|_| Shard::default()).collect();
         Shards { sole: Box::default(), each, more: Once::default() }
     }
 
-    /// Returns the shard of writer `index`, made if it is new.
+    /// Returns the shard of writer `index`, creating it if necessary.
     #[inline(always)]
     pub fn at(&self, index: usize) -> &T {
         match self.each.get(index) {
@@ -51,7 +51,8 @@ impl<T: Default> Shards<T> {
 }
 
 impl<T> Shards<T> {
-    /// Returns the shard of writer `index`, unless it is beyond the declared writers and new.
+    /// Returns the shard of writer `index`; `None` if it is beyond the declared writers and not
+    /// made yet.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&T> {
         match self.each.get(index) {
@@ -70,7 +71,8 @@ impl<T> Shards<T> {
         Some(&shard.0)
     }
 
-    /// Returns the shard of writer `index`; one beyond the declared writers is made by `make`.
+    /// Returns the shard of writer `index`; one beyond the declared writers is created with `make`
+    /// if necessary.
     #[cold]
     pub fn at_or_insert_with(&self, index: usize, make: impl FnOnce() -> T) -> &T {
         if let Some(shard) = self.get(index) {
@@ -83,10 +85,10 @@ impl<T> Shards<T> {
             let shards = chunk.get_or_init(|| (0..size).map(|_| Once::default()).collect());
             Some(shards.get(at)?.get_or_init(|| Box::new(Shard(make()))))
         });
-        shard.map_or(&self.sole.0, |shard| &shard.0) // a number of 64 bits, which no thread has
+        shard.map_or(&self.sole.0, |shard| &shard.0) // only for a number above 32 bits
     }
 
-    /// The chunk of a writer beyond the declared ones, and the place in it.
+    /// Returns the chunk of a writer beyond the declared ones, and the index in it.
     fn locate(&self, index: usize) -> (usize, usize) {
         let chunk = (index / self.each.len().max(1)).max(1).ilog2() as usize;
         (chunk, index - (self.each.len() << chunk))
@@ -98,7 +100,7 @@ impl<T> Shards<T> {
         &self.sole.0
     }
 
-    /// Returns all shards that there are now.
+    /// Returns all shards made so far.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let sole = self.each.is_empty().then_some(&*self.sole);
         let chunks = self.more.get().into_iter().flat_map(|chunks| chunks.iter().filter_map(Once::get));
@@ -106,7 +108,7 @@ impl<T> Shards<T> {
         sole.into_iter().chain(&self.each).chain(more).map(|shard| &shard.0)
     }
 
-    /// Returns the numbers and shards of several writers, as far as they are made.
+    /// Returns the numbers and shards of several writers, as far as they have been made.
     pub fn enumerate(&self) -> impl Iterator<Item = (usize, &T)> {
         let first = self.each.iter().map(|shard| &shard.0).enumerate();
         let chunks = self.more.get().into_iter().flat_map(|chunks| chunks.iter().enumerate());
@@ -138,13 +140,13 @@ impl<T: Described> Shards<T> {
     }
 }
 
-/// A value that is made once: the standard library's.
+/// A value that is initialised once: the standard library's type.
 #[cfg(not(loom))]
 mod once {
     pub(super) type Once<T> = std::sync::OnceLock<T>;
 }
 
-/// Under loom the flag and the lock that publish the value are loom's, with the orderings of
+/// Under loom, the flag and the lock that publish the value are loom's, with the orderings of
 /// [`std::sync::OnceLock`].
 #[cfg(loom)]
 mod once {

@@ -2,7 +2,7 @@ use super::*;
 use std::collections::HashSet;
 
 counters! {
-    /// For these tests.
+    /// Counters for these tests.
     struct Sample at "test.sample" {
         /// Seen.
         seen,
@@ -21,7 +21,7 @@ fn shards_sum_and_keep_names_and_sentences() {
     assert_eq!(got, [("test.sample.seen".to_string(), "Seen.", 7), ("test.sample.done".to_string(), "Done.", 1)]);
 }
 
-/// Writers beyond the declared number have shards of their own, and each finds its own again.
+/// Writers beyond the declared number have shards of their own, and get the same one each time.
 #[test]
 fn shards_grow_with_their_writers() {
     let shards = Shards::<Sample>::new(2);
@@ -86,7 +86,7 @@ fn a_knob_is_set_by_its_name_within_its_range() {
     assert_eq!(set.infos()[1].sentence, "The second, in two lines.");
 }
 
-/// Losses and frames that were used up make up all that ended.
+/// Lost and consumed frames add up to all frames that ended.
 #[test]
 fn losses_and_uses_are_apart_and_add_up() {
     let drops = Drops::default();
@@ -95,7 +95,8 @@ fn losses_and_uses_are_apart_and_add_up() {
     assert_eq!((lost + consumed, drops.total()), (drops.total(), DropReason::ALL.len() as u64));
     for why in DropReason::ALL {
         let used = ["consumed", "merged", "fragmented", "moved", "cut", "ignored"].contains(&why.word());
-        // An unwanted ICMP message is refused; ARP and neighbor discovery for others are not.
+        // An unwanted ICMP message counts as lost; ARP and neighbor discovery for other hosts do
+        // not.
         let refused = [DropReason::IcmpIgnored, DropReason::Icmp6Ignored].contains(why);
         assert_eq!(why.end() == End::Consumed, used && !refused, "{}", why.name());
     }

@@ -1,26 +1,29 @@
-//! Static tracepoints (USDT), provider `linerate`: the points that rump2014 had LTTng for. See
+//! Static tracepoints (USDT), provider `linerate`: the points for which rump2014 used LTTng. See
 //! docs/tracing.md.
 //!
 //! A point is one `nop` in the code and a note of version 3 in the ELF section `.note.stapsdt`,
 //! which perf, bpftrace, gdb and SystemTap read. They replace the `nop` by a trap while they are
-//! attached. All points share one semaphore, a number of tracers that the kernel counts; it lies beside
-//! the number of ledgers that are on, so that one compare and one branch cover both
-//! ([`crate::Ledger::lap_at`], [`crate::Lap::mark_at`]). Arguments are 8-byte integers in registers,
-//! computed behind that branch. On other targets than Linux on x86-64 a point is nothing.
+//! attached. All points share one semaphore, a number of tracers that the kernel counts. It is
+//! stored next to the number of active ledgers, so that one compare and one branch cover both
+//! ([`crate::Ledger::lap_at`], [`crate::Lap::mark_at`]). Arguments are 8-byte integers in
+//! registers, computed after that branch. On targets other than Linux on x86-64, points compile to
+//! nothing.
 //!
-//! The crate `probe` emits such notes without a semaphore. A `nop` whose arguments are in registers
+//! The crate `probe` emits such notes without a semaphore. A `nop` with arguments in registers
+//! costs more than the compare (docs/decisions/0022).
 //! costs more than the compare (docs/decisions/0022).
 #![allow(unsafe_code)] // inline assembly
 
 use crate::DropReason;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// Counts of attached tracers and of active ledgers. While both are 0 the path has nothing to report.
+/// Numbers of attached tracers and of active ledgers. While both are 0, the path has nothing to
+/// report.
 #[repr(C, align(8))]
 struct Hooks {
-    /// Tracers that are attached: the kernel counts them in every process that runs the file.
+    /// Attached tracers, which the kernel counts in every process that runs the file.
     tracers: AtomicU16,
-    /// Ledgers that are on.
+    /// Ledgers that are switched on.
     ledgers: AtomicU32,
 }
 
@@ -39,7 +42,8 @@ mod hooks {
         ".popsection",
     );
 
-    // SAFETY: the assembly above defines it, of that size and alignment, and zero is a value of it.
+    // SAFETY: the assembly above defines the symbol with this size and alignment, and zero is a
+    // valid value.
     unsafe extern "C" {
         #[link_name = "linerate_hooks"]
         pub(super) safe static HOOKS: Hooks;
@@ -47,9 +51,10 @@ mod hooks {
 
     #[inline(always)]
     pub(super) fn any() -> bool {
-        // SAFETY: reads the eight bytes above. As assembly, their address is part of the compare; as a
-        // static it would come from the global offset table. `nomem` lets values stay in registers
-        // across it; what that permits is that a change of this thread's is seen a mark too late.
+        // SAFETY: reads the eight bytes above. In assembly, their address is part of the compare
+        // instruction; for a static it would come from the global offset table. With `nomem`,
+        // values can stay in registers across it; as a consequence this thread may notice its own
+        // change one mark late.
         unsafe {
             std::arch::asm!(
                 "cmpq $0, linerate_hooks(%rip)",
@@ -109,22 +114,24 @@ pub(crate) fn count_ledger(on: bool) {
     };
 }
 
-/// One point: its name, and its arguments with the size that the note states (negative: signed).
+/// Emits one point: its name, and its arguments with the size stated in the note (negative:
+/// signed).
 macro_rules! point {
     ($name:literal $(, $size:literal @ $arg:expr)+) => {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-        // SAFETY: one `nop` is executed; the rest goes to sections that are not loaded, or not
+        // SAFETY: one `nop` is executed; the rest goes to sections that are not loaded or not
         // executed.
         unsafe {
             std::arch::asm!(
                 "771: nop",
-                // In the group of the function's section, so that it goes where the function goes.
+                // In the group of the function's section, so that it is kept or dropped with the
+                // function.
                 ".pushsection .note.stapsdt, \"?\", \"note\"",
                 ".balign 4",
                 ".4byte 773f - 772f, 775f - 774f, 3",
                 "772: .asciz \"stapsdt\"",
                 "773: .balign 4",
-                // The place, the base that tells by how much a prelinker moved it, the semaphore.
+                // Address of the point, base address (to correct for prelinking), and semaphore.
                 "774: .8byte 771b, _.stapsdt.base, linerate_hooks",
                 concat!(".asciz \"linerate\", \"", $name, "\", \"", point!(@list $($size),+), "\""),
                 "775: .balign 4",
@@ -147,7 +154,7 @@ macro_rules! point {
     (@list $first:literal $(, $size:literal)*) => { concat!($first, "@{}" $(, " ", $size, "@{}")*) };
 }
 
-/// `sendto` or `send` begins: descriptor, bytes of payload.
+/// Fires at the start of `sendto` or `send`: descriptor, bytes of payload.
 #[inline(always)]
 pub fn sendto_start(fd: usize, len: usize) {
     if is_attached() {
@@ -155,7 +162,7 @@ pub fn sendto_start(fd: usize, len: usize) {
     }
 }
 
-/// `sendto` or `send` returns: descriptor, bytes sent or a negative errno.
+/// Fires at the end of `sendto` or `send`: descriptor, bytes sent or a negative errno.
 #[inline(always)]
 pub fn sendto_done(fd: usize, result: isize) {
     if is_attached() {
@@ -163,7 +170,7 @@ pub fn sendto_done(fd: usize, result: isize) {
     }
 }
 
-/// `recvfrom` or `recv` begins: descriptor, bytes that fit.
+/// Fires at the start of `recvfrom` or `recv`: descriptor, size of the buffer in bytes.
 #[inline(always)]
 pub fn recvfrom_start(fd: usize, room: usize) {
     if is_attached() {
@@ -171,7 +178,7 @@ pub fn recvfrom_start(fd: usize, room: usize) {
     }
 }
 
-/// `recvfrom` or `recv` returns: descriptor, bytes received or a negative errno.
+/// Fires at the end of `recvfrom` or `recv`: descriptor, bytes received or a negative errno.
 #[inline(always)]
 pub fn recvfrom_done(fd: usize, result: isize) {
     if is_attached() {
@@ -179,7 +186,7 @@ pub fn recvfrom_done(fd: usize, result: isize) {
     }
 }
 
-/// A host made a buffer for a datagram or segment of its own: the pool's number.
+/// Fires when a host takes a buffer for a datagram or segment of its own: the pool's number.
 #[inline(always)]
 pub fn buffer_made(pool: impl FnOnce() -> u16) {
     if is_attached() {
@@ -187,7 +194,7 @@ pub fn buffer_made(pool: impl FnOnce() -> u16) {
     }
 }
 
-/// A port's burst was delivered to the stack: the iface's number, frames.
+/// Fires when a port's burst is delivered to the stack: the interface's number, frames.
 #[inline(always)]
 pub fn burst_delivered(iface: u16, frames: usize) {
     if is_attached() {
@@ -195,7 +202,7 @@ pub fn burst_delivered(iface: u16, frames: usize) {
     }
 }
 
-/// A frame was dropped: the reason's number, and its dotted name as address and length.
+/// Fires when a frame is dropped: the reason's number, and address and length of its dotted name.
 #[inline]
 pub(crate) fn frame_dropped(why: DropReason) {
     if is_attached() {

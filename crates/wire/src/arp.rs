@@ -1,7 +1,8 @@
-//! ARP for IPv4 over Ethernet: who has this address, and the answer (RFC 826, RFC 5227).
+//! ARP for IPv4 over Ethernet: requests and replies (RFC 826, RFC 5227).
 //!
-//! [`Packet::parse`] takes what follows the Ethernet header, padding included, and vouches for types, lengths and
-//! operation. It does not judge addresses (probes have a zero `spa`, RFC 5227 1.1); the neighbor table does.
+//! [`Packet::parse`] takes the bytes after the Ethernet header, padding included, and checks types,
+//! lengths and operation. It does not check addresses (probes have a zero `spa`, RFC 5227 1.1); the
+//! neighbor table does.
 
 use crate::{Layer, Mac, Malformed};
 use std::net::Ipv4Addr;
@@ -71,7 +72,7 @@ impl Packet {
         })
     }
 
-    /// The packet as bytes, without the padding to a minimum frame.
+    /// Returns the packet as bytes, without padding to the minimum frame length.
     pub fn emit(&self) -> [u8; PACKET_LEN] {
         let [h0, h1] = HARDWARE_ETHERNET.to_be_bytes();
         let [p0, p1] = PROTOCOL_IPV4.to_be_bytes();

@@ -1,8 +1,9 @@
-//! BPDUs: what bridges tell each other about the spanning tree (IEEE 802.1D-2004 clause 9).
+//! BPDUs: the spanning tree messages that bridges exchange (IEEE 802.1D-2004 clause 9).
 //!
-//! An 802.3 frame to 01-80-C2-00-00-00 comes in, or its LLC payload; a [`Bpdu`] leaves: a configuration, a topology change
-//! notification, or a rapid configuration (RST). A BPDU of a later version reads as one of the latest version known here, by its
-//! first octets (9.3.4). Whether a message is too old, or our own, is the receiver's check, not the parser's.
+//! The input is an 802.3 frame to 01-80-C2-00-00-00, or its LLC payload. The result is a [`Bpdu`]:
+//! a configuration, a topology change notification, or a rapid configuration (RST). A BPDU of a
+//! later version is parsed as the latest version known here, by its first octets (9.3.4). The
+//! receiver, not the parser, checks whether a message is too old or our own.
 
 use crate::eth::{self, EtherType, Mac};
 use crate::{Layer, Malformed};
@@ -21,31 +22,31 @@ pub const TCN_LEN: usize = 4;
 pub const CONFIG_LEN: usize = 35;
 /// Octets of an RST BPDU (9.3.3).
 pub const RST_LEN: usize = 36;
-/// Bytes of a frame with a BPDU: every one is padded to the shortest frame, without the FCS.
+/// Length of a frame with a BPDU, without the FCS: each is padded to the minimum frame length.
 pub const FRAME_LEN: usize = eth::MIN_FRAME_LEN;
 
 const TYPE_CONFIG: u8 = 0x00;
 const TYPE_RST: u8 = 0x02;
 const TYPE_TCN: u8 = 0x80;
 
-/// A bridge's identifier: 16 bits of priority before its address; the less, the better (9.2.5).
+/// Bridge identifier: 16 bits of priority, then the bridge's address; lower is better (9.2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct BridgeId(pub u64);
 
 impl BridgeId {
-    /// From a priority and an address.
+    /// Builds an identifier from a priority and an address.
     pub const fn new(priority: u16, address: Mac) -> BridgeId {
         let [a, b, c, d, e, f] = address.0;
         let [p, q] = priority.to_be_bytes();
         BridgeId(u64::from_be_bytes([p, q, a, b, c, d, e, f]))
     }
 
-    /// The priority, its system ID extension among it.
+    /// Returns the priority, including the system ID extension.
     pub const fn priority(self) -> u16 {
         (self.0 >> 48) as u16
     }
 
-    /// The bridge's address.
+    /// Returns the bridge's address.
     pub const fn address(self) -> Mac {
         let [_, _, mac @ ..] = self.0.to_be_bytes();
         Mac(mac)
@@ -64,22 +65,22 @@ impl fmt::Debug for BridgeId {
     }
 }
 
-/// A port's identifier: 4 bits of priority before 12 of number; the less, the better (9.2.7).
+/// Port identifier: 4 bits of priority, then a 12-bit number; lower is better (9.2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct PortId(pub u16);
 
 impl PortId {
-    /// From a priority, of which the high 4 bits count, and a number, of which the low 12 do.
+    /// Builds an identifier from the high 4 bits of `priority` and the low 12 bits of `number`.
     pub const fn new(priority: u8, number: u16) -> PortId {
         PortId((priority as u16 & 0xf0) << 8 | number & 0x0fff)
     }
 
-    /// The priority, 0 to 240 in steps of 16.
+    /// Returns the priority, 0 to 240 in steps of 16.
     pub const fn priority(self) -> u8 {
         (self.0 >> 8) as u8 & 0xf0
     }
 
-    /// The port's number at its bridge, from 1.
+    /// Returns the port's number on its bridge, from 1.
     pub const fn number(self) -> u16 {
         self.0 & 0x0fff
     }
@@ -97,10 +98,10 @@ impl fmt::Debug for PortId {
     }
 }
 
-/// The role that the sending port has, as two bits say it (9.2.9).
+/// Role of the sending port, a two-bit field (9.2.9).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SenderRole {
-    /// 0; as in a configuration BPDU, which says none (9.3.3).
+    /// 0; used in configuration BPDUs, which carry no role (9.3.3).
     Unknown,
     /// 1: alternate or backup.
     AlternateOrBackup,
@@ -115,39 +116,39 @@ pub enum SenderRole {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// None is set.
+    /// No flag set.
     pub const NONE: Flags = Flags(0);
     /// The topology has changed.
     pub const TOPOLOGY_CHANGE: Flags = Flags(0x01);
-    /// May I forward?
+    /// Proposal: the sender requests to move to forwarding.
     pub const PROPOSAL: Flags = Flags(0x02);
-    /// The sending port learns.
+    /// The sending port is learning.
     pub const LEARNING: Flags = Flags(0x10);
-    /// The sending port forwards.
+    /// The sending port is forwarding.
     pub const FORWARDING: Flags = Flags(0x20);
-    /// You may.
+    /// Agreement: the answer to a proposal.
     pub const AGREEMENT: Flags = Flags(0x40);
-    /// Your notification came.
+    /// Acknowledgment of a topology change notification.
     pub const TOPOLOGY_CHANGE_ACK: Flags = Flags(0x80);
 
-    /// Are all of `others` set?
+    /// Returns whether all of `others` are set.
     pub const fn contains(self, others: Flags) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// With `others` too.
+    /// Returns the flags with `others` set too.
     #[must_use]
     pub const fn with(self, others: Flags) -> Flags {
         Flags(self.0 | others.0)
     }
 
-    /// With the two bits of a role.
+    /// Returns the flags with the two role bits set to `role`.
     #[must_use]
     pub const fn with_role(self, role: SenderRole) -> Flags {
         Flags(self.0 & !0x0c | (role as u8) << 2)
     }
 
-    /// The sender's role.
+    /// Returns the role of the sending port.
     pub const fn role(self) -> SenderRole {
         match self.0 >> 2 & 3 {
             0 => SenderRole::Unknown,
@@ -157,7 +158,7 @@ impl Flags {
         }
     }
 
-    /// Each flag's name as tcpdump prints it, in the order of the bits.
+    /// Returns the tcpdump names of the flags that are set, in the order of the bits.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let all = [
             (Flags::TOPOLOGY_CHANGE, "Topology change"),
@@ -177,30 +178,30 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// What a configuration BPDU and an RST BPDU say. Times are in 1/256 of a second (9.2.8).
+/// Fields of a configuration BPDU or an RST BPDU. Times are in units of 1/256 s (9.2.8).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Config {
-    /// What there is to agree about.
+    /// Flags, including the sender's role.
     pub flags: Flags,
-    /// Who is taken for the root.
+    /// Identifier of the root bridge, as known to the sender.
     pub root: BridgeId,
-    /// What the sender pays to get there.
+    /// Path cost from the sender to the root.
     pub root_path_cost: u32,
-    /// Who sends.
+    /// Identifier of the sending bridge.
     pub bridge: BridgeId,
-    /// Through which of its ports.
+    /// Identifier of the sending port.
     pub port: PortId,
-    /// How old the root's word is.
+    /// Age of the root's information.
     pub message_age: u16,
-    /// How old it may become.
+    /// Age at which the information expires.
     pub max_age: u16,
-    /// How often the root says it.
+    /// Interval between the root's BPDUs.
     pub hello_time: u16,
-    /// How long a port listens and learns.
+    /// Time that a port stays in each of the listening and learning states.
     pub forward_delay: u16,
 }
 
-/// A BPDU whose protocol, type and length were checked (9.3.4).
+/// A BPDU with protocol, type and length checked (9.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Bpdu {
     /// Configuration, version 0.
@@ -212,7 +213,8 @@ pub enum Bpdu {
 }
 
 impl Bpdu {
-    /// Reads a whole frame, without FCS: to whom, how long, LLC, BPDU. What pads it is not looked at.
+    /// Parses a whole frame, without FCS: destination address, length, LLC header, BPDU. Padding is
+    /// ignored.
     pub fn parse_frame(frame: &[u8]) -> Result<Bpdu, Malformed> {
         let header = eth::Header::parse(frame)?;
         if header.dst != BRIDGE_GROUP || !header.ethertype.is_length() {
@@ -223,7 +225,7 @@ impl Bpdu {
         Bpdu::parse_llc(rest.get(..len).ok_or(Malformed::truncated(Layer::Bpdu, len, rest.len()))?)
     }
 
-    /// Reads what an 802.3 header's length counts: LLC, BPDU.
+    /// Parses the part of a frame that the 802.3 length covers: LLC header, then BPDU.
     pub fn parse_llc(payload: &[u8]) -> Result<Bpdu, Malformed> {
         let Some((llc, bpdu)) = payload.split_first_chunk() else {
             return Err(Malformed::truncated(Layer::Bpdu, LLC.len(), payload.len()));
@@ -231,7 +233,7 @@ impl Bpdu {
         if *llc == LLC { Bpdu::parse(bpdu) } else { Err(Malformed::BadLlc) }
     }
 
-    /// Reads a BPDU (9.3.4).
+    /// Parses a BPDU, without the LLC header (9.3.4).
     pub fn parse(bpdu: &[u8]) -> Result<Bpdu, Malformed> {
         let Some(&[p0, p1, version, ty]) = bpdu.first_chunk::<TCN_LEN>() else {
             return Err(Malformed::truncated(Layer::Bpdu, TCN_LEN, bpdu.len()));
@@ -247,7 +249,7 @@ impl Bpdu {
         }
     }
 
-    /// What it says, if it is not a notification.
+    /// Returns the fields of a configuration or RST BPDU, `None` for a notification.
     pub const fn config(&self) -> Option<&Config> {
         match self {
             Bpdu::Config(config) | Bpdu::Rst(config) => Some(config),
@@ -255,7 +257,7 @@ impl Bpdu {
         }
     }
 
-    /// Its octets, without LLC.
+    /// Returns the length in octets, without the LLC header.
     #[allow(clippy::len_without_is_empty, reason = "no BPDU is empty")]
     pub const fn len(&self) -> usize {
         match self {
@@ -265,7 +267,7 @@ impl Bpdu {
         }
     }
 
-    /// The whole frame from `src`, padded with zeros.
+    /// Builds the whole frame sent by `src`, padded with zeros.
     pub fn emit_frame(&self, src: Mac) -> [u8; FRAME_LEN] {
         let mut frame = [0; FRAME_LEN];
         let ethertype = EtherType((LLC.len() + self.len()) as u16);
@@ -279,7 +281,7 @@ impl Bpdu {
         frame
     }
 
-    /// Writes its octets at the beginning of `out`, as many as have room.
+    /// Writes the BPDU to the start of `out`, cut to the length of `out`.
     fn emit(&self, out: &mut [u8]) {
         let (version, ty) = match self {
             Bpdu::Config(_) => (0, TYPE_CONFIG),
@@ -298,7 +300,7 @@ impl Bpdu {
     }
 }
 
-/// The fields behind the type: offsets 4 to 34 (figure 9-1).
+/// Parses the fields after the type: offsets 4 to 34 (figure 9-1).
 fn parse_config(bpdu: &[u8]) -> Result<Config, Malformed> {
     let short = Malformed::truncated(Layer::Bpdu, CONFIG_LEN, bpdu.len());
     let Some((&[flags], rest)) = bpdu.get(TCN_LEN..).and_then(<[u8]>::split_first_chunk) else { return Err(short) };

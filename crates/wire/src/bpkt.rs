@@ -5,29 +5,30 @@
 //! v2  magic 0x3776, length, stamp, frame         u16 LE, u16 LE, u64 LE
 //! ```
 //!
-//! The stamp is that of a text line with its fields elsewhere: 48 bits of ticks, then in the last byte the register and
-//! the reset flag. The magic does not tell the two forms apart; [`Form::guess`] looks where the second record would begin.
+//! The stamp holds the fields of a text line's stamp in another order: 48 bits of ticks, and in the
+//! last byte the register and the reset flag. Both forms have the same magic; [`Form::guess`]
+//! distinguishes them by the position of the second record.
 
 use crate::text::{MIN_FRAME, Stamp};
 use std::fmt;
 
-/// The longest frame of a record, whose length has 16 bits.
+/// Maximum length of a frame in a record (16-bit length field).
 pub const MAX_FRAME: usize = 65_535;
 
 /// The first two bytes of every record: `76 37`.
 pub const MAGIC: u16 = 0x3776;
 
-/// Which form a record has.
+/// Form of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// Without a stamp.
+    /// Version 1, without a stamp.
     V1,
-    /// With one.
+    /// Version 2, with a stamp.
     V2,
 }
 
 impl Form {
-    /// Bytes in front of the frame.
+    /// Returns the number of bytes before the frame.
     pub const fn header(self) -> usize {
         match self {
             Form::V1 => 4,
@@ -35,21 +36,23 @@ impl Form {
         }
     }
 
-    /// The form of the records at the front of `bytes`: the one in which one begins where the one before ends. One place is not enough to go
-    /// by, since a frame may have the magic anywhere. What fits both is V2; `None` while more may tell, or where nothing does.
+    /// Guesses the form of the records at the start of `bytes`: the form in which each record
+    /// begins where the previous one ends. Checking a single position is not enough, since a frame
+    /// may contain the magic. Returns V2 if both forms fit, and `None` if more bytes are needed or
+    /// neither form fits.
     pub fn guess(bytes: &[u8], at_end: bool) -> Option<Form> {
         let [v1, v2] = [Form::V1, Form::V2].map(|form| form.walk(bytes, at_end));
         match (v1.fits, v2.fits) {
             (true, false) => Some(Form::V1),
             (false, true) => Some(Form::V2),
-            // What is wrong is so in both forms, but not in the same place.
+            // Both forms fail; they differ only if one got further than the other.
             (false, false) if v1.records == v2.records => None,
             (true, true) if !at_end && v1.records.min(v2.records) < ENOUGH => None,
             _ => Some(if v1.records > v2.records { Form::V1 } else { Form::V2 }),
         }
     }
 
-    /// Steps from record to record.
+    /// Counts consecutive valid records, up to `ENOUGH`.
     fn walk(self, bytes: &[u8], at_end: bool) -> Walk {
         let (mut rest, mut records) = (bytes, 0);
         while records < ENOUGH {
@@ -66,22 +69,22 @@ impl Form {
     }
 }
 
-/// So many records in a row are no accident.
+/// Number of consecutive records that rules out coincidence.
 const ENOUGH: usize = 8;
 
-/// How far bytes are records of a form.
+/// Result of reading bytes as records of one form.
 struct Walk {
     records: usize,
-    /// Nothing speaks against it.
+    /// No record was invalid.
     fits: bool,
 }
 
-/// Why bytes are no record. Nothing says where the next one begins: reading ends.
+/// Reason that bytes are not a record. The start of the next record is then unknown: reading ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadRecord {
-    /// No magic.
+    /// Wrong magic; holds the value found.
     Magic(u16),
-    /// A length that no frame has.
+    /// Invalid frame length; holds the value found.
     Length(u16),
 }
 
@@ -96,28 +99,28 @@ impl fmt::Display for BadRecord {
 
 impl std::error::Error for BadRecord {}
 
-/// A record at the front of some bytes.
+/// A record at the start of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
     /// The frame, without FCS.
     pub frame: &'a [u8],
-    /// Its time field.
+    /// The time stamp, in form V2.
     pub stamp: Option<Stamp>,
-    /// Bytes that the record has.
+    /// Length of the whole record in bytes.
     pub used: usize,
 }
 
-/// The length field, if the magic is there.
+/// Returns the length field, if the magic is correct.
 fn header(bytes: &[u8]) -> Option<u16> {
     let (magic, rest) = bytes.split_first_chunk::<2>()?;
     let len = rest.first_chunk::<2>()?;
     (u16::from_le_bytes(*magic) == MAGIC).then_some(u16::from_le_bytes(*len))
 }
 
-/// Reads the record at the front of `bytes`; `None` if it is not all there.
+/// Parses the record at the start of `bytes`; returns `None` if it is incomplete.
 ///
 /// # Errors
-/// No magic, or a length outside [`MIN_FRAME`]..=[`MAX_FRAME`].
+/// Wrong magic, or a length outside [`MIN_FRAME`]..=[`MAX_FRAME`].
 pub fn parse(form: Form, bytes: &[u8]) -> Result<Option<Record<'_>>, BadRecord> {
     let Some(magic) = bytes.first_chunk::<2>() else { return Ok(None) };
     let magic = u16::from_le_bytes(*magic);
@@ -140,7 +143,8 @@ pub fn parse(form: Form, bytes: &[u8]) -> Result<Option<Record<'_>>, BadRecord> 
     Ok(bytes.get(form.header()..used).map(|frame| Record { frame, stamp, used }))
 }
 
-/// `val_low` 32, `val_high` 16, reserved 8, reserved 4, register 3, reset 1; from the lowest bit.
+/// Bit fields from the lowest: `val_low` 32, `val_high` 16, reserved 8, reserved 4, register 3,
+/// reset 1.
 fn stamp_of(bits: u64) -> Stamp {
     Stamp::at((bits >> 60) as u8 & 7, bits >> 63 == 1, bits & Stamp::TICKS)
 }
@@ -149,7 +153,8 @@ fn bits_of(stamp: Stamp) -> u64 {
     stamp.ticks() | u64::from(stamp.register()) << 60 | u64::from(stamp.reset()) << 63
 }
 
-/// Appends a record. A frame longer than [`MAX_FRAME`] or shorter than [`MIN_FRAME`] is not one: says whether it was.
+/// Appends a record. Returns false, and appends nothing, if the frame is longer than [`MAX_FRAME`]
+/// or shorter than [`MIN_FRAME`].
 pub fn emit(form: Form, frame: &[u8], stamp: Option<Stamp>, out: &mut Vec<u8>) -> bool {
     if !(MIN_FRAME..=MAX_FRAME).contains(&frame.len()) {
         return false;

@@ -1,8 +1,9 @@
 //! A frame as one line of text, in the style of `tcpdump -e -n -S`.
 //!
-//! [`line()`] borrows a frame and gives something to print; nothing is read before it is printed and nothing fails:
-//! where bytes are missing the line ends with tcpdump's mark (`[|ip]`), where they lie it says so in brackets.
-//! Sequence numbers are absolute, because a line knows no other line. Payload protocols are not guessed from ports.
+//! [`line()`] borrows a frame and returns a displayable value; the frame is parsed only when
+//! printed and nothing fails. If bytes are missing, the line ends with tcpdump's mark (`[|ip]`);
+//! malformed fields are reported in brackets. Sequence numbers are absolute, because each line is
+//! independent of all others. Payload protocols are not guessed from ports.
 
 use crate::eth::{self, EtherType};
 use crate::{arp, bpdu, vlan};
@@ -13,36 +14,38 @@ mod ip;
 mod tests;
 mod transport;
 
-/// More tags than this are not looked into: a frame of nothing but tags prints a short line too.
+/// Maximum number of VLAN tags parsed, so that a frame of nothing but tags prints a short line too.
 const MAX_TAGS: usize = 4;
 
 /// Optional parts of a frame's line.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Shown {
-    /// The link header (`tcpdump -e`). A frame of an unknown EtherType has one in any case.
+    /// The link header (`tcpdump -e`). Always shown for a frame of an unknown EtherType.
     pub link: bool,
-    /// From 1 (`tcpdump -v`) on the fields of the IP header in parentheses; of IPv4 the ends follow on
-    /// a line of their own. Checksums of IPv4, ICMP, TCP and UDP over IPv6 are verified where the
-    /// capture has the whole packet; from 2 (`-vv`) on those of UDP over IPv4 too.
+    /// From 1 (`tcpdump -v`): the fields of the IP header in parentheses; for IPv4 the addresses
+    /// follow on a line of their own. Checksums of IPv4, ICMP, TCP, and UDP over IPv6 are verified
+    /// if the capture has the whole packet. From 2 (`-vv`): those of UDP over IPv4 too.
     pub verbose: u8,
 }
 
-/// One line about a frame, without a time and without a newline.
+/// Returns one line that describes a frame, without a time and without a newline.
 pub fn line(frame: &[u8]) -> impl Display + '_ {
     line_of(frame, frame.len(), Shown { link: true, verbose: 0 })
 }
 
-/// One line about a frame of `len` bytes of which a capture kept the beginning, as tcpdump prints it.
+/// Returns one line, as tcpdump prints it, about a frame of `len` bytes of which a capture kept the
+/// beginning.
 pub fn line_of(kept: &[u8], len: usize, shown: Shown) -> impl Display + '_ {
     Line { frame: kept, len: len.max(kept.len()), shown }
 }
 
-/// [`line_of`] without the parts of [`Shown`].
+/// Same as [`line_of`] without the optional parts of [`Shown`].
 pub fn brief(kept: &[u8], len: usize) -> impl Display + '_ {
     line_of(kept, len, Shown::default())
 }
 
-/// One line about an IPv4 or IPv6 packet without a link header, told apart by its first nibble.
+/// Returns one line about an IPv4 or IPv6 packet without a link header; the first nibble is the
+/// version.
 pub fn packet_line(packet: &[u8]) -> impl Display + '_ {
     Packet(packet)
 }
@@ -54,7 +57,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Bytes that the frame had and that were not kept.
+    /// Returns the number of bytes of the frame that the capture did not keep.
     fn cut(&self) -> usize {
         self.len - self.frame.len()
     }
@@ -135,7 +138,7 @@ impl Display for Packet<'_> {
     }
 }
 
-/// Behind an 802.3 length: a BPDU; of others nothing is said.
+/// Prints the LLC payload after an 802.3 length: BPDUs only, nothing for other protocols.
 fn llc(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
     let Some((&bpdu::LLC, rest)) = payload.split_first_chunk() else { return Ok(()) };
     f.write_str(": LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl 0x03: STP ")?;

@@ -1,43 +1,43 @@
-//! DNS queries and the answers to them (RFC 1035 4): as much as a name look-up needs.
+//! DNS queries and responses (RFC 1035 4), as far as a name lookup needs them.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The port of name servers.
+/// UDP port of name servers.
 pub const PORT: u16 = 53;
-/// Bytes of the header.
+/// Length of the header.
 const HEADER_LEN: usize = 12;
-/// Bytes of a name at most, as text.
+/// Maximum length of a name as text, in bytes.
 const NAME_MAX: usize = 255;
-/// Bytes of a label at most.
+/// Maximum length of a label in bytes.
 const LABEL_MAX: usize = 63;
-/// Pointers followed in one name at most.
+/// Maximum number of compression pointers followed in one name.
 const POINTERS_MAX: usize = 16;
 /// Maximum length of a chain of CNAME records.
 const ALIASES_MAX: usize = 16;
-/// Records read of an answer at most.
+/// Maximum number of records read from a response.
 const RECORDS_MAX: usize = 256;
 
-/// Types of records.
+/// DNS record types (RFC 1035 3.2.2).
 pub mod ty {
     /// An IPv4 address.
     pub const A: u16 = 1;
-    /// Another name of the same.
+    /// Canonical name of an alias.
     pub const CNAME: u16 = 5;
-    /// The name of an address.
+    /// Domain name of an address.
     pub const PTR: u16 = 12;
     /// An IPv6 address (RFC 3596).
     pub const AAAA: u16 = 28;
 }
 
-/// A record of an answer.
+/// A resource record of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Name that it is about.
+    /// Name that owns the record.
     pub name: String,
-    /// Seconds that it is good for.
+    /// Time to live in seconds.
     pub ttl: u32,
-    /// Its data.
+    /// Data of the record.
     pub data: Data,
 }
 
@@ -48,31 +48,31 @@ pub enum Data {
     Address(IpAddr),
     /// A name (CNAME, PTR).
     Name(String),
-    /// Another type, not read.
+    /// Data of another type, not parsed.
     Other(u16),
 }
 
-/// An answer.
+/// A parsed DNS response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// Response code: 0 no error, 2 server failure, 3 no such name, 5 refused (RFC 1035 4.1.1).
     pub rcode: u8,
     /// The server is an authority for the name.
     pub authoritative: bool,
-    /// It did not fit into a datagram.
+    /// The response did not fit into a datagram.
     pub truncated: bool,
     /// Records of the answer section.
     pub records: Vec<Record>,
 }
 
-/// Reason that bytes are no answer to a query.
+/// Reason that a message is not a valid response to a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadDns {
     /// The message ends too early.
     Short,
-    /// Not an answer, or to another query.
+    /// Not a response, or a response to another query.
     Other,
-    /// A name longer than allowed, or whose pointers lead in a circle.
+    /// A name that is too long, or with a pointer loop.
     BadName,
 }
 
@@ -91,12 +91,12 @@ impl std::error::Error for BadDns {}
 /// A query for records of one type, with recursion desired.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Query {
-    /// Identification, which the answer repeats. Unpredictable ones keep forged answers out
+    /// Identification, repeated in the response. An unpredictable value keeps forged responses out
     /// (RFC 5452).
     pub id: u16,
     /// Domain name, without the dot at the end.
     pub name: String,
-    /// Type of the records.
+    /// Record type, see [`ty`].
     pub ty: u16,
 }
 
@@ -108,14 +108,14 @@ pub fn is_name(name: &str) -> bool {
     name.len() <= NAME_MAX - 2 && name.split('.').all(fits)
 }
 
-/// Returns whether `name` is a domain name of letters, digits, hyphens and underscores (RFC 952). Other
-/// characters are in no host name, and a terminal may obey them.
+/// Returns whether `name` is a domain name of letters, digits, hyphens and underscores (RFC 952).
+/// Other characters are not valid in a host name, and a terminal might interpret them.
 pub fn is_host_name(name: &str) -> bool {
     is_name(name) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 impl Query {
-    /// Appends the query to `out`. Returns `None` if the name is no domain name ([`is_name`]).
+    /// Appends the query to `out`. Returns `None` if the name is not a domain name ([`is_name`]).
     pub fn emit(&self, out: &mut Vec<u8>) -> Option<()> {
         let question = self.question()?;
         out.extend(self.id.to_be_bytes());
@@ -140,11 +140,11 @@ impl Query {
         Some(out)
     }
 
-    /// Reads the answer to this query. An answer repeats identification and question (RFC 5452 9.1);
-    /// the case of letters may differ.
+    /// Parses the response to this query. A response repeats identification and question (RFC 5452
+    /// 9.1); the case of letters may differ.
     ///
     /// # Errors
-    /// [`BadDns`]; [`BadDns::Other`] for an answer to another query.
+    /// [`BadDns`]; [`BadDns::Other`] for a response to another query.
     pub fn parse_answer(&self, message: &[u8]) -> Result<Answer, BadDns> {
         let header = message.first_chunk::<HEADER_LEN>().ok_or(BadDns::Short)?;
         let [i0, i1, f0, f1, q0, q1, a0, a1, ..] = *header;
@@ -211,7 +211,7 @@ pub fn rcode_name(rcode: u8) -> String {
     }
 }
 
-/// The name under which the name of `addr` is found (RFC 1035 3.5, RFC 3596 2.5).
+/// Returns the name under which the PTR record of `addr` is stored (RFC 1035 3.5, RFC 3596 2.5).
 pub fn reverse_name(addr: IpAddr) -> String {
     match addr {
         IpAddr::V4(addr) => {
@@ -228,8 +228,8 @@ pub fn reverse_name(addr: IpAddr) -> String {
     }
 }
 
-/// Reads names that follow each other without pointers (RFC 8106 5.2, RFC 3397 after decompression).
-/// Ends at an empty name, which is padding, or at the first malformed one.
+/// Parses consecutive names without pointers (RFC 8106 5.2, RFC 3397 after decompression). Stops at
+/// an empty name, which is padding, or at the first malformed one.
 pub fn names(bytes: &[u8]) -> Vec<String> {
     let (mut out, mut at) = (Vec::new(), 0);
     while bytes.get(at).is_some_and(|len| (1..=LABEL_MAX).contains(&usize::from(*len))) {
@@ -276,13 +276,13 @@ fn record(message: &[u8], at: &mut usize) -> Result<Record, BadDns> {
     Ok(Record { name: name_of_it, ttl: u32::from_be_bytes([l0, l1, l2, l3]), data })
 }
 
-/// Reads a name, of which a part may stand elsewhere (RFC 1035 4.1.4); `at` moves past it. Bytes that are
-/// no graphic characters are written as `\DDD` (RFC 1035 5.1).
+/// Parses a name, following compression pointers (RFC 1035 4.1.4); `at` moves past it. Bytes that
+/// are not graphic characters are written as `\DDD` (RFC 1035 5.1).
 fn name(message: &[u8], at: &mut usize) -> Result<String, BadDns> {
     name_within(message, at, POINTERS_MAX)
 }
 
-/// [`name`] with at most `pointers_max` pointers.
+/// Same as [`name`] with at most `pointers_max` pointers.
 fn name_within(message: &[u8], at: &mut usize, pointers_max: usize) -> Result<String, BadDns> {
     let (mut out, mut here, mut pointers, mut octets) = (String::new(), *at, 0, 1);
     loop {
@@ -331,7 +331,7 @@ fn name_within(message: &[u8], at: &mut usize, pointers_max: usize) -> Result<St
 mod tests {
     use super::*;
 
-    /// A query for www.example.org, and an answer with a CNAME whose names are pointers.
+    /// A query for www.example.org, and a response with a CNAME and compressed names.
     #[test]
     fn an_answer_is_read_with_its_pointers() {
         let asked = Query { id: 0x1234, name: "www.example.org.".into(), ty: ty::A };

@@ -1,11 +1,13 @@
-//! Fields of a frame changed where they stand, and the checksums that cover them mended.
+//! Changes fields of a frame in place and updates the checksums that cover them.
 //!
-//! [`Layout::of`] finds the headers of a frame: behind up to four VLAN tags, IPv4 options or IPv6 extension headers. Its setters write a field
-//! and mend each checksum over it by the difference (RFC 1624 3, equation 3), so that one that was wrong before is wrong by as much
-//! afterwards: an error is not hidden. A transport header stands in the first fragment only, and so does its checksum. UDP's 0
-//! ("not computed") stays 0. A setter says whether the frame has the field; if it has not, nothing is written.
+//! [`Layout::of`] finds the headers of a frame: after up to four VLAN tags, with IPv4 options or
+//! IPv6 extension headers. Its setters write a field and update each checksum over it by the
+//! difference (RFC 1624 3, equation 3), so a checksum that was wrong before is wrong by the same
+//! amount afterwards: an error is not hidden. Only the first fragment has a transport header and
+//! its checksum. UDP's 0 ("not computed") stays 0. A setter returns whether the frame has the
+//! field; if not, nothing is written.
 //!
-//! [`Layout::checksums`] computes them anew, for who wants to know or to set them right.
+//! [`Layout::checksums`] recomputes checksums from scratch, for checking or correcting them.
 
 mod checksums;
 #[cfg(test)]
@@ -18,43 +20,43 @@ use crate::vlan::{self, Tag};
 use crate::{L4Port, Layer, Proto, icmp4, ip4, ip6};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// More tags than this are not looked behind.
+/// Maximum number of VLAN tags skipped.
 const MAX_TAGS: usize = 4;
-/// Where the EtherType stands, and with it a tag.
+/// Offset of the EtherType of an untagged frame, and of the first VLAN tag.
 pub const TAG_AT: usize = 12;
 
-/// One of a pair: source or destination.
+/// Selects the source or the destination of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
-    /// Where it comes from.
+    /// Source of the frame or packet.
     Src,
-    /// Where it goes.
+    /// Destination of the frame or packet.
     Dst,
 }
 
-/// Which IP header a frame has.
+/// IP version of a frame's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ip {
-    /// None, or one that is malformed.
+    /// No IP header, or a malformed one.
     None,
-    /// IPv4.
+    /// IPv4 (RFC 791).
     V4,
-    /// IPv6.
+    /// IPv6 (RFC 8200).
     V6,
 }
 
-/// Which header of a protocol above IP stands in a frame.
+/// Upper-layer header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Upper {
-    /// None that is known here, or it stands in another fragment.
+    /// No header of a supported protocol, or it is in another fragment.
     None,
-    /// TCP.
+    /// TCP (RFC 9293).
     Tcp,
-    /// UDP.
+    /// UDP (RFC 768).
     Udp,
     /// ICMP for IPv4.
     Icmp,
-    /// IGMP.
+    /// IGMP (RFC 9776).
     Igmp,
     /// ICMP for IPv6.
     Icmp6,
@@ -73,7 +75,7 @@ impl Upper {
         }
     }
 
-    /// Where its checksum stands within it.
+    /// Returns the offset of the checksum within the header.
     #[inline(always)]
     const fn checksum_at(self) -> usize {
         match self {
@@ -83,7 +85,7 @@ impl Upper {
         }
     }
 
-    /// Does its checksum cover the addresses?
+    /// Returns whether the checksum covers the IP addresses.
     #[inline(always)]
     const fn covers_addresses(self) -> bool {
         matches!(self, Upper::Tcp | Upper::Udp | Upper::Icmp6)
@@ -95,20 +97,21 @@ impl Upper {
     }
 }
 
-/// Where a frame's headers stand. Holds for the frame it was made of, until its headers move.
+/// Offsets of a frame's headers. Valid for the frame it was made from, until its headers move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// The last EtherType.
+    /// Offset of the last EtherType.
     type_at: usize,
     ip: Ip,
     l3: usize,
     upper: Upper,
     l4: usize,
-    /// Behind the packet, as far as it is here.
+    /// End of the packet, or of the captured part.
     end: usize,
-    /// Neither a fragment nor cut short.
+    /// Set if the packet is neither a fragment nor cut short.
     whole: bool,
-    /// What checksums cover is the last address of a Routing header, not the destination (RFC 8200 8.1).
+    /// Set if checksums cover the last address of a Routing header, not the destination (RFC 8200
+    /// 8.1).
     source_routed: bool,
 }
 
@@ -119,14 +122,14 @@ impl Layout {
         Layout::plain(frame).unwrap_or_else(|| Layout::walk(frame))
     }
 
-    /// The packet `packet` itself, without a link header: what an ICMP error quotes.
+    /// Finds the headers of an IPv4 packet without a link header, as quoted by an ICMP error.
     pub fn of_ip4(packet: &[u8]) -> Layout {
         let mut layout = Layout { l3: 0, ..Layout::none(0) };
         layout.enter4(packet);
         layout
     }
 
-    /// What nearly every frame is, from one look: an IPv4 packet without tags, options and fragments.
+    /// Fast path for nearly all frames: an IPv4 packet without tags, options or fragmentation.
     #[inline(always)]
     fn plain(frame: &[u8]) -> Option<Layout> {
         const L3: usize = eth::HEADER_LEN;
@@ -170,7 +173,7 @@ impl Layout {
     }
 
     fn enter4(&mut self, packet: &[u8]) {
-        // What is quoted, or captured, may be cut short.
+        // A quoted or captured packet may be cut short.
         let Ok(header) = ip4::Header::parse_quoted(packet, Layer::Ip4) else { return };
         let total = usize::from(header.total_len);
         self.ip = Ip::V4;
@@ -193,47 +196,47 @@ impl Layout {
         }
     }
 
-    /// The IP header's version.
+    /// Returns the IP version of the frame.
     #[inline]
     pub fn ip(&self) -> Ip {
         self.ip
     }
 
-    /// The header above it.
+    /// Returns the kind of the upper-layer header.
     #[inline]
     pub fn upper(&self) -> Upper {
         self.upper
     }
 
-    /// The EtherType behind all tags.
+    /// Returns the EtherType after all tags.
     pub fn ethertype(&self, frame: &[u8]) -> Option<EtherType> {
         read(frame, self.type_at).map(|bytes| EtherType(u16::from_be_bytes(bytes)))
     }
 
-    /// The IPv4 header, if there is one.
+    /// Returns the IPv4 header, if present.
     pub fn header4(&self, frame: &[u8]) -> Option<ip4::Header> {
         let packet = frame.get(self.l3..).filter(|_| self.ip == Ip::V4)?;
         ip4::Header::parse_quoted(packet, Layer::Ip4).ok()
     }
 
-    /// The bytes of the upper header and all behind it, as far as they are here.
+    /// Returns the bytes from the upper-layer header to the end of the packet, as far as captured.
     pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(self.l4..self.end).filter(|_| self.upper != Upper::None).unwrap_or_default()
     }
 
-    /// The ports of TCP or UDP, source first.
+    /// Returns the TCP or UDP ports, source first.
     pub fn ports(&self, frame: &[u8]) -> Option<(L4Port, L4Port)> {
         let [s0, s1, d0, d1] = read(self.payload(frame), 0).filter(|_| self.upper.has_ports())?;
         Some((L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1]))))
     }
 
-    /// The EtherType behind all tags. What was found of the frame does not hold afterwards.
+    /// Sets the EtherType after all tags. The layout is not valid afterwards.
     #[inline]
     pub fn set_ethertype(&self, frame: &mut [u8], ethertype: EtherType) -> bool {
         replace(frame, self.type_at, |_| ethertype.0.to_be_bytes()).is_some()
     }
 
-    /// An IPv4 address: keeps the bits of `keep` and sets those of `set`.
+    /// Changes an IPv4 address: keeps the bits of `keep` and sets those of `set`.
     #[inline]
     pub fn set_ip4(&self, frame: &mut [u8], side: Side, keep: u32, set: u32) -> bool {
         let at = self.l3 + if side == Side::Src { 12 } else { 16 };
@@ -247,12 +250,12 @@ impl Layout {
         true
     }
 
-    /// An IPv4 address as a whole.
+    /// Replaces a whole IPv4 address.
     pub fn set_addr4(&self, frame: &mut [u8], side: Side, addr: Ipv4Addr) -> bool {
         self.set_ip4(frame, side, 0, addr.to_bits())
     }
 
-    /// An IPv6 address: keeps the bits of `keep` and sets those of `set`.
+    /// Changes an IPv6 address: keeps the bits of `keep` and sets those of `set`.
     pub fn set_ip6(&self, frame: &mut [u8], side: Side, keep: u128, set: u128) -> bool {
         let at = self.l3 + if side == Side::Src { 8 } else { 24 };
         let new = |old| (u128::from_be_bytes(old) & keep | set).to_be_bytes();
@@ -266,12 +269,12 @@ impl Layout {
         true
     }
 
-    /// The addresses, of either version, each in the other's place.
+    /// Swaps source and destination IP address, of either version.
     #[inline]
     pub fn swap_ip(&self, frame: &mut [u8]) -> bool {
         match self.ip {
             Ip::None => false,
-            Ip::V4 => swap::<4>(frame, self.l3 + 12), // sums do not care for order
+            Ip::V4 => swap::<4>(frame, self.l3 + 12), // a sum does not depend on order
             Ip::V6 => {
                 let addresses = read::<32>(frame, self.l3 + 8).map(|bytes| {
                     let (src, dst) = bytes.split_at(16);
@@ -283,7 +286,7 @@ impl Layout {
         }
     }
 
-    /// TTL or hop limit: what `new` makes of it. `new` says `None` if that cannot be, and then nothing is written.
+    /// Sets TTL or hop limit to the result of `new`. If `new` returns `None`, nothing is written.
     #[inline]
     pub fn change_ttl(&self, frame: &mut [u8], new: impl FnOnce(u8) -> Option<u8>) -> Changed {
         let (at, checksum) = match self.ip {
@@ -301,7 +304,7 @@ impl Layout {
         Changed::Done
     }
 
-    /// DSCP, whose bits above 6 do not count; ECN stays (RFC 2474).
+    /// Sets the DSCP to the low 6 bits of `dscp`; ECN is unchanged (RFC 2474).
     pub fn set_dscp(&self, frame: &mut [u8], dscp: u8) -> bool {
         let traffic_class = |old: u8| old & 3 | dscp << 2;
         match self.ip {
@@ -322,7 +325,7 @@ impl Layout {
         }
     }
 
-    /// The identification of an IPv4 packet.
+    /// Sets the identification of an IPv4 packet.
     pub fn set_ip_id(&self, frame: &mut [u8], id: u16) -> bool {
         if self.ip != Ip::V4 {
             return false;
@@ -332,7 +335,7 @@ impl Layout {
         true
     }
 
-    /// A port of TCP or UDP.
+    /// Sets a TCP or UDP port.
     #[inline]
     pub fn set_port(&self, frame: &mut [u8], side: Side, port: L4Port) -> bool {
         let at = self.l4 + if side == Side::Src { 0 } else { 2 };
@@ -344,13 +347,13 @@ impl Layout {
         true
     }
 
-    /// The ports of TCP or UDP, each in the other's place.
+    /// Swaps source and destination port of TCP or UDP.
     #[inline]
     pub fn swap_ports(&self, frame: &mut [u8]) -> bool {
         self.upper.has_ports() && self.l4 + 4 <= self.end && swap::<2>(frame, self.l4)
     }
 
-    /// The identifier of an ICMP query or its answer; that it is one the caller has seen to.
+    /// Sets the identifier of an ICMP query or its reply; the caller has checked that it is one.
     pub fn set_icmp_id(&self, frame: &mut [u8], id: u16) -> bool {
         if self.upper != Upper::Icmp || self.l4 + 6 > self.end {
             return false;
@@ -360,14 +363,15 @@ impl Layout {
         true
     }
 
-    /// What an ICMP error quotes, for `change` to change; the error's own checksum is mended by what that came to.
+    /// Applies `change` to the packet that an ICMP error quotes, and updates the error's own
+    /// checksum.
     pub fn change_quoted<R>(&self, frame: &mut [u8], change: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let range = self.l4 + icmp4::HEADER_LEN..self.end;
         let quoted = frame.get_mut(range).filter(|_| self.upper == Upper::Icmp)?;
         let before = crate::checksum::sum(quoted).finish();
         let result = change(quoted);
         let after = crate::checksum::sum(quoted).finish();
-        // The sums are complemented: what came after is taken from what was before.
+        // The sums are complemented, so the new one is subtracted from the old one.
         self.mend_upper(frame, u32::from(before) + u32::from(!after));
         Some(result)
     }
@@ -396,8 +400,9 @@ impl Layout {
     }
 }
 
-/// [`Layout::change_ttl`] of a frame of which nothing is known yet: nearly every TTL stands in an IPv4 header right behind the Ethernet header,
-/// and to see that it does takes less than to find all headers.
+/// Same as [`Layout::change_ttl`] for a frame that has not been parsed. Nearly always the TTL is in
+/// an IPv4 header right after the Ethernet header, and checking for that costs less than finding
+/// all headers.
 #[inline]
 pub fn change_ttl(frame: &mut [u8], new: impl FnOnce(u8) -> Option<u8>) -> Changed {
     const L3: usize = eth::HEADER_LEN;
@@ -414,25 +419,25 @@ pub fn change_ttl(frame: &mut [u8], new: impl FnOnce(u8) -> Option<u8>) -> Chang
     Layout::of(frame).change_ttl(frame, new)
 }
 
-/// What became of a field that cannot have every value.
+/// Result of changing a field that cannot take every value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
-    /// It was changed.
+    /// The field was changed.
     Done,
-    /// The frame does not have it.
+    /// The frame does not have the field.
     Absent,
-    /// It cannot be what was asked for.
+    /// The field cannot take the requested value.
     Refused,
 }
 
-/// The outermost VLAN tag.
+/// Returns the outermost VLAN tag.
 #[inline]
 pub fn tag(frame: &[u8]) -> Option<Tag> {
     let tpid = EtherType(u16::from_be_bytes(read(frame, TAG_AT)?));
     Tag::parse(frame.get(TAG_AT + 2..).filter(|_| tpid.is_tag())?).ok()
 }
 
-/// Writes the outermost VLAN tag, which is there.
+/// Overwrites the outermost VLAN tag of a tagged frame.
 #[inline]
 pub fn set_tag(frame: &mut [u8], tag: &Tag) {
     if let Some(place) = place(frame, TAG_AT + 2) {
@@ -440,17 +445,19 @@ pub fn set_tag(frame: &mut [u8], tag: &Tag) {
     }
 }
 
-/// The four bytes that make a tagged frame of an untagged one, to be put in at [`TAG_AT`].
+/// Returns the four bytes that turn an untagged frame into a tagged one when inserted at
+/// [`TAG_AT`].
 pub fn tag_bytes(tpid: EtherType, pcp: u8, vid: u16) -> [u8; vlan::TAG_LEN] {
     let [t0, t1] = tpid.0.to_be_bytes();
     let mut bytes = [0; vlan::TAG_LEN];
-    // A tag is its control bits and the type that follows; in front of it stands the type that says that it is one.
+    // `Tag` holds the control bits and the type that follows them; in the frame, the TPID comes
+    // first.
     Tag { pcp, dei: false, vid, ethertype: EtherType(0) }.emit(&mut bytes);
     let [c0, c1, ..] = bytes;
     [t0, t1, c0, c1]
 }
 
-/// Ethernet addresses, each in the other's place.
+/// Swaps source and destination Ethernet address.
 #[inline]
 pub fn swap_macs(frame: &mut [u8]) -> bool {
     swap::<6>(frame, 0)
@@ -466,7 +473,7 @@ fn place<const N: usize>(frame: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
     frame.get_mut(at..)?.first_chunk_mut()
 }
 
-/// `N` bytes and the `N` behind them.
+/// Swaps `N` bytes with the next `N`.
 #[inline(always)]
 fn swap<const N: usize>(frame: &mut [u8], at: usize) -> bool {
     let both = frame.get_mut(at..).and_then(<[u8]>::split_first_chunk_mut::<N>);
@@ -476,7 +483,8 @@ fn swap<const N: usize>(frame: &mut [u8], at: usize) -> bool {
     true
 }
 
-/// Writes what `new` makes of the bytes at `at`, which is even from where a checksum begins; what that adds to a sum.
+/// Replaces the bytes at `at`, at an even offset from where a checksum begins, by the result of
+/// `new`; returns the difference for the sum.
 #[inline(always)]
 fn replace<const N: usize>(frame: &mut [u8], at: usize, new: impl FnOnce([u8; N]) -> [u8; N]) -> Option<u32> {
     let place = place::<N>(frame, at)?;
@@ -485,7 +493,7 @@ fn replace<const N: usize>(frame: &mut [u8], at: usize, new: impl FnOnce([u8; N]
     Some(delta(&old, place))
 }
 
-/// ~m + m' over all words (RFC 1624 3): at most 2^17 for each of at most 8.
+/// Returns ~m + m' over all words (RFC 1624 3): at most 2^17 for each of at most 8.
 #[inline(always)]
 fn delta<const N: usize>(old: &[u8; N], new: &[u8; N]) -> u32 {
     let (old, new) = (old.as_chunks::<2>().0, new.as_chunks::<2>().0);
@@ -495,7 +503,7 @@ fn delta<const N: usize>(old: &[u8; N], new: &[u8; N]) -> u32 {
         .sum()
 }
 
-/// HC' = ~(~HC + ~m + m') (RFC 1624 3, equation 3).
+/// Updates a checksum: HC' = ~(~HC + ~m + m') (RFC 1624 3, equation 3).
 #[inline(always)]
 fn mended(checksum: [u8; 2], delta: u32) -> [u8; 2] {
     let sum = u32::from(!u16::from_be_bytes(checksum)) + delta;
@@ -510,7 +518,7 @@ fn mend(frame: &mut [u8], at: usize, delta: u32) {
     }
 }
 
-/// The IPv6 addresses of the packet at `at`.
+/// Returns source and destination of the IPv6 packet at `at`.
 fn addresses6(frame: &[u8], at: usize) -> Option<(Ipv6Addr, Ipv6Addr)> {
     let src = read::<16>(frame, at + 8)?;
     let dst = read::<16>(frame, at + 24)?;

@@ -1,8 +1,10 @@
-//! Ethernet II: 14 bytes of destination, source and EtherType before every packet (IEEE 802.3 3.2, RFC 894).
+//! Ethernet II: 14 bytes of destination, source and EtherType before each packet (IEEE 802.3 3.2,
+//! RFC 894).
 //!
-//! A frame is what a port delivers, without preamble and FCS. [`Header::parse`] reads the outer header only: a
-//! VLAN tag appears as EtherType [`EtherType::VLAN`] and is read by [`crate::vlan`]. An 802.3 length field (below
-//! 0x0600) is returned as it stands; see [`EtherType::is_length`].
+//! Frames are as a port delivers them, without preamble and FCS. [`Header::parse`] reads the outer
+//! header only: a VLAN tag appears as EtherType [`EtherType::VLAN`] and is parsed by
+//! [`crate::vlan`]. An 802.3 length field (below 0x0600) is returned unchanged; see
+//! [`EtherType::is_length`].
 
 use crate::{Layer, Malformed};
 use std::hint::cold_path;
@@ -12,9 +14,9 @@ use std::{error, fmt, str::FromStr};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of an untagged Ethernet header.
+/// Length of an untagged Ethernet header.
 pub const HEADER_LEN: usize = 14;
-/// The shortest frame a wire carries, without the FCS: 60 bytes.
+/// Minimum frame length on a wire, without the FCS: 60 bytes.
 pub const MIN_FRAME_LEN: usize = 60;
 
 /// A 48-bit Ethernet address in transmission order.
@@ -22,43 +24,47 @@ pub const MIN_FRAME_LEN: usize = 60;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// `ff:ff:ff:ff:ff:ff`: every station.
+    /// `ff:ff:ff:ff:ff:ff`: the broadcast address.
     pub const BROADCAST: Mac = Mac([0xff; 6]);
-    /// `00:00:00:00:00:00`: nobody; ARP's unknown target.
+    /// `00:00:00:00:00:00`: no station; ARP's unknown target.
     pub const ZERO: Mac = Mac([0; 6]);
 
-    /// The group bit is set. Broadcast is multicast too.
+    /// Returns whether the group bit is set. Broadcast is multicast too.
     #[inline]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// The address of every station.
+    /// Returns whether this is the broadcast address.
     #[inline]
     pub fn is_broadcast(self) -> bool {
         self == Mac::BROADCAST
     }
 
-    /// The group bit is clear. [`Mac::ZERO`] counts as unicast here; whether it may be a source is the caller's rule.
+    /// Returns whether the group bit is clear. [`Mac::ZERO`] counts as unicast here; the caller
+    /// decides whether it is valid as a source.
     #[inline]
     pub const fn is_unicast(self) -> bool {
         !self.is_multicast()
     }
 
-    /// The group address to which an IPv6 multicast address maps: 33:33 and the low 32 bits (RFC 2464 7).
+    /// Returns the group address of an IPv6 multicast address: 33:33 and the low 32 bits (RFC 2464
+    /// 7).
     pub const fn multicast6(group: Ipv6Addr) -> Mac {
         let [.., a, b, c, d] = group.octets();
         Mac([0x33, 0x33, a, b, c, d])
     }
 
-    /// The group address to which an IPv4 multicast address maps: 01:00:5e and the low 23 bits (RFC 1112 6.4).
+    /// Returns the group address of an IPv4 multicast address: 01:00:5e and the low 23 bits (RFC
+    /// 1112 6.4).
     #[inline]
     pub const fn multicast4(group: Ipv4Addr) -> Mac {
         let [_, b, c, d] = group.octets();
         Mac([0x01, 0x00, 0x5e, b & 0x7f, c, d])
     }
 
-    /// 01-80-C2-00-00-0X, which a bridge never forwards (IEEE 802.1Q 8.6.3, table 8-1).
+    /// Returns whether this is 01-80-C2-00-00-0X, which a bridge never forwards (IEEE 802.1Q 8.6.3,
+    /// table 8-1).
     #[inline]
     pub const fn is_link_local_group(self) -> bool {
         matches!(self.0, [0x01, 0x80, 0xc2, 0, 0, low] if low & 0xf0 == 0)
@@ -85,7 +91,7 @@ impl From<[u8; 6]> for Mac {
     }
 }
 
-/// A text is not six two-digit hexadecimal bytes, with colons between or nothing.
+/// Error: the text is not six two-digit hexadecimal bytes, separated by colons or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadMac;
 
@@ -100,7 +106,7 @@ impl error::Error for BadMac {}
 impl FromStr for Mac {
     type Err = BadMac;
 
-    /// Reads the colon form, or twelve digits as in lines of text; either case.
+    /// Parses the form with colons, or twelve digits without separator; either case.
     fn from_str(text: &str) -> Result<Mac, BadMac> {
         if text.len() == 12 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
             let [_, _, mac @ ..] = u64::from_str_radix(text, 16).map_err(|_| BadMac)?.to_be_bytes();
@@ -110,7 +116,7 @@ impl FromStr for Mac {
         let mut parts = text.split(':');
         for byte in &mut mac {
             let part = parts.next().ok_or(BadMac)?;
-            // from_str_radix alone would take "+f".
+            // from_str_radix alone would accept "+f".
             if part.len() != 2 || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(BadMac);
             }
@@ -120,7 +126,7 @@ impl FromStr for Mac {
     }
 }
 
-/// What an Ethernet payload is (IEEE 802.3 3.2.6; values from the IEEE registry).
+/// Type of an Ethernet payload (IEEE 802.3 3.2.6; values from the IEEE registry).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct EtherType(pub u16);
 
@@ -136,19 +142,20 @@ impl EtherType {
     /// 802.1ad service tag.
     pub const QINQ: EtherType = EtherType(0x88a8);
 
-    /// Below 0x0600 the field is an 802.3 length and an LLC header follows (IEEE 802.3 3.2.6).
+    /// Returns whether the field is an 802.3 length (below 0x0600), followed by an LLC header (IEEE
+    /// 802.3 3.2.6).
     #[inline]
     pub const fn is_length(self) -> bool {
         self.0 < 0x0600
     }
 
-    /// A VLAN tag follows.
+    /// Returns whether a VLAN tag follows.
     #[inline]
     pub const fn is_tag(self) -> bool {
         matches!(self, EtherType::VLAN | EtherType::QINQ)
     }
 
-    /// The word tcpdump prints, if we know the type.
+    /// Returns the name that tcpdump prints, for known types.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             EtherType::IPV4 => "IPv4",
@@ -170,16 +177,16 @@ impl fmt::Display for EtherType {
 /// An Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// Who it is for.
+    /// Destination address of the frame.
     pub dst: Mac,
-    /// Who sent it.
+    /// Source address of the frame.
     pub src: Mac,
-    /// What follows, or an 802.3 length.
+    /// Type of the payload, or an 802.3 length.
     pub ethertype: EtherType,
 }
 
 impl Header {
-    /// Reads the first 14 bytes of a frame; fails only when there are fewer.
+    /// Parses the first 14 bytes of a frame; fails only if there are fewer.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Header, Malformed> {
         let Some(&[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1]) = frame.first_chunk::<HEADER_LEN>() else {
@@ -202,15 +209,17 @@ impl Header {
     }
 }
 
-/// Returns whether `frame` holds a packet of `ethertype` from some other station to the station `to`.
+/// Returns whether `frame` holds a packet of `ethertype` from some other station to the station
+/// `to`.
 ///
-/// What [`Header::parse`] and comparing its fields would say, from two loads instead of fourteen bytes.
+/// Equivalent to [`Header::parse`] and comparing fields, with two loads instead of fourteen bytes.
 #[inline(always)]
 pub fn is_between(frame: &[u8], to: Mac, ethertype: EtherType) -> bool {
     let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
     let (Some(dst), Some(rest)) = (header.first_chunk::<8>(), header.last_chunk::<8>()) else { return false };
     let [t0, t1, t2, t3, t4, t5] = to.0;
-    // Addresses in the upper 48 bits of their words, the lower 16 zero: to shift takes no mask from a register.
+    // Addresses are in the upper 48 bits of their words and the lower 16 are zero: the shift needs
+    // no mask from a register.
     let to = u64::from_le_bytes([0, 0, t0, t1, t2, t3, t4, t5]);
     let (dst, rest) = (u64::from_le_bytes(*dst) << 16, u64::from_le_bytes(*rest));
     let src = rest << 16;
@@ -220,11 +229,12 @@ pub fn is_between(frame: &[u8], to: Mac, ethertype: EtherType) -> bool {
         return false;
     }
     if src == 0 || src == to {
-        cold_path(); // branches that are never taken, not bits that are set and put together: ten instructions fewer
+        cold_path(); // branches never taken instead of combined bits: ten instructions fewer
         return false;
     }
     true
 }
 
-/// Of the last eight bytes of a header, little-endian: the EtherType, and the group bit of the source.
+/// Mask for the last eight bytes of a header, little-endian: the EtherType, and the group bit of
+/// the source.
 const TYPE_AND_GROUP: u64 = 0xffff << 48 | 1;

@@ -1,22 +1,22 @@
 //! EtherIP: an Ethernet frame in an IP packet, protocol 97 (RFC 3378).
 //!
-//! The header is a version and twelve zeros; the frame behind it is without its FCS.
+//! The header is a version and twelve zero bits; the frame after it has no FCS.
 
 use crate::{Layer, Malformed};
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of the header.
+/// Length of the header in bytes.
 pub const HEADER_LEN: usize = 2;
 
 /// The header: version 3, the rest reserved and zero (RFC 3378 3).
 pub const HEADER: [u8; HEADER_LEN] = [0x30, 0];
 
-/// Checks the header at the beginning of an IP payload.
+/// Checks the header at the start of an IP payload.
 ///
 /// # Errors
-/// Truncated, another version, or reserved bits set: such packets are discarded (RFC 3378 3).
+/// Truncated, another version, or reserved bits set: such packets must be discarded (RFC 3378 3).
 pub fn check(payload: &[u8]) -> Result<(), Malformed> {
     match payload.first_chunk::<HEADER_LEN>() {
         None => Err(Malformed::truncated(Layer::EtherIp, HEADER_LEN, payload.len())),

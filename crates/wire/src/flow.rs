@@ -1,8 +1,10 @@
-//! Which frames belong together, as one number: for queues, workers and paths that are to keep the order of each flow.
+//! Flow hashes: one number for all frames of a flow, for queues, workers and paths that must keep
+//! the order of each flow.
 //!
-//! Receive-side scaling hashes addresses and, but for fragments, L4 ports, wherever options and extension headers put them: a
-//! segment with such headers is of the same flow as one without. The key makes it a number that a
-//! stranger cannot work out, so that he cannot have all flows meet in one place.
+//! As in receive-side scaling, the hash covers addresses and, except for fragments, L4 ports.
+//! Options and extension headers before the ports are skipped, so a segment with such headers
+//! belongs to the same flow as one without. The hash is keyed: an attacker cannot compute it, and
+//! so cannot direct all flows to one queue.
 
 mod upper;
 pub mod whose;
@@ -25,7 +27,8 @@ fn has_ports(proto: u8) -> bool {
     matches!(Proto(proto), Proto::TCP | Proto::UDP | Proto::SCTP)
 }
 
-/// An Ethernet frame's flow: of IPv4 and IPv6, behind a VLAN tag as well, addresses, protocol and L4 ports; of others both MAC addresses.
+/// Returns the flow hash of an Ethernet frame: for IPv4 and IPv6, also after a VLAN tag, over
+/// addresses, protocol and L4 ports; otherwise over both MAC addresses.
 #[inline]
 pub fn hash(key: Key, frame: &[u8]) -> u64 {
     let ethertype = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk()).map(|two| u16::from_be_bytes(*two));
@@ -43,7 +46,8 @@ pub fn hash(key: Key, frame: &[u8]) -> u64 {
     inner.unwrap_or_else(|| key.hash2(word(frame, 0).unwrap_or_default(), word(frame, 6).unwrap_or_default() >> 16))
 }
 
-/// The flow of an IPv4 packet without its Ethernet header; `None`: there is no whole header.
+/// Returns the flow hash of an IPv4 packet without its Ethernet header, `None` if the header is
+/// incomplete.
 #[inline]
 pub fn four(key: Key, packet: &[u8]) -> Option<u64> {
     let addresses = word(packet, 12)?;
@@ -52,13 +56,15 @@ pub fn four(key: Key, packet: &[u8]) -> Option<u64> {
     Some(of(key, addresses, proto, ports.unwrap_or_default()))
 }
 
-/// The same of what is known otherwise: the addresses, source first, in 64 bits, and both L4 ports in 32; 0 where there are none.
+/// Returns the same hash as [`four`] from its parts: the addresses, source first, in 64 bits, and
+/// both L4 ports in 32 bits, 0 if there are none.
 #[inline]
 pub fn of(key: Key, addresses: u64, proto: u8, ports: u64) -> u64 {
     key.hash2(addresses, ports << 8 | u64::from(proto))
 }
 
-/// The flow of an IPv6 packet without its Ethernet header. Fragments go by their addresses alone: only the first one has ports.
+/// Returns the flow hash of an IPv6 packet without its Ethernet header. For fragments it covers the
+/// addresses only, since only the first fragment has ports.
 #[inline]
 pub fn six(key: Key, packet: &[u8]) -> Option<u64> {
     let [a, b, c, d] = [word(packet, 8)?, word(packet, 16)?, word(packet, 24)?, word(packet, 32)?];
@@ -146,7 +152,7 @@ mod tests {
         assert_ne!(of(&udp4(1, 1)), hash(Key::seeded(2), &udp4(1, 1)), "the key has its say");
     }
 
-    /// An IPv6 packet of TCP, or of what `next` names, behind these extension headers.
+    /// Builds an IPv6 packet with these extension headers before the upper layer `upper`.
     fn behind(extensions: &[(Proto, Vec<u8>)], upper: Proto, segment: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x60, 0, 0, 0, 0, 0, extensions.first().map_or(upper, |first| first.0).0, 64];
         packet.extend([[0xfd; 16], [0xfe; 16]].concat());
@@ -158,7 +164,8 @@ mod tests {
         packet
     }
 
-    /// RFC 8200 4.3 to 4.6, RFC 4302 2.2, RFC 6946: a flow has one number whatever headers stand before its ports.
+    /// RFC 8200 4.3 to 4.6, RFC 4302 2.2, RFC 6946: the hash of a flow does not depend on headers
+    /// before its ports.
     #[test]
     fn extension_headers_and_options_do_not_hide_ports() {
         let key = Key::seeded(3);
@@ -183,7 +190,8 @@ mod tests {
         }
         assert_eq!(numbers(&behind(&all, Proto::TCP, &segment)), numbers(&plain));
         assert_ne!(numbers(&behind(&all, Proto::TCP, &[9; 8])), numbers(&plain), "ports have their say");
-        // Fragments go by their addresses alone, the first one too, whatever is in front of the Fragment header.
+        // Fragments are hashed by their addresses alone, the first one too, regardless of headers
+        // before the Fragment header.
         let first = behind(&[hop.clone(), fragment(1)], Proto::UDP, &segment);
         let later = behind(&[hop, fragment(8 << 3)], Proto::UDP, &[7; 8]);
         let bare = behind(&[fragment(16 << 3)], Proto::TCP, &[8; 8]);
@@ -191,7 +199,7 @@ mod tests {
         assert_eq!(both(&first), both(&later));
         assert_eq!(both(&first), both(&bare));
         assert_ne!(both(&first), both(&plain));
-        // IPv4's options do not hide them either (RFC 791 3.1).
+        // IPv4 options do not hide the ports either (RFC 791 3.1).
         let four = |options: usize, port: u8| {
             let mut packet = vec![0x45 + options as u8, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
             packet.extend([vec![1; options * 4], vec![0, port, 0, 80]].concat());
@@ -199,7 +207,7 @@ mod tests {
         };
         assert_eq!(four(3, 1), four(0, 1));
         assert_ne!(four(3, 1), four(3, 2));
-        // A chain that is cut, or does not end, has a number as well.
+        // A chain that is truncated, or does not end, is hashed as well.
         let long = vec![(Proto::DEST_OPTIONS, options(0)); 20];
         let packet = behind(&long, Proto::TCP, &segment);
         assert_eq!(numbers(&packet), numbers(&plain), "more than a host takes");

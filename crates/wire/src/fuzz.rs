@@ -1,7 +1,7 @@
-//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+//! Invariants for arbitrary bytes: the bodies of the fuzz targets, also run by the tests.
 //!
-//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken. `cargo xtask fuzz`
-//! calls them with the corpora under `fuzz/corpus/wire_*`.
+//! Each function takes arbitrary bytes and panics only if an invariant of this crate is broken.
+//! `cargo xtask fuzz` calls them with the corpora under `fuzz/corpus/wire_*`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -18,13 +18,13 @@ use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A DNS answer to the question that it repeats: read or refused, without a panic. A name that was
-/// read makes a query again if it is one, and chains of aliases end.
+/// A DNS response to the question that it repeats: parsed or rejected, without a panic. A valid
+/// parsed name can be used in a query again, and chains of aliases end.
 pub fn dns(data: &[u8]) {
     crate::dns::names(data).iter().for_each(|name| assert!(crate::dns::is_name(name)));
     let Some(asked) = crate::dns::question_of(data) else { return };
     let Ok(answer) = asked.parse_answer(data) else { return };
-    // A name has 255 octets, of which each is shown in at most four characters.
+    // A name has at most 255 octets, each shown in at most four characters.
     assert!(answer.records.iter().all(|record| record.name.len() <= 4 * 255));
     for record in &answer.records {
         let mut query = Vec::new();
@@ -35,9 +35,11 @@ pub fn dns(data: &[u8]) {
     }
 }
 
-/// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
+/// Every parser on a frame, layer by layer as in a host, and each parser on every layer of the
+/// frame as well.
 ///
-/// Holds: no panic; a view never exceeds its bytes; what was parsed, emitted and parsed again is the same.
+/// Invariants: no panic; a view never exceeds its bytes; parse, emit and parse again gives the same
+/// value.
 pub fn frame(data: &[u8]) {
     if let Ok(header) = eth::Header::parse(data) {
         let mut out = [0; eth::HEADER_LEN];
@@ -49,7 +51,8 @@ pub fn frame(data: &[u8]) {
     whose(data);
 }
 
-/// Whose it is, as a packet of either version: the same each time, and where it is said who is at the other end a conversation is known too.
+/// Conversation hashes of a packet of either version: repeatable, and present exactly if the peer
+/// hash is.
 fn whose(data: &[u8]) {
     let _ = crate::flow::whose::is_for_all(data);
     let (key, mut fragments) = (crate::hash::Key::seeded(1), Fragments::default());
@@ -61,7 +64,7 @@ fn whose(data: &[u8]) {
     }
 }
 
-/// All that may follow an Ethernet header, whatever its EtherType said.
+/// All protocols that may follow an Ethernet header, regardless of its EtherType.
 fn after_eth(data: &[u8]) {
     if let Ok(tag) = vlan::Tag::parse(data) {
         let mut out = [0; vlan::TAG_LEN];
@@ -78,7 +81,8 @@ fn after_eth(data: &[u8]) {
     large(data);
 }
 
-/// As a large TCP segment of either family: its pieces are packets, of no more text than was asked for, and all of it.
+/// A large TCP segment of either family: its pieces are packets, each with at most the requested
+/// payload, and together they hold all of it.
 fn large(data: &[u8]) {
     let size = u16::from_be_bytes([0, data.last().copied().unwrap_or(0)]);
     let Some(mut segment) = gso::Segment::read(data, 0, size) else { return };
@@ -98,7 +102,8 @@ fn large(data: &[u8]) {
     assert_eq!((cut, segment.is_done()), (end - text, true));
 }
 
-/// Where a TCP packet of either family ends, and the pseudo-header of a segment of so many bytes in it.
+/// Returns the end of a TCP packet of either family, and the pseudo-header of a segment of a given
+/// length in it.
 fn packet_of(packet: &[u8]) -> (usize, impl Fn(u16) -> Partial) {
     let (end, [src, dst]): (usize, [IpAddr; 2]) = if ip6::is_version(packet) {
         let ip = ip6::Header::parse(packet).unwrap();
@@ -160,7 +165,7 @@ fn packet6(data: &[u8]) {
     upper(chain.payload(&header, data));
 }
 
-/// What tunnels put in front, read from whatever may follow an IP or a UDP header.
+/// Tunnel headers, parsed from any bytes that may follow an IP or a UDP header.
 fn tunnels(data: &[u8]) {
     if let Ok(header) = gre::Header::parse(data) {
         let mut copy = data.to_vec();
@@ -185,7 +190,7 @@ fn tunnels(data: &[u8]) {
     }
 }
 
-/// All that may follow an IP header, whatever its protocol said.
+/// All protocols that may follow an IP header, regardless of its protocol field.
 fn upper(data: &[u8]) {
     tunnels(data);
     if let Ok(header) = udp::Header::parse(data) {
@@ -244,7 +249,7 @@ fn control(data: &[u8]) {
     listeners(data);
 }
 
-/// Reports of version 3 and of MLD, as they stand and with a checksum that verifies.
+/// IGMPv3 and MLD reports, unchanged and with a correct checksum.
 fn listeners(data: &[u8]) {
     if let Ok(records) = igmp::v3::report(data) {
         assert_eq!(records.count(), usize::from(u16::from_be_bytes([data[6], data[7]])));
@@ -264,7 +269,7 @@ fn listeners(data: &[u8]) {
     }
 }
 
-/// A message of ICMPv6 whose checksum verifies.
+/// An ICMPv6 message with a correct checksum.
 fn discovery(message: &[u8], (src, dst): (Ipv6Addr, Ipv6Addr)) {
     match icmp6::Message::parse(message, src, dst) {
         Ok(icmp6::Message::EchoRequest { ident, seq, payload }) => {
@@ -290,9 +295,10 @@ fn discovery(message: &[u8], (src, dst): (Ipv6Addr, Ipv6Addr)) {
     let _ = icmp6::Inner::parse(message);
 }
 
-/// All kinds agree with the naive sum, whole and split anywhere; copying sums alike.
+/// All kinds agree with the naive sum, for the whole input and for two parts; sums that copy do
+/// too.
 ///
-/// The first two bytes say where to split, the rest is summed.
+/// The first two bytes give the position of the split, the rest is summed.
 pub fn checksum(data: &[u8]) {
     let (at, bytes) = data.split_first_chunk::<2>().map_or((0, data), |(&at, rest)| (u16::from_be_bytes(at), rest));
     let at = usize::from(at) % (bytes.len() + 1);
@@ -315,7 +321,7 @@ pub fn checksum(data: &[u8]) {
     }
 }
 
-/// The line is one line of printable ASCII, not longer than a screen or two.
+/// The line is one line of printable ASCII, shorter than 4096 characters.
 pub fn dissect(data: &[u8]) {
     let mut text = String::new();
     write!(text, "{}", dissector::line(data)).unwrap();
@@ -324,9 +330,10 @@ pub fn dissect(data: &[u8]) {
     assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
 }
 
-/// A line of filter, and a frame behind it.
+/// A filter expression on the first line, and a frame after it.
 ///
-/// Holds: an error lies within the text and shows it; what matches does not match when negated, at any length.
+/// Invariants: an error position lies within the text and the message shows it; a frame that
+/// matches does not match the negated filter, at any length.
 pub fn filter(data: &[u8]) {
     let at = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (text, frame) = (String::from_utf8_lossy(&data[..at]), data.get(at + 1..).unwrap_or(&[]));
@@ -347,7 +354,8 @@ pub fn filter(data: &[u8]) {
     filter.matches(frame);
 }
 
-/// RFC 1071 4.1 as it is written: the reference for everything else. Folded, not complemented.
+/// Computes the sum as RFC 1071 4.1 describes it: the reference for everything else. Folded, not
+/// complemented.
 pub(crate) fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for word in bytes.chunks(2) {
@@ -357,7 +365,7 @@ pub(crate) fn naive(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// Lines of text, as every kind of reader reads them: the same frames, the same errors, and always on.
+/// Lines of text, read by every implementation: the same frames and errors, and progress each time.
 pub fn text(data: &[u8]) {
     use crate::text::{self, Kind, Next};
     let mut frame = vec![0; text::MAX_FRAME + text::SLACK];

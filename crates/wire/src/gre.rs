@@ -1,7 +1,9 @@
-//! GRE: a packet of any protocol behind an IP header (RFC 2784), with the key and sequence number of RFC 2890.
+//! GRE: a packet of any protocol after an IP header (RFC 2784), with the key and sequence number of
+//! RFC 2890.
 //!
-//! [`Header::parse`] takes what follows the IP header and vouches for version, reserved bits and length; the checksum
-//! is for [`checksum_ok`], which wants the payload too. RFC 1701's routing is refused, as RFC 2784 2.3 asks.
+//! [`Header::parse`] takes the bytes after the IP header and checks version, reserved bits and
+//! length. The checksum covers the payload too and is verified by [`checksum_ok`]. RFC 1701's
+//! routing is rejected, as RFC 2784 2.3 requires.
 
 use crate::checksum;
 use crate::eth::EtherType;
@@ -10,36 +12,38 @@ use crate::{Layer, Malformed};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a header without checksum, key and sequence number.
+/// Length of a header without checksum, key and sequence number.
 pub const HEADER_LEN: usize = 4;
-/// Bytes of a header with all of them.
+/// Length of a header with all optional fields.
 pub const MAX_HEADER_LEN: usize = 16;
 
 const CHECKSUM: u16 = 0x8000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
-/// Routing, strict source route and recursion: RFC 1701's (RFC 2784 2.3: such a packet is discarded).
+/// Flags of RFC 1701: routing, strict source route and recursion (RFC 2784 2.3: such a packet is
+/// discarded).
 const REFUSED: u16 = 0x4c00;
 const VERSION: u16 = 0x0007;
 
 /// A GRE header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// What the payload is.
+    /// Protocol of the payload.
     pub protocol: EtherType,
-    /// There is a checksum over header and payload.
+    /// Set if a checksum over header and payload is present.
     pub has_checksum: bool,
-    /// Which of the flows between two ends this is (RFC 2890 2.1).
+    /// Key that identifies a flow between two tunnel ends (RFC 2890 2.1).
     pub key: Option<u32>,
-    /// The packet's number in its flow (RFC 2890 2.2).
+    /// Sequence number of the packet in its flow (RFC 2890 2.2).
     pub sequence: Option<u32>,
 }
 
 impl Header {
-    /// Reads a header.
+    /// Parses a GRE header.
     ///
     /// # Errors
-    /// Truncated, another version, or bits set that RFC 2784 2.3 refuses. Reserved bits beyond those are not looked at.
+    /// Truncated, another version, or bits set that RFC 2784 2.3 forbids. Other reserved bits are
+    /// ignored.
     pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
         let Some(&[f0, f1, p0, p1]) = packet.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Gre, HEADER_LEN, packet.len()));
@@ -70,14 +74,14 @@ impl Header {
         bit(self.has_checksum, CHECKSUM) | bit(self.key.is_some(), KEY) | bit(self.sequence.is_some(), SEQUENCE)
     }
 
-    /// Bytes that it takes.
+    /// Returns the length of the header in bytes.
     pub fn header_len(&self) -> usize {
         len_of(self.flags())
     }
 
-    /// Writes the header at the beginning of `packet`, the checksum, if there is one, over all of `packet`.
+    /// Writes the header at the start of `packet`; the checksum, if any, covers all of `packet`.
     ///
-    /// `None`, and nothing is written, when `packet` is shorter than the header.
+    /// Returns `None`, and writes nothing, if `packet` is shorter than the header.
     pub fn emit(&self, packet: &mut [u8]) -> Option<()> {
         let header = packet.get_mut(..self.header_len())?;
         let (fixed, mut rest) = header.split_first_chunk_mut::<HEADER_LEN>()?;
@@ -100,7 +104,7 @@ fn len_of(flags: u16) -> usize {
     HEADER_LEN + 4 * (flags & (CHECKSUM | KEY | SEQUENCE)).count_ones() as usize
 }
 
-/// Whether the checksum of a whole GRE packet with one verifies (RFC 2784 2.1).
+/// Returns whether the checksum of a whole GRE packet that has one is correct (RFC 2784 2.1).
 pub fn checksum_ok(packet: &[u8]) -> bool {
     checksum::sum(packet).verifies()
 }

@@ -1,30 +1,31 @@
-//! A large TCP segment, cut into what a link takes: what a NIC's TSO or Linux's GSO does.
+//! Segmentation of a large TCP segment to fit a link, as a NIC's TSO or Linux's GSO does.
 //!
-//! Each piece is what a sender without the offload would have sent: headers repeated, sequence number and identification counted
-//! on, CWR on the first only (RFC 3168 6.1.2), PSH and FIN on the last only, all checksums filled in. An identification of 0 with
-//! DF stays 0 (RFC 6864 4.1: it means nothing there). The text is copied, and summed by the way.
-//! Over IPv6 the segment may follow extension headers, which are repeated as they are.
+//! Each piece equals the segment that a sender without the offload would have sent: headers are
+//! repeated, sequence number and identification advance, CWR is set on the first only (RFC 3168
+//! 6.1.2), PSH and FIN on the last only, and all checksums are filled in. An identification of 0
+//! with DF stays 0 (RFC 6864 4.1: it has no meaning there). The payload is copied and summed in one
+//! pass. Over IPv6 the segment may follow extension headers, which are repeated unchanged.
 
 use crate::checksum::{self, Partial};
 use crate::{Proto, ip4, ip6, tcp};
 
-/// What the headers of a large segment say, and how much of it is cut.
+/// Headers of a large segment, and the progress of cutting it.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     ip: Ip,
     tcp: tcp::Header,
-    /// Where the IP header, the TCP header and the text begin in the frame, and where the text ends.
+    /// Offset of the IP header. The next three: of the TCP header, of the payload, and of its end.
     l3: usize,
     l4: usize,
     text: usize,
     end: usize,
     size: usize,
-    /// Text cut off so far, and in how many pieces.
+    /// Payload bytes cut so far; `pieces` counts the pieces.
     done: usize,
     pieces: u16,
 }
 
-/// The IP header of a large segment.
+/// IP header of a large segment.
 #[derive(Clone, Copy, Debug)]
 enum Ip {
     V4(ip4::Header),
@@ -32,12 +33,14 @@ enum Ip {
 }
 
 impl Ip {
-    /// Reads the headers below TCP of a packet; returns where TCP begins, and where the packet ends.
+    /// Parses the headers below TCP of a packet; returns the offset of the TCP header, and of the
+    /// end of the packet.
     fn read(packet: &[u8]) -> Option<(Ip, usize, usize)> {
         if ip6::is_version(packet) {
             let ip = ip6::Header::parse(packet).ok()?;
             let chain = ip6::Chain::walk(&ip, packet).ok()?;
-            // With a Routing header the checksum is over an address that is not the header's (RFC 8200 8.1).
+            // With a Routing header the checksum covers an address that is not in the IP header
+            // (RFC 8200 8.1).
             let is_whole = chain.upper == Proto::TCP && chain.fragment.is_none() && chain.routing.is_none();
             return is_whole.then_some((Ip::V6(ip), chain.offset, ip6::HEADER_LEN + usize::from(ip.payload_len)));
         }
@@ -47,8 +50,8 @@ impl Ip {
 }
 
 impl Segment {
-    /// The segment whose IP header begins at `l3` of `frame`, to be cut into pieces of `size` bytes of text; `None`: none
-    /// of TCP, or pieces of nothing.
+    /// Reads the segment with its IP header at `l3` of `frame`, to be cut into pieces of `size`
+    /// payload bytes. Returns `None` if it is not TCP, or `size` is 0.
     pub fn read(frame: &[u8], l3: usize, size: u16) -> Option<Segment> {
         let packet = frame.get(l3..).filter(|_| size > 0)?;
         let (ip, l4, end) = Ip::read(packet)?;
@@ -58,28 +61,29 @@ impl Segment {
         Some(Segment { ip, tcp, l3, l4, text, end, size: size.into(), done: 0, pieces: 0 })
     }
 
-    /// Where the TCP header begins, and where the text does.
+    /// Returns the offsets of the TCP header and of the payload.
     pub fn places(&self) -> (usize, usize) {
         (self.l4, self.text)
     }
 
-    /// Is all of it cut?
+    /// Returns whether the whole segment has been cut.
     pub fn is_done(&self) -> bool {
         self.text + self.done >= self.end && self.pieces > 0
     }
 
-    /// Bytes of the longest piece, with what stands before the IP header.
+    /// Returns the length of the longest piece, including the bytes before the IP header.
     pub fn longest(&self) -> usize {
         self.end.min(self.text + self.size)
     }
 
-    /// Bytes of the next piece; `None`: all of it is cut.
+    /// Returns the length of the next piece, `None` if the whole segment has been cut.
     pub fn next_len(&self) -> Option<usize> {
         (!self.is_done()).then(|| self.end.min(self.text + self.done + self.size) - self.done)
     }
 
-    /// Writes the next piece of `frame`, the one that was read, into `piece`, which is [`next_len`](Segment::next_len) bytes
-    /// long; `None`: nothing is left, or one of the two is too short for it.
+    /// Writes the next piece of `frame`, the same frame that was read, into `piece`, which must be
+    /// [`next_len`](Segment::next_len) bytes long. Returns `None` if nothing is left, or one of the
+    /// two has the wrong length.
     pub fn cut(&mut self, frame: &[u8], piece: &mut [u8]) -> Option<()> {
         let from = self.text + self.done;
         let text = frame.get(from..self.end.min(from + self.size)).filter(|_| !self.is_done())?;
@@ -95,7 +99,7 @@ impl Segment {
     }
 
     fn write_ip(&self, header: &mut [u8], text: usize) {
-        let len = self.text - self.l3 + text; // no longer than the packet was
+        let len = self.text - self.l3 + text; // not longer than the original packet
         match self.ip {
             Ip::V4(ip) => {
                 let id = if ip.df && ip.id == 0 { 0 } else { ip.id.wrapping_add(self.pieces) };
@@ -123,7 +127,7 @@ impl Segment {
             flags &= !(tcp::Flags::PSH.0 | tcp::Flags::FIN.0);
         }
         if self.tcp.flags.contains(tcp::Flags::URG) && self.done > 0 {
-            // The pointer counts from the segment's own number (RFC 9293 3.1).
+            // The urgent pointer is relative to the segment's own sequence number (RFC 9293 3.1).
             match usize::from(urgent).checked_sub(self.done) {
                 Some(ahead @ 1..) => urgent = ahead as u16,
                 _ => (urgent, flags) = (0, flags & !tcp::Flags::URG.0),
@@ -132,7 +136,7 @@ impl Segment {
         let len = (header.len() + text) as u16;
         let seq = self.tcp.seq.wrapping_add(self.done as u32);
         if let Some(h) = header.first_chunk_mut::<{ tcp::HEADER_LEN }>() {
-            // Not by `tcp::Header::emit`: reserved bits go through as they are.
+            // Without `tcp::Header::emit`, since reserved bits must be kept.
             [h[4], h[5], h[6], h[7]] = seq.to_be_bytes();
             h[13] = flags;
             [h[16], h[17]] = [0, 0];

@@ -1,22 +1,24 @@
-//! Keyed hashing for tables that a stranger can fill.
+//! Keyed hashing for tables with remotely chosen keys.
 //!
-//! Folded multiplication (the construction of wyhash and aHash) with a random 128-bit key per table: without the key,
-//! colliding addresses cannot be chosen. About 5 ticks for a connection's four-tuple; SipHash takes about 40.
+//! Folded multiplication (the construction of wyhash and aHash) with a random 128-bit key per
+//! table: an attacker without the key cannot choose colliding addresses. About 5 ticks for a
+//! connection's four-tuple; SipHash takes about 40.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A table's secret.
+/// Secret key of a hash table.
 #[derive(Clone, Copy, Debug)]
 pub struct Key(u64, u64);
 
 impl Key {
-    /// A fresh secret from the operating system (through the standard library's hasher seeds).
+    /// Returns a random key from the operating system (through the standard library's hasher
+    /// seeds).
     pub fn random() -> Key {
         let state = RandomState::new();
         Key(state.hash_one(0u8), state.hash_one(1u8) | 1)
     }
 
-    /// A key derived from `seed`: for simulations that must repeat.
+    /// Returns a key derived from `seed`, for reproducible simulations.
     pub fn seeded(seed: u64) -> Key {
         Key(fold(seed ^ 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db), fold(seed, 0x8ebc_6af0_9c88_c6e3) | 1)
     }
@@ -51,7 +53,7 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// The state of a [`Keyed`] hash.
+/// State of a [`Keyed`] hash.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyedHasher {
     key: Key,
@@ -86,13 +88,14 @@ impl Hasher for KeyedHasher {
 mod tests {
     use super::*;
 
-    /// Counts for how many of 4096 keys each bit is set.
+    /// Counts, for each bit, how many of 4096 keys set it.
     fn ones(hash: impl Fn(u64) -> u64) -> Vec<u64> {
         let hashes: Vec<u64> = (0..4096).map(hash).collect();
         (0..64).map(|bit| hashes.iter().map(|hash| hash >> bit & 1).sum()).collect()
     }
 
-    /// Each bit of a table's hash is a secret: half of the keys set it, give or take six standard deviations (32 each).
+    /// Each bit of a hash depends on the key: half of the keys set it, within six standard
+    /// deviations (32 each).
     #[test]
     fn every_bit_depends_on_the_key() {
         let even = |what: &str, ones: Vec<u64>| {
@@ -107,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Numbers that share a bucket under one key are spread under another.
+    /// Numbers that collide under one key are spread under another.
     #[test]
     fn collisions_do_not_outlive_the_key() {
         let bucket = |key: u64, n: u64| Key::seeded(key).hash2(n, 0) % 1024;

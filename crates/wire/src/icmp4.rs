@@ -1,8 +1,9 @@
 //! ICMP for IPv4: echo and errors (RFC 792, RFC 1122 3.2.2).
 //!
-//! [`Message::parse`] takes an IP payload and vouches for length, checksum and, in an error, for the quoted packet: its
-//! header and at least 8 bytes after it are there (RFC 792 "64 bits of data"). It does not say whom an error concerns:
-//! [`Inner`] goes to `inet::demux`, which finds the Pcb and checks sequence numbers (RFC 5927).
+//! [`Message::parse`] takes an IP payload and checks length and checksum; in an error it also
+//! checks that the quoted packet has its header and at least 8 bytes after it (RFC 792 "64 bits of
+//! data"). Finding the connection of an error is not done here: [`Inner`] goes to `inet::demux`,
+//! which finds the Pcb and checks sequence numbers (RFC 5927).
 
 use crate::checksum;
 use crate::ip4;
@@ -15,42 +16,42 @@ mod emit;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of every ICMP header: type, code, checksum and four bytes that depend on the type.
+/// Length of every ICMP header: type, code, checksum and four bytes that depend on the type.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of the original payload that an error must quote (RFC 792).
+/// Minimum number of payload bytes that an error must quote (RFC 792).
 pub const MIN_QUOTED_PAYLOAD: usize = 8;
 
 /// ICMP type numbers.
 pub mod ty {
-    /// Echo reply.
+    /// Echo reply (RFC 792).
     pub const ECHO_REPLY: u8 = 0;
-    /// Destination unreachable.
+    /// Destination unreachable (RFC 792).
     pub const UNREACHABLE: u8 = 3;
     /// Source quench (deprecated by RFC 6633).
     pub const SOURCE_QUENCH: u8 = 4;
-    /// Redirect.
+    /// Redirect (RFC 792).
     pub const REDIRECT: u8 = 5;
-    /// Echo request.
+    /// Echo request (RFC 792).
     pub const ECHO_REQUEST: u8 = 8;
-    /// Time exceeded.
+    /// Time exceeded (RFC 792).
     pub const TIME_EXCEEDED: u8 = 11;
-    /// Parameter problem.
+    /// Parameter problem (RFC 792).
     pub const PARAMETER_PROBLEM: u8 = 12;
 }
 
 /// Codes of destination unreachable (RFC 792, RFC 1122 3.2.2.1, RFC 1812 5.2.7.1).
 pub mod unreachable {
-    /// Network unreachable.
+    /// The network is unreachable.
     pub const NET: u8 = 0;
-    /// Host unreachable.
+    /// The host is unreachable.
     pub const HOST: u8 = 1;
-    /// Protocol unreachable.
+    /// The protocol is unreachable.
     pub const PROTOCOL: u8 = 2;
-    /// Port unreachable.
+    /// The port is unreachable.
     pub const PORT: u8 = 3;
     /// Fragmentation needed and DF set; carries the next-hop MTU (RFC 1191 4).
     pub const FRAG_NEEDED: u8 = 4;
-    /// Source route failed.
+    /// The source route failed.
     pub const SOURCE_ROUTE: u8 = 5;
     /// Communication administratively prohibited.
     pub const ADMIN_PROHIBITED: u8 = 13;
@@ -67,18 +68,18 @@ pub mod time_exceeded {
 /// The fixed part of any ICMP message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// Message type.
+    /// Type of the message.
     pub ty: u8,
     /// Code within the type.
     pub code: u8,
-    /// Checksum as found.
+    /// Checksum as received.
     pub checksum: u16,
-    /// Four bytes whose meaning depends on the type.
+    /// Four bytes that depend on the type.
     pub rest: [u8; 4],
 }
 
 impl Header {
-    /// Reads the first 8 bytes and verifies nothing but their being there.
+    /// Parses the first 8 bytes; fails only if there are fewer.
     #[inline]
     pub fn parse(message: &[u8]) -> Result<Header, Malformed> {
         let Some(&[ty, code, c0, c1, r0, r1, r2, r3]) = message.first_chunk::<HEADER_LEN>() else {
@@ -87,7 +88,7 @@ impl Header {
         Ok(Header { ty, code, checksum: u16::from_be_bytes([c0, c1]), rest: [r0, r1, r2, r3] })
     }
 
-    /// The two 16-bit words of `rest`.
+    /// Returns the two 16-bit words of `rest`.
     #[inline]
     const fn words(&self) -> (u16, u16) {
         let [a, b, c, d] = self.rest;
@@ -95,17 +96,18 @@ impl Header {
     }
 }
 
-/// The packet quoted in an ICMP error: ours, or said to be.
+/// The packet quoted in an ICMP error: ours, or claimed to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inner<'a> {
-    /// Its header; total length is as sent and may exceed what was quoted.
+    /// IPv4 header of the packet; the total length is as sent and may exceed the quoted bytes.
     pub header: ip4::Header,
-    /// What was quoted after the header: at least 8 bytes, at most the packet's own.
+    /// Quoted bytes after the header: at least 8, at most the packet's own length.
     pub payload: &'a [u8],
 }
 
 impl<'a> Inner<'a> {
-    /// Reads a quoted packet: a whole header and 8 bytes after it, or [`Malformed`].
+    /// Parses a quoted packet; fails with [`Malformed`] without a whole header and 8 bytes after
+    /// it.
     pub fn parse(quoted: &'a [u8]) -> Result<Inner<'a>, Malformed> {
         let header = ip4::Header::parse_quoted(quoted, Layer::IcmpInner)?;
         let end = usize::from(header.total_len).min(quoted.len());
@@ -117,19 +119,19 @@ impl<'a> Inner<'a> {
     }
 }
 
-/// An ICMP message whose checksum verified.
+/// An ICMP message with a verified checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// "Are you there?"
+    /// A request to return the data.
     EchoRequest {
-        /// Identifier.
+        /// Identifier chosen by the sender.
         ident: u16,
-        /// Sequence number.
+        /// Sequence number of the request.
         seq: u16,
-        /// Data to be returned as it is.
+        /// Data to be returned unchanged.
         payload: &'a [u8],
     },
-    /// The answer.
+    /// The reply to an echo request.
     EchoReply {
         /// Identifier of the request.
         ident: u16,
@@ -138,43 +140,44 @@ pub enum Message<'a> {
         /// Data of the request.
         payload: &'a [u8],
     },
-    /// Destination unreachable.
+    /// Destination unreachable (RFC 792).
     Unreachable {
         /// See [`mod@unreachable`].
         code: u8,
-        /// Next-hop MTU, meaningful for [`unreachable::FRAG_NEEDED`]; 0 from routers older than RFC 1191.
+        /// Next-hop MTU, meaningful for [`unreachable::FRAG_NEEDED`]; 0 from routers older than RFC
+        /// 1191.
         next_mtu: u16,
-        /// The packet it is about.
+        /// Packet that caused the error.
         inner: Inner<'a>,
     },
-    /// Time exceeded.
+    /// Time exceeded (RFC 792).
     TimeExceeded {
         /// See [`time_exceeded`].
         code: u8,
-        /// The packet it is about.
+        /// Packet that caused the error.
         inner: Inner<'a>,
     },
-    /// Redirect.
+    /// Redirect to a better first hop.
     Redirect {
-        /// 0 net, 1 host, 2 and 3 with type of service.
+        /// 0 network, 1 host, 2 and 3 the same with type of service.
         code: u8,
-        /// The better first hop.
+        /// Address of the better first hop.
         gateway: Ipv4Addr,
-        /// The packet it is about.
+        /// Packet that caused the redirect.
         inner: Inner<'a>,
     },
-    /// Parameter problem.
+    /// Parameter problem (RFC 792).
     ParameterProblem {
         /// Octet of the header with the problem (code 0).
         pointer: u8,
-        /// The packet it is about.
+        /// Packet that caused the error.
         inner: Inner<'a>,
     },
-    /// Source quench: to be ignored (RFC 6633 3), so nothing in it is read.
+    /// Source quench: ignored (RFC 6633 3), so its contents are not parsed.
     SourceQuench,
-    /// Any other type.
+    /// A message of any other type.
     Other {
-        /// Message type.
+        /// Type of the message.
         ty: u8,
         /// Code within the type.
         code: u8,
@@ -182,7 +185,8 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a whole message and verifies its checksum. `message` is the IP payload without padding.
+    /// Parses a whole message and verifies its checksum. `message` is the IP payload without
+    /// padding.
     pub fn parse(message: &'a [u8]) -> Result<Message<'a>, Malformed> {
         let header = Header::parse(message)?;
         if !checksum::sum(message).verifies() {

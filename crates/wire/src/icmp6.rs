@@ -1,8 +1,10 @@
-//! ICMP for IPv6: echo and errors (RFC 4443), and the messages of neighbor discovery in [`nd`] (RFC 4861). MLD's are in [`crate::mld`].
+//! ICMP for IPv6: echo and errors (RFC 4443), and the messages of neighbor discovery in [`nd`] (RFC
+//! 4861). MLD is in [`crate::mld`].
 //!
-//! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and vouches for length, checksum (which covers a pseudo
-//! header) and, in an error, for the quoted packet: its header, its chain of extension headers, and 8 bytes behind them are there. That a
-//! hop limit is 255, and who may say what to whom, is the caller's check.
+//! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and checks length
+//! and checksum (which covers a pseudo header). In an error it also checks that the quoted packet
+//! has its header, its chain of extension headers, and 8 bytes after them. The caller checks that
+//! the hop limit is 255 where required, and whether the addresses are valid for the message.
 
 use crate::checksum::{self, Partial};
 use crate::ip6::{self, Chain};
@@ -16,36 +18,37 @@ pub mod nd;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of every ICMPv6 header: type, code, checksum and four bytes that depend on the type.
+/// Length of every ICMPv6 header: type, code, checksum and four bytes that depend on the type.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of the original payload that are wanted to tell whose it was: both L4 ports, or a tunnel's header.
+/// Bytes of the quoted payload needed to find the packet's owner: both L4 ports, or a tunnel's
+/// header.
 pub const MIN_QUOTED_PAYLOAD: usize = 8;
-/// No error is longer than this, its IPv6 header included (RFC 4443 2.4 c).
+/// Maximum length of an error, including its IPv6 header (RFC 4443 2.4 c).
 pub const MAX_ERROR: usize = 1280;
 
 /// ICMPv6 type numbers. Those below 128 are errors.
 pub mod ty {
-    /// Destination unreachable.
+    /// Destination unreachable (RFC 4443 3.1).
     pub const UNREACHABLE: u8 = 1;
-    /// Packet too big.
+    /// Packet too big (RFC 4443 3.2).
     pub const TOO_BIG: u8 = 2;
-    /// Time exceeded.
+    /// Time exceeded (RFC 4443 3.3).
     pub const TIME_EXCEEDED: u8 = 3;
-    /// Parameter problem.
+    /// Parameter problem (RFC 4443 3.4).
     pub const PARAMETER_PROBLEM: u8 = 4;
-    /// Echo request.
+    /// Echo request (RFC 4443 4.1).
     pub const ECHO_REQUEST: u8 = 128;
-    /// Echo reply.
+    /// Echo reply (RFC 4443 4.2).
     pub const ECHO_REPLY: u8 = 129;
-    /// Router solicitation.
+    /// Router solicitation (RFC 4861 4.1).
     pub const ROUTER_SOLICIT: u8 = 133;
-    /// Router advertisement.
+    /// Router advertisement (RFC 4861 4.2).
     pub const ROUTER_ADVERT: u8 = 134;
-    /// Neighbor solicitation.
+    /// Neighbor solicitation (RFC 4861 4.3).
     pub const NEIGHBOR_SOLICIT: u8 = 135;
-    /// Neighbor advertisement.
+    /// Neighbor advertisement (RFC 4861 4.4).
     pub const NEIGHBOR_ADVERT: u8 = 136;
-    /// Redirect, which is no error here.
+    /// Redirect (RFC 4861 4.5); not an error in ICMPv6.
     pub const REDIRECT: u8 = 137;
 }
 
@@ -57,9 +60,9 @@ pub mod unreachable {
     pub const ADMIN_PROHIBITED: u8 = 1;
     /// Beyond the scope of the source address.
     pub const BEYOND_SCOPE: u8 = 2;
-    /// Address unreachable.
+    /// The address is unreachable.
     pub const ADDRESS: u8 = 3;
-    /// Port unreachable.
+    /// The port is unreachable.
     pub const PORT: u8 = 4;
 }
 
@@ -73,22 +76,23 @@ pub mod time_exceeded {
 
 /// Codes of parameter problem (RFC 4443 3.4).
 pub mod parameter {
-    /// A header field that cannot be.
+    /// A header field with an invalid value.
     pub const FIELD: u8 = 0;
-    /// A Next Header that nobody here knows.
+    /// An unknown Next Header value.
     pub const NEXT_HEADER: u8 = 1;
-    /// An option that nobody here knows.
+    /// An unknown IPv6 option.
     pub const OPTION: u8 = 2;
     /// A first fragment without the whole chain of headers (RFC 7112 5).
     pub const CUT_CHAIN: u8 = 3;
 }
 
-/// Is an ICMPv6 message of this type an error?
+/// Returns whether an ICMPv6 message of this type is an error.
 pub const fn is_error(ty: u8) -> bool {
     ty < 128
 }
 
-/// Returns whether an IPv6 packet is neighbor discovery's or MLD's: links and hosts send these by themselves.
+/// Returns whether an IPv6 packet belongs to neighbor discovery or MLD, which hosts and routers
+/// send on their own.
 pub fn is_link_upkeep(packet: &[u8]) -> bool {
     let Ok(header) = ip6::Header::parse(packet) else { return false };
     let Ok(chain) = ip6::Chain::walk(&header, packet) else { return false };
@@ -97,21 +101,21 @@ pub fn is_link_upkeep(packet: &[u8]) -> bool {
     chain.upper == Proto::IPV6_ICMP && kind.is_some_and(is_it)
 }
 
-/// The packet quoted in an ICMPv6 error: ours, or said to be.
+/// The packet quoted in an ICMPv6 error: ours, or claimed to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inner<'a> {
-    /// Its header; the payload length is as sent and may exceed what was quoted.
+    /// IPv6 header of the packet; the payload length is as sent and may exceed the quoted bytes.
     pub header: ip6::Header,
-    /// What stands behind its extension headers.
+    /// Protocol after the extension headers.
     pub upper: Proto,
-    /// It is a fragment that is not the first: what is quoted begins with no header.
+    /// Set for a fragment other than the first: the quoted payload does not begin with a header.
     pub is_later: bool,
-    /// What was quoted from there on: at least 8 bytes.
+    /// Quoted bytes of the upper layer: at least 8.
     pub payload: &'a [u8],
 }
 
 impl<'a> Inner<'a> {
-    /// Reads a quoted packet, which may be cut short behind the first 8 bytes of its upper layer.
+    /// Parses a quoted packet, which may end after the first 8 bytes of its upper layer.
     pub fn parse(quoted: &'a [u8]) -> Result<Inner<'a>, Malformed> {
         let header = ip6::Header::parse_quoted(quoted)?;
         let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
@@ -125,25 +129,25 @@ impl<'a> Inner<'a> {
         Ok(Inner { header, upper: chain.upper, is_later, payload })
     }
 
-    /// The length of the whole packet as it was sent.
+    /// Returns the length of the whole packet as sent.
     pub fn total_len(&self) -> usize {
         ip6::HEADER_LEN + usize::from(self.header.payload_len)
     }
 }
 
-/// An ICMPv6 message whose checksum verified.
+/// An ICMPv6 message with a verified checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// "Are you there?"
+    /// A request to return the data.
     EchoRequest {
-        /// Identifier.
+        /// Identifier chosen by the sender.
         ident: u16,
-        /// Sequence number.
+        /// Sequence number of the request.
         seq: u16,
-        /// Data to be returned as it is.
+        /// Data to be returned unchanged.
         payload: &'a [u8],
     },
-    /// The answer.
+    /// The reply to an echo request.
     EchoReply {
         /// Identifier of the request.
         ident: u16,
@@ -154,16 +158,16 @@ pub enum Message<'a> {
     },
     /// An error about a packet.
     Error {
-        /// What is the matter.
+        /// The problem that the error reports.
         problem: Problem,
-        /// The packet it is about.
+        /// Packet that caused the error.
         inner: Inner<'a>,
     },
-    /// Neighbor discovery.
+    /// A message of neighbor discovery.
     Nd(nd::Message<'a>),
-    /// Any other type, MLD's among them.
+    /// A message of any other type, including MLD.
     Other {
-        /// Message type.
+        /// Type of the message.
         ty: u8,
         /// Code within the type.
         code: u8,
@@ -171,7 +175,7 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a whole message, which came from `src` to `dst`, and verifies its checksum.
+    /// Parses a whole message sent from `src` to `dst`, and verifies its checksum.
     pub fn parse(message: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Message<'a>, Malformed> {
         let Some((&[ty, code, _, _, r0, r1, r2, r3], body)) = message.split_first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Icmp6, HEADER_LEN, message.len()));
@@ -196,12 +200,13 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The checksum of a whole message, its own field as it stands.
+/// Returns the checksum of a whole message, with its checksum field included in the sum unchanged.
 pub fn checksum_of(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
     Partial::pseudo6(src, dst, Proto::IPV6_ICMP, message.len() as u32).add(checksum::sum(message)).finish()
 }
 
-/// Fills in the checksum of a whole message. `None`: it is too short to have one.
+/// Fills in the checksum of a whole message. Returns `None` if the message is too short to have
+/// one.
 pub fn fill_checksum(src: Ipv6Addr, dst: Ipv6Addr, message: &mut [u8]) -> Option<()> {
     message.get_mut(2..4)?.fill(0);
     let sum = checksum_of(src, dst, message);

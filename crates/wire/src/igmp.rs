@@ -1,8 +1,8 @@
-//! IGMP version 2: who listens to a group (RFC 2236), and the version 1 messages it must understand.
+//! IGMP version 2: group membership (RFC 2236), and the version 1 messages that it must understand.
 //!
-//! [`Message::parse`] takes an IP payload and vouches for length and checksum. Messages longer than 8 bytes are read by
-//! their first 8 (RFC 2236 2.5): a version 3 query is taken for a version 2 one, a version 3 report is `Other`. What version 3 says
-//! besides is read by [`v3`].
+//! [`Message::parse`] takes an IP payload and checks length and checksum. Only the first 8 bytes of
+//! longer messages are parsed (RFC 2236 2.5): a version 3 query is read as a version 2 one, a
+//! version 3 report as `Other`. The remaining fields of version 3 are parsed by [`v3`].
 
 use crate::checksum;
 use crate::{Layer, Malformed};
@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 mod tests;
 pub mod v3;
 
-/// Bytes of an IGMPv2 message.
+/// Length of an IGMPv2 message.
 pub const MESSAGE_LEN: usize = 8;
 
 const QUERY: u8 = 0x11;
@@ -20,42 +20,44 @@ const REPORT_V1: u8 = 0x12;
 const REPORT: u8 = 0x16;
 const LEAVE: u8 = 0x17;
 
-/// An IGMP message whose checksum verified.
+/// An IGMP message with a verified checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Message {
-    /// Membership query.
+    /// Membership query (RFC 2236 2).
     Query {
-        /// Maximum response time in tenths of a second; 0 from a version 1 router, meaning 100 (RFC 2236 4).
+        /// Maximum response time in tenths of a second; 0 from a version 1 router, meaning 100 (RFC
+        /// 2236 4).
         max_resp_ds: u8,
-        /// The group asked for; unspecified in a general query.
+        /// Group that is queried; unspecified in a general query.
         group: Ipv4Addr,
     },
     /// Version 1 membership report.
     ReportV1 {
-        /// The group listened to.
+        /// Group that is joined.
         group: Ipv4Addr,
     },
     /// Version 2 membership report.
     Report {
-        /// The group listened to.
+        /// Group that is joined.
         group: Ipv4Addr,
     },
-    /// Leave group.
+    /// Leave group message (RFC 2236 2).
     Leave {
-        /// The group left.
+        /// Group that is left.
         group: Ipv4Addr,
     },
-    /// Any other type: to be ignored (RFC 2236 2.1).
+    /// Any other type: ignored (RFC 2236 2.1).
     Other {
-        /// Message type.
+        /// Type of the message.
         ty: u8,
     },
 }
 
 impl Message {
-    /// Reads a whole message and verifies its checksum, which covers all of the IP payload (RFC 2236 2.3).
+    /// Parses a whole message and verifies its checksum, which covers all of the IP payload (RFC
+    /// 2236 2.3).
     ///
-    /// Whether `group` is a multicast address is the caller's check.
+    /// The caller checks that `group` is a multicast address.
     pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
         let Some(&[ty, max_resp_ds, _, _, g0, g1, g2, g3]) = message.first_chunk::<MESSAGE_LEN>() else {
             return Err(Malformed::truncated(Layer::Igmp, MESSAGE_LEN, message.len()));
@@ -73,7 +75,8 @@ impl Message {
         })
     }
 
-    /// The message as bytes with its checksum. `Other` has no group: its bytes after the type are zero.
+    /// Returns the message as bytes with its checksum. `Other` has no group: its bytes after the
+    /// type are zero.
     pub fn emit(&self) -> [u8; MESSAGE_LEN] {
         let (ty, max_resp_ds, group) = match *self {
             Message::Query { max_resp_ds, group } => (QUERY, max_resp_ds, group),

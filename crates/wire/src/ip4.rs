@@ -1,8 +1,9 @@
 //! IPv4: the header, its checksum, its options (RFC 791 3.1).
 //!
-//! [`Header::parse`] takes what follows the Ethernet header, padding included, and vouches for version and lengths. It
-//! does not verify the checksum: a port may have done that ([`header_checksum_ok`] does), and a quoted
-//! packet in an ICMP error is parsed without. Addresses are judged by `inet`, not here.
+//! [`Header::parse`] takes the bytes after the Ethernet header, padding included, and checks
+//! version and lengths. It does not verify the checksum: the port may have done so, and a packet
+//! quoted in an ICMP error is parsed without; [`header_checksum_ok`] verifies it. Addresses are
+//! checked by `inet`, not here.
 
 use crate::checksum;
 use crate::{Layer, Malformed};
@@ -17,48 +18,49 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a header without options.
+/// Length of a header without options.
 pub const HEADER_LEN: usize = 20;
-/// Bytes of the longest header: an IHL of 15.
+/// Maximum length of a header: an IHL of 15.
 pub const MAX_HEADER_LEN: usize = 60;
 
 const DF: u16 = 0x4000;
 const MF: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 
-/// An IPv4 header without its options, which [`Header::options`] reads.
+/// An IPv4 header without its options; see [`Header::options`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
     /// Header length in bytes: 20 to 60, a multiple of 4.
     pub ihl_len: usize,
     /// Type of service: DSCP and ECN (RFC 2474, RFC 3168).
     pub tos: u8,
-    /// Bytes of header and payload.
+    /// Length of header and payload in bytes.
     pub total_len: u16,
     /// Identification, for reassembly.
     pub id: u16,
-    /// Don't fragment.
+    /// Don't Fragment flag (DF).
     pub df: bool,
-    /// More fragments.
+    /// More Fragments flag (MF).
     pub mf: bool,
     /// Fragment offset in bytes, a multiple of 8.
     pub frag_off: u16,
-    /// Time to live.
+    /// Time to live (TTL).
     pub ttl: u8,
-    /// Payload protocol.
+    /// Protocol of the payload.
     pub proto: Proto,
-    /// Header checksum as found; [`Header::emit`] computes its own.
+    /// Header checksum as received; [`Header::emit`] computes its own.
     pub checksum: u16,
-    /// Source address.
+    /// Source address of the packet.
     pub src: Ipv4Addr,
-    /// Destination address.
+    /// Destination address of the packet.
     pub dst: Ipv4Addr,
 }
 
 impl Header {
-    /// A header without options for `payload_len` bytes: TTL 64, no fragment, ID 0 with DF set (RFC 6864 4.1).
+    /// Returns a header without options for `payload_len` bytes: TTL 64, not a fragment, ID 0 with
+    /// DF set (RFC 6864 4.1).
     ///
-    /// `None` when the packet would be longer than 65,535 bytes.
+    /// Returns `None` if the packet would be longer than 65,535 bytes.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, payload_len: usize) -> Option<Header> {
         Some(Header {
             ihl_len: HEADER_LEN,
@@ -76,7 +78,7 @@ impl Header {
         })
     }
 
-    /// Reads a header. What it vouches for: version 4, 20 <= IHL <= total length <= `packet.len()`.
+    /// Parses a header. Checks: version 4, 20 <= IHL <= total length <= `packet.len()`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
         let header = Header::parse_quoted(packet, Layer::Ip4)?;
@@ -86,7 +88,8 @@ impl Header {
         Ok(header)
     }
 
-    /// As [`Header::parse`] for a packet of which only a beginning is here: total length may exceed the bytes.
+    /// Same as [`Header::parse`] for a packet that may be truncated: total
+    /// length may exceed the bytes.
     #[inline(always)]
     pub fn parse_quoted(packet: &[u8], layer: Layer) -> Result<Header, Malformed> {
         let Some(h) = packet.first_chunk::<HEADER_LEN>() else {
@@ -123,19 +126,20 @@ impl Header {
         })
     }
 
-    /// Part of a fragmented datagram.
+    /// Returns whether the packet is a fragment.
     #[inline]
     pub const fn is_fragment(&self) -> bool {
         self.mf || self.frag_off != 0
     }
 
-    /// The payload within the packet this header was parsed from; Ethernet padding is left out.
+    /// Returns the payload within the packet from which this header was parsed, without Ethernet
+    /// padding.
     #[inline]
     pub fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         packet.get(self.ihl_len..usize::from(self.total_len)).unwrap_or_default()
     }
 
-    /// The options of the packet this header was parsed from.
+    /// Returns the options of the packet from which this header was parsed.
     #[inline]
     pub fn options<'a>(&self, packet: &'a [u8]) -> Options<'a> {
         Options::new(packet.get(HEADER_LEN..self.ihl_len).unwrap_or_default())
@@ -143,7 +147,8 @@ impl Header {
 
     /// Writes the 20 fixed bytes with their checksum.
     ///
-    /// With options (`ihl_len` above 20) append them and call [`fill_checksum`] on the whole header.
+    /// With options (`ihl_len` above 20) append them and call [`fill_checksum`] on the whole
+    /// header.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let [l0, l1] = self.total_len.to_be_bytes();
@@ -163,22 +168,24 @@ impl Header {
     }
 }
 
-/// The fixed header at a glance: what input asks of nearly every packet, from three loads.
+/// The fixed header as three words: the fields that input needs from nearly every packet.
 ///
-/// To split a header into its fields and verify its checksum ([`Header::parse`], [`header_checksum_ok`]) takes 93 instructions,
-/// most of them for fields that nobody asks for; to see here that it is plain and sound takes about 45 (callgrind).
+/// Splitting a header into its fields and verifying its checksum ([`Header::parse`],
+/// [`header_checksum_ok`]) takes 93 instructions, most of them for fields that are not needed.
+/// Checking here that a header is valid, without options and not a fragment takes about 45
+/// (callgrind).
 #[derive(Clone, Copy, Debug)]
 pub struct Glance {
-    first: u64,  // version to fragment offset, in the order of memory
+    first: u64,  // version to fragment offset, in memory order
     second: u64, // TTL, protocol, checksum, source
     dst: u32,
 }
 
 impl Glance {
-    /// `None` when the fixed header is not all there.
+    /// Loads the fixed header; `None` if it is incomplete.
     #[inline(always)]
     pub fn of(packet: &[u8]) -> Option<Glance> {
-        let header = packet.first_chunk::<HEADER_LEN>()?; // the one check: of 20 bytes the rest is known
+        let header = packet.first_chunk::<HEADER_LEN>()?; // the only bounds check
         let (first, rest) = header.split_first_chunk()?;
         let (second, rest) = rest.split_first_chunk()?;
         Some(Glance {
@@ -188,69 +195,70 @@ impl Glance {
         })
     }
 
-    /// Version 4, no options, not part of a fragmented datagram.
+    /// Returns whether this is version 4, without options, and not a fragment.
     #[inline(always)]
     pub fn is_plain(self) -> bool {
         const MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
         self.first & MASK == 0x45
     }
 
-    /// Header length in bytes, as it says: 0 to 60.
+    /// Returns the header length in bytes from the IHL field: 0 to 60, unchecked.
     #[inline(always)]
     pub fn ihl_len(self) -> usize {
         (self.first as usize & 0x0f) * 4
     }
 
-    /// Bytes of header and payload, as it says.
+    /// Returns the total length field, unchecked.
     #[inline(always)]
     pub fn total_len(self) -> u16 {
         ((self.first >> 16) as u16).swap_bytes()
     }
 
-    /// Whether the checksum of a header without options verifies.
+    /// Returns whether the checksum of a header without options is correct.
     #[inline(always)]
     pub fn checksum_ok(self) -> bool {
         checksum::words20(self.first, self.second, self.dst).verifies()
     }
 
-    /// Time to live.
+    /// Returns the time to live.
     #[inline(always)]
     pub fn ttl(self) -> u8 {
         self.second as u8
     }
 
-    /// Type of service: DSCP and ECN.
+    /// Returns the type of service: DSCP and ECN.
     #[inline(always)]
     pub fn tos(self) -> u8 {
         (self.first >> 8) as u8
     }
 
-    /// May it not be fragmented?
+    /// Returns whether the Don't Fragment flag is set.
     #[inline(always)]
     pub fn df(self) -> bool {
         (self.first >> 48) as u8 & (DF >> 8) as u8 != 0
     }
 
-    /// Payload protocol.
+    /// Returns the protocol of the payload.
     #[inline(always)]
     pub fn proto(self) -> Proto {
         Proto((self.second >> 8) as u8)
     }
 
-    /// Source address.
+    /// Returns the source address.
     #[inline(always)]
     pub fn src(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(((self.second >> 32) as u32).swap_bytes())
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     #[inline(always)]
     pub fn dst(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.dst.swap_bytes())
     }
 }
 
-/// Whether the header checksum verifies over the first `ihl_len` bytes (RFC 791 3.1); false when they are not there.
+/// Returns whether the header checksum over the first `ihl_len` bytes is correct (RFC 791 3.1);
+/// false if there are fewer bytes.
 #[inline]
 pub fn header_checksum_ok(packet: &[u8], ihl_len: usize) -> bool {
     if ihl_len == HEADER_LEN {
@@ -259,7 +267,8 @@ pub fn header_checksum_ok(packet: &[u8], ihl_len: usize) -> bool {
     packet.get(..ihl_len).is_some_and(|header| checksum::sum(header).verifies())
 }
 
-/// Computes and writes the checksum of a whole header, options included. Shorter than 20 bytes: does nothing.
+/// Computes and writes the checksum of a whole header, including options. Does nothing if it is
+/// shorter than 20 bytes.
 pub fn fill_checksum(header: &mut [u8]) {
     if let Some(h) = header.first_chunk_mut::<HEADER_LEN>() {
         [h[10], h[11]] = [0, 0];
@@ -270,15 +279,16 @@ pub fn fill_checksum(header: &mut [u8]) {
     }
 }
 
-/// Takes one from the TTL and mends the checksum (RFC 1812 5.3.1, RFC 1624 3). Returns the new TTL.
+/// Decrements the TTL and updates the checksum (RFC 1812 5.3.1, RFC 1624 3). Returns the new TTL.
 ///
-/// `None`, and nothing is written, when the TTL is 0 already or the header is not all there.
+/// Returns `None`, and writes nothing, if the TTL is already 0 or the header is incomplete.
 #[inline]
 pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
     decrement(packet.first_chunk_mut()?, 0)
 }
 
-/// The same for a packet that is to travel on: nothing is written either, and `false` said, where no TTL would be left.
+/// Decrements the TTL of a packet to be forwarded, as [`decrement_ttl`]; returns false, and writes
+/// nothing, if the result would be 0.
 #[inline]
 pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     decrement(header, 1).is_some()
@@ -289,15 +299,16 @@ fn decrement(header: &mut [u8; HEADER_LEN], least: u8) -> Option<u8> {
     let word = header.get_mut(8..)?.first_chunk_mut::<4>()?;
     let ttl = word[0].checked_sub(1).filter(|ttl| *ttl >= least)?;
     let proto_and_sum = u32::from_le_bytes(*word) >> 8;
-    // The TTL is the high byte of its 16 bits: one less there is 0x0100 more in the sum, which read in little endian is 1; what
-    // would be 0xffff is 0 (RFC 1624 3).
+    // The TTL is the high byte of its 16-bit word: decrementing it adds 0x0100 to the checksum,
+    // which is 1 in the little-endian value used here. 0xffff becomes 0 (RFC 1624 3).
     let sum = (proto_and_sum >> 8) + 1;
     let sum = (sum + u32::from(sum >= 0xffff)) & 0xffff;
     *word = (sum << 16 | (proto_and_sum & 0xff) << 8 | u32::from(ttl)).to_le_bytes();
     Some(ttl)
 }
 
-/// Replaces the type of service and mends the checksum (RFC 1624 3). `None` when the header is not all there.
+/// Replaces the type of service and updates the checksum (RFC 1624 3). Returns `None` if the header
+/// is incomplete.
 pub fn set_tos(packet: &mut [u8], tos: u8) -> Option<()> {
     let h = packet.first_chunk_mut::<HEADER_LEN>()?;
     let old_sum = u16::from_be_bytes([h[10], h[11]]);

@@ -1,8 +1,9 @@
 //! IPv6: the fixed header and the chain of extension headers after it (RFC 8200 3, 4).
 //!
-//! [`Header::parse`] takes what follows the Ethernet header, padding included, and vouches for version and payload length.
-//! [`Chain::walk`] then finds the upper layer, in one loop of at most [`MAX_EXTENSIONS`] steps (CVE-2020-17442, CVE-2024-38063).
-//! Jumbograms (RFC 2675) are not understood: a payload length of 0 is a payload of 0 bytes.
+//! [`Header::parse`] takes the bytes after the Ethernet header, padding included, and checks
+//! version and payload length. [`Chain::walk`] then finds the upper layer, in one loop of at most
+//! [`MAX_EXTENSIONS`] steps (CVE-2020-17442, CVE-2024-38063). Jumbograms (RFC 2675) are not
+//! supported: a payload length of 0 is a payload of 0 bytes.
 
 use crate::{Layer, Malformed};
 use std::net::Ipv6Addr;
@@ -20,7 +21,7 @@ mod options;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of the fixed header.
+/// Length of the fixed header.
 pub const HEADER_LEN: usize = 40;
 
 /// The fixed IPv6 header.
@@ -30,20 +31,20 @@ pub struct Header {
     pub traffic_class: u8,
     /// Flow label, 20 bits (RFC 6437).
     pub flow_label: u32,
-    /// Bytes after this header, extension headers included.
+    /// Bytes after this header, including extension headers.
     pub payload_len: u16,
-    /// What follows this header.
+    /// Protocol of the next header.
     pub next: Proto,
-    /// Hop limit.
+    /// Hop limit of the packet.
     pub hop_limit: u8,
-    /// Source address.
+    /// Source address of the packet.
     pub src: Ipv6Addr,
-    /// Destination address.
+    /// Destination address of the packet.
     pub dst: Ipv6Addr,
 }
 
 impl Header {
-    /// Reads a header. What it vouches for: version 6, 40 + payload length <= `packet.len()`.
+    /// Parses a header. Checks: version 6, 40 + payload length <= `packet.len()`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
         let header = Header::parse_quoted(packet)?;
@@ -54,7 +55,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads the header of a packet that may be cut short behind it, as one is that an ICMPv6 error quotes.
+    /// Parses the header of a packet that may be truncated, such as one quoted by an ICMPv6 error.
     #[inline]
     pub fn parse_quoted(packet: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = packet.first_chunk::<HEADER_LEN>() else {
@@ -75,13 +76,14 @@ impl Header {
         })
     }
 
-    /// The payload within the packet this header was parsed from; Ethernet padding is left out.
+    /// Returns the payload within the packet from which this header was parsed, without Ethernet
+    /// padding.
     #[inline]
     pub fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         packet.get(HEADER_LEN..HEADER_LEN + usize::from(self.payload_len)).unwrap_or_default()
     }
 
-    /// Writes the header; flow label bits above 20 are not written.
+    /// Writes the header; only the low 20 bits of the flow label are written.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff;
@@ -95,7 +97,7 @@ impl Header {
     }
 }
 
-/// The fixed header at a glance: what input reads of nearly every packet.
+/// The fixed header as words: the fields that input reads of nearly every packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Glance {
     first: u64, // version to hop limit
@@ -106,7 +108,7 @@ pub struct Glance {
 }
 
 impl Glance {
-    /// `None` when the fixed header is not all there, or the version is not 6.
+    /// Loads the fixed header; `None` if it is incomplete, or the version is not 6.
     #[inline(always)]
     pub fn of(packet: &[u8]) -> Option<Glance> {
         let (first, addrs) = packet.first_chunk::<HEADER_LEN>()?.split_first_chunk::<8>()?;
@@ -116,45 +118,47 @@ impl Glance {
         (first >> 60 == 6).then_some(Glance { first, src, dst })
     }
 
-    /// DSCP and ECN.
+    /// Returns DSCP and ECN.
     #[inline(always)]
     pub fn traffic_class(self) -> u8 {
         (self.first >> 52) as u8
     }
 
-    /// Bytes after the header, as it says.
+    /// Returns the payload length field, unchecked.
     #[inline(always)]
     pub fn payload_len(self) -> u16 {
         (self.first >> 16) as u16
     }
 
-    /// Next Header: the protocol, or the first extension header.
+    /// Returns the Next Header: the protocol, or the first extension header.
     #[inline(always)]
     pub fn next(self) -> Proto {
         Proto((self.first >> 8) as u8)
     }
 
-    /// Hop limit.
+    /// Returns the hop limit.
     #[inline(always)]
     pub fn hop_limit(self) -> u8 {
         self.first as u8
     }
 }
 
-/// Is this the beginning of an IPv6 packet, by its version?
+/// Returns whether the version field of `packet` is 6.
 #[inline(always)]
 pub fn is_version(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Takes one from the hop limit; says what is left. `None`: it is no header, or nothing was left to take.
+/// Decrements the hop limit and returns the new value. `None` if the header is incomplete or the
+/// hop limit is already 0.
 pub fn decrement_hop_limit(packet: &mut [u8]) -> Option<u8> {
     let header = packet.first_chunk_mut::<HEADER_LEN>()?;
     header[7] = header[7].checked_sub(1)?;
     Some(header[7])
 }
 
-/// Takes one from the hop limit of a packet that is to travel on; `false`, and nothing is written, where none would be left.
+/// Decrements the hop limit of a packet to be forwarded; returns false, and writes nothing, if the
+/// result would be 0.
 #[inline(always)]
 pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     let is_taken = header[7] > 1;
@@ -162,7 +166,7 @@ pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     is_taken
 }
 
-/// Writes DSCP and ECN. `None`: it is no header.
+/// Writes DSCP and ECN. Returns `None` if the header is incomplete.
 pub fn set_traffic_class(packet: &mut [u8], class: u8) -> Option<()> {
     let header = packet.first_chunk_mut::<HEADER_LEN>()?;
     header[0] = header[0] & 0xf0 | class >> 4;
@@ -170,7 +174,7 @@ pub fn set_traffic_class(packet: &mut [u8], class: u8) -> Option<()> {
     Some(())
 }
 
-/// The address at `offset` of a header; `offset` is 8 or 24.
+/// Returns the address at `offset` of a header; `offset` is 8 or 24.
 #[inline(always)]
 fn address(header: &[u8; HEADER_LEN], offset: usize) -> Ipv6Addr {
     let octets = header.get(offset..).and_then(|bytes| bytes.first_chunk::<16>());

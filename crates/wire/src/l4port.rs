@@ -1,8 +1,8 @@
-//! The port number of TCP and UDP, so that no signature carries a bare `port: u16`.
+//! Port number of TCP and UDP, so that no signature contains a bare `port: u16`.
 
 use std::fmt;
 
-/// A TCP or UDP port number. A switch port is another thing and has another type.
+/// A TCP or UDP port number. Switch ports have a type of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct L4Port(pub u16);
 

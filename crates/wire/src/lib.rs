@@ -1,12 +1,13 @@
-//! What bytes mean: headers, checksums, a one-line dissector.
+//! Parsing and writing of packets: headers, checksums, and a one-line dissector.
 //!
-//! Bytes arrive as a borrowed slice and leave as a typed value (`parse`), or the other way round (`emit`). Nothing here
-//! owns a buffer, does I/O, keeps state or allocates; a [`filter`] does while it is compiled. Offsets into headers live in
-//! this crate and nowhere else: once a header has been parsed its type is the proof that the lengths in it were checked
-//! against the bytes at hand.
+//! `parse` turns a borrowed slice into a typed value, and `emit` does the reverse. Nothing here
+//! owns a buffer, does I/O, keeps state or allocates, except that a [`filter`] allocates while it
+//! is compiled. Offsets into headers are used in this crate only: the type of a parsed header
+//! guarantees that its lengths were checked against the bytes present.
 //!
-//! Whatever comes from a wire is hostile: every parser answers [`Malformed`] with a reason, and no byte string
-//! reaches a panic, an unbounded loop or recursion (the `fuzz` module states the invariants, the tests run them).
+//! All input from a wire is untrusted: every parser returns [`Malformed`] with a reason, and no
+//! byte string leads to a panic, an unbounded loop or recursion (the `fuzz` module lists the
+//! invariants, the tests check them).
 //!
 //! | module | what | clause |
 //! |---|---|---|
@@ -14,17 +15,18 @@
 //! | [`bpdu`] | BPDUs of the spanning tree | IEEE 802.1D 9 |
 //! | [`arp`] | address resolution for IPv4 over Ethernet | RFC 826 |
 //! | [`ip4`], [`ip6`] | IP headers, options, extension headers | RFC 791, RFC 8200 |
-//! | [`icmp4`], [`icmp6`], [`igmp`], [`mld`] | control messages | RFC 792, RFC 4443, RFC 4861, RFC 2236, RFC 3376, RFC 3810 |
+//! | [`icmp4`], [`igmp`] | control messages of IPv4 | RFC 792, RFC 2236, RFC 3376 |
+//! | [`icmp6`], [`mld`] | control messages of IPv6 | RFC 4443, RFC 4861, RFC 3810 |
 //! | [`udp`], [`tcp`] | transport headers, TCP options | RFC 768, RFC 9293 3.1 |
-//! | [`gre`], [`vxlan`], [`etherip`] | what tunnels put in front | RFC 2784, RFC 2890, RFC 7348, RFC 3378 |
-//! | [`checksum`] | the Internet checksum, by the best means of the machine | RFC 1071, RFC 1624 |
-//! | [`gso`] | a large TCP segment, cut | RFC 9293, RFC 3168 6.1.2 |
-//! | [`edit`] | fields changed in place, checksums with them | RFC 1624 |
+//! | [`gre`], [`vxlan`], [`etherip`] | tunnel headers | RFC 2784, RFC 2890, RFC 7348, RFC 3378 |
+//! | [`checksum`] | the Internet checksum, scalar and SIMD | RFC 1071, RFC 1624 |
+//! | [`gso`] | segmentation of a large TCP segment | RFC 9293, RFC 3168 6.1.2 |
+//! | [`edit`] | changes of fields in place, with their checksums | RFC 1624 |
 //! | [`dissect`] | a frame as one line of text | tcpdump(1) |
-//! | [`text`], [`bpkt`] | a frame as a line of hexadecimal digits or a binary record, and back | ethpipe2013 |
-//! | [`flow`] | which flow a frame is of, as a keyed number | - |
-//! | [`rss`] | which queue of a card it would be in | - |
-//! | [`filter`] | tcpdump's expressions, compiled and asked of frames | pcap-filter(7) |
+//! | [`text`], [`bpkt`] | frames as lines of hexadecimal digits or binary records | ethpipe2013 |
+//! | [`flow`] | flow of a frame, as a keyed hash | - |
+//! | [`rss`] | receive queue that a NIC would choose | - |
+//! | [`filter`] | tcpdump expressions, compiled | pcap-filter(7) |
 //!
 //! ```
 //! use linerate_wire::{Mac, dissect, eth};

@@ -1,4 +1,4 @@
-//! Link headers other than Ethernet's, as captures have them, and the Ethernet header that stands for each.
+//! Link headers of captures other than Ethernet, and the Ethernet header that replaces each.
 //!
 //! ```text
 //! NULL  LOOP   address family (4 bytes)                                       BSD loopback
@@ -7,13 +7,14 @@
 //! SLL2         protocol, 0, interface, ARPHRD, type, address length, address (8)
 //! ```
 //!
-//! Numbers are those of the registry of link types (draft-ietf-opsawg-pcaplinktype). The payload after the link
-//! header is what follows an Ethernet header of the same EtherType, so all that reads frames can read it.
+//! Numbers are those of the registry of link types (draft-ietf-opsawg-pcaplinktype). The payload
+//! after the link header is the same as after an Ethernet header with that EtherType, so all code
+//! that reads frames can read it.
 
 use crate::Mac;
 use crate::eth::{self, EtherType};
 
-/// A kind of link header whose payload is read.
+/// A supported kind of link header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkType {
     /// Ethernet (1).
@@ -35,7 +36,7 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// Returns the kind with this number in the registry; `None` for others.
+    /// Returns the link type with this number in the registry, `None` if unsupported.
     pub const fn of(number: u16) -> Option<LinkType> {
         Some(match number {
             1 => LinkType::Ethernet,
@@ -50,7 +51,7 @@ impl LinkType {
         })
     }
 
-    /// The name in the registry, without LINKTYPE_.
+    /// Returns the name in the registry, without LINKTYPE_.
     pub const fn name(self) -> &'static str {
         match self {
             LinkType::Ethernet => "ETHERNET",
@@ -64,7 +65,7 @@ impl LinkType {
         }
     }
 
-    /// Bytes of the link header.
+    /// Returns the length of the link header.
     pub const fn header_len(self) -> usize {
         match self {
             LinkType::Ethernet => eth::HEADER_LEN,
@@ -75,9 +76,9 @@ impl LinkType {
         }
     }
 
-    /// Returns the Ethernet header that stands for the link header of `packet`: without a destination,
-    /// with the source that a cooked header has, and the EtherType of the payload. `None` if the packet is
-    /// shorter than its link header.
+    /// Returns the Ethernet header that replaces the link header of `packet`: without a
+    /// destination, with the source of a cooked header, and the EtherType of the payload. `None` if
+    /// the packet is shorter than its link header.
     pub fn ethernet_header(self, packet: &[u8]) -> Option<eth::Header> {
         let half = |at: usize| packet.get(at..)?.first_chunk::<2>().copied().map(u16::from_be_bytes);
         let version = || match packet.first()? >> 4 {
@@ -105,8 +106,8 @@ impl LinkType {
     }
 }
 
-/// Returns the EtherType of an address family, in whichever byte order it is small: 2 is IPv4 everywhere;
-/// IPv6 is 10 on Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
+/// Returns the EtherType of an address family, in the byte order that gives the smaller number: 2
+/// is IPv4 everywhere; IPv6 is 10 on Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
 fn family(bytes: [u8; 4]) -> EtherType {
     match u32::from_be_bytes(bytes).min(u32::from_le_bytes(bytes)) {
         2 => EtherType::IPV4,

@@ -1,10 +1,11 @@
-//! Why bytes are not what they claim to be: one small error for every parser of this crate.
+//! Parse errors: one small error type for all parsers of this crate.
 //!
-//! A variant is a reason; its `Display` is the sentence for a log line. Callers map variants to their drop counters.
+//! Each variant is a reason; its `Display` is the sentence for a log line. Callers map variants to
+//! their drop counters.
 
 use std::{error, fmt};
 
-/// The header in which the trouble was found.
+/// The header in which the error was found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Layer {
     /// Ethernet header.
@@ -19,9 +20,9 @@ pub enum Layer {
     Ip4,
     /// IPv6 header, extension header or packet.
     Ip6,
-    /// ICMP message.
+    /// ICMP message of IPv4.
     Icmp4,
-    /// The packet quoted in an ICMP error.
+    /// Packet quoted in an ICMP error.
     IcmpInner,
     /// ICMPv6 message.
     Icmp6,
@@ -61,56 +62,58 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Why a parser refused. Six bytes, `Copy`; lengths are in bytes and saturate at 65,535.
+/// Reason that a parser rejected its input. Six bytes, `Copy`; lengths are in bytes and saturate at
+/// 65,535.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Malformed {
-    /// Fewer bytes at hand than the header needs or than its length field claims.
+    /// Fewer bytes are present than the header or its length field requires.
     Truncated {
-        /// Where.
+        /// Layer of the error.
         layer: Layer,
-        /// Bytes needed.
+        /// Number of bytes needed.
         need: u16,
-        /// Bytes at hand.
+        /// Number of bytes present.
         have: u16,
     },
-    /// The version nibble is not the one of this protocol.
+    /// The version nibble is not that of the protocol.
     BadVersion {
-        /// Where.
+        /// Layer of the error.
         layer: Layer,
-        /// The version found.
+        /// Version in the header.
         found: u8,
     },
     /// The header length field is smaller than the fixed header (IHL, TCP data offset).
     BadHeaderLen {
-        /// Where.
+        /// Layer of the error.
         layer: Layer,
-        /// The header length claimed, in bytes.
+        /// Header length in the header, in bytes.
         len: u16,
     },
-    /// The total length is smaller than the header it counts (IPv4 total length, UDP length).
+    /// The total length is smaller than the header (IPv4 total length, UDP length).
     BadTotalLen {
-        /// Where.
+        /// Layer of the error.
         layer: Layer,
-        /// The total length claimed.
+        /// Total length in the header.
         len: u16,
     },
-    /// A flag is set that must not be, or is not and must be.
+    /// A forbidden flag is set, or a required one is not.
     BadFlags {
-        /// Where.
+        /// Layer of the error.
         layer: Layer,
-        /// The flags as found.
+        /// Flags as received.
         found: u16,
     },
-    /// The checksum does not verify.
+    /// The checksum is wrong.
     BadChecksum {
-        /// Where.
+        /// Layer of the error.
         layer: Layer,
     },
-    /// Not the LLC header of a BPDU, or not to the group of bridges (IEEE 802.1D-2004 7.12.3).
+    /// Not the LLC header of a BPDU, or not addressed to the bridge group (IEEE 802.1D-2004
+    /// 7.12.3).
     BadLlc,
     /// BPDU: the protocol identifier is not 0 (IEEE 802.1D-2004 9.3.4).
     BadBpduProtocol(u16),
-    /// BPDU: the type is none of ours (IEEE 802.1D-2004 9.3.4).
+    /// BPDU: the type is unknown (IEEE 802.1D-2004 9.3.4).
     BadBpduType(u8),
     /// ARP: hardware type is not Ethernet (RFC 826).
     BadHardwareType(u16),
@@ -118,37 +121,38 @@ pub enum Malformed {
     BadProtocolType(u16),
     /// ARP: hardware or protocol address length is not 6 and 4 (RFC 826).
     BadAddressLen {
-        /// `ar$hln` as found.
+        /// `ar$hln` as received.
         hlen: u8,
-        /// `ar$pln` as found.
+        /// `ar$pln` as received.
         plen: u8,
     },
     /// ARP: the operation is neither request nor reply.
     BadOperation(u16),
-    /// An option whose length cannot be (shorter than itself, past the end, or wrong for its kind).
+    /// An option with an invalid length: shorter than itself, past the end, or wrong for its kind.
     BadOptionLen {
-        /// Where.
+        /// Layer of the error.
         layer: Layer,
-        /// Option kind.
+        /// Kind of the option.
         kind: u8,
-        /// The length claimed; 0 when the length byte itself is missing.
+        /// Length in the option; 0 if the length byte itself is missing.
         len: u8,
     },
-    /// An option whose pointer is not one its kind allows (RFC 791 3.1).
+    /// An option with a pointer that its kind does not allow (RFC 791 3.1).
     BadOptionPointer {
-        /// Option kind.
+        /// Kind of the option.
         kind: u8,
-        /// The pointer found.
+        /// Pointer in the option.
         pointer: u8,
     },
-    /// IPv6: more extension headers than we walk.
+    /// IPv6: more extension headers than allowed.
     TooManyExtensions,
-    /// IPv6: a Hop-by-Hop Options header that is not the first, or a second Fragment header (RFC 8200 4.1, RFC 8200 4.5).
+    /// IPv6: a Hop-by-Hop Options header that is not the first, or a second Fragment header (RFC
+    /// 8200 4.1, RFC 8200 4.5).
     BadExtensionOrder(u8),
 }
 
 impl Malformed {
-    /// A [`Malformed::Truncated`] from lengths as slices have them.
+    /// Returns a [`Malformed::Truncated`] for slice lengths.
     #[cold]
     pub(crate) fn truncated(layer: Layer, need: usize, have: usize) -> Malformed {
         Malformed::Truncated { layer, need: saturate(need), have: saturate(have) }

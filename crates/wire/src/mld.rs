@@ -1,7 +1,8 @@
-//! MLD: who listens to an IPv6 group (RFC 2710, RFC 3810), in messages of ICMPv6.
+//! MLD: membership of IPv6 multicast groups (RFC 2710, RFC 3810), in ICMPv6 messages.
 //!
-//! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and vouches for lengths and checksum. That the packet's hop limit is
-//! 1 and its source link-local (RFC 3810 5) is the caller's check.
+//! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and checks lengths
+//! and checksum. The caller checks that the packet has hop limit 1 and a link-local source (RFC
+//! 3810 5).
 
 use crate::checksum::{self, Partial};
 use crate::igmp::v3::{self, NewRecord, QueryMore, Records, code8};
@@ -11,9 +12,9 @@ use std::net::Ipv6Addr;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a message of version 1 (RFC 2710 3).
+/// Length of a version 1 message (RFC 2710 3).
 pub const MESSAGE_LEN: usize = 24;
-/// Bytes of a version 2 query without sources (RFC 3810 5.1).
+/// Length of a version 2 query without sources (RFC 3810 5.1).
 pub const QUERY_LEN: usize = 28;
 
 const QUERY: u8 = 130;
@@ -21,39 +22,39 @@ const REPORT: u8 = 131;
 const DONE: u8 = 132;
 const REPORT_V2: u8 = 143;
 
-/// An MLD message whose checksum verified.
+/// An MLD message with a verified checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
     /// Multicast listener query.
     Query {
         /// Maximum response code: milliseconds, below 32,768.
         max_resp: u16,
-        /// The group asked for; unspecified in a general query.
+        /// Group that is queried; unspecified in a general query.
         group: Ipv6Addr,
-        /// What version 2 says besides.
+        /// Additional fields of version 2.
         more: Option<QueryMore>,
     },
-    /// Version 1 report.
+    /// Version 1 report of a listener.
     Report {
-        /// The group listened to.
+        /// Group that is joined.
         group: Ipv6Addr,
     },
-    /// Done: the group is left.
+    /// Done: the listener leaves the group.
     Done {
-        /// The group left.
+        /// Group that is left.
         group: Ipv6Addr,
     },
-    /// Version 2 report.
+    /// Version 2 report with records.
     ReportV2(Records<'a, 16>),
 }
 
-/// Is an ICMPv6 message of this type MLD's?
+/// Returns whether an ICMPv6 message of this type belongs to MLD.
 pub const fn is_mld(ty: u8) -> bool {
     matches!(ty, QUERY | REPORT | DONE | REPORT_V2)
 }
 
 impl<'a> Message<'a> {
-    /// Reads a whole message, which came from `src` to `dst`; `None`: it is another of ICMPv6.
+    /// Parses a whole message sent from `src` to `dst`; returns `None` for other ICMPv6 types.
     pub fn parse(message: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Option<Message<'a>>, Malformed> {
         let Some(ty) = message.first().copied().filter(|ty| is_mld(*ty)) else { return Ok(None) };
         let need = if ty == REPORT_V2 { 8 } else { MESSAGE_LEN };
@@ -81,7 +82,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A version 2 query: of all groups if `group` is unspecified, of one otherwise; without sources.
+/// Builds a version 2 query without sources: a general one if `group` is unspecified.
 pub fn query(
     addresses: (Ipv6Addr, Ipv6Addr),
     group: Ipv6Addr,
@@ -101,9 +102,9 @@ pub fn query(
     bytes
 }
 
-/// A version 2 report of these records, sent from `src` to the routers.
+/// Builds a version 2 report of these records, sent from `src` to the routers.
 pub fn report(src: Ipv6Addr, records: &[NewRecord]) -> Vec<u8> {
     let mut bytes = v3::emit(REPORT_V2, records);
-    let _ = crate::icmp6::fill_checksum(src, crate::ip6::ALL_MLD2_ROUTERS, &mut bytes); // it has room for one
+    let _ = crate::icmp6::fill_checksum(src, crate::ip6::ALL_MLD2_ROUTERS, &mut bytes);
     bytes
 }

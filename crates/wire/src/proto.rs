@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// An IP protocol number (RFC 791 3.1 "Protocol", RFC 8200 3 "Next Header"; values from the IANA registry).
+/// An IP protocol number (RFC 791 3.1 "Protocol", RFC 8200 3 "Next Header"; values from the IANA
+/// registry).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Proto(pub u8);
 
@@ -11,7 +12,7 @@ impl Proto {
     pub const HOP_BY_HOP: Proto = Proto(0);
     /// ICMP for IPv4 (RFC 792).
     pub const ICMP: Proto = Proto(1);
-    /// IGMP (RFC 2236).
+    /// IGMP (RFC 2236, RFC 9776).
     pub const IGMP: Proto = Proto(2);
     /// IPv4 in IP (RFC 2003).
     pub const IPIP: Proto = Proto(4);
@@ -48,7 +49,7 @@ impl Proto {
     /// SCTP (RFC 9260).
     pub const SCTP: Proto = Proto(132);
 
-    /// The word people use for it, if we know one.
+    /// Returns the usual name of the protocol, if known.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             Proto::HOP_BY_HOP => "HBH",

@@ -1,22 +1,24 @@
-//! Receive-side scaling: which of its queues a card would put a packet in (Toeplitz hash, 128 entries of indirection).
+//! Receive-side scaling: the queue in which a NIC would put a packet (Toeplitz hash, 128 entries of
+//! indirection).
 //!
-//! The hash and its test vectors are Microsoft's ("Verifying the RSS Hash Calculation"), and what FreeBSD's rss(4) computes where a card does not.
-//! Unlike [`crate::flow`] it has no secret: everybody can work out which queue a packet meets.
+//! The hash and its test vectors are Microsoft's ("Verifying the RSS Hash Calculation"); FreeBSD's
+//! rss(4) computes the same hash in software. Unlike [`crate::flow`] it has no secret: the queue
+//! of a packet can be predicted.
 
 use crate::Proto;
 use crate::flow::{Upper, upper4, upper6};
 
-/// The key that drivers set by default.
+/// The default key of most drivers.
 const KEY: [u8; 40] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
     0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
     0x01, 0xfa,
 ];
 
-/// Entries of the table between a hash's low bits and a queue; queues take turns in it.
+/// Number of entries in the indirection table, which maps a hash's low bits to queues in turn.
 const BUCKETS: u32 = 128;
 
-/// For each bit of `input` that is set, the 32 bits of the key that begin there, all of them by XOR.
+/// Returns the XOR of the 32 bits of the key that begin at each bit set in `input`.
 fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
     let mut window = KEY.first_chunk().map_or(0, |first| u64::from(u32::from_be_bytes(*first)));
     let mut hash = 0;
@@ -31,7 +33,7 @@ fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
     hash
 }
 
-/// Addresses, and the L4 ports at `ports` of what is TCP or UDP.
+/// Returns the hash of the addresses and, if `ports` is given, the L4 ports there.
 fn hash(packet: &[u8], addresses: std::ops::Range<usize>, ports: Option<usize>) -> Option<u32> {
     let addresses = packet.get(addresses)?;
     let ports = ports.and_then(|at| packet.get(at..at + 4)).unwrap_or_default();
@@ -42,12 +44,13 @@ fn has_ports(proto: u8) -> bool {
     matches!(Proto(proto), Proto::TCP | Proto::UDP)
 }
 
-/// The hash of an IPv4 packet without its Ethernet header: of a fragment its addresses alone. `None`: no whole header.
+/// Returns the hash of an IPv4 packet without its Ethernet header; for a fragment, of its addresses
+/// alone. `None` if the header is incomplete.
 pub fn four(packet: &[u8]) -> Option<u32> {
     hash(packet, 12..20, upper4(packet).and_then(ports_at))
 }
 
-/// The hash of an IPv6 packet; extension headers are passed over, which cards do or do not.
+/// Returns the hash of an IPv6 packet. Extension headers are skipped; NICs may or may not do so.
 pub fn six(packet: &[u8]) -> Option<u32> {
     hash(packet, 8..40, upper6(packet).and_then(ports_at))
 }
@@ -56,7 +59,7 @@ fn ports_at(Upper { proto, at, fragment }: Upper) -> Option<usize> {
     (fragment.is_none() && has_ports(proto)).then_some(at)
 }
 
-/// The entry of the table that a hash means.
+/// Returns the indirection table entry of a hash.
 pub fn bucket(hash: u32) -> usize {
     (hash % BUCKETS) as usize
 }
@@ -65,7 +68,7 @@ pub fn bucket(hash: u32) -> usize {
 mod tests {
     use super::*;
 
-    /// Source and destination with their ports, and both hashes, as Microsoft's page lists them.
+    /// Source and destination with their ports, and both hashes, as listed on Microsoft's page.
     #[test]
     fn the_published_vectors() {
         let four_of = |proto: u8, src: [u8; 4], sport: u16, dst: [u8; 4], dport: u16| {

@@ -1,4 +1,4 @@
-//! Frames the tests share: one of every kind this crate reads, valid to the last checksum.
+//! Frames that the tests share: one of each kind that this crate parses, with valid checksums.
 
 use crate::checksum::Partial;
 use crate::eth::{self, EtherType, Mac};
@@ -14,7 +14,7 @@ pub(crate) const B4: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 2);
 pub(crate) const A6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) const B6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 
-/// An Ethernet header before `payload`.
+/// Puts an Ethernet header before `payload`.
 pub(crate) fn ethernet(ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; eth::HEADER_LEN];
     eth::Header { dst: B, src: A, ethertype }.emit(frame.first_chunk_mut().unwrap());
@@ -22,7 +22,7 @@ pub(crate) fn ethernet(ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 header before `payload`.
+/// Puts an IPv4 header before `payload`.
 pub(crate) fn packet4(proto: Proto, dst: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; ip4::HEADER_LEN];
     let header = ip4::Header::new(A4, dst, proto, payload.len()).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn packet4(proto: Proto, dst: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// An IPv6 header before `payload`.
+/// Puts an IPv6 header before `payload`.
 pub(crate) fn packet6(next: Proto, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; ip6::HEADER_LEN];
     let payload_len = payload.len() as u16;
@@ -51,7 +51,8 @@ pub(crate) fn udp_datagram(pseudo: fn(Proto, u16) -> Partial, payload: &[u8]) ->
     datagram
 }
 
-/// A GRE header before an IPv4 packet: plain, or with a checksum and this key and sequence number.
+/// Puts a GRE header before an IPv4 packet: without options, or with a checksum, a key and a
+/// sequence number.
 pub(crate) fn gre(flow: Option<(u32, u32)>, packet: &[u8]) -> Vec<u8> {
     let (key, sequence) = flow.unzip();
     let header = gre::Header { protocol: EtherType::IPV4, has_checksum: flow.is_some(), key, sequence };
@@ -101,7 +102,7 @@ pub(crate) fn tcp_segment(flags: Flags, options: &OptionWriter, text: &[u8]) -> 
     segment
 }
 
-/// The measured frame of the reports: 22 + 8 + 20 + 14 = 64 bytes.
+/// Returns the frame measured in the reports: 22 + 8 + 20 + 14 = 64 bytes.
 pub(crate) fn rump_frame() -> Vec<u8> {
     ethernet(EtherType::IPV4, &packet4(Proto::UDP, B4, &udp_datagram(pseudo4, &[0x5a; 22])))
 }
@@ -113,7 +114,7 @@ fn icmp(emit: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
     message
 }
 
-/// Name and bytes of one frame of every kind.
+/// Returns the name and the bytes of one frame of each kind.
 pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     use icmp4::{Problem, ty};
     let rump = rump_frame();
@@ -195,7 +196,7 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What tunnels make of the first of [`frames`].
+/// Returns the first of [`frames`] in each kind of tunnel.
 pub(crate) fn tunnels() -> Vec<(&'static str, Vec<u8>)> {
     let rump = rump_frame();
     let v4 = |proto, payload: &[u8]| ethernet(EtherType::IPV4, &packet4(proto, B4, payload));
@@ -208,7 +209,7 @@ pub(crate) fn tunnels() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What IPv6 says to control itself.
+/// Returns IPv6 control messages.
 pub(crate) fn control6() -> Vec<(&'static str, Vec<u8>)> {
     let to_b = (A6, B6);
     let problem = icmp6::Problem::TooBig { mtu: 1280 };
@@ -222,7 +223,7 @@ pub(crate) fn control6() -> Vec<(&'static str, Vec<u8>)> {
     vec![("too_big6", v6(&too_big6)), ("solicit6", v6(&solicit6)), ("advert6", v6(&advert6)), ("report6", v6(&report))]
 }
 
-/// All of them.
+/// Returns all sample frames.
 pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     frames().into_iter().chain(tunnels()).chain(control6()).collect()
 }

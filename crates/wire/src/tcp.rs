@@ -1,7 +1,8 @@
-//! TCP's header: ports, sequence numbers, flags, window, options (RFC 9293 3.1).
+//! The TCP header: ports, sequence numbers, flags, window, options (RFC 9293 3.1).
 //!
-//! [`Header::parse`] takes what follows the IP header and vouches for the data offset; the checksum needs the IP addresses and
-//! is checked by [`checksum_ok`]. Sequence numbers are plain `u32` here: their circle is the `tcp` crate's type.
+//! [`Header::parse`] takes the bytes after the IP header and checks the data offset. The checksum
+//! needs the IP addresses and is verified by [`checksum_ok`]. Sequence numbers are plain `u32`
+//! here; the `tcp` crate has a type for their circular order.
 
 use crate::checksum::{self, Partial};
 use crate::{L4Port, Layer, Malformed};
@@ -16,7 +17,7 @@ mod options;
 mod tests;
 mod timestamped;
 
-/// Bytes of a header without options.
+/// Length of a header without options.
 pub const HEADER_LEN: usize = 20;
 
 /// The control bits, in the order of the header's second flag byte (RFC 9293 3.1, RFC 3168 6.1).
@@ -24,11 +25,11 @@ pub const HEADER_LEN: usize = 20;
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// No more data from sender.
+    /// No more data from the sender.
     pub const FIN: Flags = Flags(0x01);
     /// Synchronize sequence numbers.
     pub const SYN: Flags = Flags(0x02);
-    /// Reset the connection.
+    /// Resets the connection.
     pub const RST: Flags = Flags(0x04);
     /// Push function.
     pub const PSH: Flags = Flags(0x08);
@@ -36,18 +37,18 @@ impl Flags {
     pub const ACK: Flags = Flags(0x10);
     /// The urgent pointer field is significant.
     pub const URG: Flags = Flags(0x20);
-    /// ECN-Echo.
+    /// ECN-Echo (RFC 3168 6.1).
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.
     pub const CWR: Flags = Flags(0x80);
 
-    /// All of `other` are set.
+    /// Returns whether all of `other` are set.
     #[inline]
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Some of `other` are set.
+    /// Returns whether any of `other` is set.
     #[inline]
     pub const fn intersects(self, other: Flags) -> bool {
         self.0 & other.0 != 0
@@ -62,7 +63,7 @@ impl BitOr for Flags {
     }
 }
 
-/// tcpdump's letters, in its order; `none` without any.
+/// Prints tcpdump's letters, in its order; `none` if no flag is set.
 impl fmt::Display for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LETTERS: [(Flags, char); 8] = [
@@ -89,32 +90,33 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// A TCP header without its options, which [`Header::options`] reads.
+/// A TCP header without its options; see [`Header::options`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// Source port.
+    /// Source port of the segment.
     pub src: L4Port,
-    /// Destination port.
+    /// Destination port of the segment.
     pub dst: L4Port,
-    /// Sequence number.
+    /// Sequence number of the segment.
     pub seq: u32,
     /// Acknowledgment number, significant with [`Flags::ACK`].
     pub ack: u32,
-    /// Header length in bytes, options included: 20 to 60, a multiple of 4.
+    /// Header length in bytes, including options: 20 to 60, a multiple of 4.
     pub header_len: usize,
     /// Control bits.
     pub flags: Flags,
-    /// Window, unscaled.
+    /// Window field, not scaled.
     pub window: u16,
-    /// Checksum as found.
+    /// Checksum as received.
     pub checksum: u16,
     /// Urgent pointer, significant with [`Flags::URG`].
     pub urgent: u16,
 }
 
 impl Header {
-    /// Reads a header. What it vouches for: 20 <= data offset <= `segment.len()`. Reserved bits are ignored.
-    // Always: returned through memory, its fields are read wider than they were written, and each such read waits.
+    /// Parses a header. Checks: 20 <= data offset <= `segment.len()`. Reserved bits are ignored.
+    // Always inlined: a header returned through memory is read in wider words than it was written,
+    // and each such read stalls.
     #[inline(always)]
     pub fn parse(segment: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
@@ -140,21 +142,21 @@ impl Header {
         })
     }
 
-    /// The text within the segment this header was parsed from.
+    /// Returns the payload within the segment from which this header was parsed.
     #[inline]
     pub fn payload<'a>(&self, segment: &'a [u8]) -> &'a [u8] {
         segment.get(self.header_len..).unwrap_or_default()
     }
 
-    /// The options of the segment this header was parsed from.
+    /// Returns the options of the segment from which this header was parsed.
     #[inline]
     pub fn options<'a>(&self, segment: &'a [u8]) -> Options<'a> {
         Options::new(segment.get(HEADER_LEN..self.header_len).unwrap_or_default())
     }
 
-    /// Writes the 20 fixed bytes with `checksum` as it stands and reserved bits zero.
+    /// Writes the 20 fixed bytes, with `checksum` unchanged and reserved bits zero.
     ///
-    /// Options come after it, see [`OptionWriter`]; then [`fill_checksum`] on the whole segment.
+    /// Append options with [`OptionWriter`], then call [`fill_checksum`] on the whole segment.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let [s0, s1] = self.src.0.to_be_bytes();
@@ -174,13 +176,15 @@ impl Header {
     }
 }
 
-/// Whether a whole segment verifies under its pseudo header (RFC 9293 3.1, MUST-3).
+/// Returns whether the checksum of a whole segment with its pseudo header is correct (RFC 9293 3.1,
+/// MUST-3).
 #[inline(always)]
 pub fn checksum_ok(pseudo: Partial, segment: &[u8]) -> bool {
     pseudo.add(checksum::sum(segment)).verifies()
 }
 
-/// Computes and writes the checksum of a whole segment (RFC 9293 3.1, MUST-2). Shorter than 20 bytes: does nothing.
+/// Computes and writes the checksum of a whole segment (RFC 9293 3.1, MUST-2). Does nothing if it
+/// is shorter than 20 bytes.
 #[inline]
 pub fn fill_checksum(pseudo: Partial, segment: &mut [u8]) {
     if let Some(h) = segment.first_chunk_mut::<HEADER_LEN>() {

@@ -1,4 +1,5 @@
-//! The crate as a whole: every frame cut at every length, every byte turned, and the seeds of the fuzz targets.
+//! Tests of the whole crate: all frames truncated at every length, with every byte changed, and the
+//! seeds of the fuzz targets.
 
 use crate::{Layer, Malformed, fuzz, samples};
 use proptest::prelude::*;
@@ -51,7 +52,8 @@ proptest! {
     }
 }
 
-/// The seeds are the samples: written where missing or old, so the corpus follows the tests. Other files there stay.
+/// The seeds are the samples: written if missing or outdated, so that the corpus follows the tests.
+/// Other files there are kept.
 #[test]
 fn fuzz_seeds_are_on_disk() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
@@ -71,7 +73,7 @@ fn fuzz_seeds_are_on_disk() {
     }
 }
 
-/// Likewise for filters: an expression of every kind, and a frame behind it.
+/// Same for filters: an expression of each kind, and a frame after it.
 #[test]
 fn filter_seeds_are_on_disk() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wire_filter");

@@ -1,4 +1,4 @@
-//! A frame as a line of text, in the forms of ethpipe (ethpipe2013).
+//! Frames as lines of text, in the formats of ethpipe (ethpipe2013).
 //!
 //! ```text
 //! F1                   DDDDDDDDDDDD SSSSSSSSSSSS TTTT HH HH ... HH
@@ -6,13 +6,15 @@
 //! F0  0000000007735940 00000000 DDDDDDDDDDDD SSSSSSSSSSSS TTTT HH ...
 //! ```
 //!
-//! Destination, source, EtherType and then each byte by itself, in upper-case hexadecimal without the FCS; one line is one frame.
-//! A frame of `n` bytes is a line of [`len`]`(n)` = 31 + 3 (n - 14) bytes: 169 for what is 64 bytes on the wire, 4531 for 1518.
-//! F2 puts a [`Stamp`] of 16 digits in front; F0, an early form of it, has eight more digits that say nothing, and is only read.
+//! Destination, source, EtherType and then each byte separately, in upper-case hexadecimal without
+//! the FCS; one line is one frame. A frame of `n` bytes is a line of [`len`]`(n)` = 31 + 3 (n - 14)
+//! bytes: 169 for 64 bytes on the wire, 4531 for 1518. F2 has a [`Stamp`] of 16 digits first. F0,
+//! an early form of F2, has eight more digits without meaning, and is only read.
 //!
-//! What is written is always as above. What is read may have spaces and tabs anywhere, or none, and digits of either case; only a first
-//! word of exactly 16 digits, which no F1 line has as it is written, makes a line F2. Lines as they are written are read several
-//! times faster than others: with vector instructions where the machine has them ([`Kind`]).
+//! Output always has the form above. Input may have spaces and tabs anywhere, or none, and digits
+//! of either case; only a first word of exactly 16 digits, which no F1 line in canonical form has,
+//! makes a line F2. Lines in canonical form are read several times faster than others: with vector
+//! instructions where the machine has them ([`Kind`]).
 
 mod kind;
 mod needle;
@@ -29,36 +31,41 @@ pub use needle::Needle;
 pub use slow::{BadLine, Why};
 pub use stamp::Stamp;
 
-/// The shortest frame that has a line: an Ethernet header.
+/// Minimum length of a frame: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
-/// The longest frame: what a capture records of a packet at most (libpcap's MAXIMUM_SNAPLEN).
+/// Maximum length of a frame: libpcap's limit for captured packets (MAXIMUM_SNAPLEN).
 pub const MAX_FRAME: usize = 262_144;
-/// The longest line that is written, newline included.
+/// Maximum length of a line that is written, including the newline.
 pub const MAX_LINE: usize = len(MAX_FRAME) + STAMP;
-/// The longest line that is read as a frame, newline excluded: spaces may stand anywhere, but not without end.
+/// Maximum length of a line that is read, without the newline: spaces are allowed anywhere, but not
+/// without limit.
 pub const MAX_READ: usize = 1024 * 1024;
-/// How far vector stores may reach behind what they write. With less room behind it a line or a frame is written slowly.
+/// Number of bytes that vector stores may write past their output. With less room after it, a line
+/// or a frame is written by slower code.
 pub const SLACK: usize = 64;
 
-/// What a stamp and its space add to a line.
+/// Length of a stamp and the space after it.
 pub const STAMP: usize = 17;
-/// `DDDDDDDDDDDD SSSSSSSSSSSS TTTT`
+/// Length of `DDDDDDDDDDDD SSSSSSSSSSSS TTTT`
 pub const HEADER: usize = 30;
 
-/// The length of the F1 line of a frame of `frame` bytes (FCS excluded), newline included.
+/// Returns the length of the F1 line of a frame of `frame` bytes (without FCS), including the
+/// newline.
 #[inline]
 pub const fn len(frame: usize) -> usize {
     HEADER + 1 + 3 * frame.saturating_sub(MIN_FRAME)
 }
 
-/// Writes `frame` and a newline at the front of `out`; returns the length of the line, or `None` if the frame is shorter than
-/// [`MIN_FRAME`], longer than [`MAX_FRAME`], or the line does not fit. Up to [`SLACK`] bytes behind the line may be overwritten.
+/// Writes `frame` and a newline to the start of `out`. Returns the length of the line, or `None` if
+/// the frame is shorter than [`MIN_FRAME`] or longer than [`MAX_FRAME`], or the line does not fit.
+/// Up to [`SLACK`] bytes after the line may be overwritten.
 #[inline]
 pub fn encode(frame: &[u8], stamp: Option<Stamp>, out: &mut [u8]) -> Option<usize> {
     encode_with(Kind::best(), frame, stamp, out)
 }
 
-/// [`encode`] by the given kind; one that the machine lacks is answered by [`Kind::Portable`].
+/// Same as [`encode`] with the given kind; falls back to [`Kind::Portable`] if the machine lacks
+/// it.
 #[inline]
 pub fn encode_with(kind: Kind, frame: &[u8], stamp: Option<Stamp>, out: &mut [u8]) -> Option<usize> {
     if !(MIN_FRAME..=MAX_FRAME).contains(&frame.len()) {
@@ -88,45 +95,46 @@ fn plain(kind: Kind, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     Some(whole)
 }
 
-/// What stands at the front of a text.
+/// Result of reading the start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// A line with a frame of `len` bytes, and its stamp if it has one; `used` bytes of the text, newline included.
+    /// A line with a frame.
     Frame {
-        /// Bytes of the frame.
+        /// Length of the frame in bytes.
         len: usize,
-        /// The time field of an F2 or F0 line.
+        /// Time stamp of an F2 or F0 line.
         stamp: Option<Stamp>,
-        /// Bytes of the text.
+        /// Bytes of the text consumed, including the newline.
         used: usize,
     },
-    /// A line with nothing on it.
+    /// An empty or blank line.
     Blank {
-        /// Bytes of the text.
+        /// Bytes of the text consumed.
         used: usize,
     },
-    /// A line that is no frame.
+    /// A line that is not a valid frame.
     Bad {
-        /// What is wrong, and in which column.
+        /// Reason and column of the error.
         why: BadLine,
-        /// Bytes of the text.
+        /// Bytes of the text consumed.
         used: usize,
     },
-    /// A line whose end is not there yet.
+    /// A line without its end.
     Partial,
 }
 
-/// Reads the line at the front of `text` into the front of `frame`. Up to [`SLACK`] bytes behind the frame may be overwritten.
-/// A frame longer than `frame` is a bad line. More than [`MAX_READ`] bytes without a newline are a bad line that uses all of them.
+/// Reads the first line of `text` into the start of `frame`. Up to [`SLACK`] bytes after the frame
+/// may be overwritten. A frame longer than `frame` is a bad line. More than [`MAX_READ`] bytes
+/// without a newline are a bad line that consumes all of them.
 #[inline]
 pub fn next(text: &[u8], frame: &mut [u8]) -> Next {
     next_with(Kind::best(), text, frame)
 }
 
-/// [`next`] by the given kind; one that the machine lacks is answered by [`Kind::Portable`].
+/// Same as [`next`] with the given kind; falls back to [`Kind::Portable`] if the machine lacks it.
 #[inline]
 pub fn next_with(kind: Kind, text: &[u8], frame: &mut [u8]) -> Next {
-    // In an F1 line the 17th byte is a digit of the source.
+    // In an F1 line the 17th byte is a digit of the source address.
     let stamped = text.get(STAMP - 1) == Some(&b' ');
     if !stamped {
         if let Some((used, len)) = canonical(kind, text, frame) {
@@ -141,16 +149,18 @@ pub fn next_with(kind: Kind, text: &[u8], frame: &mut [u8]) -> Next {
     slow::next(text, frame)
 }
 
-/// Where frames are put one behind the other.
+/// Buffer for several frames in sequence.
 pub trait Arena {
-    /// Room for the next frame: [`MAX_FRAME`] bytes and [`SLACK`] behind them, or nothing when it is full.
+    /// Returns room for the next frame: [`MAX_FRAME`] bytes plus [`SLACK`], or an empty slice if
+    /// full.
     fn room(&mut self) -> &mut [u8];
-    /// What was written there is a frame of `len` bytes, with such a time field.
+    /// Stores the frame of `len` bytes written into the last `room`, with its time stamp.
     fn commit(&mut self, len: usize, stamp: Option<Stamp>);
 }
 
-/// Reads lines at the front of `text` for as long as they are as [`encode`] writes them and `into` is not full: what [`next`] reads one by
-/// one, without asking anew for each what the machine can do. Returns how many bytes they had, and how many they were.
+/// Reads lines at the start of `text` while they are in the form that [`encode`] writes and `into`
+/// is not full. Equivalent to repeated [`next`], but checks the CPU features only once. Returns the
+/// bytes consumed and the number of lines.
 #[inline]
 pub fn decode_lines(kind: Kind, text: &[u8], into: &mut impl Arena) -> (usize, u64) {
     #[cfg(target_arch = "x86_64")]
@@ -183,8 +193,8 @@ fn read_lines(
     (from, lines)
 }
 
-/// Writes a line for each of `frames` at the front of `out`, as [`encode`] does; one that can have none, or for which there is no room, is left out.
-/// Returns how many bytes were written.
+/// Writes a line for each of `frames` to the start of `out`, as [`encode`] does; frames of invalid
+/// length, or without room left, are skipped. Returns the number of bytes written.
 #[inline]
 pub fn encode_lines<'a>(kind: Kind, frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>, out: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -207,8 +217,9 @@ fn write_lines<'a>(
     end
 }
 
-/// The length of the F1 line at the front of `text`, newline included, if its spaces stand where [`encode`] puts them and nowhere else:
-/// then words of more than two characters are in its header alone. What its other characters are is not looked at.
+/// Returns the length of the F1 line at the start of `text`, including the newline, if its spaces
+/// are exactly where [`encode`] puts them: then only its header has words of more than two
+/// characters. Other characters are not checked.
 #[inline]
 pub fn shape(kind: Kind, text: &[u8]) -> Option<usize> {
     match kind {
@@ -220,8 +231,9 @@ pub fn shape(kind: Kind, text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Steps over lines at the front of `text` that have the [`shape`], and tells `each` where a line begins, how long it is, and its header;
-/// ends at the line of which `each` says `false`. Returns where that line begins, or the first one that has another shape or no end.
+/// Iterates over lines at the start of `text` that have the [`shape`] of F1 lines. Calls `each`
+/// with offset, length and header of a line, and stops at the line for which it returns `false`.
+/// Returns the offset of that line, or of the first line with another shape or without end.
 #[inline]
 pub fn each_line(kind: Kind, text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER]) -> bool) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -238,7 +250,8 @@ pub fn each_line(kind: Kind, text: &[u8], mut each: impl FnMut(usize, usize, &[u
     at
 }
 
-/// A line exactly as [`encode`] writes it, but for the case of its digits: bytes used and the frame's length.
+/// Parses a line exactly as [`encode`] writes it, except that digits may have either case; returns
+/// the bytes consumed and the frame's length.
 #[inline]
 fn canonical(kind: Kind, text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     match kind {

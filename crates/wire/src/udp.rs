@@ -1,7 +1,7 @@
 //! UDP: ports, length, checksum (RFC 768).
 //!
-//! [`Header::parse`] takes what follows the IP header and vouches for the length; the checksum needs the IP addresses
-//! and is checked by [`checksum_ok`] with a pseudo header the caller makes.
+//! [`Header::parse`] takes the bytes after the IP header and checks the length. The checksum needs
+//! the IP addresses and is verified by [`checksum_ok`] with a pseudo header from the caller.
 
 use crate::checksum::{self, Partial};
 use crate::{L4Port, Layer, Malformed};
@@ -9,25 +9,27 @@ use crate::{L4Port, Layer, Malformed};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a UDP header.
+/// Length of a UDP header.
 pub const HEADER_LEN: usize = 8;
 
-/// A UDP header.
+/// A UDP header (RFC 768).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Header {
-    /// Source port; 0 when no answer is wanted.
+    /// Source port; 0 if no reply is expected.
     pub src: L4Port,
-    /// Destination port.
+    /// Destination port of the datagram.
     pub dst: L4Port,
-    /// Bytes of header and payload.
+    /// Length of header and payload in bytes.
     pub len: u16,
-    /// The checksum as found; 0 means "not computed", which only IPv4 allows (RFC 768, RFC 8200 8.1).
+    /// Checksum as received; 0 means "not computed", which only IPv4 allows (RFC 768, RFC 8200
+    /// 8.1).
     pub checksum: u16,
 }
 
 impl Header {
-    /// Reads a header and checks 8 <= `len` <= `segment.len()`. Bytes after `len` are not the datagram's.
-    #[inline(always)] // as tcp::Header::parse
+    /// Parses a header and checks 8 <= `len` <= `segment.len()`. Bytes after `len` do not belong to
+    /// the datagram.
+    #[inline(always)] // see tcp::Header::parse
     pub fn parse(segment: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Udp, HEADER_LEN, segment.len()));
@@ -42,7 +44,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads a header whose length has been checked before.
+    /// Parses a header with a length that has been checked before.
     #[inline(always)]
     pub const fn read(h: &[u8; HEADER_LEN]) -> Header {
         Header {
@@ -53,13 +55,13 @@ impl Header {
         }
     }
 
-    /// The payload within the segment this header was parsed from.
+    /// Returns the payload within the segment from which this header was parsed.
     #[inline]
     pub fn payload<'a>(&self, segment: &'a [u8]) -> &'a [u8] {
         segment.get(HEADER_LEN..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Writes the header with `checksum` as it stands.
+    /// Writes the header with `checksum` unchanged.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let [s0, s1] = self.src.0.to_be_bytes();
@@ -69,7 +71,8 @@ impl Header {
         *out = [s0, s1, d0, d1, l0, l1, c0, c1];
     }
 
-    /// This header with the checksum for `payload` under `pseudo`; never 0 (RFC 768: zero is sent as all ones).
+    /// Returns this header with the checksum for `payload` under `pseudo`; never 0 (RFC 768: zero
+    /// is sent as all ones).
     #[inline]
     pub fn with_checksum(mut self, pseudo: Partial, payload: &[u8]) -> Header {
         let header = pseudo.add_u16(self.src.0).add_u16(self.dst.0).add_u16(self.len);
@@ -78,9 +81,11 @@ impl Header {
     }
 }
 
-/// Whether a datagram (header and payload, exactly `len` bytes) verifies under its pseudo header.
+/// Returns whether the checksum of a datagram (header and payload, exactly `len` bytes) with its
+/// pseudo header is correct.
 ///
-/// A checksum of 0 is answered like any other; ask [`Header::checksum`] first where the family allows "none".
+/// A checksum of 0 is treated like any other; check [`Header::checksum`] first if the address
+/// family allows "none".
 #[inline(always)]
 pub fn checksum_ok(pseudo: Partial, datagram: &[u8]) -> bool {
     pseudo.add(checksum::sum(datagram)).verifies()

@@ -1,7 +1,8 @@
 //! The 802.1Q tag: 4 bytes between the source address and the EtherType (IEEE 802.1Q 9.6).
 //!
-//! The tag protocol identifier (0x8100 or 0x88a8) is the EtherType of the header before; a [`Tag`] is the two bytes of
-//! control information after it and the EtherType that follows. Nesting is the caller's loop, with the caller's cap.
+//! The tag protocol identifier (0x8100 or 0x88a8) is the EtherType of the header before it; a
+//! [`Tag`] is the two bytes of control information after it and the next EtherType. Nested tags are
+//! handled, and limited, by the caller.
 
 use crate::eth::EtherType;
 use crate::{Layer, Malformed};
@@ -9,24 +10,24 @@ use crate::{Layer, Malformed};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of control information and inner EtherType.
+/// Length of control information and inner EtherType.
 pub const TAG_LEN: usize = 4;
 
-/// A VLAN tag, as found after the tag protocol identifier.
+/// A VLAN tag, as received after the tag protocol identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tag {
     /// Priority code point, 0 to 7.
     pub pcp: u8,
-    /// Drop eligible indicator.
+    /// Drop eligible indicator (DEI).
     pub dei: bool,
     /// VLAN identifier, 0 to 4095; 0 is "priority only", 4095 is reserved (IEEE 802.1Q table 9-2).
     pub vid: u16,
-    /// What follows the tag.
+    /// EtherType after the tag.
     pub ethertype: EtherType,
 }
 
 impl Tag {
-    /// Reads a tag from the bytes after an EtherType of 0x8100 or 0x88a8.
+    /// Parses a tag from the bytes after an EtherType of 0x8100 or 0x88a8.
     #[inline]
     pub fn parse(after_tpid: &[u8]) -> Result<Tag, Malformed> {
         let Some(&[c0, c1, t0, t1]) = after_tpid.first_chunk::<TAG_LEN>() else {
@@ -40,7 +41,7 @@ impl Tag {
         })
     }
 
-    /// Writes the tag; bits of `pcp` and `vid` above their 3 and 12 are not written.
+    /// Writes the tag; only the low 3 bits of `pcp` and 12 bits of `vid` are written.
     #[inline]
     pub fn emit(&self, out: &mut [u8; TAG_LEN]) {
         let control = u16::from(self.pcp & 7) << 13 | u16::from(self.dei) << 12 | self.vid & 0x0fff;

@@ -1,31 +1,31 @@
 //! VXLAN: an Ethernet frame in a UDP datagram (RFC 7348 5).
 //!
-//! [`Header::parse`] takes the UDP payload and vouches for the flag that says a VNI is there; the reserved bits are
-//! ignored, as the RFC asks.
+//! [`Header::parse`] takes the UDP payload and checks the flag for a valid VNI; reserved bits are
+//! ignored, as the RFC requires.
 
 use crate::{L4Port, Layer, Malformed};
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of the header.
+/// Length of the header in bytes.
 pub const HEADER_LEN: usize = 8;
-/// The L4 port that IANA has given it.
+/// UDP port assigned by IANA.
 pub const PORT: L4Port = L4Port(4789);
-/// The largest VNI: it has 24 bits.
+/// Maximum VNI, which has 24 bits.
 pub const VNI_MAX: u32 = (1 << 24) - 1;
 
 const VNI_VALID: u8 = 0x08;
 
-/// A VXLAN header.
+/// A VXLAN header (RFC 7348 5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// VXLAN network identifier, 24 bits: which of the overlaid networks this frame is on.
+    /// VXLAN network identifier, 24 bits: the overlay network of the frame.
     pub vni: u32,
 }
 
 impl Header {
-    /// Reads a header.
+    /// Parses a VXLAN header.
     ///
     /// # Errors
     /// Truncated, or the I flag is not set.
@@ -39,7 +39,7 @@ impl Header {
         Ok(Header { vni: u32::from_be_bytes([0, v0, v1, v2]) })
     }
 
-    /// Writes the header; of the VNI the low 24 bits.
+    /// Writes the header; only the low 24 bits of the VNI are written.
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let [_, v0, v1, v2] = self.vni.to_be_bytes();
         *out = [VNI_VALID, 0, 0, 0, v0, v1, v2, 0];

@@ -1,7 +1,9 @@
-//! smoltcp 0.14 over a wire to itself: streams, transactions, connections, and what an idle one weighs.
+//! smoltcp 0.14 connected to itself by a wire: streams, transactions, connections, and memory of an
+//! idle connection.
 //!
-//! As kind as for UDP: nothing compiled in that the rows do not need, CUBIC as ours has it, no timestamps option (ours carries
-//! it), Nagle off, buffers of 256 KiB, TIME-WAIT cut short, and the fastest of several ways of calling, tried on the spot.
+//! Configured for its best result, as for UDP: no features that the rows do not need, CUBIC as in
+//! this stack, no timestamps option (which this stack sends), Nagle off, buffers of 256 KiB,
+//! TIME-WAIT skipped, and the fastest of several ways of calling, determined by trials in each run.
 
 use std::sync::{Arc, Barrier};
 
@@ -22,13 +24,13 @@ use crate::frame::Checksums;
 pub const SOFT: Wire = Wire { mtu: 1500, checksums: Checksums::Software };
 /// MTU 1500, no checksum work.
 pub const HARD: Wire = Wire { mtu: 1500, checksums: Checksums::Offloaded };
-/// The largest packet there is, no checksum work.
+/// MTU of the largest packet, no checksum work.
 pub const LARGE: Wire = Wire { mtu: 65_535, checksums: Checksums::Offloaded };
 
 const PORT: u16 = 5001;
-/// Local ports of the client begin here.
+/// First local port of the client.
 const LOCAL: u16 = 10_000;
-/// Rounds after which something that should have happened has not.
+/// Number of rounds after which a missing event is an error.
 const PATIENCE: u32 = 1_000_000;
 
 fn socket(recv: usize, send: usize) -> Socket<'static> {
@@ -54,7 +56,7 @@ impl Host {
     }
 }
 
-/// Two hosts and the wire.
+/// Two hosts connected by a wire.
 struct Pair([Host; 2]);
 
 impl Pair {
@@ -63,7 +65,7 @@ impl Pair {
         Ok(Pair([Host::new(1, one)?, Host::new(2, two)?]))
     }
 
-    /// Both hosts, until `done`.
+    /// Polls both hosts until `done` returns true.
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Pair) -> bool) -> anyhow::Result<()> {
         for _ in 0..PATIENCE {
             if done(self) {
@@ -76,7 +78,7 @@ impl Pair {
         bail!("smoltcp: {what}: not within {PATIENCE} rounds")
     }
 
-    /// A connection between a new socket on each host.
+    /// Establishes a connection between a new socket on each host.
     fn join(&mut self, local: u16, buffer: usize) -> anyhow::Result<[SocketHandle; 2]> {
         let handles = [0, 1].map(|at: usize| self.0[at].sockets.add(socket(buffer, buffer)));
         self.0[1].listen(handles[1])?;
@@ -87,12 +89,12 @@ impl Pair {
     }
 }
 
-/// How a stream is driven.
+/// Way of driving a stream.
 #[derive(Debug, Clone, Copy)]
 struct Way {
-    /// Bytes handed over before the other end is run.
+    /// Bytes passed in before the other end runs.
     most: usize,
-    /// What is handed over leaves at once, not when this end is run.
+    /// True if data is sent after each call, not only when this end is polled.
     at_once: bool,
 }
 
@@ -117,7 +119,7 @@ pub struct Smol {
     host: Host,
     handle: SocketHandle,
     way: Way,
-    /// Handed over in this round.
+    /// Bytes passed in during this round.
     given: usize,
 }
 
@@ -161,7 +163,7 @@ fn bulk(id: &str, wire: Wire) -> anyhow::Result<Bulk<Smol>> {
 /// Returns a stream on one thread, driven in the fastest way.
 ///
 /// # Errors
-/// If it stalls, or other text arrives.
+/// The stream stalls, or the data received differs.
 pub fn stream(id: &str, wire: Wire, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut bulk = bulk(id, wire)?;
     let way = chosen.of(&WAYS, Way::how, |way| {
@@ -172,10 +174,10 @@ pub fn stream(id: &str, wire: Wire, chosen: &Chosen) -> anyhow::Result<Box<dyn S
     Ok(Box::new(bulk))
 }
 
-/// A stream from core to core.
+/// Returns a stream between two cores.
 ///
 /// # Errors
-/// As [`TwoCores::new`].
+/// As for [`TwoCores::new`].
 pub fn two_cores(id: &str, wire: Wire, cores: [usize; 2]) -> anyhow::Result<TwoCores> {
     let listening = Arc::new(Barrier::new(2));
     let end = |at: usize, plug: Plug| -> MakeEnd {
@@ -211,24 +213,24 @@ fn crossing(at: usize, plug: Plug, listening: &Barrier) -> anyhow::Result<Smol> 
     bail!("smoltcp: no connection from core to core")
 }
 
-/// What is asked and answered over.
+/// Transport of the transactions.
 #[derive(Clone, Copy)]
 enum Over {
     Tcp([SocketHandle; 2]),
     Udp([SocketHandle; 2]),
 }
 
-/// A byte there and a byte back.
+/// Transactions: one byte in each direction.
 pub struct Rr {
     id: String,
     pair: Pair,
     over: Over,
     way: RrWay,
-    /// Transactions of a trial.
+    /// Number of transactions in a trial.
     ops: u64,
 }
 
-/// How transactions are driven.
+/// Way of driving transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RrWay {
     /// `poll` after each send, and before each receive.
@@ -246,10 +248,10 @@ impl RrWay {
     }
 }
 
-/// Transactions over a stream, among `idle` others.
+/// Returns transactions over a TCP connection, with `idle` other connections.
 ///
 /// # Errors
-/// If an answer does not come.
+/// A response does not arrive.
 pub fn rr_tcp(id: &str, idle: u16, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut pair = Pair::new(SOFT)?;
     for n in 0..idle {
@@ -259,10 +261,10 @@ pub fn rr_tcp(id: &str, idle: u16, chosen: &Chosen) -> anyhow::Result<Box<dyn Su
     rr(id, pair, over, TRANSACTIONS / (1 + u64::from(idle)), chosen)
 }
 
-/// Transactions with datagrams.
+/// Returns transactions over UDP.
 ///
 /// # Errors
-/// If an answer does not come.
+/// A response does not arrive.
 pub fn rr_udp(id: &str, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut pair = Pair::new(SOFT)?;
     let open = |at: usize, pair: &mut Pair| {
@@ -276,7 +278,7 @@ pub fn rr_udp(id: &str, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
 
 fn rr(id: &str, pair: Pair, over: Over, ops: u64, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut rr = Rr { id: id.to_owned(), pair, over, way: RrWay::Poll, ops: ops.max(16) };
-    rr.run(4)?; // the first waits for the neighbor's answer
+    rr.run(4)?; // the first one waits for neighbor resolution
     let way = chosen.of(&[RrWay::Poll, RrWay::Half], RrWay::how, |way| {
         rr.way = way;
         rr.trial()
@@ -308,7 +310,7 @@ impl Rr {
         Ok(reading)
     }
 
-    /// One byte from host `at` to the other.
+    /// Sends one byte from host `at` to the other.
     #[inline(always)]
     fn pass(&mut self, at: usize, byte: u8) -> anyhow::Result<()> {
         self.send(at, &[byte])?;
@@ -367,7 +369,7 @@ impl Rr {
     }
 }
 
-/// Connections that come and go; the same two sockets each time, and no TIME-WAIT.
+/// Opens and closes connections, using the same two sockets each time, without TIME-WAIT.
 pub struct Connect {
     id: String,
     pair: Pair,
@@ -376,10 +378,10 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// A socket on each host.
+    /// Creates a subject with a socket on each host.
     ///
     /// # Errors
-    /// No host.
+    /// A host cannot be created, or the first connection fails.
     pub fn new(id: &str) -> anyhow::Result<Connect> {
         let mut pair = Pair::new(SOFT)?;
         let handles = [0, 1].map(|at: usize| pair.0[at].sockets.add(socket(4096, 4096)));
@@ -392,7 +394,8 @@ impl Connect {
         self.pair.0[at].tcp(self.handles[at]).state()
     }
 
-    /// Host `at`, until its socket is in `state`; the other one too, if it does not come at once.
+    /// Polls host `at` until its socket is in `state`; polls the other host too if that does not
+    /// happen at once.
     #[inline(always)]
     fn run(&mut self, at: usize, state: State) -> anyhow::Result<()> {
         for _ in 0..PATIENCE {
@@ -421,7 +424,7 @@ impl Connect {
         self.pair.0[1].poll();
         self.run(0, State::TimeWait)?;
         self.run(1, State::Closed)?;
-        self.pair.0[0].tcp(client).abort(); // from TIME-WAIT: the next connect begins anew, and sends no reset
+        self.pair.0[0].tcp(client).abort(); // leaves TIME-WAIT, so the next connect starts anew and sends no reset
         Ok(())
     }
 }
@@ -439,10 +442,11 @@ impl Subject for Connect {
     }
 }
 
-/// What an idle connection weighs beside its buffers, which are there before: the growth of this process over `n` of them.
+/// Measures the memory of an idle connection without its buffers, which are allocated before: the
+/// growth of this process over `n` connections.
 ///
 /// # Errors
-/// If one does not come about.
+/// A connection cannot be established.
 pub fn idle(n: u16) -> anyhow::Result<IdlePeer> {
     const SMALL: usize = 64;
     let mut pair = Pair::new(SOFT)?;
@@ -513,7 +517,7 @@ mod tests {
         assert_eq!(connect.local, LOCAL + 3);
     }
 
-    /// In a process of its own: what the other tests of this one give back would count.
+    /// Runs in a separate process: memory freed by the other tests would distort the result.
     #[test]
     fn an_idle_connection_weighs_more_than_nothing() {
         const ALONE: &str = "LINERATE_WEIGHED_ALONE";

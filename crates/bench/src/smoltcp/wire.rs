@@ -1,7 +1,8 @@
-//! Two smoltcp hosts and the wire between them: rings of frames each way, and of empty buffers back.
+//! Two smoltcp hosts and the wire between them: in each direction a ring of frames, and a ring that
+//! returns empty buffers.
 //!
-//! A frame is built in a buffer that the receiver has read before; the one that came back last is taken first, so that
-//! few stay in use. An end may be carried to another thread. Time is the time-stamp counter, read once a round.
+//! Frames are built in returned buffers, the most recently returned first, so that few are in use.
+//! An end may be moved to another thread. Time is the timestamp counter, read once a round.
 
 use std::hint::black_box;
 
@@ -15,21 +16,21 @@ use lab::{timer, tsc};
 
 use crate::frame::Checksums;
 
-/// Frames that the wire holds: a window of 256 KiB in frames of 1514 bytes, and more.
+/// Number of frames that the wire holds: more than a window of 256 KiB in frames of 1514 bytes.
 const SLOTS: usize = 256;
 /// Bytes in front of an IP packet.
 const LINK: usize = 14;
 
-/// What joins two hosts.
+/// Parameters of the wire between two hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct Wire {
-    /// The largest IP packet.
+    /// Maximum length of an IP packet.
     pub mtu: usize,
-    /// Who computes checksums.
+    /// Checksums computed in software or left out.
     pub checksums: Checksums,
 }
 
-/// A frame on its way, or an empty buffer.
+/// A frame in flight, or an empty buffer.
 struct Carried {
     buffer: Box<[u8]>,
     len: usize,
@@ -45,7 +46,7 @@ pub struct Plug {
 struct Tx {
     out: Producer<Carried>,
     back: Consumer<Carried>,
-    /// Empty ones, the last that came back on top.
+    /// Empty buffers, the most recently returned on top.
     free: Vec<Carried>,
 }
 
@@ -54,7 +55,7 @@ struct Rx {
     back: Producer<Carried>,
 }
 
-/// Both ends.
+/// Creates both ends of a wire.
 pub fn plugs(wire: Wire) -> [Plug; 2] {
     let [one, other] = [(); 2].map(|()| {
         let ((out, arriving), (back, returned)) = (ring(SLOTS), ring(SLOTS));
@@ -66,7 +67,7 @@ pub fn plugs(wire: Wire) -> [Plug; 2] {
 }
 
 impl Tx {
-    /// Is there an empty buffer? There are as many as frames may be under way.
+    /// Returns whether there is an empty buffer. There are as many as frames may be in flight.
     #[inline(always)]
     fn is_ready(&mut self) -> bool {
         let free = &mut self.free;
@@ -100,7 +101,7 @@ impl Device for Plug {
     }
 }
 
-/// A frame lent to the stack; its buffer goes back.
+/// A frame lent to the stack; its buffer is then returned to the sender.
 pub struct Arrived<'a> {
     frame: Carried,
     back: &'a mut Producer<Carried>,
@@ -110,50 +111,51 @@ impl RxToken for Arrived<'_> {
     #[inline(always)]
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, each: F) -> R {
         let answer = each(&self.frame.buffer[..self.frame.len]);
-        // There is a place for every buffer: one that finds none would only be lost to the other side.
+        // The ring has room for every buffer. If it had none, the buffer would only be lost to the
+        // sender.
         drop(self.back.push(self.frame));
         answer
     }
 }
 
-/// Leave to build a frame.
+/// Permission to build a frame.
 pub struct Leaving<'a>(&'a mut Tx);
 
 impl TxToken for Leaving<'_> {
     #[inline(always)]
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, build: F) -> R {
         if !self.0.is_ready() {
-            return build(&mut vec![0; len]); // an answer for which there is no buffer is lost, as on any wire
+            return build(&mut vec![0; len]); // a reply without a free buffer is lost, as on any wire
         }
         let Some(mut frame) = self.0.free.pop() else { return build(&mut vec![0; len]) };
         frame.len = len;
         let answer = build(&mut frame.buffer[..len]);
-        drop(self.0.out.push(black_box(frame))); // as many places as buffers
+        drop(self.0.out.push(black_box(frame))); // the ring has room for all buffers
         answer
     }
 }
 
 /// A host on one end of a wire.
 pub struct Host {
-    /// smoltcp's.
+    /// The interface of smoltcp.
     pub iface: Interface,
-    /// Its sockets.
+    /// Sockets of the host.
     pub sockets: SocketSet<'static>,
     plug: Plug,
-    /// Microseconds in a tick, in 2^-32.
+    /// Microseconds per tick, in units of 2^-32.
     scale: u64,
 }
 
-/// The address of host `n`.
+/// Returns the address of host `n`.
 pub fn address(n: u8) -> Ipv4Address {
     Ipv4Address::new(10, 99, 0, n)
 }
 
 impl Host {
-    /// Host 1 or 2.
+    /// Creates host 1 or 2.
     ///
     /// # Errors
-    /// No room for its address.
+    /// No room for the host's address.
     pub fn new(n: u8, mut plug: Plug) -> anyhow::Result<Host> {
         let mut config = Config::new(EthernetAddress([2, 0, 0, 0, 0, n]).into());
         config.random_seed = u64::from(n);
@@ -170,14 +172,15 @@ impl Host {
         Instant::from_micros(((u128::from(tsc::now()) * u128::from(self.scale)) >> 32) as i64)
     }
 
-    /// All that has arrived, and all that may leave. Was there anything?
+    /// Processes all frames that have arrived, and sends all that may leave. Returns whether there
+    /// were any.
     #[inline(always)]
     pub fn poll(&mut self) -> bool {
         let now = self.now();
         self.iface.poll(now, &mut self.plug, &mut self.sockets) != ::smoltcp::iface::PollResult::None
     }
 
-    /// One frame that has arrived, and its answer.
+    /// Processes one frame that has arrived, and the reply to it. Returns whether there was one.
     #[inline(always)]
     pub fn poll_ingress(&mut self) -> bool {
         let now = self.now();
@@ -185,7 +188,7 @@ impl Host {
         done != ::smoltcp::iface::PollIngressSingleResult::None
     }
 
-    /// What may leave: a frame a socket.
+    /// Sends what may leave: one frame per socket. Returns whether there was any.
     #[inline(always)]
     pub fn poll_egress(&mut self) -> bool {
         let now = self.now();

@@ -1,13 +1,17 @@
-//! Replicas: several bridges that are one tell each other what each has seen.
+//! Replicas: several bridge instances that act as one and exchange events.
 //!
-//! A replica announces an address when it learns it or sees that it moved, and again each quarter of the table's timeout while it sees it
-//! itself, so that the others do not forget it and learn what they missed. News say when that was, and who hears them late goes by that:
-//! an address is forgotten everywhere when it is by who saw it, and nobody is told where it was by who slept meanwhile. Ports that were muted
-//! and what was said about groups are announced once, in a queue of their own that addresses cannot fill.
+//! A replica announces an address when it learns it or sees it move, and again every quarter of the
+//! table's timeout while it still receives frames from it. This refreshes the entry in the other
+//! replicas and repairs lost events. An event carries the time of the sighting, and receivers use
+//! that time: an address expires everywhere at the same time, and a replica that was asleep does
+//! not take over a stale location. Muted ports and multicast messages are announced once, in a
+//! separate queue that addresses cannot fill.
 //!
-//! What finds no room is lost, and counted ([`Bridge::take_unsaid`]). Whom it was for is told so ([`Bridge::miss`]) and goes by what it has
-//! seen itself: it floods where it went by hearsay. The others say all again ([`Bridge::say_again`]); until then frames for an address that
-//! moved may go where the replica itself saw it last.
+//! An event that does not fit in its queue is lost and counted ([`Bridge::take_unsaid`]). The
+//! receivers are then notified ([`Bridge::miss`]) and fall back on what they have learned
+//! themselves: frames for addresses learned from other replicas are flooded. The other replicas
+//! announce everything again ([`Bridge::say_again`]). Until then, frames for an address that moved
+//! may go to where the replica itself saw it last.
 
 use super::Bridge;
 use crate::{Cursor, Key, Kind, Learned, PortNo};
@@ -15,30 +19,30 @@ use clock::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Addresses that wait at most.
+/// Maximum number of queued address events.
 const ADDRESSES: usize = 1024;
-/// Other news that wait at most.
+/// Maximum number of other queued events.
 const NEWS: usize = 256;
-/// Entries that are looked at for saying them again, at a time.
+/// Table entries scanned at a time for re-announcement.
 const PAGE: usize = 64;
-/// The table is said again at most this often, if news are lost.
+/// Minimum interval between re-announcements of the table after lost events.
 const SOON: Duration = Duration::from_secs(1);
-/// The longest message that is passed on: an Ethernet frame's payload.
+/// Longest message passed on: the payload of an Ethernet frame.
 const LONGEST: usize = 1500;
 
-/// What a replica tells the others.
+/// Event that a replica sends to the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// An address was seen at a port, and when.
+    /// An address was seen at a port, at the given time.
     At(Key, PortNo, Instant),
-    /// A port is muted until then.
+    /// A port is muted until the given time.
     Muted(PortNo, Instant),
-    /// Somebody at a port has said who listens to which groups, or asked.
+    /// A multicast report, query or hello arrived on a port.
     Said(Arc<Said>),
 }
 
 impl News {
-    /// What they are about.
+    /// Returns the queue that the event belongs to.
     pub fn about(&self) -> About {
         match self {
             News::At(..) => About::Addresses,
@@ -47,16 +51,16 @@ impl News {
     }
 }
 
-/// What news are about: each of the two waits apart from the other.
+/// Class of an event. Each class has its own queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
-    /// Where addresses are.
+    /// Locations of addresses.
     Addresses,
-    /// Muted ports, and what was said at ports.
+    /// Muted ports, and multicast messages.
     Ports,
 }
 
-/// A message of IGMP, MLD or PIM.
+/// IGMP, MLD or PIM message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Said {
     pub(super) from: PortNo,
@@ -66,7 +70,7 @@ pub struct Said {
     pub(super) at: Instant,
 }
 
-/// News of one kind that wait, up to so many; and how many found no room.
+/// Bounded queue of events of one class, with a count of the events that did not fit.
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<News>,
@@ -96,10 +100,10 @@ impl Queue {
 pub(super) struct Announced {
     addresses: Queue,
     ports: Queue,
-    /// How far the table was said again, and when it was to its end.
+    /// Position of the re-announcement in the table, and the time when the last one finished.
     again: Option<Cursor>,
     ended: Instant,
-    /// Not only after a quarter: news were lost.
+    /// Events were lost: re-announce without waiting for a quarter of the timeout.
     soon: bool,
 }
 
@@ -124,7 +128,8 @@ impl Announced {
         self.ports.push(News::Muted(port, until));
     }
 
-    /// A message that came through `from` in VLAN `vid`: an IP packet without what stands behind it. One that is too long is lost.
+    /// Queues a message received on `from` in VLAN `vid`: an IP packet without padding. A message
+    /// longer than `LONGEST` is lost.
     pub fn said(&mut self, from: PortNo, vid: u16, (ethertype, packet): (u16, &[u8]), at: Instant) {
         if packet.len() <= LONGEST && self.ports.room() > 0 {
             self.ports.push(News::Said(Arc::new(Said { from, vid, ethertype, packet: packet.into(), at })));
@@ -142,23 +147,25 @@ impl Announced {
 }
 
 impl Bridge {
-    /// From now on what is learned can be taken by [`Bridge::take_announced`].
+    /// Starts to queue what is learned, for [`Bridge::take_announced`].
     pub fn announce(&mut self) {
         self.announced = Some(Announced::new());
     }
 
-    /// What this replica has seen and not told yet.
+    /// Returns the next event for other replicas.
     pub fn take_announced(&mut self) -> Option<News> {
         let announced = self.announced.as_mut()?;
         announced.ports.waiting.pop_front().or_else(|| announced.addresses.waiting.pop_front())
     }
 
-    /// How many news found no room, since this was asked last. All other replicas are to [`miss`](Bridge::miss) them.
+    /// Returns the number of events lost since the last call. All other replicas must then
+    /// [`miss`](Bridge::miss) them.
     pub fn take_unsaid(&mut self, about: About) -> u64 {
         self.announced.as_mut().map_or(0, |announced| std::mem::take(&mut announced.of(about).unsaid))
     }
 
-    /// What another replica has seen; of a port that is not there any more, or an address seen before addresses were forgotten here, nothing.
+    /// Applies an event of another replica. Ignores events for removed ports and sightings from
+    /// before the last flush.
     pub fn hear(&mut self, news: &News, now: Instant) {
         let port = match news {
             News::At(_, port, _) | News::Muted(port, _) => *port,
@@ -179,8 +186,8 @@ impl Bridge {
         }
     }
 
-    /// News were lost on their way here: forgets addresses that it only heard of, or sends frames for groups to all until who listens has
-    /// said so again.
+    /// Handles lost events: flushes the addresses learned from other replicas, or sends multicast
+    /// frames to all ports until listeners have reported again.
     pub fn miss(&mut self, about: About, now: Instant) {
         match about {
             About::Addresses => drop(self.fdb.flush(|entry| entry.heard && entry.kind == Kind::Learned, now)),
@@ -188,7 +195,8 @@ impl Bridge {
         }
     }
 
-    /// Another replica has missed news: tells which ports are muted, as far as there is room, and soon the table.
+    /// Handles lost events of another replica: announces the muted ports, as far as the queue has
+    /// room, and the table soon after.
     pub fn say_again(&mut self) {
         let Some(announced) = &mut self.announced else { return };
         announced.soon = true;
@@ -196,7 +204,7 @@ impl Bridge {
         muted.take(announced.ports.room()).for_each(|(port, until)| announced.muted(port, until));
     }
 
-    /// Says again what is seen here, a page at a time.
+    /// Announces the addresses seen here again, one page at a time.
     pub fn announce_again(&mut self, now: Instant) {
         let quarter = self.fdb.timeout() / 4;
         let Some(announced) = &mut self.announced else { return };

@@ -1,8 +1,9 @@
-//! Where a frame goes once that is decided: to one port, to several, to the bridge itself, or nowhere for a reason.
+//! Output of a frame after the decision: to one port, to several, to the bridge itself, or dropped.
 //!
-//! The frame itself goes to the last port that takes it, copies to those before. A frame for several passes what holds floods back first:
-//! the bucket of the port it came through (storm control), then snooping, which may choose the ports, then the switches of each. With VLANs or rules a frame leaves
-//! by [`Bridge::put_checked`], which makes of its tag what the port asks.
+//! The frame itself goes to the last port, copies go to the ports before it. Before a frame is
+//! flooded it passes the storm control bucket of its ingress port, then snooping, which may select
+//! the ports, then the flood settings of each port. With VLANs or rules a frame leaves through
+//! [`Bridge::put_checked`], which rewrites its tag for the port.
 
 use super::input::{GROUP, OWN, Verdict, addresses};
 use super::snoop::PortSet;
@@ -13,10 +14,10 @@ use buf::{Burst, Frame};
 use clock::Instant;
 use stats::DropReason;
 
-/// What has become known of a frame on its way in.
+/// Ingress classification of a frame.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// The port; [`LOCAL`]: the bridge made it.
+    /// Ingress port; [`LOCAL`] for frames of the bridge itself.
     pub from: PortNo,
     pub vid: u16,
     pub tagging: Tagging,
@@ -29,7 +30,7 @@ impl Way {
     }
 }
 
-/// For whom a frame is that goes to several ports.
+/// Class of a frame that goes to several ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Broadcast,
@@ -48,7 +49,7 @@ impl Class {
         }
     }
 
-    /// Does a port take such frames?
+    /// Returns whether a port takes frames of this class.
     fn is_taken_by(self, member: &Member) -> bool {
         match self {
             Class::Broadcast => member.broadcast,
@@ -74,7 +75,7 @@ impl Bridge {
         }
     }
 
-    /// Counts a frame that came through `from` and is dropped for `why`.
+    /// Counts a frame received on `from` and dropped for `why`.
     #[cold]
     pub(super) fn dropped(&mut self, from: PortNo, why: DropReason, frame: &Frame) {
         self.lose(from, why, frame);
@@ -83,8 +84,8 @@ impl Bridge {
         }
     }
 
-    /// To each port that may have it.
-    #[inline(never)] // within `give` it costs all the others 3 % (35 to 36 ticks)
+    /// Floods a frame to the ports that may have it.
+    #[inline(never)] // inlined into `give` it makes the others 3 % slower (35 to 36 ticks)
     pub(super) fn flood(&mut self, way: Way, frame: Frame, now: Instant, out: &mut [Burst]) {
         let class = Class::of(&frame);
         if let Some(why) = self.storm(way.from, class, now) {
@@ -102,10 +103,11 @@ impl Bridge {
         }
     }
 
-    /// Gives copies to the ports that take it, and the frame itself to the last.
+    /// Sends copies to all ports that take the frame but the last, and the frame itself to the
+    /// last.
     ///
     /// # Errors
-    /// The frame: no port takes it.
+    /// Returns the frame if no port takes it.
     fn spread(
         &mut self,
         way: Way,
@@ -127,18 +129,18 @@ impl Bridge {
         Ok(())
     }
 
-    /// Does a frame for several go through `to`?
+    /// Returns whether a flooded frame goes to port `to`.
     fn takes(&self, way: Way, class: Class, chosen: Option<&PortSet>, to: PortNo) -> bool {
         let Some(other) = self.member(to) else { return false };
         let together = match self.member(way.from) {
             Some(member) => to != way.from && self.may_go(member, to),
-            None => !other.span && other.carrier, // the bridge's own
+            None => !other.span && other.carrier, // originated by the bridge
         };
         let takes = chosen.map_or(class.is_taken_by(other), |chosen| chosen.contains(to));
         together && takes && (!self.checked || self.is_open(way, to))
     }
 
-    /// A copy to `to`.
+    /// Sends a copy to port `to`.
     fn copy(&mut self, way: Way, frame: &Frame, to: PortNo, out: &mut [Burst]) {
         self.copied += 1;
         match frame.try_clone() {
@@ -149,13 +151,13 @@ impl Bridge {
         }
     }
 
-    /// Through `to`, as that port has it.
+    /// Sends a frame through `to`, by the fast or the slow path.
     #[inline(always)]
     fn leave(&mut self, way: Way, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         if self.checked { self.put_checked(way, frame, to, out) } else { self.put(frame, to, out) }
     }
 
-    /// Gives a frame to `to`, if that has room.
+    /// Adds a frame to the burst of `to`, if that has room.
     #[inline(always)]
     pub(super) fn put(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
@@ -175,7 +177,7 @@ impl Bridge {
         }
     }
 
-    /// Copies of all that came, as it came, to the ports that want that.
+    /// Copies a received burst, unchanged, to the span ports.
     #[cold]
     pub(super) fn mirror(&mut self, from: PortNo, burst: &Burst, out: &mut [Burst]) {
         if self.member(from).is_some_and(|from| from.span) {
@@ -196,14 +198,16 @@ impl Bridge {
         }
     }
 
-    /// Sends a frame of the bridge's own through `to` as it is, whatever that port's state: a BPDU. `false`: no room.
+    /// Sends a frame of the bridge itself, such as a BPDU, through `to` unchanged, whatever the
+    /// state of that port. Returns `false` if there is no room.
     pub fn send(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         self.made += 1;
         self.put(frame, to, out)
     }
 
-    /// Sends an untagged frame of the bridge's own to all ports of VLAN `vid` that forward, whatever their switches say: a query. `vid` is 0
-    /// where VLANs are not kept apart. A bridge that is not up sends none.
+    /// Sends an untagged frame of the bridge itself, such as a query, to all forwarding ports of
+    /// VLAN `vid`, whatever their flood settings. `vid` is 0 without VLAN filtering. A bridge that
+    /// is not up sends nothing.
     pub fn send_all(&mut self, frame: Frame, vid: u16, out: &mut [Burst]) {
         self.made += 1;
         match self.running {

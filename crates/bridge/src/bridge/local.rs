@@ -1,7 +1,9 @@
-//! Frames for the bridge itself: for an address of its own, and, where a spanning tree runs, for the reserved groups.
+//! Frames for the bridge itself: for its own address, and, with a spanning tree, for the reserved
+//! groups.
 //!
-//! They wait in a queue of [`MOST`] for whoever runs the bridge ([`Bridge::take_local`]); the audit has them as consumed when they enter.
-//! Groups and broadcasts are not among them: who wants those too adds a port for itself.
+//! They wait in a queue of [`MOST`] frames for the owner of the bridge ([`Bridge::take_local`]) and
+//! count as consumed once queued. Other groups and broadcasts are not delivered here: to receive
+//! them, add a port.
 
 use super::Bridge;
 use super::flood::Way;
@@ -13,27 +15,29 @@ use stats::DropReason;
 use std::collections::VecDeque;
 use wire::Mac;
 
-/// Frames that wait at most.
+/// Maximum number of queued frames.
 pub const MOST: usize = 256;
 
 /// A frame for the bridge itself.
 #[derive(Debug)]
 pub struct Local {
-    /// The port through which it came.
+    /// Ingress port.
     pub from: PortNo,
-    /// Its VLAN; 0 where they are not kept apart, and for the reserved groups.
+    /// VLAN of the frame; 0 without VLAN filtering and for the reserved groups.
     pub vid: u16,
-    /// As it came, with its tag.
+    /// The frame as received, with its tag.
     pub frame: Frame,
 }
 
-/// What becomes of frames for 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table 8-1).
+/// Handling of frames for 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table
+/// 8-1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reserved {
-    /// Dropped.
+    /// Drop them.
     #[default]
     Drop,
-    /// To the bridge itself: a spanning tree (or LLDP, LACP) reads them, through ports that discard and are muted too.
+    /// Deliver them to the bridge itself, where a spanning tree (or LLDP, LACP) reads them; also
+    /// from discarding and muted ports.
     Local,
 }
 
@@ -41,8 +45,9 @@ pub enum Reserved {
 pub(super) struct Outlet(VecDeque<Local>);
 
 impl Bridge {
-    /// Gives the bridge an address, its own in all VLANs: frames for it go to the bridge itself, and no port may send from it. Where VLANs
-    /// are kept apart it is not looked up but compared, so that it takes no place of the table in each.
+    /// Sets the bridge's own address in all VLANs: frames for it go to the bridge itself, and no
+    /// port may send from it. With VLAN filtering the address is compared, not looked up, so that
+    /// it needs no table entry in each VLAN.
     pub fn set_address(&mut self, mac: Mac, now: Instant) {
         self.fdb.flush(|entry| entry.kind == Kind::Local, now);
         self.fdb.insert_local(Key::new(0, mac), now);
@@ -50,7 +55,7 @@ impl Bridge {
         self.address = Some(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
     }
 
-    /// What becomes of frames for reserved groups.
+    /// Sets the handling of frames for reserved groups.
     pub fn set_reserved(&mut self, reserved: Reserved) {
         self.reserved = reserved;
     }
@@ -63,7 +68,8 @@ impl Bridge {
         }
     }
 
-    /// The next frame for the bridge itself. Who does not take them has the first [`MOST`] wait and the rest dropped.
+    /// Returns the next frame for the bridge itself. If the frames are not taken, the first
+    /// [`MOST`] stay queued and the rest is dropped.
     pub fn take_local(&mut self) -> Option<Local> {
         self.outlet.0.pop_front()
     }

@@ -1,25 +1,27 @@
-//! Loops found without a spanning tree, as FreeBSD 4's bridge did: an address that comes through one port, then another, then the first
-//! again is a frame going round, or two stations with one address.
+//! Loop detection without a spanning tree, as in FreeBSD 4's bridge: an address that moves to
+//! another port and back indicates a looping frame, or two stations with the same address.
 //!
-//! Each move is counted with the address ([`crate::Fdb::moves`]). One more than [`Mute::moves`] within [`Mute::within`], and the port where
-//! the address was before is muted when the burst in hand is done: nothing is taken from it and nothing given to it, until
-//! [`Mute::lasts`] is over ([`Bridge::poll`]). There the frame of a move was dropped; here it passes, so that a station that is carried to
-//! another port is heard at once. Who can forge a source can have its owner's port muted: the price of the method; a static or sticky
-//! entry does not move.
+//! Moves are counted for each address ([`crate::Fdb::moves`]). After more than [`Mute::moves`] of
+//! them within [`Mute::within`], the port where the address was before is muted at the end of the
+//! current burst: it neither receives nor sends until [`Mute::lasts`] is over ([`Bridge::poll`]).
+//! FreeBSD dropped the frame of a move; here it passes, so that a station that moves to another
+//! port is reachable at once. A drawback of the method: a host that forges a source address can
+//! have the owner's port muted. Static and sticky entries do not move.
 
 use super::Bridge;
 use crate::{Key, PortNo};
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// When a port is muted.
+/// Thresholds of loop detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mute {
-    /// Moves of one address that are borne; at most 254.
+    /// Moves of one address that are tolerated; at most 254.
     pub moves: u8,
-    /// Within this time. Windows of it follow each other: at their edge up to twice as many are borne.
+    /// Length of the window. Windows are consecutive, so that up to twice as many moves are
+    /// tolerated around a window boundary.
     pub within: Duration,
-    /// How long the port is muted.
+    /// Time for which the port is muted.
     pub lasts: Duration,
 }
 
@@ -30,49 +32,50 @@ impl Default for Mute {
     }
 }
 
-/// An address has moved (if_bridge's log_mac_flap).
+/// Move of an address between ports (if_bridge's log_mac_flap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// Whose.
+    /// The address.
     pub key: Key,
-    /// Where it was.
+    /// Previous port.
     pub from: PortNo,
-    /// Where it is.
+    /// New port.
     pub to: PortNo,
-    /// When.
+    /// Time of the move.
     pub at: Instant,
-    /// Its moves in this window, this one among them.
+    /// Moves of the address in this window, including this one.
     pub times: u8,
-    /// `from` is muted for it.
+    /// `from` was muted because of it.
     pub muted: bool,
 }
 
-/// Moves that are remembered for a log.
+/// Maximum number of moves kept for the log.
 const MOST: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     log: VecDeque<Move>,
     lost: u64,
-    /// How often a port was muted.
+    /// Number of times that a port was muted.
     mutings: u64,
-    /// Ports that are muted.
+    /// Number of ports currently muted.
     muted: usize,
 }
 
 impl Bridge {
-    /// When ports are muted; `None`: never. [`Mute::default`] at first.
+    /// Sets the thresholds of loop detection; `None` disables it. Initially [`Mute::default`].
     pub fn set_mute(&mut self, mute: Option<Mute>) {
         self.fdb.set_window(mute.unwrap_or_default().within);
         self.mute = mute;
     }
 
-    /// When ports are muted.
+    /// Returns the thresholds of loop detection.
     pub fn mute(&self) -> Option<Mute> {
         self.mute
     }
 
-    /// Whether a spanning tree keeps loops away from a port: it is not muted then, and speaks again at once if it was.
+    /// Sets whether a spanning tree protects a port from loops. Such a port is not muted; if it was
+    /// muted, it is unmuted at once.
     pub fn set_spanned(&mut self, port: PortNo, spanned: bool) {
         let Some(extra) = self.extra_mut(port) else { return };
         extra.spanned = spanned;
@@ -85,22 +88,23 @@ impl Bridge {
         self.extra(port).is_some_and(|extra| extra.muted.is_none() && !extra.spanned)
     }
 
-    /// Until when a port is muted; `None`: it is not.
+    /// Returns the time until which a port is muted; `None` if it is not.
     pub fn muted(&self, port: PortNo) -> Option<Instant> {
         self.extra(port).and_then(|extra| extra.muted)
     }
 
-    /// How often ports were muted.
+    /// Returns how often ports were muted.
     pub fn mutings(&self) -> u64 {
         self.moves.mutings
     }
 
-    /// The next move for a log: the first 64 that nobody took. Those after them are only counted ([`Bridge::moves_lost`]).
+    /// Returns the next move for the log, which keeps the first 64. Later ones are only counted
+    /// ([`Bridge::moves_lost`]).
     pub fn take_move(&mut self) -> Option<Move> {
         self.moves.log.pop_front()
     }
 
-    /// Moves that were not remembered.
+    /// Returns the number of moves that did not fit in the log.
     pub fn moves_lost(&self) -> u64 {
         self.moves.lost
     }
@@ -118,7 +122,7 @@ impl Bridge {
         }
     }
 
-    /// The port that was to be muted is.
+    /// Mutes the port selected during the burst.
     #[cold]
     pub(super) fn mute_port(&mut self, now: Instant) {
         let (Some(port), Some(mute)) = (self.muting.take(), self.mute) else { return };
@@ -142,7 +146,7 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Whoever has the port's place next begins anew.
+    /// Resets the state of a port, so that its next user starts afresh.
     pub(super) fn forget_extra(&mut self, port: PortNo) {
         if let Some(extra) = self.extra_mut(port) {
             let muted = std::mem::take(extra).muted.is_some();
@@ -150,7 +154,7 @@ impl Bridge {
         }
     }
 
-    /// Those whose time is over may speak again.
+    /// Unmutes ports after their time.
     pub(super) fn unmute(&mut self, now: Instant) {
         if self.moves.muted == 0 {
             return;

@@ -1,14 +1,14 @@
-//! Ports that come and go: a place keeps its number, and may be empty.
+//! Adding and removing ports: port numbers are stable, and a slot may be empty.
 
 use super::state::Extra;
 use super::{Bridge, Counts, Member};
 use crate::{Entry, Key, MAX_PORTS, PortNo};
 use clock::Instant;
 
-/// The cluster of an empty place.
+/// Cluster of an empty slot.
 pub(super) const NO_CLUSTER: u16 = u16::MAX;
 
-/// In an empty place: nothing is learned there, nothing goes there, as no port is in its cluster.
+/// Settings of an empty slot: nothing is learned or forwarded, since no port is in its cluster.
 const NOBODY: Member = Member {
     learn: false,
     discover: false,
@@ -22,7 +22,8 @@ const NOBODY: Member = Member {
 };
 
 impl Bridge {
-    /// Makes `member` the port of that number, counting from nothing; false if no bridge has such a number.
+    /// Makes `member` the port with number `port`, counted from zero. Returns `false` if the number
+    /// is too high.
     pub fn join(&mut self, port: PortNo, member: Member) -> bool {
         if usize::from(port) >= MAX_PORTS {
             return false;
@@ -36,31 +37,33 @@ impl Bridge {
         true
     }
 
-    /// Takes the port out, and forgets what was learned there.
+    /// Removes a port and flushes the addresses learned there.
     pub fn remove(&mut self, port: PortNo, now: Instant) {
         self.settle(port);
         self.set_member(port, NOBODY);
         self.forget(|entry| entry.port == port, now);
     }
 
-    /// Is there a port of that number?
+    /// Returns whether port `port` exists.
     pub(super) fn has(&self, port: PortNo) -> bool {
         self.member(port).is_some_and(|member| *member != NOBODY)
     }
 
-    /// Forgets what is learned and is `which`, and does not hear of it either from who saw it before; says how many.
+    /// Flushes the entries that match `which`, ignoring older sightings by other replicas from now
+    /// on. Returns the number of entries flushed.
     pub fn forget(&mut self, which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
         self.forgot = now;
         self.fdb.flush(which, now)
     }
 
-    /// The same of an address, whatever its kind; was it known?
+    /// Removes an address, whatever its kind, ignoring older sightings by other replicas from now
+    /// on. Returns whether it was known.
     pub fn forget_address(&mut self, key: Key, now: Instant) -> bool {
         self.forgot = now;
         self.fdb.remove(key)
     }
 
-    /// What the port did so far is somebody else's: of who was there before.
+    /// Moves the counters of a port to those of removed ports, and resets the port.
     fn settle(&mut self, port: PortNo) {
         if let Some((_, counts)) = self.members.get_mut(usize::from(port)) {
             self.gone.received += counts.received;
@@ -71,7 +74,7 @@ impl Bridge {
         self.forget_extra(port);
     }
 
-    /// What a port did.
+    /// Returns the counters of a port.
     pub fn counts_of(&self, port: PortNo) -> Option<Counts> {
         self.members.get(usize::from(port)).map(|(_, counts)| *counts)
     }

@@ -1,26 +1,25 @@
-//! A port's rules: tcpdump's expressions, asked of each frame in order; the first that matches says whether it passes.
+//! Packet filter rules of a port: tcpdump expressions, checked in order; the first match decides.
 //!
-//! Rules for what comes in are asked of a frame as it came, before its source is learned; rules for what goes out of a frame as it
-//! leaves, its tag put right. Frames for reserved groups and the bridge's own BPDUs are not asked: a rule does not undo a spanning tree.
+//! Ingress rules see a frame as received, before its source is learned. Egress rules see it as it
+//! leaves, with its final tag. Frames for reserved groups and the bridge's own BPDUs bypass the
+//! rules: a rule cannot break a spanning tree.
 
 use super::Bridge;
 use crate::PortNo;
 use wire::filter::{Filter, FilterError};
 
-/// Rules of one port in one direction, at most.
+/// Maximum number of rules for one port and direction.
 pub const MAX_RULES: usize = 256;
 
-/// What a rule says.
+/// Action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Action {
-    /// It passes.
     #[default]
     Pass,
-    /// It is dropped.
     Drop,
 }
 
-/// Which way frames go.
+/// Direction of the frames that a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the port into the bridge.
@@ -29,35 +28,36 @@ pub enum Direction {
     Out,
 }
 
-/// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Asked of a frame.
+    /// Filter that frames are matched against.
     pub filter: Filter,
-    /// If it matches.
+    /// Action on a match.
     pub action: Action,
-    /// The expression, as it was written.
+    /// The expression as entered.
     pub text: String,
 }
 
 impl Rule {
+    /// Compiles the expression `text`.
+    ///
     /// # Errors
-    /// `text` is no expression.
+    /// Returns an error if `text` is not a valid expression.
     pub fn new(text: &str, action: Action) -> Result<Rule, FilterError> {
         Ok(Rule { filter: Filter::compile(text)?, action, text: text.to_string() })
     }
 }
 
-/// What rules did.
+/// Counters of a rule set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RuleCounts {
-    /// Frames that passed.
+    /// Frames passed.
     pub passed: u64,
-    /// Frames that were dropped.
+    /// Frames dropped.
     pub dropped: u64,
 }
 
-/// Rules in their order, and what becomes of frames that none of them matches.
+/// Ordered rules, and the default action for frames without a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<(Rule, u64)>,
@@ -66,23 +66,23 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// `None`: more than [`MAX_RULES`].
+    /// Returns `None` if there are more than [`MAX_RULES`].
     pub fn new(rules: Vec<Rule>, otherwise: Action) -> Option<Rules> {
         let rules: Vec<_> = rules.into_iter().map(|rule| (rule, 0)).collect();
         (rules.len() <= MAX_RULES).then_some(Rules { rules, otherwise, counts: RuleCounts::default() })
     }
 
-    /// Each rule and how many frames it matched first.
+    /// Returns each rule and the number of frames that it decided.
     pub fn rules(&self) -> impl Iterator<Item = (&Rule, u64)> {
         self.rules.iter().map(|(rule, matched)| (rule, *matched))
     }
 
-    /// What becomes of a frame that none matches.
+    /// Returns the default action.
     pub fn otherwise(&self) -> Action {
         self.otherwise
     }
 
-    /// What they did, all together.
+    /// Returns the counters of the whole set.
     pub fn counts(&self) -> RuleCounts {
         self.counts
     }
@@ -102,7 +102,7 @@ impl Rules {
 }
 
 impl Bridge {
-    /// Gives a port rules, in the place of what it had; `None`: all passes.
+    /// Replaces the rules of a port; `None`: all frames pass.
     pub fn set_rules(&mut self, port: PortNo, direction: Direction, rules: Option<Rules>) {
         let Some(extra) = self.extra_mut(port) else { return };
         match direction {
@@ -112,7 +112,7 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// A port's rules.
+    /// Returns the rules of a port.
     pub fn rules(&self, port: PortNo, direction: Direction) -> Option<&Rules> {
         let extra = self.extra(port)?;
         match direction {

@@ -1,10 +1,13 @@
-//! Snooping (RFC 4541): frames for a group go to the ports where somebody listens to it, and to routers.
+//! Multicast snooping (RFC 4541): frames for a group go to the ports with listeners, and to
+//! routers.
 //!
-//! A frame for several that is addressed to a group comes here before it is spread: `message` says what it is, `mdb` who listens, `routers` where
-//! routers and queriers are. Reports and leaves go to routers only, so that stations do not hear each other's; queries, what is not IP,
-//! 224.0.0.0/24, ff02::1 and unknown kinds of IGMP go to all; a message with a wrong checksum goes nowhere. What is known is used
-//! while a querier is there, ours ([`Querier`]) or another, since without one nobody says again that he listens. Which sources a
-//! version 3 report wants is left out: who listens to some gets all.
+//! A multicast frame is classified here before it is flooded: `message` parses it, `mdb` stores the
+//! listeners, `routers` the ports with routers and queriers. Reports and leaves go to routers only,
+//! so that stations do not receive each other's reports. Queries, non-IP frames, 224.0.0.0/24,
+//! ff02::1 and unknown IGMP types go to all ports. A message with a wrong checksum is dropped. The
+//! listener table is used only while a querier is present, ours ([`Querier`]) or another one, since
+//! without queries stations do not repeat their reports. The source lists of version 3 reports are
+//! ignored: a listener gets frames from all sources.
 
 mod mdb;
 mod message;
@@ -29,28 +32,28 @@ use routers::{Domain, Routers};
 use stats::DropReason;
 use std::net::IpAddr;
 
-/// What becomes of a group to which nobody is known to listen.
+/// Handling of groups without a known listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unknown {
-    /// Its frames go to all ports whose [`Member::multicast`](crate::Member) says so.
+    /// Flood to all ports with [`Member::multicast`](crate::Member) set.
     #[default]
     Flood,
-    /// To routers only.
+    /// Send to routers only.
     Routers,
 }
 
-/// How a bridge snoops.
+/// Configuration of snooping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnoopConfig {
-    /// Listeners (a port, for a group, in a VLAN) that are remembered at most.
+    /// Maximum number of listeners (port, group, VLAN).
     pub most: usize,
-    /// Groups that nobody is known to listen to.
+    /// Handling of groups without a known listener.
     pub unknown: Unknown,
-    /// How long a listener lasts that says nothing more: RFC 3376 8.4, twice 125 s and 10 s.
+    /// Lifetime of a listener without a further report: RFC 3376 8.4, twice 125 s and 10 s.
     pub membership: Duration,
-    /// How long a router's port or another querier lasts: RFC 3376 8.5, 255 s.
+    /// Lifetime of a router port or of another querier: RFC 3376 8.5, 255 s.
     pub router: Duration,
-    /// Asks itself, where no other querier's address is lower.
+    /// Our own querier, which sends queries unless another querier has a lower address.
     pub querier: Option<Querier>,
 }
 
@@ -66,53 +69,51 @@ impl Default for SnoopConfig {
     }
 }
 
-/// What a leave does at a port.
+/// Handling of leaves at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leave {
-    /// Nothing until the querier has asked who else listens.
+    /// Keep the listener until the querier has queried for others.
     #[default]
     Asked,
-    /// It is believed at once: for a port with one station.
+    /// Remove the listener at once: for a port with one station.
     Fast,
 }
 
-/// Whether a router is behind a port.
+/// Router detection at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RouterPort {
-    /// If one was heard: a query from an address, a PIM hello.
+    /// A router port if a query with a source address or a PIM hello arrived.
     #[default]
     Learned,
-    /// Always.
+    /// Always a router port.
     Always,
-    /// Never.
+    /// Never a router port.
     Never,
 }
 
-/// What snooping does at a port.
+/// Snooping settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SnoopPort {
-    /// Leaves.
     pub leave: Leave,
-    /// Routers.
     pub router: RouterPort,
 }
 
 stats::tallies! {
-    /// What snooping has seen.
+    /// Counters of multicast snooping.
     pub struct SnoopCounts at "bridge.snoop" {
-        /// Reports, of all versions.
+        /// Reports received, all versions.
         reports,
-        /// Leaves, Dones, and records that say so.
+        /// Leaves, Dones, and records that mean a leave.
         leaves,
-        /// Queries.
+        /// Queries received.
         queries,
-        /// PIM hellos.
+        /// PIM hellos received.
         hellos,
         /// Messages with wrong lengths, checksums or addresses: dropped.
         malformed,
-        /// Listeners and routers for whom there was no place.
+        /// Listeners and routers for which there was no room.
         full,
-        /// Queries of our own.
+        /// Queries sent by our own querier.
         asked,
     }
 }
@@ -125,17 +126,18 @@ pub(super) struct Snoop {
     asker: Option<Asker>,
     counts: SnoopCounts,
     sweep_at: Instant,
-    /// Until then frames for groups go to all: what was said elsewhere was lost on its way here.
+    /// Multicast frames go to all ports until then: events of other replicas were lost.
     mistrusts_until: Instant,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Where a group's frame goes.
+/// Destination of a multicast frame.
 enum Choice {
-    /// To all ports whose switches say so.
+    /// All ports with flood settings that allow it.
     All,
-    /// To all, whatever their switches say: who does not hear a query does not say that he listens.
+    /// All ports, whatever their flood settings: a station that does not receive queries does not
+    /// report.
     Everybody,
     Routers(Domain),
     Listeners(Domain, IpAddr),
@@ -149,7 +151,7 @@ impl Snoop {
         Snoop { config, mdb, routers, asker, counts, sweep_at: now, mistrusts_until: Instant::ZERO }
     }
 
-    /// Learns from a frame for a group that came through `from`.
+    /// Learns from a multicast frame received on `from`.
     fn input(&mut self, vid: u16, from: PortNo, port: SnoopPort, heard: Heard<'_>, now: Instant) -> Option<Choice> {
         Some(match heard {
             Heard::Other => Choice::All,
@@ -187,7 +189,7 @@ impl Snoop {
     fn query(&mut self, vid: u16, from: PortNo, port: SnoopPort, query: &message::QueryHeard, now: Instant) {
         let domain = Domain::of(vid, query.src);
         self.routers.heard_querier(domain, query.src, now, now.after(self.config.router));
-        // RFC 4541 2.1.1 (1): who has no address is no router.
+        // RFC 4541 2.1.1 (1): a query without a source address does not come from a router.
         if !query.src.is_unspecified() {
             self.router_at(domain, from, port, now);
         }
@@ -216,12 +218,12 @@ impl Snoop {
         }
     }
 
-    /// How long those last at most who said so by `now`.
+    /// Returns the latest expiry of a listener that reported by `now`.
     fn said_by(&self, now: Instant) -> Instant {
         now.after(self.config.membership)
     }
 
-    /// Is what is known whole, and kept fresh?
+    /// Returns whether the listener table is complete and kept fresh by a querier.
     fn is_asked(&self, domain: Domain, now: Instant) -> bool {
         let is_asked =
             || self.routers.has_querier(domain, now) || self.asker.as_ref().is_some_and(|asker| asker.asks(domain));
@@ -241,12 +243,13 @@ impl Snoop {
 }
 
 impl Bridge {
-    /// Snoops as `config` says, from nothing known on; `None`, as at first: does not.
+    /// Enables snooping with `config` and an empty table, or disables it (`None`, the initial
+    /// state).
     pub fn set_snooping(&mut self, config: Option<SnoopConfig>, now: Instant) {
         self.snoop = config.map(|config| Box::new(Snoop::new(config, now)));
     }
 
-    /// Asks itself, or does not any more, where it snoops; who listens to what stays known.
+    /// Starts or stops our own querier, if snooping is enabled. The listener table is kept.
     pub fn set_querier(&mut self, querier: Option<Querier>, now: Instant) {
         if let Some(snoop) = self.snoop.as_deref_mut() {
             snoop.asker = querier.clone().map(|querier| Asker::new(querier, now));
@@ -254,46 +257,48 @@ impl Bridge {
         }
     }
 
-    /// Groups to which nobody is known to listen.
+    /// Sets the handling of groups without a known listener.
     pub fn set_unknown_groups(&mut self, unknown: Unknown) {
         if let Some(snoop) = self.snoop.as_deref_mut() {
             snoop.config.unknown = unknown;
         }
     }
 
-    /// How it snoops.
+    /// Returns the snooping configuration.
     pub fn snooping(&self) -> Option<&SnoopConfig> {
         self.snoop.as_deref().map(|snoop| &snoop.config)
     }
 
-    /// What it does at a port.
+    /// Returns the snooping settings of a port.
     pub fn snoop_port(&self, port: PortNo) -> Option<SnoopPort> {
         self.extra(port).map(|extra| extra.snoop)
     }
 
-    /// Sets that.
+    /// Changes the snooping settings of a port.
     pub fn set_snoop_port(&mut self, port: PortNo, snoop: SnoopPort) {
         if let Some(extra) = self.extra_mut(port) {
             extra.snoop = snoop;
         }
     }
 
-    /// What it has seen.
+    /// Returns the snooping counters.
     pub fn snoop_counts(&self) -> SnoopCounts {
         self.snoop.as_deref().map(|snoop| snoop.counts).unwrap_or_default()
     }
 
-    /// A part of who listens to what: up to `most` groups behind `after`, which stood last on the page before.
+    /// Returns a page of the listener table: up to `most` groups after `after`, the last group of
+    /// the page before.
     pub fn mdb(&self, after: Option<(u16, IpAddr)>, most: usize, now: Instant) -> MdbPage {
         self.snoop.as_deref().map(|snoop| snoop.mdb.page(after, most, now)).unwrap_or_default()
     }
 
-    /// The ports behind which a router was heard, each with its VLAN and how long it still lasts.
+    /// Returns the ports with routers, each with its VLAN and remaining lifetime.
     pub fn router_ports(&self, now: Instant) -> impl Iterator<Item = (u16, PortNo, Duration)> {
         self.snoop.iter().flat_map(move |snoop| snoop.routers.ports(now))
     }
 
-    /// The next query of our own, to be put into a frame and sent by [`Bridge::send_all`]. [`Bridge::poll`] makes them.
+    /// Returns the next query of our own, to be put into a frame and sent with
+    /// [`Bridge::send_all`]. [`Bridge::poll`] makes them.
     pub fn take_query(&mut self) -> Option<Query> {
         self.snoop.as_deref_mut()?.asker.as_mut()?.take()
     }
@@ -304,7 +309,8 @@ impl Bridge {
         }
     }
 
-    /// The ports to which a frame for several may go, as snooping has it; `None`: all. Learns from it on the way.
+    /// Returns the ports to which snooping restricts a flooded frame; `None`: all. Learns from the
+    /// frame.
     pub(super) fn snoop(
         &mut self,
         way: Way,
@@ -335,7 +341,7 @@ impl Bridge {
         }
     }
 
-    /// Learns from what another replica was told, as of when that was.
+    /// Learns from a message received by another replica, as of its arrival there.
     pub(super) fn overhear(&mut self, said: &Said, now: Instant) {
         let port = self.snoop_port(said.from).unwrap_or_default();
         if let Some(snoop) = self.snoop.as_deref_mut() {
@@ -343,7 +349,8 @@ impl Bridge {
         }
     }
 
-    /// What another replica was told was lost on its way here.
+    /// Stops using the listener table until stations have reported again: events of another replica
+    /// were lost.
     pub(super) fn mistrust_listeners(&mut self, now: Instant) {
         if let Some(snoop) = self.snoop.as_deref_mut() {
             snoop.mistrusts_until = snoop.said_by(now);
@@ -363,7 +370,7 @@ impl Bridge {
         }
     }
 
-    /// Where routers are.
+    /// Returns the ports with routers.
     fn routers(&self, domain: Domain, now: Instant) -> PortSet {
         let mut ports = self.snoop.as_deref().map(|snoop| snoop.routers.of(domain, now)).unwrap_or_default();
         for (port, extra) in (0..).zip(&self.extras) {

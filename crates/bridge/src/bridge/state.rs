@@ -1,4 +1,5 @@
-//! What a port is besides its [`Member`](super::Member): its state, VLANs, buckets and rules, which only some frames ask for.
+//! Port state beyond [`Member`](super::Member): spanning tree state, VLANs, storm control buckets
+//! and rules, which only some frames need.
 
 use super::Bridge;
 use super::rules::Rules;
@@ -9,29 +10,30 @@ use crate::PortNo;
 use clock::Instant;
 use stats::DropReason;
 
-/// What a spanning tree lets a port do (IEEE 802.1Q 8.4). Frames for reserved groups are read in all states but the first.
+/// Spanning tree state of a port (IEEE 802.1Q 8.4). Frames for reserved groups are received in all
+/// states but `Disabled`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PortState {
-    /// Nothing.
+    /// Receives and sends nothing.
     Disabled,
     /// Neither learns nor forwards (blocking and listening of 802.1D).
     Discarding,
-    /// Learns, does not forward.
+    /// Learns but does not forward.
     Learning,
     /// Learns and forwards.
     #[default]
     Forwarding,
 }
 
-/// What the bridge does as a whole (if_bridge's up, down and monitor).
+/// State of the whole bridge (if_bridge's up, down and monitor).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Running {
-    /// All of it.
+    /// Forwards frames.
     #[default]
     Up,
-    /// Looks on: learns, counts, asks its rules, copies to span ports. It forwards nothing.
+    /// Learns, counts, applies rules and copies to span ports, but forwards nothing.
     Monitor,
-    /// Nothing: what comes is dropped.
+    /// Drops all frames.
     Down,
 }
 
@@ -65,9 +67,9 @@ impl Carrier {
 pub(super) struct Extra {
     pub state: PortState,
     pub carrier: Carrier,
-    /// Until then.
+    /// The port is muted until then.
     pub muted: Option<Instant>,
-    /// A spanning tree keeps loops away: not to be muted.
+    /// A spanning tree protects the port from loops: it is never muted.
     pub spanned: bool,
     pub vlan: PortVlan,
     pub buckets: Buckets,
@@ -77,31 +79,32 @@ pub(super) struct Extra {
 }
 
 impl Extra {
-    /// Do frames have to be looked at because of it?
+    /// Returns whether this port requires the slow path.
     pub fn is_checked(&self) -> bool {
         !self.is_open() || self.rules_in.is_some() || self.rules_out.is_some()
     }
 
-    /// Does it forward?
+    /// Returns whether the port forwards.
     pub fn is_open(&self) -> bool {
         self.state == PortState::Forwarding && self.muted.is_none()
     }
 }
 
 impl Bridge {
-    /// Whether it forwards, looks on or does nothing; [`Running::Up`] at first.
+    /// Sets the state of the bridge; initially [`Running::Up`].
     pub fn set_running(&mut self, running: Running) {
         self.running = running;
         self.reconsider();
     }
 
-    /// What it does as a whole.
+    /// Returns the state of the bridge.
     pub fn running(&self) -> Running {
         self.running
     }
 
-    /// Sets whether a port's device carries frames; [`Carrier::Up`] at first. A port that does not gets no frames but those of
-    /// [`Bridge::send`]. What was learned there stays ([`Bridge::forget`]).
+    /// Sets whether a port's device carries frames; initially [`Carrier::Up`]. A port without
+    /// carrier gets no frames except those of [`Bridge::send`]. Addresses learned there stay
+    /// ([`Bridge::forget`]).
     pub fn set_carrier(&mut self, port: PortNo, carrier: Carrier) {
         if let Some(extra) = self.extra_mut(port) {
             extra.carrier = carrier;
@@ -111,7 +114,7 @@ impl Bridge {
         }
     }
 
-    /// Whether a port's device carries frames.
+    /// Returns whether a port's device carries frames.
     pub fn carrier(&self, port: PortNo) -> Option<Carrier> {
         self.extra(port).map(|extra| extra.carrier)
     }
@@ -122,12 +125,13 @@ impl Bridge {
         self.carrier(to).and_then(Carrier::reason).unwrap_or(DropReason::BridgeApart)
     }
 
-    /// A port's state.
+    /// Returns the spanning tree state of a port.
     pub fn state(&self, port: PortNo) -> Option<PortState> {
         self.extra(port).map(|extra| extra.state)
     }
 
-    /// Sets that; [`PortState::Forwarding`] at first. What was learned there stays ([`crate::Fdb::flush`]).
+    /// Sets the spanning tree state of a port; initially [`PortState::Forwarding`]. Addresses
+    /// learned there stay ([`crate::Fdb::flush`]).
     pub fn set_state(&mut self, port: PortNo, state: PortState) {
         if let Some(extra) = self.extra_mut(port) {
             extra.state = state;

@@ -1,8 +1,10 @@
-//! Storm control: how many frames that go to several ports are taken from one port, by a bucket for each class.
+//! Storm control: limits the rate of flooded frames per ingress port, with one token bucket for
+//! each class.
 //!
-//! A frame that would be flooded asks the bucket of its class at the port through which it came: broadcasts, multicasts, frames for
-//! unknown addresses. What the bucket has not is dropped by name. Frames for one known port ask nobody. Replicas that take frames of
-//! one port share its [`Buckets`].
+//! A frame to be flooded takes from the bucket of its class at its ingress port: broadcast,
+//! multicast or unknown unicast. Frames over the limit are dropped, with a reason of their own.
+//! Frames for one known port are not limited. Replicas that take frames of one port share its
+//! [`Buckets`].
 
 use super::Bridge;
 use super::flood::Class;
@@ -12,38 +14,37 @@ use stats::DropReason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Frames a second, and how many at once after a pause.
+/// Rate limit: frames a second, and burst size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Frames a second, up to a thousand million; 0: none at all.
+    /// Frames a second, up to a thousand million; 0 blocks all.
     pub per_second: u32,
-    /// At once; at least 1 is meant.
+    /// Frames allowed at once after a pause; 0 counts as 1.
     pub burst: u32,
 }
 
-/// What is taken from a port; `None`: all.
+/// Rate limits of a port; `None`: unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Storm {
-    /// Broadcasts.
     pub broadcast: Option<Rate>,
-    /// Frames for other groups, snooped ones among them.
+    /// Limit of multicasts, including snooped ones.
     pub multicast: Option<Rate>,
-    /// Frames for addresses that nobody knows.
+    /// Limit of frames for unknown addresses.
     pub unknown: Option<Rate>,
 }
 
-/// A bucket as the time at which it is full again: a frame puts it off by its share of a second, and none passes that would put it off
-/// further than the burst.
+/// A token bucket, stored as the time at which it is full again. Each frame delays that time by its
+/// share of a second; a frame that would delay it by more than the burst is dropped.
 #[derive(Debug, Clone)]
 struct Bucket {
-    /// Nanoseconds.
+    /// Nanoseconds per frame.
     share: u64,
     most: u64,
     full_at: Arc<AtomicU64>,
 }
 
 impl Bucket {
-    /// `None`: nothing passes.
+    /// Returns `None` for a rate of 0: nothing passes.
     fn of(rate: Rate) -> Option<Bucket> {
         let share = 1_000_000_000_u64.checked_div(u64::from(rate.per_second))?.max(1);
         Some(Bucket { share, most: share * u64::from(rate.burst.max(1)), full_at: Arc::default() })
@@ -58,11 +59,11 @@ impl Bucket {
     }
 }
 
-/// A port's buckets; clones are the same ones.
+/// Token buckets of a port. Clones share the same buckets.
 #[derive(Debug, Clone, Default)]
 pub struct Buckets {
     storm: Storm,
-    /// Of each [`Class`].
+    /// One for each [`Class`].
     buckets: [Option<Bucket>; 3],
 }
 
@@ -86,14 +87,14 @@ impl Buckets {
 }
 
 impl Bridge {
-    /// What is taken from a port of frames that go to several: a [`Storm`], or buckets that other replicas take from as well.
+    /// Sets the storm control of a port: a [`Storm`], or buckets shared with other replicas.
     pub fn set_storm(&mut self, port: PortNo, buckets: impl Into<Buckets>) {
         if let Some(extra) = self.extra_mut(port) {
             extra.buckets = buckets.into();
         }
     }
 
-    /// That.
+    /// Returns the rate limits of a port.
     pub fn storm_control(&self, port: PortNo) -> Option<Storm> {
         self.extra(port).map(|extra| extra.buckets.storm)
     }

@@ -47,7 +47,7 @@ impl Lan {
         assert!(burst.is_empty());
     }
 
-    /// How many frames left through each port.
+    /// Returns the number of frames that left through each port.
     fn left(&mut self) -> Vec<usize> {
         let left = self.out.iter().map(Burst::len).collect();
         self.out.iter_mut().for_each(Burst::clear);
@@ -104,12 +104,12 @@ fn ports_are_apart_as_they_are_told() {
     assert_eq!(lan.one(4, ALL, station(5)), [0; 5]);
     let dropped = [DropReason::BridgeApart, DropReason::BridgeNowhere, DropReason::BridgeSpan];
     assert_eq!(dropped.map(|why| lan.dropped(why)), [1, 1, 1]);
-    // Neither does it learn there, nor send there what it does not know.
+    // Port 1 neither learns nor gets frames for unknown addresses.
     let mut lan = Lan::new(&[plain, Member { learn: false, discover: false, ..plain }, plain], 64);
     assert_eq!(lan.one(1, station(1), station(2)), [1, 0, 1]);
     assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1]);
     assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1], "groups go there");
-    // What is bound to a port comes from nowhere else.
+    // Frames from a bound address are dropped at other ports.
     let mut lan = Lan::new(&[Member { sticky: true, ..plain }, plain, plain], 64);
     lan.bridge.fdb_mut().insert_static(Key::new(0, Mac(station(9))), 1, Instant::ZERO);
     assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1]);
@@ -136,7 +136,7 @@ fn without_room_or_buffers_frames_end_by_name() {
 }
 
 proptest! {
-    /// Bursts give what single frames give, and all is accounted for.
+    /// A burst gives the same result as its frames one by one, and every frame is accounted for.
     #[test]
     fn a_burst_is_its_frames(
         traffic in prop::collection::vec((0..4_u16, prop::collection::vec((0..6_u8, 0..6_u8, 0..8_u8), 1..70)), 1..8),
@@ -179,8 +179,8 @@ fn a_port_that_goes_is_forgotten_and_its_place_is_free() {
     assert!(lan.bridge.audit().holds() && lan.bridge.audit().received == 5);
 }
 
-/// As the tables of FreeBSD 4's clusters: a station of one cluster is not learned into another, where the same address may be
-/// another station.
+/// As with the tables of FreeBSD 4's clusters, an address of one cluster is not learned into
+/// another, where it may belong to another station.
 #[test]
 fn a_cluster_has_addresses_of_its_own() {
     for vlans in [false, true] {
@@ -189,7 +189,7 @@ fn a_cluster_has_addresses_of_its_own() {
         if vlans {
             lan.bridge.set_vlan_filtering(Some(wire::eth::EtherType::VLAN));
         }
-        // The same address at a port of each, by turns; then a frame for it in each.
+        // The same address at a port of each cluster in turn; then a frame for it in each.
         for _ in 0..20 {
             lan.one(0, ALL, station(1));
             lan.one(2, ALL, station(1));
@@ -198,12 +198,13 @@ fn a_cluster_has_addresses_of_its_own() {
         assert_eq!(lan.one(3, station(1), station(3)), [0, 0, 1, 0]);
         let counts = lan.bridge.fdb().counts();
         assert_eq!((counts.learned, counts.moved, lan.bridge.fdb().len()), (4, 0, 4));
-        // What is known in one cluster only is unknown in the other.
+        // An address known in one cluster only is unknown in the other.
         assert_eq!(lan.one(0, station(3), station(1)), [0, 1, 0, 0]);
         let vid = u16::from(vlans);
         let key = Key::new(vid, Mac(station(1)));
         assert_eq!([0, 1].map(|cluster| lan.bridge.fdb().lookup_in(cluster, key, Instant::ZERO)), [Some(0), Some(2)]);
-        // A port that changes its cluster is forgotten in the one and takes static addresses to the other.
+        // When a port changes its cluster, its learned addresses are flushed and its static
+        // addresses move to the new cluster.
         let fixed = Key::new(vid, Mac(station(9)));
         assert!(lan.bridge.fdb_mut().insert_static(fixed, 2, Instant::ZERO));
         assert_eq!(lan.one(0, station(9), station(1)), [0, 1, 0, 0]);
@@ -211,7 +212,7 @@ fn a_cluster_has_addresses_of_its_own() {
         assert_eq!(lan.one(0, station(9), station(1)), [0, 0, 1, 0]);
         assert_eq!(lan.one(3, station(1), station(3)), [0, 0, 0, 0], "alone");
         assert_eq!(lan.bridge.fdb().lookup_in(1, key, Instant::ZERO), None);
-        // Removed, an address is unknown everywhere.
+        // A removed address is unknown in all clusters.
         lan.bridge.set_member(2, of(1));
         lan.one(2, ALL, station(1));
         assert!(lan.bridge.forget_address(key, Instant::ZERO));

@@ -1,9 +1,10 @@
-//! VLANs (IEEE 802.1Q 6.9, 8.6): to which one a frame belongs when it comes in, and what its tag is when it leaves.
+//! VLANs (IEEE 802.1Q 6.9, 8.6): classification on ingress, tag handling on egress.
 //!
-//! Coming in, a tag of the bridge's EtherType says the VLAN; a frame without one, or whose tag says 0 (priority only), is in its
-//! port's PVID's. Only the outer tag counts. Leaving, a port has a VLAN tagged or untagged: the tag is pushed or pulled in place, the two
-//! addresses moving by four bytes, or rewritten where it said 0; priority and drop eligibility stay as they came. A frame that gets shorter than 60
-//! bytes is not padded: who puts it on a wire does that.
+//! On ingress, a tag of the bridge's EtherType gives the VLAN; an untagged or priority-tagged (VID
+//! 0) frame belongs to the PVID of its port. Only the outer tag counts. On egress, a port is a
+//! tagged or untagged member of a VLAN: the tag is pushed or pulled in place, moving the two
+//! addresses by four bytes, or rewritten where the VID was 0. Priority and drop eligibility are
+//! kept. A frame that becomes shorter than 60 bytes is not padded here; the driver pads it.
 
 mod set;
 
@@ -16,60 +17,61 @@ use stats::DropReason;
 use wire::eth::EtherType;
 use wire::vlan::{TAG_LEN, Tag};
 
-/// Both addresses.
+/// Length of both addresses.
 const ADDRESSES: usize = 12;
 const HEADER: usize = wire::eth::HEADER_LEN;
-/// No VLAN (IEEE 802.1Q table 9-2).
+/// Reserved VID that names no VLAN (IEEE 802.1Q table 9-2).
 const NOBODY: u16 = 0xfff;
 
-/// Which frames a port takes (IEEE 802.1Q 6.9.1). A tag that says 0 is none here.
+/// Frames that a port admits (IEEE 802.1Q 6.9.1). Priority-tagged frames count as untagged here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admit {
-    /// All.
+    /// All frames.
     #[default]
     All,
-    /// Those with a tag.
+    /// Tagged frames only.
     Tagged,
-    /// Those without.
+    /// Untagged frames only.
     Untagged,
 }
 
-/// What a port does with frames of two tags.
+/// Handling of double-tagged frames at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stacked {
-    /// Drops them: who may send a tag could reach the inner one's VLAN behind a bridge that pulls the outer.
+    /// Drop them: otherwise a host that sends tags could reach the VLAN of the inner tag behind a
+    /// bridge that pulls the outer one.
     #[default]
     Refuse,
-    /// Looks at the outer tag only, as a provider's bridge has to.
+    /// Use the outer tag only, as a provider bridge must.
     Pass,
 }
 
-/// A port's VLANs.
+/// VLAN settings of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortVlan {
-    /// The VLAN of frames without a tag, 1 to 4094; 0: they are not admitted.
+    /// VLAN of untagged frames, 1 to 4094; 0: they are not admitted.
     pub pvid: u16,
-    /// The VLANs whose frames leave through the port.
+    /// VLANs with frames leaving through the port.
     pub member: VlanSet,
-    /// Those of them that leave without a tag.
+    /// Subset of `member` with frames leaving untagged.
     pub untagged: VlanSet,
-    /// Which frames it takes.
+    /// Frames that the port admits.
     pub admit: Admit,
-    /// Frames of VLANs that it is not a member of are dropped as they come in; otherwise taken.
+    /// Drop received frames of VLANs that the port is not a member of.
     pub ingress_filter: bool,
-    /// Frames of two tags.
+    /// Handling of double-tagged frames.
     pub stacked: Stacked,
 }
 
 impl Default for PortVlan {
-    /// In VLAN 1, untagged (IEEE 802.1Q 9.6, table 9-2); ingress filtering on.
+    /// Untagged in VLAN 1 (IEEE 802.1Q 9.6, table 9-2), with ingress filtering.
     fn default() -> PortVlan {
         PortVlan::access(1)
     }
 }
 
 impl PortVlan {
-    /// In one VLAN, untagged.
+    /// Returns the settings of an access port: one VLAN, untagged.
     pub fn access(vid: u16) -> PortVlan {
         let one: VlanSet = [vid].into_iter().collect();
         PortVlan {
@@ -82,16 +84,17 @@ impl PortVlan {
         }
     }
 
-    /// In `member`, tagged, and nothing without a tag.
+    /// Returns the settings of a trunk port: all VLANs of `member` tagged, untagged frames not
+    /// admitted.
     pub fn trunk(member: VlanSet) -> PortVlan {
         PortVlan { pvid: 0, member, untagged: VlanSet::default(), admit: Admit::Tagged, ..PortVlan::access(1) }
     }
 }
 
-/// The tag a frame came with.
+/// Tag of a frame on ingress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tagging {
-    /// Nobody looks at tags.
+    /// VLAN filtering is off, the tag is not parsed.
     Untouched,
     Bare,
     Tagged,
@@ -102,13 +105,13 @@ fn ether_type(bytes: &[u8], at: usize) -> Option<EtherType> {
     Some(EtherType(u16::from_be_bytes(*two)))
 }
 
-/// Are there two tags, whatever their kinds?
+/// Returns whether the frame has two tags, of any kind.
 fn is_stacked(bytes: &[u8]) -> bool {
     [ADDRESSES, ADDRESSES + TAG_LEN].into_iter().all(|at| ether_type(bytes, at).is_some_and(EtherType::is_tag))
 }
 
 impl PortVlan {
-    /// The VLAN of a frame that came through the port, and its tag.
+    /// Returns the VLAN and the tag of a frame received on the port.
     fn classify(&self, bytes: &[u8], tags: EtherType) -> Result<(u16, Tagging), DropReason> {
         let (said, tagging) = match ether_type(bytes, ADDRESSES) {
             Some(there) if there == tags => {
@@ -136,7 +139,7 @@ impl PortVlan {
     }
 }
 
-/// Makes of a frame's tag what a port wants that has `vid` untagged or not.
+/// Changes the tag of a frame for a port that has `vid` untagged or tagged.
 fn retag(frame: &mut Frame, tagging: Tagging, vid: u16, tags: EtherType, untagged: bool) -> Result<(), DropReason> {
     match (tagging, untagged) {
         (Tagging::Untouched, _) | (Tagging::Bare, true) => return Ok(()),
@@ -173,24 +176,27 @@ fn rewrite(frame: &mut Frame, vid: u16) -> Option<()> {
 }
 
 impl Bridge {
-    /// Keeps VLANs apart, by tags of this EtherType ([`EtherType::VLAN`], or [`EtherType::QINQ`] in a provider's bridge); `None`, as at
-    /// first: does not look at tags, and all is VLAN 0. What was learned before is under other VLANs: [`crate::Fdb::flush`].
+    /// Enables VLAN filtering with tags of this EtherType ([`EtherType::VLAN`], or
+    /// [`EtherType::QINQ`] in a provider bridge). `None`, the initial state, ignores tags and puts
+    /// all frames into VLAN 0. Addresses learned before stay under their old VLANs: use
+    /// [`crate::Fdb::flush`].
     pub fn set_vlan_filtering(&mut self, tags: Option<EtherType>) {
         self.tags = tags;
         self.reconsider();
     }
 
-    /// By which tags VLANs are kept apart.
+    /// Returns the EtherType used for VLAN filtering.
     pub fn vlan_filtering(&self) -> Option<EtherType> {
         self.tags
     }
 
-    /// A port's VLANs.
+    /// Returns the VLAN settings of a port.
     pub fn port_vlan(&self, port: PortNo) -> Option<&PortVlan> {
         self.extra(port).map(|extra| &extra.vlan)
     }
 
-    /// Sets those; [`PortVlan::default`] at first. They bear only while VLANs are kept apart.
+    /// Changes the VLAN settings of a port; initially [`PortVlan::default`]. They take effect only
+    /// with VLAN filtering.
     pub fn set_port_vlan(&mut self, port: PortNo, vlan: PortVlan) {
         if let Some(extra) = self.extra_mut(port) {
             extra.vlan = vlan;
@@ -205,7 +211,7 @@ impl Bridge {
         }
     }
 
-    /// Is `port` in VLAN `vid`? Where they are not kept apart, all are.
+    /// Returns whether `port` is in VLAN `vid`. Without VLAN filtering all ports are.
     pub(super) fn is_in(&self, port: PortNo, vid: u16) -> bool {
         self.tags.is_none() || self.port_vlan(port).is_some_and(|vlan| vlan.member.contains(vid))
     }

@@ -9,8 +9,8 @@ use std::fmt;
 
 type Watch = dyn Fn(&Frame, PortNo, DropReason, Instant) + Send + Sync;
 
-/// Function called with a frame, the port that it came through or was to leave through ([`crate::LOCAL`]:
-/// the bridge itself), the reason of its drop, and the time.
+/// Function called with a frame, its ingress or egress port ([`crate::LOCAL`]: the bridge itself),
+/// the drop reason, and the time.
 pub(super) struct DropWatch(Box<Watch>);
 
 impl fmt::Debug for DropWatch {

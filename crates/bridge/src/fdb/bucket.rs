@@ -1,15 +1,15 @@
-//! Buckets of four entries, a cache line each, and how a new entry comes by a place.
+//! Buckets of four entries, one cache line each, and the placement of new entries.
 
 use super::{COLD, Fdb, Key};
 use crate::PortNo;
 
 pub(super) const WAYS: usize = 4;
 
-/// A cache line.
+/// A bucket of one cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Bucket {
-    /// 0: no entry.
+    /// Keys; 0 marks a free slot.
     pub(super) keys: [u64; WAYS],
     pub(super) places: [Place; WAYS],
 }
@@ -17,10 +17,11 @@ pub(super) struct Bucket {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) port: PortNo,
-    /// [`Kind`](super::Kind) in bits 0 and 1; in 2 to 6 the window of its last move (32 of them, then they repeat: longer than an address that moved
-    /// is likely to be remembered), in 7 whether it was [`HEARD`], in 8 to 15 its moves in that window.
+    /// Bits 0 and 1: [`Kind`](super::Kind). Bits 2 to 6: window of the last move, modulo 32, which
+    /// exceeds the time for which a moved address is likely to be kept. Bit 7: [`HEARD`]. Bits 8 to
+    /// 15: moves in that window.
     pub(super) bits: u16,
-    /// When it was seen, in units of 2^26 ns.
+    /// Time of the last sighting, in units of 2^26 ns.
     pub(super) seen: u32,
 }
 
@@ -28,9 +29,9 @@ pub(super) const LEARNED: u16 = 0;
 pub(super) const STICKY: u16 = 1;
 pub(super) const STATIC: u16 = 2;
 pub(super) const OWN: u16 = 3;
-/// Another replica was the last to see it.
+/// The last sighting was reported by another replica.
 pub(super) const HEARD: u16 = 1 << 7;
-/// The bits of a window's number.
+/// Mask of a window number.
 pub(super) const WINDOWS: u32 = 31;
 
 impl Place {
@@ -39,19 +40,20 @@ impl Place {
         self.bits & 3
     }
 
-    /// Does it bear on a port's limit? What somebody said does not.
+    /// Returns whether the entry counts towards a port's limit. Configured entries do not.
     pub(super) fn is_shared(&self) -> bool {
         self.kind() < STATIC
     }
 
-    /// The moves it had in `window` (32 of them).
+    /// Returns the moves in `window` (modulo 32).
     pub(super) fn moves(&self, window: u32) -> u8 {
         if u32::from(self.bits >> 2) & WINDOWS == window { (self.bits >> 8) as u8 } else { 0 }
     }
 }
 
 impl Bucket {
-    /// All four compared, and one branch: where an entry stands nobody can predict.
+    /// Compares all four keys with a single branch, since the position of an entry is not
+    /// predictable.
     #[inline(always)]
     pub(super) fn find(&self, key: Key) -> Option<usize> {
         let [a, b, c, d] = self.keys.map(|there| u32::from(there == key.0));
@@ -67,8 +69,8 @@ impl Bucket {
 }
 
 impl Fdb {
-    /// Puts a new entry into one of its buckets; if the table or both are full, in the place of one that has aged, or is the coldest
-    /// and cold.
+    /// Adds a new entry to one of its buckets. If the table or both buckets are full, replaces an
+    /// expired entry, or the one idle for longest if it is cold.
     pub(super) fn put(&mut self, key: Key, hash: u64, place: Place) -> bool {
         let both = self.both(hash);
         if self.len < self.most
@@ -81,7 +83,7 @@ impl Fdb {
             self.shares.came(&place);
             return true;
         }
-        // What is only heard of may be older than what is there.
+        // A sighting reported by another replica may be older than the entry.
         let since = |there: &Place| (place.seen.wrapping_sub(there.seen) as i32).max(0) as u32;
         let idle = |there: &Place| if there.kind() == LEARNED { since(there) } else { 0 };
         let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
@@ -101,13 +103,13 @@ impl Fdb {
         true
     }
 
-    /// The first of two buckets that has room.
+    /// Returns the first of two buckets that has room.
     pub(super) fn room_in(&self, both: [usize; 2]) -> Option<usize> {
         both.into_iter().find(|at| self.buckets.get(*at).is_some_and(|bucket| bucket.keys.contains(&0)))
     }
 
-    /// Moves an entry of one of two full buckets into its other one; which of the two has room now. Of a table that is half full, a few
-    /// addresses in a thousand need it.
+    /// Moves an entry out of one of two full buckets into its alternative bucket, and returns the
+    /// bucket that has room now. In a half-full table, a few addresses in a thousand need it.
     #[cold]
     pub(super) fn make_room(&mut self, both: [usize; 2]) -> Option<usize> {
         for (at, way) in both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way))) {

@@ -1,22 +1,23 @@
-//! The table shown, a page at a time, and forgotten, by what an entry is.
+//! Paged listing and selective flush of the table.
 
 use super::{Entry, Fdb, HEARD, Key, Kind, LEARNED, OWN, Place, STATIC, STICKY, WAYS, units};
 use clock::{Duration, Instant};
 
-/// Where the next [`Page`] begins.
+/// Start of the next [`Page`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor(usize);
 
-/// A part of a table.
+/// A page of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// What stands there.
+    /// Entries of the page.
     pub entries: Vec<Entry>,
-    /// Where to go on; `None`: that was all. What comes, goes or makes room between two pages may be in both of them or in none.
+    /// Start of the next page; `None` at the end. An entry that is added, removed or moved between
+    /// two pages may appear in both or in neither.
     pub next: Option<Cursor>,
 }
 
-/// Buckets that one page looks at: it says nothing of a table that is empty, but comes to an end.
+/// Buckets scanned per page, so that listing an empty table terminates.
 const LOOK: usize = 1 << 14;
 
 fn entry(key: u64, place: &Place, now: u32) -> Option<Entry> {
@@ -32,15 +33,15 @@ fn entry(key: u64, place: &Place, now: u32) -> Option<Entry> {
 }
 
 impl Fdb {
-    /// All that is known.
+    /// Returns all entries.
     pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> {
         let now = units(now.nanos());
         let of = move |(key, place): (&u64, &Place)| entry(*key, place, now);
         self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
     }
 
-    /// What `which` says of the table from `from` on (a VLAN's, a port's, all), up to `most` entries and at most three more. What has aged and
-    /// was not swept yet ([`Fdb::poll`]) is no part of it.
+    /// Returns the entries from `from` on that match `which`, up to `most` and at most three more.
+    /// Expired entries that were not swept yet ([`Fdb::poll`]) are left out.
     pub fn page(&self, from: Cursor, most: usize, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> Page {
         let (mut entries, now) = (Vec::new(), units(now.nanos()));
         let mut at = from.0.min(self.buckets.len());
@@ -57,8 +58,9 @@ impl Fdb {
         Page { entries, next: (at < self.buckets.len()).then_some(Cursor(at)) }
     }
 
-    /// Forgets what `which` says; how many that were. A spanning tree forgets what was learned ([`Kind::Learned`]) at a port, if_bridge's
-    /// `flush` all of that kind, `flushall` everything but the bridge's own ([`Kind::Local`]).
+    /// Removes the entries that match `which` and returns their number. A spanning tree removes the
+    /// learned entries ([`Kind::Learned`]) of a port, if_bridge's `flush` all learned entries, and
+    /// its `flushall` everything but the bridge's own ([`Kind::Local`]).
     pub fn flush(&mut self, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
         let (before, now) = (self.len, units(now.nanos()));
         for at in 0..self.buckets.len() {

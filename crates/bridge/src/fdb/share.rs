@@ -1,7 +1,7 @@
-//! How many of the table's addresses are each port's, and how many may be (if_bridge's ifmaxaddr).
+//! Number of addresses per port, and its limit (if_bridge's ifmaxaddr).
 //!
-//! Counted is what was learned, sticky addresses among it; what somebody said (static, the bridge's own) is not. The counts change where
-//! entries come and go, never on a lookup.
+//! Learned addresses count, including sticky ones; configured ones (static, the bridge's own) do
+//! not. The counts change when entries are added or removed, never on a lookup.
 
 use super::{Fdb, Place};
 use crate::{MAX_PORTS, PortNo};
@@ -51,17 +51,18 @@ impl Shares {
 }
 
 impl Fdb {
-    /// Addresses that were learned at `port` and are remembered.
+    /// Returns the number of learned addresses at `port`.
     pub fn addresses(&self, port: PortNo) -> u32 {
         self.shares.0.get(usize::from(port)).map_or(0, |share| share.has)
     }
 
-    /// How many addresses may be learned at `port`; `None`: as many as there is place for.
+    /// Returns the limit of learned addresses at `port`; `None` if unlimited.
     pub fn limit(&self, port: PortNo) -> Option<u32> {
         self.shares.0.get(usize::from(port)).map(|share| share.most).filter(|most| *most != u32::MAX)
     }
 
-    /// Sets that. What is known already stays; of an address that is one too many the bridge drops frames, as if_bridge does.
+    /// Sets the limit of learned addresses at `port`. Known addresses stay. The bridge drops frames
+    /// from addresses over the limit, as if_bridge does.
     pub fn set_limit(&mut self, port: PortNo, most: Option<u32>) {
         if let Some(share) = self.shares.of(port) {
             share.most = most.unwrap_or(u32::MAX);

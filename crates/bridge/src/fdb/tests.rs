@@ -50,7 +50,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    /// With room for all it is a map in which what was said outlasts what was seen.
+    /// With room for all, the table acts as a map in which configured entries outlast learned ones.
     #[test]
     fn it_is_a_map(ops in ops()) {
         let (mut fdb, mut model) = (table(1000, 300), HashMap::<u64, (PortNo, bool)>::new());
@@ -98,7 +98,7 @@ fn what_is_not_seen_is_forgotten_within_a_timeout_more() {
     }
     assert!(fdb.insert_static(key(99_999), 2, at(0)));
     assert_eq!(fdb.learn(key(99_998), 3, true, at(0)), Learned::New);
-    // Half is seen again.
+    // Half of them are seen again.
     for n in 0..25_000 {
         assert_eq!(fdb.learn(key(n), 1, false, at(60)), Learned::Known);
     }
@@ -122,7 +122,7 @@ fn a_flood_of_addresses_is_bounded_and_who_talks_stays() {
     for n in 0..500 {
         assert_eq!(fdb.learn(key(n), 1, false, at(0)), Learned::New);
     }
-    // 100,000 strangers in twenty minutes; the stations talk each second.
+    // 100,000 unknown addresses in twenty minutes, while the known stations send every second.
     for n in 0..100_000_u64 {
         let now = at(n / 80);
         fdb.learn(key(1_000_000 + n), 2, false, now);
@@ -138,7 +138,7 @@ fn a_flood_of_addresses_is_bounded_and_who_talks_stays() {
 
 #[test]
 fn a_table_has_place_for_all_that_it_may_hold() {
-    // Half full: some of them find both of their buckets taken, and make room.
+    // In a half-full table some addresses find both buckets taken and make room.
     const ALL: u64 = 1 << 17;
     let mut fdb = table(ALL as usize, 300);
     let learned = (0..ALL).filter(|n| fdb.learn(key(*n), 0, false, at(0)) == Learned::New).count() as u64;
@@ -150,7 +150,7 @@ fn a_table_has_place_for_all_that_it_may_hold() {
     assert_eq!((gone, fdb.len() as u64), (ALL / 3 + 1, ALL - ALL / 3 - 1));
 }
 
-/// What the first lines of the file say.
+/// Checks the figure in the module documentation.
 #[test]
 fn most_addresses_stand_in_their_first_bucket() {
     const N: u64 = 1 << 16;
@@ -176,7 +176,7 @@ fn what_was_heard_late_does_not_undo_what_was_seen_since() {
     fdb.hear(key(1), 2, false, at(105), at(106));
     assert_eq!((fdb.lookup(key(1), at(106)), fdb.moves(key(1), 1, at(106))), (Some(2), 1));
     assert!(fdb.entries(at(106)).all(|entry| entry.heard));
-    // Hearsay against hearsay: the later sighting stays, whichever is heard first.
+    // Of two reported sightings the later one wins, in whichever order they arrive.
     fdb.hear(key(1), 3, false, at(104), at(107));
     assert_eq!(fdb.lookup(key(1), at(404)), Some(2));
     assert_eq!(fdb.lookup(key(1), at(406)), None, "it lasts as long as if it had been seen here");

@@ -1,4 +1,5 @@
-//! What an operator says about the spanning tree, held to the standard's ranges (IEEE 802.1D-2004 17.13, 17.14).
+//! Spanning tree configuration, checked against the ranges of the standard (IEEE 802.1D-2004 17.13,
+//! 17.14).
 
 use crate::{MAX_PORTS, PortNo};
 use clock::Duration;
@@ -10,17 +11,18 @@ use wire::Mac;
 pub enum StpVersion {
     /// 0: the Spanning Tree Protocol of 802.1D-1998, without rapid transitions.
     Stp,
-    /// 2: the Rapid Spanning Tree Protocol; with a neighbor that does not know it, STP on that port alone.
+    /// 2: the Rapid Spanning Tree Protocol; on a port with a neighbor that does not support it,
+    /// STP.
     #[default]
     Rstp,
 }
 
-/// What a bridge's spanning tree is to be. Times are in whole seconds.
+/// Spanning tree configuration of a bridge. Times are in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpConfig {
-    /// The bridge's address: the low 48 bits of its identifier.
+    /// Address of the bridge: the low 48 bits of its identifier.
     pub address: Mac,
-    /// Its priority, 0 to 61440 in steps of 4096; the least is root.
+    /// Priority, 0 to 61440 in steps of 4096; the lowest becomes root.
     pub priority: u16,
     /// Bridge Hello Time: 1 or 2 s; with [`StpVersion::Stp`] up to 10.
     pub hello_s: u16,
@@ -28,16 +30,17 @@ pub struct StpConfig {
     pub max_age_s: u16,
     /// Bridge Forward Delay: 4 to 30 s.
     pub forward_delay_s: u16,
-    /// Transmit Hold Count: 1 to 10 BPDUs of a port in a second.
+    /// Transmit Hold Count: maximum BPDUs sent by a port in a second, 1 to 10.
     pub hold_count: u16,
-    /// The protocol.
+    /// Protocol version.
     pub version: StpVersion,
-    /// BPDUs of a port that are worked on in a second; of more only those count that say again what is known. At least 1.
+    /// BPDUs of a port processed in a second. Of the excess, only those that repeat known
+    /// information take effect. At least 1.
     pub rx_limit: u32,
 }
 
 impl Default for StpConfig {
-    /// Table 17-1's recommended values, and an address that is nobody's.
+    /// Returns the recommended values of table 17-1, and an all-zero address.
     fn default() -> StpConfig {
         StpConfig {
             address: Mac::ZERO,
@@ -53,7 +56,7 @@ impl Default for StpConfig {
 }
 
 impl StpConfig {
-    /// Table 17-1's ranges, and the relation between the times (17.14).
+    /// Checks the ranges of table 17-1, and the relation between the times (17.14).
     pub(super) fn check(&self) -> Result<(), StpError> {
         check_priority(self.priority)?;
         let most = if self.version == StpVersion::Stp { 10 } else { 2 };
@@ -75,40 +78,43 @@ fn in_range(what: &'static str, value: u16, least: u16, most: u16) -> Result<(),
     if (least..=most).contains(&value) { Ok(()) } else { Err(StpError::Range { what, value, least, most }) }
 }
 
-/// Whether a port's LAN has two stations at most (adminPointToPointMAC, 6.4.3).
+/// Point-to-point setting of a port: at most two stations on its LAN (adminPointToPointMAC, 6.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PointToPoint {
-    /// If the link is full duplex.
+    /// Point-to-point if the link is full duplex.
     #[default]
     Auto,
-    /// Yes.
+    /// Always point-to-point.
     On,
-    /// No: a shared segment.
+    /// A shared segment.
     Off,
 }
 
-/// What is asked of a port.
+/// Spanning tree settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpPort {
-    /// 0 to 240 in steps of 16; the least is preferred.
+    /// Port priority, 0 to 240 in steps of 16; the lowest is preferred.
     pub priority: u8,
-    /// 1 to 200,000,000; none: by the link's speed (table 17-3).
+    /// Path cost, 1 to 200,000,000; `None`: from the link speed (table 17-3).
     pub path_cost: Option<u32>,
-    /// AdminEdge (17.13.1): taken for an edge from the start; a BPDU shows otherwise.
+    /// AdminEdge (17.13.1): an edge port from the start, until a BPDU arrives.
     pub edge: bool,
-    /// AutoEdge (17.13.3): an edge if nobody sends BPDUs.
+    /// AutoEdge (17.13.3): becomes an edge port if no BPDUs arrive.
     pub auto_edge: bool,
-    /// Two stations or more.
+    /// Point-to-point setting.
     pub point_to_point: PointToPoint,
-    /// A BPDU disables the port.
+    /// BPDU guard: a received BPDU disables the port.
     pub bpdu_guard: bool,
-    /// After what time it is enabled again; none: when somebody says so ([`Stp::reenable`](super::Stp::reenable)).
+    /// Time after which BPDU guard enables the port again; `None`: only
+    /// [`Stp::reenable`](super::Stp::reenable) does.
     pub guard_recovery: Option<Duration>,
-    /// Never becomes root port, however good what is said there (802.1Q restrictedRole): it discards then.
+    /// Root guard: never becomes root port (802.1Q restrictedRole); discards while it receives
+    /// better information.
     pub root_guard: bool,
-    /// A port whose designated bridge falls silent discards, rather than take its place.
+    /// Loop guard: the port discards when its designated bridge falls silent, instead of becoming
+    /// designated.
     pub loop_guard: bool,
-    /// Neither sends BPDUs nor hears any. A loop through such a port is nobody's to find.
+    /// BPDU filter: neither sends nor processes BPDUs. A loop through such a port is not detected.
     pub bpdu_filter: bool,
 }
 
@@ -141,65 +147,66 @@ impl StpPort {
     }
 }
 
-/// How a port's link is.
+/// Link state of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Nothing is carried.
+    /// No carrier.
     Down,
-    /// Frames are carried.
+    /// The link carries frames.
     Up {
-        /// One direction at a time, or both.
+        /// Duplex mode.
         duplex: Duplex,
-        /// In kilobits per second; 0: not known, taken for 10 Gb/s.
+        /// Speed in kilobits per second; 0: unknown, taken as 10 Gb/s.
         speed_kbps: u64,
     },
 }
 
-/// How a link's directions share it.
+/// Duplex mode of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplex {
-    /// A shared segment, perhaps.
+    /// Half duplex: possibly a shared segment.
     Half,
-    /// Two stations.
+    /// Full duplex: exactly two stations.
     Full,
 }
 
-/// The most that a port's path may cost (17.13.11).
+/// Maximum path cost of a port (17.13.11).
 pub const MAX_PATH_COST: u32 = 200_000_000;
 
-/// Table 17-3: 20,000,000,000 by the speed in kb/s; 200,000,000 at 100 kb/s and below.
+/// Returns the path cost of table 17-3: 20,000,000,000 divided by the speed in kb/s; 200,000,000 at
+/// 100 kb/s and below.
 pub fn path_cost(speed_kbps: u64) -> u32 {
     let speed = if speed_kbps == 0 { 10_000_000 } else { speed_kbps };
     (20_000_000_000 / speed).clamp(1, u64::from(MAX_PATH_COST)) as u32
 }
 
-/// Why a configuration is none.
+/// Configuration error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StpError {
-    /// A bridge's priority is no multiple of 4096.
+    /// The priority of a bridge is not a multiple of 4096.
     BridgePriority(u16),
-    /// A port's priority is no multiple of 16.
+    /// The priority of a port is not a multiple of 16.
     PortPriority(u8),
-    /// A path's cost is 0 or more than 200,000,000.
+    /// A path cost is 0 or more than 200,000,000.
     PathCost(u32),
-    /// A value outside its range (table 17-1).
+    /// A value is out of range (table 17-1).
     Range {
-        /// Which.
+        /// Name of the setting.
         what: &'static str,
-        /// As it was given.
+        /// Value as given.
         value: u16,
-        /// The least it may be.
+        /// Minimum allowed.
         least: u16,
-        /// The most.
+        /// Maximum allowed.
         most: u16,
     },
-    /// The times do not go together (17.14).
+    /// The times violate the relation of 17.14.
     Relation,
-    /// More ports than a bridge may have.
+    /// The bridge has no room for more ports.
     TooManyPorts,
-    /// There is such a port.
+    /// The port exists already.
     Exists(PortNo),
-    /// There is no such port.
+    /// The port does not exist.
     NoPort(PortNo),
 }
 

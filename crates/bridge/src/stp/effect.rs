@@ -1,7 +1,8 @@
-//! What is to be done outside: states of ports, forgetting of addresses, BPDUs that leave.
+//! Effects for the owner of the ports: port states, address flushes, BPDUs to send.
 //!
-//! States come before BPDUs: a port discards before the agreement leaves that says so. A port is in the list once, however often it
-//! changes; of BPDUs [`MAX_UNSENT`] wait, and what comes then is not sent.
+//! States come before BPDUs: a port discards before the agreement that announces it is sent. A port
+//! is listed once, however often it changes. At most [`MAX_UNSENT`] BPDUs are queued; later ones
+//! are not sent.
 
 use crate::PortNo;
 use crate::PortState;
@@ -9,19 +10,20 @@ use clock::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use wire::bpdu::Bpdu;
 
-/// The most BPDUs that wait to be fetched.
+/// Maximum number of queued BPDUs.
 pub const MAX_UNSENT: usize = 4096;
 
-/// What is to be done outside.
+/// Effect to carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The port is to discard, learn or forward from now on.
+    /// Set the port to discarding, learning or forwarding.
     State(PortNo, PortState),
-    /// What was learned at the port is to be forgotten, now (17.19.7).
+    /// Flush the addresses learned at the port now (17.19.7).
     Flush(PortNo),
-    /// What was learned at the port ages in this time, for as long (17.19.1); none: as always again.
+    /// Age the addresses learned at the port in this time, for as long as this time (17.19.1);
+    /// `None`: restore the normal ageing time.
     Ageing(PortNo, Option<Duration>),
-    /// The BPDU is to leave ([`Bpdu::emit_frame`]).
+    /// Send the BPDU ([`Bpdu::emit_frame`]).
     Transmit(PortNo, Bpdu),
 }
 
@@ -46,7 +48,7 @@ impl Outbox {
         self.ageings.insert(port);
     }
 
-    /// `false`: there is no room.
+    /// Queues a BPDU. Returns `false` if there is no room.
     pub fn transmit(&mut self, port: PortNo, bpdu: Bpdu) -> bool {
         if self.bpdus.len() >= MAX_UNSENT {
             return false;
@@ -55,7 +57,7 @@ impl Outbox {
         true
     }
 
-    /// Nothing of a port that is gone.
+    /// Removes all effects of a removed port.
     pub fn forget(&mut self, port: PortNo) {
         self.states.remove(&port);
         self.flushes.remove(&port);

@@ -1,6 +1,7 @@
-//! What must hold for every byte string: BPDUs, links, knobs and time in any order.
+//! Invariants that hold for every byte string: BPDUs, links, settings and time in any order.
 //!
-//! Bytes are read as steps. Holds after each: no panic, the machines rest, effects are bounded, and a port that is down discards.
+//! The bytes are read as steps. After each step: no panic, the machines are at rest, effects are
+//! bounded, and a port without a link discards.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -38,7 +39,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Runs `data`.
+/// Runs the steps of `data`.
 pub fn stp(data: &[u8]) {
     let mut bytes = Bytes(data);
     let version = if bytes.or_zero() & 1 == 0 { StpVersion::Rstp } else { StpVersion::Stp };
@@ -76,7 +77,7 @@ fn link(byte: u8) -> Link {
     if byte & 2 == 0 { Link::Down } else { Link::Up { duplex, speed_kbps: 1_000_000 >> (byte >> 4) } }
 }
 
-/// A BPDU of few bytes: mostly one that is taken seriously.
+/// Makes a BPDU from a few bytes, usually a plausible one.
 fn bpdu(bytes: &mut Bytes<'_>) -> Bpdu {
     let mut id = || BridgeId::new(u16::from(bytes.or_zero()) << 8, Mac([2, 0, 0, 0, 0, bytes.or_zero() & 7]));
     let (root, bridge) = (id(), id());

@@ -1,7 +1,8 @@
-//! The state machines of a port (IEEE 802.1D-2004 17.15, figures 17-13 and after), one file each.
+//! State machines of a port (IEEE 802.1D-2004 17.15, figures 17-13 and after), one file each.
 //!
-//! A file has the machine's states by their names and `step`: the transitions out of each state with their conditions as the figure
-//! has them, then what is done on entering a state. `step` says whether the machine moved; [`step`] has each move once.
+//! Each file has the states of the machine by their standard names, and `step`: the transitions out
+//! of each state with the conditions of the figure, then the actions on entering a state. `step`
+//! returns whether the machine moved; [`step`] makes each machine move at most once.
 
 pub(super) mod detection;
 pub(super) mod information;
@@ -15,10 +16,11 @@ pub(super) mod transmit;
 use super::port::Port;
 use super::tree::Tree;
 
-/// More steps than machines ever take at a time; beyond them one would be at fault, and waits for the next event.
+/// Bound on the rounds of steps, more than the machines ever take. Beyond it a machine is faulty
+/// and stops until the next event.
 pub(super) const MOST_ROUNDS: usize = 64;
 
-/// BEGIN: every machine enters its first state.
+/// BEGIN: every machine enters its initial state.
 pub(super) fn begin(p: &mut Port, b: &mut Tree) {
     receive::begin(p);
     migration::begin(p, b);
@@ -30,7 +32,7 @@ pub(super) fn begin(p: &mut Port, b: &mut Tree) {
     transmit::begin(p);
 }
 
-/// One step of each machine but Port Transmit. Did one move?
+/// Steps each machine but Port Transmit. Returns whether one moved.
 pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
     let mut moved = receive::step(p);
     moved |= migration::step(p, b);
@@ -41,7 +43,7 @@ pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
     moved | topology::step(p, b)
 }
 
-/// Port Transmit, when the others rest: what a port says is said once, as it is in the end.
+/// Runs Port Transmit once the others rest, so that a port sends only its final state.
 pub(super) fn speak(p: &mut Port, b: &mut Tree) {
     let mut steps = 0;
     while transmit::step(p, b) && steps < MOST_ROUNDS {

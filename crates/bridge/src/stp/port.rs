@@ -1,4 +1,4 @@
-//! A port's variables and timers, by the names that the standard gives them (IEEE 802.1D-2004 17.17, 17.19).
+//! Variables and timers of a port, by their names in the standard (IEEE 802.1D-2004 17.17, 17.19).
 
 use super::config::{Duplex, Link, PointToPoint, StpPort, path_cost};
 use super::machines::{detection, information, migration, receive, state, topology, transitions, transmit};
@@ -10,22 +10,22 @@ use wire::bpdu::{Bpdu, PortId};
 /// MigrateTime (table 17-1), in seconds.
 pub(super) const MIGRATE_TIME: u16 = 3;
 
-/// What a port is in the tree (17.3.1, 17.19.35).
+/// Role of a port in the tree (17.3.1, 17.19.35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortRole {
-    /// Takes no part: its link is down, or a guard disabled it.
+    /// Not in the tree: its link is down, or a guard disabled it.
     Disabled,
-    /// The way to the root.
+    /// Port towards the root.
     Root,
-    /// The way from the root to its LAN.
+    /// Port that connects its LAN to the root.
     Designated,
-    /// Another way to the root, not taken.
+    /// Alternative port towards the root, not in use.
     Alternate,
-    /// Another way to a LAN that a port of the same bridge serves.
+    /// Backup for another port of the same bridge on the same LAN.
     Backup,
 }
 
-/// Whose the information is that a port has (17.19.10).
+/// Origin of a port's information (17.19.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InfoIs {
     Disabled,
@@ -34,7 +34,7 @@ pub(super) enum InfoIs {
     Received,
 }
 
-/// What a message turned out to be (17.19.26).
+/// Kind of a received message (17.19.26).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RcvdInfo {
     SuperiorDesignated,
@@ -45,67 +45,67 @@ pub(super) enum RcvdInfo {
 }
 
 stats::tallies! {
-    /// What a port did and had done to it.
+    /// Spanning tree counters of a port.
     pub struct StpCounts at "bridge.stp" {
-        /// Configuration BPDUs that came.
+        /// Configuration BPDUs received.
         config_in,
-        /// Topology change notifications that came.
+        /// Topology change notifications received.
         tcn_in,
-        /// RST BPDUs that came.
+        /// RST BPDUs received.
         rst_in,
-        /// Configuration BPDUs that left.
+        /// Configuration BPDUs sent.
         config_out,
-        /// Topology change notifications that left.
+        /// Topology change notifications sent.
         tcn_out,
-        /// RST BPDUs that left.
+        /// RST BPDUs sent.
         rst_out,
-        /// Came and were none: malformed.
+        /// Received and dropped: malformed.
         bad,
-        /// Came too old: message age not below max age (9.3.4).
+        /// Received and dropped: message age not below max age (9.3.4).
         old,
-        /// Came back: our own, by the same port (9.3.4).
+        /// Received and dropped: sent by this port itself (9.3.4).
         own,
-        /// Came while the port was down, or disabled by a guard.
+        /// Received while the port was down, or disabled by a guard.
         while_down,
-        /// Came beyond the limit and were not worked on.
+        /// Received over the rate limit and not processed.
         limited,
-        /// Came or would have left, and the port filters BPDUs.
+        /// Not received or sent, because the port filters BPDUs.
         filtered,
-        /// Disabled the port: BPDU guard.
+        /// Received and disabled the port: BPDU guard.
         guarded,
-        /// Times that root guard kept it from the way to the root.
+        /// Times that root guard kept it from becoming root port.
         root_guarded,
-        /// Times that loop guard kept it from taking a silent bridge's place.
+        /// Times that loop guard kept it from replacing a silent designated bridge.
         loop_guarded,
-        /// Times that a neighbor's inferior, yet learning port was met (17.21.10).
+        /// Times that an inferior but learning designated port was detected (17.21.10).
         disputes,
-        /// Did not leave: nobody fetched those before.
+        /// Not sent: the queue of BPDUs was full.
         unsent,
-        /// Times that it began to forward.
+        /// Times that the port began to forward.
         forwarded,
     }
 }
 
-/// A port. Booleans and timers (in seconds) are those of 17.19 and 17.17.
+/// A port. Flags and timers (in seconds) are those of 17.19 and 17.17.
 #[derive(Debug)]
 pub(super) struct Port {
     pub no: PortNo,
     pub asked: StpPort,
     pub link: Link,
     pub counts: StpCounts,
-    /// BPDUs of this second.
+    /// BPDUs received in this second.
     pub rcvd: u32,
-    /// Disabled by BPDU guard; till when.
+    /// Disabled by BPDU guard, until this time.
     pub guarded: Option<Instant>,
-    /// Discards by loop guard.
+    /// Discarding because of loop guard.
     pub silent: bool,
-    /// Does root guard hold it now?
+    /// Currently blocked by root guard.
     pub root_inconsistent: bool,
-    /// The message at hand, between Port Receive and Port Information.
+    /// Current message, between Port Receive and Port Information.
     pub msg: Option<Bpdu>,
-    /// Seconds since the designated bridge last spoke.
+    /// Seconds since the last BPDU of the designated bridge.
     pub held: u16,
-    /// Seconds of short ageing that are left (17.19.1).
+    /// Remaining seconds of short ageing (17.19.1).
     pub age_while: u16,
 
     pub edge_delay_while: u16,
@@ -172,7 +172,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Before BEGIN; its link is down.
+    /// Returns a port before BEGIN, with its link down.
     pub fn new(no: PortNo, asked: StpPort) -> Port {
         Port {
             no,
@@ -248,7 +248,7 @@ impl Port {
         }
     }
 
-    /// What is asked of the port and how its link is, as variables (17.19.18, 17.19.20, 17.19.19).
+    /// Derives variables from the settings and the link of the port (17.19.18, 17.19.20, 17.19.19).
     pub fn settle_link(&mut self) {
         self.port_enabled = self.link != Link::Down && self.guarded.is_none();
         let speed = if let Link::Up { speed_kbps, .. } = self.link { speed_kbps } else { 0 };
@@ -260,7 +260,7 @@ impl Port {
         }
     }
 
-    /// operPointToPointMAC (6.4.3).
+    /// Returns operPointToPointMAC (6.4.3).
     pub fn is_point_to_point(&self) -> bool {
         match self.asked.point_to_point {
             PointToPoint::On => true,
@@ -269,7 +269,7 @@ impl Port {
         }
     }
 
-    /// TICK (17.22): `seconds` at once, where more than one went by.
+    /// TICK (17.22): advances all timers by `seconds`, more than one if calls were late.
     pub fn tick(&mut self, seconds: u16) {
         let timers = [
             &mut self.hello_when,
@@ -290,7 +290,8 @@ impl Port {
         self.rcvd = 0;
     }
 
-    /// What was agreed with the neighbor was agreed under other circumstances: it is asked again, and till then the port discards.
+    /// Withdraws the agreement with the neighbor after the conditions changed: it is requested
+    /// again, and until then the port discards.
     pub fn retract(&mut self) {
         if self.port_enabled && self.send_rstp && self.is_point_to_point() && !self.oper_edge {
             (self.agree, self.agreed, self.proposing, self.synced) = (false, false, false, false);
@@ -298,39 +299,41 @@ impl Port {
         }
     }
 
-    /// HelloTime (17.20.7).
+    /// Returns HelloTime (17.20.7).
     pub fn hello_time(&self) -> u16 {
         self.designated_times.hello
     }
 
-    /// FwdDelay (17.20.6).
+    /// Returns FwdDelay (17.20.6).
     pub fn fwd_delay(&self) -> u16 {
         self.designated_times.forward_delay
     }
 
-    /// forwardDelay (17.20.5), with the hello time on point-to-point links only: on a shared segment nobody agrees to anything, and in
-    /// two hello times old information about a root that is gone has not died (`differences.md`).
+    /// Returns forwardDelay (17.20.5), but uses the hello time on point-to-point links only: on a
+    /// shared segment there are no agreements, and old information about a failed root lives longer
+    /// than two hello times (`differences.md`).
     pub fn forward_delay(&self) -> u16 {
         if self.send_rstp && self.is_point_to_point() { self.hello_time() } else { self.fwd_delay() }
     }
 
-    /// MaxAge (17.20.8).
+    /// Returns MaxAge (17.20.8).
     pub fn max_age(&self) -> u16 {
         self.designated_times.max_age
     }
 
-    /// EdgeDelay (17.20.4).
+    /// Returns EdgeDelay (17.20.4).
     pub fn edge_delay(&self) -> u16 {
         if self.is_point_to_point() { MIGRATE_TIME } else { self.max_age() }
     }
 
-    /// Its part in allSynced (17.20.3). A port whose role is not settled is not synced, whatever it was.
+    /// Returns the port's contribution to allSynced (17.20.3). A port with a pending role change is
+    /// not synced, whatever its state before.
     pub fn is_synced(&self) -> bool {
         let settled = self.selected && !self.updt_info && self.role == self.selected_role;
         settled && (self.synced || self.role == PortRole::Root)
     }
 
-    /// What it does with frames.
+    /// Returns the port state.
     pub fn port_state(&self) -> PortState {
         match (self.learning, self.forwarding) {
             (_, true) => PortState::Forwarding,

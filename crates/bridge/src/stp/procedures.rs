@@ -1,12 +1,12 @@
-//! The procedures that machines call (IEEE 802.1D-2004 17.21), by their names there. Those that touch all ports are in
-//! [`selection`](super::selection).
+//! Procedures of the state machines (IEEE 802.1D-2004 17.21), by their names in the standard. Those
+//! that affect all ports are in [`selection`](super::selection).
 
 use super::port::{InfoIs, Port, PortRole, RcvdInfo};
 use super::tree::Tree;
 use super::vector::{PriorityVector, Times};
 use wire::bpdu::{Bpdu, Config, Flags, SenderRole};
 
-/// 17.21.1.
+/// The `betterorsameInfo` procedure (17.21.1).
 pub fn better_or_same_info(p: &Port, new_info_is: InfoIs) -> bool {
     match new_info_is {
         InfoIs::Received => p.info_is == InfoIs::Received && p.msg_priority <= p.port_priority,
@@ -15,7 +15,8 @@ pub fn better_or_same_info(p: &Port, new_info_is: InfoIs) -> bool {
     }
 }
 
-/// Sets fdbFlush (17.19.7), which is reset at once: the addresses are forgotten outside, or age fast for a while with STP.
+/// Sets fdbFlush (17.19.7), which is reset at once: the owner of the ports flushes the addresses,
+/// or with STP ages them fast for a while.
 pub fn fdb_flush(p: &mut Port, b: &mut Tree) {
     if b.rstp_version() {
         return b.out.flush(p.no);
@@ -24,7 +25,7 @@ pub fn fdb_flush(p: &mut Port, b: &mut Tree) {
     b.out.ageing(p.no);
 }
 
-/// 17.21.7. Only a timer that does not run is started.
+/// The `newTcWhile` procedure (17.21.7). Does not restart a running timer.
 pub fn new_tc_while(p: &mut Port, b: &Tree) {
     if p.tc_while != 0 {
         return;
@@ -37,7 +38,8 @@ pub fn new_tc_while(p: &mut Port, b: &Tree) {
     }
 }
 
-/// 17.21.8. A configuration BPDU, and a role of Unknown, are taken for a designated port's (9.3.3).
+/// The `rcvInfo` procedure (17.21.8). A configuration BPDU, or a role of Unknown, counts as from a
+/// designated port (9.3.3).
 pub fn rcv_info(p: &mut Port) -> RcvdInfo {
     let config = match p.msg.as_ref() {
         Some(Bpdu::Config(config) | Bpdu::Rst(config)) => *config,
@@ -71,18 +73,19 @@ fn flags(p: &Port) -> Flags {
     p.msg.as_ref().and_then(Bpdu::config).map_or(Flags::NONE, |config| config.flags)
 }
 
-/// The sender's role; of a configuration BPDU, whose other flags mean nothing, none.
+/// Returns the sender's role; Unknown for a configuration BPDU, which has no role flags.
 fn sender_role(p: &Port) -> SenderRole {
     if matches!(p.msg, Some(Bpdu::Rst(_))) { flags(p).role() } else { SenderRole::Unknown }
 }
 
-/// Is this flag set in an RST BPDU?
+/// Returns whether the message is an RST BPDU with this flag set.
 fn rst_flag(p: &Port, flag: Flags) -> bool {
     matches!(p.msg, Some(Bpdu::Rst(_))) && flags(p).contains(flag)
 }
 
-/// 17.21.9. Asked is not only rstpVersion but sendRSTP, which implies it: a neighbor that was seen to speak STP agrees to nothing. An
-/// agreement to what we said before is not one to what we say now (`differences.md`).
+/// The `recordAgreement` procedure (17.21.9). Requires not only rstpVersion but sendRSTP, which
+/// implies it: a neighbor that uses STP does not agree to anything. An agreement to earlier
+/// information is not valid for the current information (`differences.md`).
 pub fn record_agreement(p: &mut Port) {
     let agreement = p.send_rstp && p.is_point_to_point() && rst_flag(p, Flags::AGREEMENT);
     if agreement && !answers(p) {
@@ -94,13 +97,14 @@ pub fn record_agreement(p: &mut Port) {
     }
 }
 
-/// Can an agreement be to what we say? Its sender has our root then, and where we are its way there, pays more than we.
+/// Returns whether an agreement can refer to our current information: its sender then has our root,
+/// and, if we are on its path to the root, a higher cost than ours.
 fn answers(p: &Port) -> bool {
     let (theirs, ours) = (p.msg_priority, p.port_priority);
     theirs.root == ours.root && (sender_role(p) != SenderRole::Root || theirs.cost > ours.cost)
 }
 
-/// 17.21.10.
+/// The `recordDispute` procedure (17.21.10).
 pub fn record_dispute(p: &mut Port) {
     if rst_flag(p, Flags::LEARNING) {
         p.agreed = false;
@@ -109,35 +113,36 @@ pub fn record_dispute(p: &mut Port) {
     }
 }
 
-/// 17.21.11.
+/// The `recordProposal` procedure (17.21.11).
 pub fn record_proposal(p: &mut Port) {
     p.proposed |= rst_flag(p, Flags::PROPOSAL);
 }
 
-/// 17.21.12.
+/// The `recordPriority` procedure (17.21.12).
 pub fn record_priority(p: &mut Port) {
     p.port_priority = p.msg_priority;
 }
 
-/// 17.21.13.
+/// The `recordTimes` procedure (17.21.13).
 pub fn record_times(p: &mut Port) {
     p.port_times = p.msg_times;
 }
 
-/// 17.21.17.
+/// The `setTcFlags` procedure (17.21.17).
 pub fn set_tc_flags(p: &mut Port) {
     let flags = flags(p);
     p.rcvd_tc |= flags.contains(Flags::TOPOLOGY_CHANGE);
     p.rcvd_tc_ack |= flags.contains(Flags::TOPOLOGY_CHANGE_ACK);
 }
 
-/// 17.21.23.
+/// The `updtRcvdInfoWhile` procedure (17.21.23).
 pub fn updt_rcvd_info_while(p: &mut Port) {
     let young = p.port_times.message_age < p.port_times.max_age;
     p.rcvd_info_while = if young { 3 * p.port_times.hello } else { 0 };
 }
 
-/// What was received has aged: the designated bridge fell silent. Loop guard has the port wait for it.
+/// Called when received information expires, since the designated bridge fell silent. With loop
+/// guard the port waits for it.
 pub fn fell_silent(p: &mut Port) {
     if p.asked.loop_guard && p.is_point_to_point() && p.role != PortRole::Designated {
         p.counts.loop_guarded += u64::from(!p.silent);
@@ -145,11 +150,12 @@ pub fn fell_silent(p: &mut Port) {
     }
 }
 
-/// 17.21.19.
+/// The `txConfig` procedure (17.21.19).
 pub fn tx_config(p: &mut Port, b: &mut Tree) {
     let ack = if p.tc_ack { Flags::TOPOLOGY_CHANGE_ACK } else { Flags::NONE };
     let mut said = config(p, tc(p).with(ack));
-    // STP counts the time that information is held, too (802.1D-1998 8.6.1.3.3): what is past dies within max age.
+    // STP also counts the time for which information is held (802.1D-1998 8.6.1.3.3), so that
+    // outdated information disappears within max age.
     said.message_age = said.message_age.saturating_add(b.held.min(255) << 8);
     let bpdu = Bpdu::Config(said);
     if transmit(p, b, bpdu) {
@@ -157,7 +163,7 @@ pub fn tx_config(p: &mut Port, b: &mut Tree) {
     }
 }
 
-/// 17.21.20.
+/// The `txRstp` procedure (17.21.20).
 pub fn tx_rstp(p: &mut Port, b: &mut Tree) {
     let role = match p.role {
         PortRole::Disabled => SenderRole::Unknown,
@@ -178,7 +184,7 @@ pub fn tx_rstp(p: &mut Port, b: &mut Tree) {
     }
 }
 
-/// 17.21.21.
+/// The `txTcn` procedure (17.21.21).
 pub fn tx_tcn(p: &mut Port, b: &mut Tree) {
     if transmit(p, b, Bpdu::Tcn) {
         p.counts.tcn_out += 1;
@@ -199,7 +205,7 @@ fn transmit(p: &mut Port, b: &mut Tree, bpdu: Bpdu) -> bool {
     sent
 }
 
-/// The designated priority vector and times, whatever the port's role (17.21.19, 17.21.20).
+/// Returns the designated priority vector and times, whatever the port's role (17.21.19, 17.21.20).
 fn config(p: &Port, flags: Flags) -> Config {
     let (vector, times) = (p.designated_priority, p.designated_times);
     Config {

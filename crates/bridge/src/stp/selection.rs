@@ -1,5 +1,5 @@
-//! Port Role Selection (IEEE 802.1D-2004 17.28): the one machine of the whole bridge. From what each port knows: who is root, which
-//! port leads there, what every port is.
+//! Port Role Selection (IEEE 802.1D-2004 17.28), the only machine of the whole bridge: from the
+//! information of all ports, selects the root, the root port, and the role of every port.
 
 use super::port::{InfoIs, Port, PortRole};
 use super::tree::Tree;
@@ -15,7 +15,7 @@ pub fn role_selection(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     ports.values_mut().for_each(|p| p.selected = true);
 }
 
-/// 17.21.25.
+/// The `updtRolesTree` procedure (17.21.25).
 fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     let own = (b.bridge_priority(), PortId::default(), None);
     let paths = ports.values().filter(|p| leads_elsewhere(p, b)).map(|p| (root_path(p), p.port_id, Some(p.no)));
@@ -29,13 +29,15 @@ fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     }
 }
 
-/// May the root be reached through this port? Not by what another port of ours says there, nor where root guard stands.
+/// Returns whether the root may be reached through this port: not if the information comes from
+/// another port of ours, or with root guard.
 fn leads_elsewhere(p: &Port, b: &Tree) -> bool {
     let others = p.port_priority.bridge.address() != b.config.address && !is_past(p, b);
     p.info_is == InfoIs::Received && others && !p.asked.root_guard
 }
 
-/// Does somebody say that we are root under a priority that we had? That is past, and must not lead us round (`differences.md`).
+/// Returns whether the information names this bridge as root with a priority that it had before.
+/// Such information is outdated and must not be used (`differences.md`).
 fn is_past(p: &Port, b: &Tree) -> bool {
     p.port_priority.root.address() == b.config.address && p.port_priority.root != b.bridge_id()
 }
@@ -45,7 +47,7 @@ fn root_path(p: &Port) -> PriorityVector {
     p.port_priority.plus(p.port_path_cost)
 }
 
-/// 17.21.25 f) and after.
+/// Selects the role of a port (17.21.25 f and after).
 fn select(p: &mut Port, b: &Tree) {
     let mine_differs = p.port_priority != p.designated_priority || p.port_times != p.designated_times;
     let better = p.designated_priority < p.port_priority || is_past(p, b);
@@ -62,7 +64,7 @@ fn select(p: &mut Port, b: &Tree) {
     guard_root(p, b);
 }
 
-/// Notes where a port would lead to a better root, and may not.
+/// Records whether root guard blocks a better root on this port.
 fn guard_root(p: &mut Port, b: &Tree) {
     let held = p.asked.root_guard && p.info_is == InfoIs::Received && root_path(p) < b.root_priority;
     p.counts.root_guarded += u64::from(held && !p.root_inconsistent);

@@ -1,4 +1,4 @@
-//! What there is to see of a tree and its ports.
+//! Views of a tree and its ports for display.
 
 use super::port::{Port, PortRole, StpCounts};
 use super::vector::{PriorityVector, Times};
@@ -8,74 +8,71 @@ use crate::PortState;
 use clock::Instant;
 use wire::bpdu::{BridgeId, PortId};
 
-/// The whole bridge's part.
+/// View of the bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpView {
-    /// We.
+    /// Identifier of this bridge.
     pub bridge: BridgeId,
-    /// Who is taken for the root.
+    /// Identifier of the current root.
     pub root: BridgeId,
-    /// What the way there costs; 0: we are.
+    /// Path cost to the root; 0 if this bridge is the root.
     pub root_cost: u32,
-    /// The port that leads there; none: we are.
+    /// Root port; `None` if this bridge is the root.
     pub root_port: Option<PortNo>,
-    /// The root's times, and how old its word is.
+    /// Times of the root, and the age of its information.
     pub times: Times,
-    /// Changes of topology: how often one began (14.8.1.1.3).
+    /// Number of topology changes begun (14.8.1.1.3).
     pub topology_changes: u64,
-    /// When one was last under way; none: never.
+    /// Last time at which a topology change was in progress.
     pub topology_changed_at: Option<Instant>,
     /// Times that the machines did not come to rest: always 0.
     pub unsettled: u64,
 }
 
-/// Why a port discards though the tree would have it forward.
+/// Guard that makes a port discard although the tree would let it forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guarded {
-    /// BPDU guard disabled it; till when, or until it is told ([`Instant::NEVER`]).
+    /// BPDU guard disabled it until this time, or until it is enabled again ([`Instant::NEVER`]).
     Bpdu(Instant),
-    /// Root guard: better information came than from our root.
+    /// Root guard: it received better information than that of our root.
     Root,
     /// Loop guard: its designated bridge is silent.
     Loop,
 }
 
-/// A port's part.
+/// View of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpPortView {
-    /// Which.
+    /// Port number.
     pub port: PortNo,
-    /// Its identifier.
+    /// Port identifier.
     pub id: PortId,
-    /// What was asked of it.
+    /// Settings of the port.
     pub asked: StpPort,
-    /// What a frame pays that comes in here.
+    /// Path cost added to information received here.
     pub path_cost: u32,
-    /// Its role.
     pub role: PortRole,
-    /// Its state.
     pub state: PortState,
-    /// The designated bridge and port of its LAN, the root and the cost they say.
+    /// Priority vector of the LAN: designated bridge and port, root and cost.
     pub designated: PriorityVector,
-    /// Is it an edge?
+    /// Edge port.
     pub edge: bool,
-    /// Are there two stations at most?
+    /// At most two stations on the LAN.
     pub point_to_point: bool,
-    /// Does it speak RSTP, rather than STP?
+    /// RSTP is in use, rather than STP.
     pub rapid: bool,
-    /// Is a guard in the way?
+    /// Guard that blocks the port, if any.
     pub guarded: Option<Guarded>,
-    /// What it did.
     pub counts: StpCounts,
 }
 
 impl Stp {
-    /// The configuration as it is now.
+    /// Returns the current configuration.
     pub fn config(&self) -> &StpConfig {
         &self.tree.config
     }
 
-    /// The whole bridge's part.
+    /// Returns the view of the bridge.
     pub fn view(&self) -> StpView {
         StpView {
             bridge: self.tree.bridge_id(),
@@ -89,17 +86,17 @@ impl Stp {
         }
     }
 
-    /// One port's part.
+    /// Returns the view of a port.
     pub fn port(&self, port: PortNo) -> Option<StpPortView> {
         self.ports.get(&port).map(view)
     }
 
-    /// All ports' parts, by their numbers.
+    /// Returns the views of all ports, by number.
     pub fn ports(&self) -> impl Iterator<Item = StpPortView> {
         self.ports.values().map(view)
     }
 
-    /// What a port does with frames; one that takes no part discards.
+    /// Returns the state of a port; an unknown port is discarding.
     pub fn state(&self, port: PortNo) -> PortState {
         self.ports.get(&port).map_or(PortState::Discarding, Port::port_state)
     }

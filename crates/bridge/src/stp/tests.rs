@@ -1,4 +1,4 @@
-//! The standard's tables, the guards, and whole networks on virtual time.
+//! Tests of the standard's tables, the guards, and whole networks on virtual time.
 
 mod guards;
 mod random;
@@ -11,7 +11,8 @@ use std::fs;
 use std::path::Path;
 use world::Rng;
 
-/// The seeds are written where missing or old, so that the corpus follows the tests. Other files there stay, and hold too.
+/// Missing or outdated seeds are written, so that the corpus follows the tests. Other files in the
+/// directory are kept and tested too.
 #[test]
 fn the_corpus_holds() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/bridge_stp");
@@ -32,7 +33,7 @@ fn the_corpus_holds() {
     }
 }
 
-/// Arbitrary steps, many of them.
+/// Many arbitrary steps.
 #[test]
 fn arbitrary_steps_hold() {
     for seed in 100..500 {

@@ -1,7 +1,7 @@
-//! A bridge's own variables (IEEE 802.1D-2004 17.18), and what a port's machine asks of all ports.
+//! Variables of a bridge (IEEE 802.1D-2004 17.18), and requests of a port's machine to all ports.
 //!
-//! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. What it asks of the others (setSyncTree and the like) waits
-//! here until its step is over.
+//! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. Its requests to the others
+//! (setSyncTree and the like) are stored here until its step is over.
 
 use super::config::{StpConfig, StpVersion};
 use super::effect::Outbox;
@@ -9,7 +9,7 @@ use super::vector::{PriorityVector, Times};
 use crate::PortNo;
 use wire::bpdu::{BridgeId, PortId};
 
-/// The bridge.
+/// Variables of the bridge.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub config: StpConfig,
@@ -17,26 +17,27 @@ pub(super) struct Tree {
     pub root_port_id: PortId,
     pub root_priority: PriorityVector,
     pub root_times: Times,
-    /// Seconds since the root port last heard of the root.
+    /// Seconds since the root port last received information of the root.
     pub held: u16,
     /// Ports that keep allSynced (17.20.3) from being true.
     pub unsynced: usize,
-    /// Ports whose rrWhile runs.
+    /// Ports with a running rrWhile timer.
     pub re_rooting: usize,
     pub asked: Asked,
     pub out: Outbox,
 }
 
-/// What is to be done to all ports, once.
+/// Pending requests to all ports.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     /// setSyncTree (17.21.14).
     pub sync: bool,
     /// setReRootTree (17.21.15).
     pub re_root: bool,
-    /// setTcPropTree (17.21.18), by this port: all but this.
+    /// setTcPropTree (17.21.18) of this port, which affects all others.
     pub tc_prop: Option<PortNo>,
-    /// The root was heard of: neighbors that speak STP are told at once (802.1D-1998 8.6.4).
+    /// Information of the root arrived: relay it at once to neighbors that use STP (802.1D-1998
+    /// 8.6.4).
     pub relay: bool,
 }
 
@@ -59,17 +60,17 @@ impl Tree {
         tree
     }
 
-    /// BridgeIdentifier (17.18.1).
+    /// Returns BridgeIdentifier (17.18.1).
     pub fn bridge_id(&self) -> BridgeId {
         BridgeId::new(self.config.priority, self.config.address)
     }
 
-    /// BridgePriority (17.18.2): we as root.
+    /// Returns BridgePriority (17.18.2): the priority vector of this bridge as root.
     pub fn bridge_priority(&self) -> PriorityVector {
         PriorityVector { root: self.bridge_id(), cost: 0, bridge: self.bridge_id(), port: PortId::default() }
     }
 
-    /// BridgeTimes (17.18.3).
+    /// Returns BridgeTimes (17.18.3).
     pub fn bridge_times(&self) -> Times {
         Times {
             message_age: 0,
@@ -79,12 +80,12 @@ impl Tree {
         }
     }
 
-    /// rstpVersion (17.20.11); stpVersion is its contrary.
+    /// Returns rstpVersion (17.20.11); stpVersion is its opposite.
     pub fn rstp_version(&self) -> bool {
         self.config.version == StpVersion::Rstp
     }
 
-    /// allSynced (17.20.3).
+    /// Returns allSynced (17.20.3).
     pub fn all_synced(&self) -> bool {
         self.unsynced == 0
     }

@@ -1,54 +1,56 @@
-//! What is compared: priority vectors (IEEE 802.1D-2004 17.5, 17.6), and the times that travel with them.
+//! Priority vectors (IEEE 802.1D-2004 17.5, 17.6), and the times sent with them.
 
 use wire::bpdu::{BridgeId, Config, PortId};
 
-/// Root, cost, designated bridge, designated port. The less, the better, in that order; that is what the derived order says.
+/// Root, cost, designated bridge, designated port; compared in this order by the derived ordering,
+/// where lower is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct PriorityVector {
     /// Root bridge.
     pub root: BridgeId,
     /// Root path cost.
     pub cost: u32,
-    /// Designated bridge: who says so.
+    /// Designated bridge, the source of the information.
     pub bridge: BridgeId,
-    /// Designated port: through which of its ports.
+    /// Designated port of that bridge.
     pub port: PortId,
 }
 
 impl PriorityVector {
-    /// As a message has it.
+    /// Returns the vector of a message.
     pub(super) fn of(config: &Config) -> PriorityVector {
         PriorityVector { root: config.root, cost: config.root_path_cost, bridge: config.bridge, port: config.port }
     }
 
-    /// With the cost of one more port (17.6, root path priority vector).
+    /// Returns the vector with a port's cost added (17.6, root path priority vector).
     pub(super) fn plus(self, cost: u32) -> PriorityVector {
         PriorityVector { cost: self.cost.saturating_add(cost), ..self }
     }
 
-    /// Better, or from the same port of the same bridge: then it replaces what that one said before (17.6).
+    /// Returns whether it is better, or from the same port of the same bridge and thus replaces
+    /// that port's earlier information (17.6).
     pub(super) fn is_superior_to(&self, other: &PriorityVector) -> bool {
         let same = self.bridge.address() == other.bridge.address() && self.port.number() == other.port.number();
         self < other || same && self != other
     }
 }
 
-/// The times that travel with a vector (17.18.4), in whole seconds.
+/// Times sent with a vector (17.18.4), in whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
-    /// How old the root's word is.
+    /// Age of the root's information.
     pub message_age: u16,
-    /// How old it may become.
+    /// Maximum age.
     pub max_age: u16,
-    /// How often it is said.
+    /// Interval between hellos.
     pub hello: u16,
-    /// How long a port listens, and learns.
+    /// Time that a port spends listening, and again learning.
     pub forward_delay: u16,
 }
 
 impl Times {
-    /// As a message has them: the age to the nearest second, since it varies by what a bridge took; the others held to table 17-1's
-    /// ranges, since a stranger may say anything.
+    /// Returns the times of a message: the age rounded to the nearest second, since processing
+    /// times vary; the others clamped to the ranges of table 17-1, since any value may be received.
     pub(super) fn of(config: &Config) -> Times {
         let up = |time: u16| time.div_ceil(256);
         Times {
@@ -59,7 +61,7 @@ impl Times {
         }
     }
 
-    /// A bridge further along: a second older (17.21.25 c).
+    /// Returns the times for the next bridge: one second older (17.21.25 c).
     pub(super) fn older(self) -> Times {
         Times { message_age: self.message_age.saturating_add(1), ..self }
     }

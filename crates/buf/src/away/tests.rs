@@ -17,7 +17,7 @@ fn a_frame_that_was_away_comes_back_with_what_the_device_wrote() {
         frame.extend(b"abcdef").unwrap();
         let place = away.give(frame).unwrap();
         assert_eq!((place.slot % bytes, place.data, place.len, away.len()), (0, 64 + 128, 6, 1));
-        // SAFETY: the buffer is away, with us as the device.
+        // SAFETY: the buffer is away, and this test acts as the device.
         unsafe { layout.base.add(place.slot + place.data + 2).write(b'X') };
         let frame = away.take(Place { data: place.data + 1, len: 4, ..place }).unwrap();
         assert_eq!((frame.bytes(), frame.headroom(), away.len()), (&b"bXde"[..], 129, 0));
@@ -79,7 +79,7 @@ fn all_that_is_away_comes_home_with_the_account_unless_it_is_abandoned() {
 }
 
 proptest! {
-    /// Whatever order frames leave and come back in, each keeps its own bytes and its own buffer.
+    /// In any order of giving and taking, each frame keeps its own bytes and its own buffer.
     #[test]
     fn every_buffer_has_one_owner(data in 1usize..5000, buffers in 1usize..40, order in prop::collection::vec(0usize..40, 0..200)) {
         let pool = Pool::new(&PoolConfig { buffers, data, ..PoolConfig::default() }).unwrap();

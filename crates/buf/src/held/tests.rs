@@ -42,7 +42,7 @@ fn one_loan_at_a_time() {
     let mut held = held(&pool, b"once");
     let lent = held.lend().unwrap();
     assert!(held.is_lent() && held.lend().is_none() && held.append(1).is_none() && held.tailroom() == 0);
-    let lent = Held::new(lent).unwrap_err(); // what is on loan cannot be lent on
+    let lent = Held::new(lent).unwrap_err(); // a buffer on loan cannot be lent again
     drop(lent);
     assert!(!held.is_lent());
     held.append(1).unwrap()[0] = b'!';
@@ -84,7 +84,7 @@ fn what_is_shown_before_it_is_pushed() {
     assert_eq!((frame.bytes(), frame.headroom()), (&b"LINKPacket"[..], before - 4));
     while frame.push::<1>().is_some() {}
     assert!(!frame.push_if(|_: &mut [u8; 1], _: &mut [u8; 1]| true), "no room in front");
-    // Of a lent frame its headers are all that may be seen so.
+    // Only the headers of a lent frame are accessible for writing.
     let mut held = held(&pool, b"data");
     let mut lent = held.lend().unwrap();
     assert!(!lent.push_if(|_: &mut [u8; 2], _: &mut [u8; 1]| true));

@@ -1,9 +1,10 @@
-//! A free list behind a light lock, with a cache of free buffers for each thread in front of it.
+//! A free list with a light lock, and a cache of free buffers for each thread.
 //!
-//! Threads that return as many buffers as they take meet at the lock once for half a cache of buffers, and write no common
-//! line in between. A cached buffer is its thread's: if the caches of all the usual threads are full, they hold half of the
-//! pool. A thread beyond those, and a pool too small to share out, has no cache.
-#![allow(unsafe_code)] // an unsafe room: a thread's cache is found by its index, which no two living threads share
+//! Threads that return as many buffers as they take lock the list once per half a cache of buffers,
+//! and write no shared line in between. A cached buffer is available to its thread only: if the
+//! caches of all the usual threads are full, they hold half of the pool. Threads beyond those have
+//! no cache, nor do threads of a pool too small to divide.
+#![allow(unsafe_code)] // unsafe: a cache is found by thread index, unique among living threads
 
 use super::free::Free;
 use super::lock_cx;
@@ -15,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
-/// Largest cache, in buffers.
+/// Maximum size of a cache, in buffers.
 const ROOM_MAX: usize = 64;
 
 #[derive(Default)]
@@ -31,13 +32,13 @@ pub(super) struct Cached {
     room: usize,
 }
 
-/// Returns how many buffers a thread's cache may hold, of a pool of so many.
+/// Returns the maximum number of buffers in a thread's cache, for a pool of `buffers`.
 pub(super) fn room(buffers: usize) -> usize {
     (buffers / (2 * USUAL_THREADS)).min(ROOM_MAX)
 }
 
 impl Cached {
-    /// Puts caches of `room` buffers each in front of a list.
+    /// Creates caches of `room` buffers each for the list `depot`.
     pub(super) fn new(depot: Free, room: usize) -> Cached {
         Cached { caches: Shards::new(USUAL_THREADS), depot: Guarded::new(depot), room }
     }
@@ -47,10 +48,11 @@ impl Cached {
         (self.caches.at(index), if index < USUAL_THREADS { self.room } else { 0 })
     }
 
-    /// Takes a buffer; with `ahead`, prefetches the next one at so many bytes.
+    /// Takes a buffer; with `ahead`, prefetches the next one at that offset in bytes.
     pub(super) fn get(&self, ahead: Option<usize>) -> Option<NonNull<u8>> {
         let (cache, room) = self.cache();
-        // SAFETY: the cache of this index belongs to this thread while it lives; no reference outlives this call.
+        // SAFETY: the cache of this index belongs to this thread while it lives; no reference
+        // outlives this call.
         let free = unsafe { &mut *cache.free.get() };
         let buf = match free.pop() {
             Some(buf) => buf,
@@ -63,7 +65,7 @@ impl Cached {
         Some(buf)
     }
 
-    /// Takes a buffer from the list, and half a cache of others.
+    /// Takes a buffer from the list, and moves half a cache of buffers to the thread's cache.
     #[cold]
     fn refill(&self, free: &mut Vec<NonNull<u8>>, room: usize) -> Option<NonNull<u8>> {
         let mut depot = self.depot.lock(lock_cx());
@@ -77,7 +79,7 @@ impl Cached {
 
     pub(super) fn put(&self, buf: NonNull<u8>) {
         let (cache, room) = self.cache();
-        // SAFETY: as in `get`.
+        // SAFETY: same as in `get`.
         let free = unsafe { &mut *cache.free.get() };
         if free.len() < room {
             free.push(buf);
@@ -87,7 +89,7 @@ impl Cached {
         cache.count_puts(1);
     }
 
-    /// Gives a buffer to the list, and half a cache of others.
+    /// Returns a buffer to the list, and moves half a cache of buffers there.
     #[cold]
     fn spill(&self, free: &mut Vec<NonNull<u8>>, room: usize, buf: NonNull<u8>) {
         let mut depot = self.depot.lock(lock_cx());
@@ -95,10 +97,10 @@ impl Cached {
         depot.give(buf);
     }
 
-    /// Takes as many buffers as `into` has places for, or as there are in cache and list; returns how many.
+    /// Takes as many buffers as `into` has slots, or as cache and list have; returns their number.
     pub(super) fn get_many<T>(&self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let (cache, _) = self.cache();
-        // SAFETY: as in `get`.
+        // SAFETY: same as in `get`.
         let free = unsafe { &mut *cache.free.get() };
         let n = into.len().min(free.len());
         let (cached, rest) = into.split_at_mut(n);
@@ -109,7 +111,7 @@ impl Cached {
 
     pub(super) fn put_many(&self, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
         let (cache, room) = self.cache();
-        // SAFETY: as in `get`.
+        // SAFETY: same as in `get`.
         let free = unsafe { &mut *cache.free.get() };
         let n = bufs.len();
         if free.len() + n <= room {
@@ -123,12 +125,12 @@ impl Cached {
         }
     }
 
-    /// Returns the numbers of gets, of puts, and of gets that found no buffer. A thread no longer touches the pool after the
-    /// put that it counted.
+    /// Returns the numbers of gets, of puts, and of gets that found no buffer. A thread does not
+    /// access the pool after it has counted its put.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let depot = self.depot.lock(lock_cx());
         let sum = |count: fn(&Cache) -> &Counter| self.caches.iter().map(|cache| count(cache).get()).sum::<u64>();
-        // Puts first: gets that are read after are no fewer.
+        // Puts are read first, so the gets read afterwards are at least as many.
         let puts = depot.puts.get() + sum(|cache| &cache.puts);
         fence(Ordering::Acquire);
         (depot.gets.get() + sum(|cache| &cache.gets), puts, depot.empty.get())
@@ -141,7 +143,7 @@ impl Cached {
 }
 
 impl Cache {
-    /// Counts puts, as the last access to the pool: it may be freed as soon as all are counted.
+    /// Counts puts, as the last access to the pool, which may be freed as soon as all are counted.
     #[inline(always)]
     fn count_puts(&self, n: u64) {
         fence(Ordering::Release);

@@ -1,26 +1,26 @@
-//! What a pool is asked to be like, and why it could not be made.
+//! Configuration of a pool, and errors of its creation.
 
 use crate::frame::POOLS_MAX;
 use crate::mem::Pages;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a pool keeps its free buffers (the knob `pool.kind`).
+/// Storage of a pool's free buffers (the knob `pool.kind`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
     /// An array of pointers, last in first out.
     #[default]
     Stack,
-    /// A list linked through the free buffers themselves.
+    /// A list linked through the free buffers.
     Freelist,
-    /// UMA-like: constructor, destructor, per-thread buckets, depot.
+    /// As BSD's UMA: constructor, destructor, per-thread buckets, depot.
     Zone,
-    /// The system's allocator, every time.
+    /// The system's allocator for every buffer.
     Malloc,
 }
 
 impl Stride {
-    /// The least stride for so many bytes: whole cache lines.
+    /// Returns the smallest stride for `bytes` bytes, in whole cache lines.
     pub(super) fn over(self, bytes: usize) -> usize {
         match self {
             Stride::Odd => (bytes.div_ceil(64) | 1) * 64,
@@ -64,47 +64,49 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Who may use a pool's free list, and how they exclude each other.
+/// Exclusion between threads that use a pool's free list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PoolLocks {
-    /// One thread owns it.
+    /// One thread owns the list.
     #[default]
     Owner,
-    /// A light mutex, and a cache for each thread in front of it.
+    /// A light mutex, with a cache for each thread.
     Light,
     /// A semaphore object around every get and put.
     Heavy,
 }
 
-/// How far apart buffers lie.
+/// Distance between buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stride {
-    /// An odd number of cache lines: equal offsets of different buffers then fall into different cache sets.
+    /// An odd number of cache lines: equal offsets of different buffers then fall into different
+    /// cache sets.
     #[default]
     Odd,
-    /// A power of two: no buffer of up to a page crosses from one page into the next, as devices ask that read and write
-    /// them by themselves. The room for a [`Held`](crate::Held)'s state counts: 1856 bytes behind a headroom of 128 make 2048.
+    /// A power of two: no buffer of up to a page crosses a page boundary, which devices with direct
+    /// memory access require. Includes the room for a [`Held`](crate::Held)'s state: 1856 bytes
+    /// after a headroom of 128 make 2048.
     PowerOfTwo,
 }
 
-/// What a pool is to be like.
+/// Configuration of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// The policy.
+    /// Policy for free buffers.
     pub kind: Kind,
-    /// The lock.
+    /// Exclusion between threads.
     pub locks: PoolLocks,
-    /// How many buffers.
+    /// Number of buffers.
     pub buffers: usize,
-    /// Bytes of payload a buffer can hold behind the headroom.
+    /// Bytes of payload in a buffer, not including the headroom.
     pub data: usize,
-    /// Bytes kept free in front, for headers.
+    /// Bytes reserved for headers before the payload.
     pub headroom: u16,
-    /// The pages underneath.
+    /// Page size of the memory.
     pub pages: Pages,
-    /// How far apart the buffers lie.
+    /// Distance between the buffers.
     pub stride: Stride,
-    /// Ask the cache for the next buffer's first lines while the present one is filled.
+    /// Prefetches the next buffer's first lines while the current one is filled.
     pub prefetch: bool,
 }
 
@@ -123,14 +125,14 @@ impl Default for PoolConfig {
     }
 }
 
-/// Why a pool could not be made.
+/// Reason that a pool could not be created.
 #[derive(Debug)]
 pub enum PoolError {
-    /// No buffers, or buffers of no size, or beyond 4 GiB, or a headroom beyond 16 KiB.
+    /// No buffers, buffers of size 0, sizes above the limits, or a headroom above 16 KiB.
     BadConfig(&'static str),
-    /// The system gave no memory.
+    /// The system has no memory.
     NoMemory(std::io::Error),
-    /// This process has 2048 pools already.
+    /// The process already has 2048 pools.
     TooMany,
 }
 

@@ -1,5 +1,5 @@
-//! The free buffers of a pool: an array of pointers, or a list linked through the buffers.
-#![allow(unsafe_code)] // an unsafe room: the list's links live in memory that only the list uses while it is free
+//! Free buffers of a pool: an array of pointers, or a list linked through the buffers.
+#![allow(unsafe_code)] // unsafe: links are stored in buffers, which only the list uses while free
 
 use super::Kind;
 use crate::Frame;
@@ -8,7 +8,7 @@ use stats::Counter;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Free buffers, with counts of what was taken and returned.
+/// Free buffers, with counters of those taken and returned.
 pub(super) struct Free {
     list: List,
     headroom: usize,
@@ -22,8 +22,8 @@ enum List {
     Linked(Option<NonNull<u8>>),
 }
 
-/// An array with a place for every buffer of the pool: returning one never grows it, which kept seven registers busy
-/// around every drop of a frame while it was a `Vec`.
+/// An array with a slot for every buffer of the pool, so that it never grows. A `Vec`, which may
+/// grow, used seven more registers at every drop of a frame.
 struct Stack {
     places: Box<[MaybeUninit<NonNull<u8>>]>,
     len: usize,
@@ -35,7 +35,7 @@ impl Stack {
         let len = self.len.checked_sub(1)?;
         let place = self.places.get(len)?;
         self.len = len;
-        // SAFETY: the first `len` places are initialised.
+        // SAFETY: the first `len` slots are initialised.
         Some(unsafe { place.assume_init() })
     }
 
@@ -57,7 +57,7 @@ impl Free {
         Free { list, headroom, gets: Counter::default(), puts: Counter::default(), empty: Counter::default() }
     }
 
-    /// Takes a buffer for use.
+    /// Takes a buffer and counts it.
     #[inline(always)]
     pub(super) fn get(&mut self, prefetch_next: bool) -> Option<NonNull<u8>> {
         let buf = self.take()?;
@@ -76,29 +76,30 @@ impl Free {
         got
     }
 
-    /// Returns a buffer from use.
+    /// Returns a buffer and counts it.
     #[inline(always)]
     pub(super) fn put(&mut self, buf: NonNull<u8>) {
         self.give(buf);
         self.puts.bump();
     }
 
-    /// Takes as many buffers as `into` has places for, or as there are: those returned last, in the order in which they were, so that both
-    /// are runs of one order; says how many.
+    /// Takes as many buffers as `into` has slots, or as there are: those returned last, in the
+    /// order in which they were returned, so that both are copied in the same order. Returns their
+    /// number.
     #[inline(always)]
     pub(super) fn get_many<T>(&mut self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let List::Stack(stack) = &mut self.list else { return 0 };
         let n = into.len().min(stack.len);
         let rest = stack.len - n;
         let bufs = stack.places.get(rest..stack.len).unwrap_or_default();
-        // SAFETY: the first `len` places are initialised, and these are no longer among them after.
+        // SAFETY: the first `len` slots are initialised, and these are excluded from `len` below.
         into.iter_mut().zip(bufs).for_each(|(place, buf)| _ = place.write(make(unsafe { buf.assume_init() })));
         stack.len = rest;
         self.gets.add(n as u64);
         n
     }
 
-    /// Returns buffers from use.
+    /// Returns several buffers and counts them.
     #[inline(always)]
     pub(super) fn put_many(&mut self, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
         self.puts.add(bufs.len() as u64);
@@ -114,7 +115,8 @@ impl Free {
         }
     }
 
-    /// Returns the buffers of frames that all have the same way home; `false`: they have not, and nothing was done.
+    /// Returns the buffers of frames that are all freed in the same way; otherwise does nothing and
+    /// returns false.
     #[inline(always)]
     pub(super) fn put_all(&mut self, frames: &[Frame]) -> bool {
         let (List::Stack(stack), [first, ..]) = (&mut self.list, frames) else { return false };
@@ -123,7 +125,7 @@ impl Free {
         let mut differs = 0;
         for (place, frame) in places.iter_mut().zip(frames) {
             let (buf, other_way) = frame.way_home(first);
-            place.write(buf); // behind what the list has, until its length says otherwise
+            place.write(buf); // after the list's end, until its length is increased
             differs |= other_way;
         }
         if differs & Frame::HOME != 0 {
@@ -134,21 +136,22 @@ impl Free {
         true
     }
 
-    /// Moves a free buffer out, uncounted.
+    /// Removes a free buffer without counting it.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<NonNull<u8>> {
         match &mut self.list {
             List::Stack(stack) => stack.pop(),
             List::Linked(head) => {
                 let buf = (*head)?;
-                // SAFETY: a free buffer's first word holds the link that `give` wrote; buffers are 64-byte aligned.
+                // SAFETY: a free buffer's first word holds the link written by `give`; buffers are
+                // 64-byte aligned.
                 *head = unsafe { buf.cast::<Option<NonNull<u8>>>().read() };
                 Some(buf)
             }
         }
     }
 
-    /// Moves a free buffer in, uncounted.
+    /// Adds a free buffer without counting it.
     #[inline(always)]
     pub(super) fn give(&mut self, buf: NonNull<u8>) {
         match &mut self.list {
@@ -161,14 +164,15 @@ impl Free {
         }
     }
 
-    /// Exchanges free buffers with another list of the pool, uncounted: however many there are, at once.
+    /// Exchanges all free buffers with another list of the pool, without counting, in constant
+    /// time.
     pub(super) fn exchange(&mut self, other: &mut Free) {
         std::mem::swap(&mut self.list, &mut other.list);
     }
 
     fn prefetch_next(&self) {
         let next = match &self.list {
-            // SAFETY: the first `len` places are initialised.
+            // SAFETY: the first `len` slots are initialised.
             List::Stack(stack) => stack.places.get(stack.len.wrapping_sub(1)).map(|last| unsafe { last.assume_init() }),
             List::Linked(head) => *head,
         };

@@ -34,7 +34,8 @@ fn every_kind_under_every_lock_gives_each_buffer_once_and_refuses_the_next() {
 fn frames_dropped_on_another_thread_come_back() {
     for kind in KINDS {
         for locks in LOCKS {
-            // A zone keeps up to two buckets (256 buffers) in the cache of each thread index that returned them.
+            // A zone keeps up to two buckets (256 buffers) in the cache of each thread index that
+            // returned them.
             let pool = Pool::new(&config(kind, locks, 1024)).unwrap();
             for _ in 0..3 {
                 let frames: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
@@ -79,7 +80,8 @@ fn several_threads_share_a_locked_pool() {
     }
 }
 
-/// Held by tests with many threads, and by those that need a cache: only the first 64 threads have one.
+/// Locked by tests with many threads, and by those that need a cache: only the first 64 threads
+/// have one.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
@@ -102,7 +104,8 @@ fn threads_that_return_what_they_take_seldom_meet_at_the_lock() {
     let (stats, (taken, _)) = (pool.stats(), pool.locks());
     assert_eq!((stats.gets, stats.puts, stats.live()), (160_000, 160_000, 0));
     assert!(taken < 100, "the lock was taken {taken} times");
-    // One that takes what another returns goes to the lock for half a cache of buffers.
+    // A thread that takes buffers which another returns locks the list once per half a cache of
+    // buffers.
     let before = pool.locks().0;
     let (give, taken) = std::sync::mpsc::sync_channel::<Frame>(64);
     std::thread::scope(|scope| {
@@ -114,7 +117,7 @@ fn threads_that_return_what_they_take_seldom_meet_at_the_lock() {
     assert!((1_000..2_500).contains(&times), "16,000 buffers in {times} times");
 }
 
-/// A reader beside threads that pass buffers on sees no more returned than taken.
+/// Counters read while other threads pass buffers on never show more returned than taken.
 #[test]
 fn counts_that_are_read_beside_busy_threads_are_no_less_than_nothing() {
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
@@ -130,7 +133,7 @@ fn counts_that_are_read_beside_busy_threads_are_no_less_than_nothing() {
     });
 }
 
-/// A `freelist` is the list that BSD has, without caches.
+/// A `freelist` is BSD's list, without caches.
 #[test]
 fn a_list_without_caches_is_locked_for_each_buffer() {
     let pool = Pool::new(&config(Kind::Freelist, PoolLocks::Light, 4096)).unwrap();
@@ -147,7 +150,7 @@ fn a_small_pool_is_not_shared_out() {
     }
 }
 
-/// More than the usual 64 threads are alive, with full caches as far as they have any.
+/// More than the usual 64 threads, each with its cache full if it has one.
 #[test]
 fn caches_hold_half_of_a_pool_at_most() {
     const THREADS: usize = 80;
@@ -166,15 +169,15 @@ fn caches_hold_half_of_a_pool_at_most() {
         full.wait();
         let here: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
         let empty = pool.stats().empty;
-        over.wait(); // before anything is asserted: the others wait
+        over.wait(); // before the assertions, since the others wait
         (here.len(), empty)
     });
-    // Threads of other tests have some of the first 64 numbers.
+    // Threads of other tests use some of the first 64 indexes.
     assert!((2048..3584).contains(&here) && empty == 1, "{here} {empty}");
     assert_eq!(pool.stats().live(), 0);
 }
 
-/// A pool's memory is freed, whichever threads have caches of it.
+/// A pool's memory is freed, regardless of the threads that have cached its buffers.
 #[test]
 fn a_pool_that_several_threads_used_is_freed_by_the_next() {
     let (give, taken) = std::sync::mpsc::sync_channel::<Vec<Frame>>(1);
@@ -188,7 +191,7 @@ fn a_pool_that_several_threads_used_is_freed_by_the_next() {
     worker.join().unwrap();
 }
 
-/// Pools whose frames came home after their last handle went do not use up the numbers.
+/// Pools do not use up the pool numbers if their frames return after the last handle was dropped.
 #[test]
 fn a_pool_that_outlived_its_handle_is_freed_by_the_next() {
     for kind in [Kind::Stack, Kind::Freelist, Kind::Zone] {
@@ -199,7 +202,7 @@ fn a_pool_that_outlived_its_handle_is_freed_by_the_next() {
             out.push(pool.get().unwrap());
             drop(pool);
             if out.len() == 8 {
-                out.clear(); // the frames of eight pools come home together
+                out.clear(); // the frames of eight pools return together
             }
         }
     }

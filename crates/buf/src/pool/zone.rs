@@ -1,8 +1,9 @@
-//! The zone: UMA as BSD has it. A constructor and a destructor per buffer, two buckets per thread, a depot of full
-//! buckets behind a lock.
+//! The zone: BSD's UMA. A constructor and a destructor per buffer, two buckets per thread, a depot
+//! of full buckets with a lock.
 //!
-//! rtems2014 found UMA to cost a tenth of a TCP stream on a small machine; the rung shows what it costs here.
-#![allow(unsafe_code)] // an unsafe room: a thread's buckets are found by its index, which no two living threads share
+//! rtems2014 found that UMA costs a tenth of a TCP stream on a small machine; with this kind its
+//! cost can be measured here.
+#![allow(unsafe_code)] // unsafe: buckets are found by thread index, unique among living threads
 
 use super::{PoolLocks, lock_cx};
 use lock::{Guarded, Heavy, Light, USUAL_THREADS, thread_index};
@@ -10,16 +11,16 @@ use stats::{Counter, Shards};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// Pointers in a bucket (UMA's largest bucket).
+/// Number of pointers in a bucket (UMA's largest bucket).
 const BUCKET: usize = 128;
-/// Bytes the constructor initialises: an mbuf header's worth.
+/// Bytes that the constructor initialises: the size of an mbuf header.
 const HEADER: usize = 64;
 
 type Bucket = Vec<NonNull<u8>>;
 
 #[derive(Default)]
 struct Cache {
-    buckets: UnsafeCell<[Bucket; 2]>, // taken from, returned to
+    buckets: UnsafeCell<[Bucket; 2]>, // one to take from, one to return to
     gets: Counter,
     puts: Counter,
     empty: Counter,
@@ -41,7 +42,7 @@ fn construct(buf: NonNull<u8>) {
 }
 
 fn destruct(buf: NonNull<u8>) {
-    // As mb_dtor_mbuf clears its tags and flags: one word, which brings the line in.
+    // As mb_dtor_mbuf, which clears tags and flags: one word, which loads the line into the cache.
     // SAFETY: the buffer is ours and aligned to 64 bytes.
     unsafe { buf.cast::<u64>().write(0) }
 }
@@ -59,7 +60,7 @@ impl Zone {
                 }
             }
         }
-        full.reverse(); // the partly filled bucket goes out last
+        full.reverse(); // the partly filled bucket is used last
         let depot = match locks {
             PoolLocks::Heavy => Depot::Heavy(Guarded::new(full)),
             _ => Depot::Light(Guarded::new(full)),
@@ -74,7 +75,7 @@ impl Zone {
         }
     }
 
-    /// How often the depot's lock was taken.
+    /// Returns how often the depot's lock was taken.
     pub(super) fn acquisitions(&self) -> u64 {
         match &self.depot {
             Depot::Light(depot) => depot.acquisitions(),
@@ -84,7 +85,8 @@ impl Zone {
 
     pub(super) fn get(&self) -> Option<NonNull<u8>> {
         let cache = self.caches.at(thread_index());
-        // SAFETY: the caches of this index belong to this thread while it lives; no reference outlives this call.
+        // SAFETY: the caches of this index belong to this thread while it lives; no reference
+        // outlives this call.
         let [from, to] = unsafe { &mut *cache.buckets.get() };
         if from.is_empty() {
             std::mem::swap(from, to);
@@ -107,7 +109,7 @@ impl Zone {
     pub(super) fn put(&self, buf: NonNull<u8>) {
         destruct(buf);
         let cache = self.caches.at(thread_index());
-        // SAFETY: as in `get`.
+        // SAFETY: same as in `get`.
         let [from, to] = unsafe { &mut *cache.buckets.get() };
         if to.len() >= BUCKET {
             std::mem::swap(from, to);
@@ -120,13 +122,13 @@ impl Zone {
         cache.puts.bump();
     }
 
-    /// Gets, puts, and gets that found nothing.
+    /// Returns the numbers of gets, of puts, and of gets that found no buffer.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let sum = |pick: fn(&Cache) -> &Counter| self.caches.iter().map(|cache| pick(cache).get()).sum();
         (sum(|c| &c.gets), sum(|c| &c.puts), sum(|c| &c.empty))
     }
 
-    /// Has no other thread ever taken or returned a buffer?
+    /// Returns whether no other thread has ever taken or returned a buffer.
     pub(super) fn used_only_here(&self) -> bool {
         let me = thread_index();
         self.caches.enumerate().all(|(i, c)| i == me || (c.gets.get() == 0 && c.puts.get() == 0))

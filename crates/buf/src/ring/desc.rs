@@ -1,30 +1,32 @@
-//! A descriptor ring: buffers that a driver lends to a card, and the card's word that it has done with them.
+//! A descriptor ring: buffers that a driver lends to a card, and status bits by which the card
+//! returns them.
 //!
-//! The driver puts a value into a descriptor and tells how far it has come by one store (the doorbell: the tail). The card
-//! works from the head to the tail, on the value in place, and reports by the bit DD of the descriptor's status word: of
-//! each, or of those only whose report was asked for (RS). A report stands for all descriptors before it. The driver then
-//! takes the values back, in order. As the 8254x manual has it, head equal to tail is an empty ring: one place stays free.
-//! Checked with loom.
+//! The driver puts values into descriptors and announces them with one store (the doorbell: the
+//! tail). The card works from the head to the tail, on the value in place, and reports completion
+//! with the DD bit of the descriptor's status word: of every descriptor, or only of those with the
+//! RS bit. A report covers all descriptors before it. The driver then takes the values back, in
+//! order. As in the 8254x manual, head equal to tail means an empty ring, so one descriptor stays
+//! unused. Checked with loom.
 
 use super::{Arc, AtomicU32, Ordering, Padded, UnsafeCell};
 use std::collections::VecDeque;
 
-/// Descriptor done: the card has written its status back.
+/// Descriptor done: the card has written back its status.
 pub const DD: u32 = 1;
-/// Report status: the driver asks for this descriptor's DD.
+/// Report status: the driver requests DD for this descriptor.
 pub const RS: u32 = 1 << 8;
 
 struct Shared<T> {
     head: Padded<AtomicU32>, // next for the card; written by it
-    tail: Padded<AtomicU32>, // one past what the card may have; written by the driver
+    tail: Padded<AtomicU32>, // end of the card's part; written by the driver
     status: Box<[AtomicU32]>,
     slots: Box<[UnsafeCell<Option<T>>]>,
 }
 
-// SAFETY: a slot is touched by the card only between its head and a tail it has acquired, by the driver only outside; it
-// goes back with the release of a DD at it or behind it.
+// SAFETY: the card accesses a slot only between its head and a tail that it has acquired, the
+// driver only outside; the slot is returned by the release of a DD at it or after it.
 unsafe impl<T: Send> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: same as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -36,31 +38,33 @@ impl<T> Shared<T> {
 
     #[inline(always)]
     fn status(&self, at: u32) -> &AtomicU32 {
-        // SAFETY: as in `slot`; both have one length.
+        // SAFETY: same as in `slot`; both have the same length.
         unsafe { self.status.get_unchecked(at as usize & (self.status.len() - 1)) }
     }
 }
 
-/// The driver's side.
+/// The driver's side of a ring.
 pub struct Driver<T> {
     shared: Arc<Shared<T>>,
-    /// Next to take back, one past the last that may be taken back, the last announced, next to fill; in this order.
+    /// Next to take back, end of those that can be taken back, end of those announced, next to
+    /// fill; in this order.
     head: u32,
     done: u32,
     announced: u32,
     tail: u32,
-    /// Where reports were asked for and have not been seen.
+    /// Descriptors with a requested report that has not been received.
     asked: VecDeque<u32>,
 }
 
-/// The card's side.
+/// The card's side of a ring.
 pub struct Card<T> {
     shared: Arc<Shared<T>>,
     head: u32,
     tail_seen: u32,
 }
 
-/// A ring of `size` descriptors (rounded up to a power of two, at least 2), of which one stays empty.
+/// Creates a ring of `size` descriptors (rounded up to a power of two, at least 2), of which one
+/// stays unused.
 pub fn descriptors<T>(size: usize) -> (Driver<T>, Card<T>) {
     let size = size.clamp(2, 1 << 20).next_power_of_two();
     let shared = Arc::new(Shared {
@@ -75,44 +79,44 @@ pub fn descriptors<T>(size: usize) -> (Driver<T>, Card<T>) {
 }
 
 impl<T> Driver<T> {
-    /// Descriptors in all.
+    /// Returns the total number of descriptors.
     pub fn size(&self) -> usize {
         self.shared.slots.len()
     }
 
-    /// Descriptors that can be filled now.
+    /// Returns the number of descriptors that can be filled now.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.size() - 1 - self.filled()
     }
 
-    /// Descriptors filled and not taken back.
+    /// Returns the number of descriptors filled and not taken back.
     #[inline(always)]
     pub fn filled(&self) -> usize {
         self.tail.wrapping_sub(self.head) as usize
     }
 
-    /// Descriptors filled that the card has not been told of.
+    /// Returns the number of descriptors filled but not announced to the card.
     #[inline(always)]
     pub fn unannounced(&self) -> usize {
         self.tail.wrapping_sub(self.announced) as usize
     }
 
-    /// Descriptors filled that the card has not come to, as its head says (on a real card that costs a register read: for
-    /// audits).
+    /// Returns the number of descriptors filled but not reached by the card's head. On a real card
+    /// this is a register read, so it is for audits only.
     pub fn pending(&self) -> usize {
         self.tail.wrapping_sub(self.shared.head.0.load(Ordering::Acquire)) as usize
     }
 
-    /// Fills the next descriptor, with the command bits `command` ([`RS`], and what card and driver have agreed on); gives
-    /// the value back if the ring is full.
+    /// Fills the next descriptor, with the command bits `command` ([`RS`], and bits agreed between
+    /// card and driver); returns the value as the error if the ring is full.
     #[inline(always)]
     pub fn put(&mut self, value: T, command: u32) -> Result<(), T> {
         if self.room() == 0 {
             return Err(value);
         }
-        // SAFETY: `tail` is not announced, and was taken back when it was used before: the driver's alone. What `take_done`
-        // leaves is `None`, so nothing is lost by the write.
+        // SAFETY: `tail` is not announced, and its previous value was taken back: the driver owns
+        // it. `take_done` leaves `None`, so the write drops nothing.
         self.shared.slot(self.tail).with_mut(|slot| unsafe { slot.write(Some(value)) });
         self.shared.status(self.tail).store(command & !DD, Ordering::Relaxed);
         if command & RS != 0 {
@@ -122,8 +126,8 @@ impl<T> Driver<T> {
         Ok(())
     }
 
-    /// Fills up to `most` descriptors with what `next` gives, each with its command bits; says how many. The same as
-    /// [`Driver::put`] of each, with the places kept in registers.
+    /// Fills up to `most` descriptors with the values and command bits from `next`; returns their
+    /// number. Equivalent to repeated [`Driver::put`], with the indexes kept in registers.
     #[inline(always)]
     pub fn put_from(&mut self, most: usize, mut next: impl FnMut() -> Option<(T, u32)>) -> usize {
         let (start, mut tail) = (self.tail, self.tail);
@@ -131,7 +135,7 @@ impl<T> Driver<T> {
         while tail != end
             && let Some((value, command)) = next()
         {
-            // SAFETY: as in `put`: start..end is free.
+            // SAFETY: same as in `put`: start..end is free.
             self.shared.slot(tail).with_mut(|slot| unsafe { slot.write(Some(value)) });
             self.shared.status(tail).store(command & !DD, Ordering::Relaxed);
             if command & RS != 0 {
@@ -143,14 +147,15 @@ impl<T> Driver<T> {
         tail.wrapping_sub(start) as usize
     }
 
-    /// Tells the card of all that was filled: one store.
+    /// Announces all filled descriptors to the card, with one store.
     #[inline(always)]
     pub fn announce(&mut self) {
         self.announced = self.tail;
         self.shared.tail.0.store(self.tail, Ordering::Release);
     }
 
-    /// Looks at descriptor after descriptor for its report, until `most` are done; says how many can be taken back.
+    /// Checks descriptors one after the other for DD, until `most` are done; returns the number
+    /// that can be taken back.
     #[inline(always)]
     pub fn find_done(&mut self, most: usize) -> usize {
         let mut done = self.done;
@@ -164,7 +169,7 @@ impl<T> Driver<T> {
         done.wrapping_sub(self.head) as usize
     }
 
-    /// Looks only at descriptors whose report was asked for; says how many can be taken back.
+    /// Checks only descriptors with a requested report; returns the number that can be taken back.
     #[inline(always)]
     pub fn find_reported(&mut self) -> usize {
         while let Some(&at) = self.asked.front()
@@ -177,15 +182,16 @@ impl<T> Driver<T> {
         self.done.wrapping_sub(self.head) as usize
     }
 
-    /// Takes back up to `most` of those found done, in order; `None` where the card has kept the value. Says how many.
+    /// Takes back up to `most` descriptors found done, in order, and passes each value to `each`,
+    /// or `None` if the card has kept it. Returns their number.
     #[inline(always)]
     pub fn take_done(&mut self, most: usize, mut each: impl FnMut(Option<T>)) -> usize {
         let n = (self.done.wrapping_sub(self.head) as usize).min(most);
         let mut at = self.head;
         self.head = at.wrapping_add(n as u32);
         while at != self.head {
-            // SAFETY: the descriptor lies before `done`: the card has released it, and it is not announced again; nothing is
-            // put there before this returns.
+            // SAFETY: the descriptor lies before `done`: the card has released it, it is not
+            // announced again, and it is not refilled before this returns.
             let value = self.shared.slot(at).with_mut(|slot| unsafe { (*slot).take() });
             at = at.wrapping_add(1);
             each(value);
@@ -193,11 +199,12 @@ impl<T> Driver<T> {
         n
     }
 
-    /// Shows the value that [`Driver::take_done`] would give after `ahead` others, if that was found done.
+    /// Passes to `look` the value that [`Driver::take_done`] would return after `ahead` others, if
+    /// it was found done.
     #[inline(always)]
     pub fn look_ahead(&self, ahead: usize, look: impl FnOnce(&T)) {
         if ahead < self.done.wrapping_sub(self.head) as usize {
-            // SAFETY: as in `take_done`; `&self` keeps it where it is.
+            // SAFETY: same as in `take_done`; `&self` keeps the value in place.
             self.shared.slot(self.head.wrapping_add(ahead as u32)).with_mut(|slot| {
                 if let Some(value) = unsafe { &*slot } {
                     look(value);
@@ -208,7 +215,7 @@ impl<T> Driver<T> {
 }
 
 impl<T> Card<T> {
-    /// Descriptors that the driver has announced and the card has not done with (at least).
+    /// Returns the number of descriptors announced and not finished (at least).
     #[inline]
     pub fn ready(&mut self) -> usize {
         if self.tail_seen == self.head {
@@ -217,23 +224,25 @@ impl<T> Card<T> {
         self.tail_seen.wrapping_sub(self.head) as usize
     }
 
-    /// Shows the value of the next descriptor, to be changed or taken, and its command bits; `None`: there is no descriptor.
+    /// Passes the next descriptor's value, which may be changed or taken, and its command bits to
+    /// `work`; returns `None` if there is no descriptor.
     pub fn with_next<R>(&mut self, work: impl FnOnce(&mut Option<T>, u32) -> R) -> Option<R> {
         if self.ready() == 0 {
             return None;
         }
         let command = self.shared.status(self.head).load(Ordering::Relaxed);
-        // SAFETY: the descriptor lies between head and an acquired tail: the card's alone until `finish`.
+        // SAFETY: the descriptor lies between head and an acquired tail: the card owns it until
+        // `finish`.
         Some(self.shared.slot(self.head).with_mut(|slot| work(unsafe { &mut *slot }, command)))
     }
 
-    /// Has done with the next descriptor and goes on to the one after it. It is reported if the driver asked for that.
+    /// Finishes the next descriptor. DD is set if the driver requested it.
     pub fn finish(&mut self) {
         let asked = self.shared.status(self.head).load(Ordering::Relaxed) & RS != 0;
         self.leave(asked);
     }
 
-    /// The same, reported in any case.
+    /// Finishes the next descriptor and sets DD in any case.
     pub fn finish_and_report(&mut self) {
         self.leave(true);
     }

@@ -1,4 +1,5 @@
-//! Bursts through a ring: frames are copied in runs, two at most, where one by one they cost a call and an index each.
+//! Bursts through a ring: frames are copied in at most two runs, which saves a call and an index
+//! per frame.
 
 use super::{Consumer, Producer, Shared};
 use crate::{Burst, Frame};
@@ -9,7 +10,8 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 impl Producer<Frame> {
-    /// Writes frames from the front of `from` as far as there is room; the consumer sees all of them at once. Says how many.
+    /// Writes as many frames as fit from the front of `from`; they become visible to the consumer
+    /// all at once. Returns their number.
     #[inline]
     pub fn push_burst(&mut self, from: &mut Burst) -> usize {
         let capacity = self.shared.slots.len();
@@ -28,7 +30,8 @@ impl Producer<Frame> {
 }
 
 impl Consumer<Frame> {
-    /// Moves at most `most` frames, and no more than fit, to the end of `into`. Says how many.
+    /// Moves at most `most` frames, and no more than fit, to the end of `into`. Returns their
+    /// number.
     #[inline]
     pub fn pop_burst(&mut self, into: &mut Burst, most: usize) -> usize {
         let n = self.ready().min(most).min(into.room());
@@ -45,54 +48,57 @@ impl Consumer<Frame> {
     }
 }
 
-/// Copies `n` frames; none or one without a call.
+/// Copies `n` frames, without a call if `n` is 0 or 1.
 ///
 /// # Safety
-/// As `std::ptr::copy_nonoverlapping`.
+/// Same as for `std::ptr::copy_nonoverlapping`.
 #[cfg(not(loom))]
 #[inline(always)]
 unsafe fn copy(from: *const MaybeUninit<Frame>, to: *mut MaybeUninit<Frame>, n: usize) {
     match n {
         0 => {}
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         1 => unsafe { to.write(from.read()) },
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         _ => unsafe { std::ptr::copy_nonoverlapping(from, to, n) },
     }
 }
 
 #[cfg(not(loom))]
 impl Shared<Frame> {
-    /// The slots from `at` on to the ring's end, at most `n`: the first of them, and how many.
+    /// Returns the first slot and the number of slots from `at` to the ring's end, at most `n`.
     #[inline(always)]
     fn run(&self, at: usize, n: usize) -> (*mut MaybeUninit<Frame>, usize) {
         let first = at & (self.slots.len() - 1);
         let slots: *const MaybeUninit<Frame> = self.slots.as_ptr().cast();
-        // SAFETY: the length is a power of two, so the masked index lies inside; a slot is a cell and nothing else.
+        // SAFETY: the length is a power of two, so the masked index lies inside; a slot has the
+        // layout of its cell's value.
         (unsafe { slots.add(first) }.cast_mut(), n.min(self.slots.len() - first))
     }
 
-    /// Writes into slots that are the producer's alone.
+    /// Writes into slots that the producer owns.
     #[inline(always)]
     fn write(&self, at: usize, frames: &[MaybeUninit<Frame>]) {
         let (to, first) = self.run(at, frames.len());
         let (start, _) = self.run(0, 0);
         let (head, rest) = frames.split_at(first);
-        // SAFETY: `first` slots from `to` on and the rest from the ring's start lie outside head..tail and are ours; a frame may be
-        // moved by copying it, and `frames` are used no more.
+        // SAFETY: `first` slots from `to` on and the rest from the ring's start lie outside
+        // head..tail and are ours; a frame can be moved by copying it, and `frames` is not used
+        // afterwards.
         unsafe {
             copy(head.as_ptr(), to, head.len());
             copy(rest.as_ptr(), start, rest.len());
         }
     }
 
-    /// Moves frames out of slots that are the consumer's alone.
+    /// Moves frames out of slots that the consumer owns.
     #[inline(always)]
     fn read(&self, at: usize, places: &mut [MaybeUninit<Frame>]) {
         let (from, first) = self.run(at, places.len());
         let (start, _) = self.run(0, 0);
         let (head, rest) = places.split_at_mut(first);
-        // SAFETY: these slots lie inside head..tail: written, released to us, read once.
+        // SAFETY: these slots lie inside head..tail: they were written, released to us, and are
+        // read once.
         unsafe {
             copy(from, head.as_mut_ptr(), head.len());
             copy(start, rest.as_mut_ptr(), rest.len());
@@ -100,19 +106,20 @@ impl Shared<Frame> {
     }
 }
 
-/// One by one: loom follows each slot.
+/// One by one, since loom tracks each slot.
 #[cfg(loom)]
 impl Shared<Frame> {
     fn write(&self, at: usize, frames: &[MaybeUninit<Frame>]) {
         for (i, frame) in frames.iter().enumerate() {
-            // SAFETY: the slot is the producer's alone, and the frame is moved out of `frames` once.
+            // SAFETY: the producer owns the slot, and the frame is moved out of `frames` once.
             self.slot(at.wrapping_add(i)).with_mut(|slot| unsafe { *slot = std::ptr::read(frame) });
         }
     }
 
     fn read(&self, at: usize, places: &mut [MaybeUninit<Frame>]) {
         for (i, place) in places.iter_mut().enumerate() {
-            // SAFETY: the slot lies inside head..tail: written, released to us, read once.
+            // SAFETY: the slot lies inside head..tail: it was written, released to us, and is read
+            // once.
             *place = self.slot(at.wrapping_add(i)).with_mut(|slot| unsafe { std::ptr::read(slot) });
         }
     }

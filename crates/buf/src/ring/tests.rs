@@ -64,7 +64,8 @@ mod std_tests {
                     let want: Vec<u32> = model.drain(..n.min(model.len())).collect();
                     let mut got = Vec::new();
                     rx.pop_into(n, |value| got.push(value));
-                    // `ready` may lag behind only when it is not empty; drain the rest then.
+                    // `ready` may return too few values only if it returns more than 0; drain the
+                    // rest then.
                     while got.len() < want.len() { rx.pop_into(want.len() - got.len(), |value| got.push(value)); }
                     prop_assert_eq!(got, want);
                 }
@@ -116,7 +117,7 @@ mod std_tests {
     }
 }
 
-/// Bursts go through in order, whole or in part, round the ring's end, and none is lost.
+/// Bursts pass in order, whole or in part, across the ring's end, and no frame is lost.
 #[cfg(not(loom))]
 #[test]
 fn bursts_go_through_in_runs() {
@@ -140,7 +141,7 @@ fn bursts_go_through_in_runs() {
             assert_eq!(frame.bytes(), got.to_be_bytes());
             got += 1;
         }
-        // What had no room comes first the next time.
+        // Frames without room are first the next time.
         while !burst.is_empty() {
             from.pop_burst(&mut out, 5);
             out.drain().for_each(|frame| (assert_eq!(frame.bytes(), got.to_be_bytes()), got += 1).1);

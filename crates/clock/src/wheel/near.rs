@@ -1,5 +1,5 @@
-//! The keys of the present granule, soonest first: a binary heap whose keys know their positions, so that one can be
-//! taken out of the middle.
+//! Keys of the present granule, earliest first: a binary heap with the position stored in each
+//! key's entry, so that a key can be removed from the middle.
 
 use super::Entry;
 use crate::Instant;
@@ -18,7 +18,7 @@ impl Near {
         self.rise(self.0.len() - 1, entries);
     }
 
-    /// Takes out what stands at `position`.
+    /// Removes the key at `position`.
     pub(super) fn remove(&mut self, position: u32, entries: &mut [Entry]) {
         let position = position as usize;
         self.0.swap_remove(position);

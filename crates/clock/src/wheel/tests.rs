@@ -139,7 +139,7 @@ fn memory_grows_with_keys_and_not_with_use() {
 enum Step {
     Set(u32, u64),
     Cancel(u32),
-    /// Time passes, and at most so many keys are looked at in each call.
+    /// Time passes, and each call checks at most the given number of keys.
     Pass(u64, usize),
     /// Time passes exactly to `next()`.
     ToNext,
@@ -159,7 +159,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// The wheel does what a sorted map does: at any moment, what is handed out is what is due, and `next` is not late.
+    /// The wheel behaves like a sorted map: at any time, exactly the due keys expire, and `next` is
+    /// not late.
     #[test]
     fn as_a_sorted_map(steps in steps(), start in 0..u64::MAX / 4, granularity in 1..4_000_000u64) {
         let mut wheel = Wheel::new(Duration::from_nanos(granularity));
@@ -169,7 +170,7 @@ proptest! {
             let mut limit = usize::MAX;
             match step {
                 Step::Set(key, span) => {
-                    // now and then a deadline that has already passed
+                    // sometimes a deadline in the past
                     let when = Instant::from_nanos((now.nanos() + span).saturating_sub(500_000));
                     wheel.set(key, when);
                     model.insert(key, when);

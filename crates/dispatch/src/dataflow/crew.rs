@@ -1,4 +1,4 @@
-//! Workers on threads of their own.
+//! Runs workers on threads of their own.
 
 use super::{Config, Dispatcher, Work, dataflow};
 use crate::spawn_worker;
@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 /// A worker that panicked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panicked {
-    /// Which.
+    /// Number of the worker.
     pub worker: usize,
-    /// What it said.
+    /// Message of the panic.
     pub said: String,
 }
 
@@ -26,15 +26,15 @@ impl fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-/// Workers, each with a thread, and what they do.
+/// Workers with a thread each, and their work functions.
 #[derive(Debug)]
 pub struct Crew<W>(Vec<JoinHandle<W>>);
 
 impl<W: Work + Send + 'static> Crew<W> {
-    /// A thread called `name.0`, `name.1` and so on for each of `works`, wherever the system puts it.
+    /// Starts a thread called `name.0`, `name.1` and so on for each of `works`, on any core.
     ///
     /// # Errors
-    /// The system's, when no thread can be had; those that were begun end.
+    /// The system's error if a thread cannot be created; threads already started end.
     pub fn spawn(name: &str, config: &Config, works: Vec<W>, clock: &Clock) -> io::Result<(Dispatcher, Crew<W>)> {
         let (dispatcher, workers) = dataflow(config, works.len());
         let mut crew = Vec::new();
@@ -48,14 +48,14 @@ impl<W: Work + Send + 'static> Crew<W> {
         Ok((dispatcher, Crew(crew)))
     }
 
-    /// Waits for all of them, who end when the dispatcher is gone; gives back what they did their work with.
+    /// Waits for all workers, which end when the dispatcher is gone. Returns their work functions.
     pub fn join(self) -> Vec<Result<W, Panicked>> {
         let joined = self.0.into_iter().map(JoinHandle::join).enumerate();
         joined.map(|(worker, work)| work.map_err(|panic| Panicked { worker, said: said(panic.as_ref()) })).collect()
     }
 }
 
-/// The words of a panic.
+/// Returns the message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let words = panic.downcast_ref::<&str>().map(ToString::to_string);
     words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "nothing".to_string())

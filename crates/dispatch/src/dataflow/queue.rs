@@ -1,15 +1,18 @@
-//! Which lanes are runnable, who has them, who sleeps: what two threads touch at once.
+//! Scheduling of lanes: which are runnable, which worker has them, which workers sleep. All state
+//! accessed concurrently is here.
 //!
 //! ```text
-//!                idle        runnable, or with a worker     the same, and news came
-//!  announce      -> runnable   -> news                        stays
-//!  begin                       stays                          -> with a worker
-//!  finish                      -> idle                        -> runnable, given back
+//!              idle        runnable, or with a worker     the same, with NEWS set
+//! announce     -> runnable   -> NEWS set                    unchanged
+//! begin                      unchanged                      -> NEWS cleared
+//! finish                     -> idle                        -> runnable, given back
 //! ```
-//! The poster puts frames into a lane's ring before it announces them; a worker clears the news before it looks into the ring. Both change the
-//! state by one read-modify-write each, never by a look alone: whichever comes second sees what the other did before, so that a frame
-//! is either seen by the worker or is news to it when it finishes. (With a look alone both could miss each other: the store into the
-//! ring may still be under way.) Checked with loom (`cargo xtask loom`).
+//! The dispatcher puts frames into a lane's ring before it announces them; a worker clears the NEWS
+//! flag before it reads the ring. Both change the state by one read-modify-write each, never by a
+//! load alone. The later of the two operations sees the effect of the earlier, so the worker either
+//! finds a frame in the ring or finds NEWS set when it finishes. (With a load alone each could miss
+//! the other, because the store into the ring may still be in progress.) Checked with loom (`cargo
+//! xtask loom`).
 
 use buf::ring::Consumer;
 #[cfg(loom)]
@@ -26,36 +29,37 @@ use std::sync::{
     atomic::{AtomicU8, AtomicUsize, Ordering},
 };
 
-/// The lane is in the queue, or with a worker.
+/// The lane is in the queue, or a worker has it.
 const BUSY: u8 = 1;
-/// Frames were announced since a worker began.
+/// Frames were announced since a worker began with the lane.
 const NEWS: u8 = 2;
 
-/// Whether workers are to end.
+/// Request to the workers to end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
-    /// They are not.
+    /// Workers do not end.
     Never,
-    /// When nothing is runnable.
+    /// Workers end when nothing is runnable.
     Finish,
-    /// At once.
+    /// Workers end at once.
     Now,
 }
 
 #[derive(Debug)]
 struct Runnable {
     lanes: VecDeque<u32>,
-    /// Workers that sleep and have not been woken. A worker that woke by itself may be among them: it is woken once in vain.
+    /// Sleeping workers that were not woken yet. May include a worker that woke spuriously, which
+    /// then gets one needless wakeup.
     sleeping: usize,
     ending: Ending,
 }
 
-/// Runnable lanes, each once: so it is bounded by their number.
+/// Queue of runnable lanes, each at most once, so bounded by the number of lanes.
 #[derive(Debug)]
 pub struct Queue {
     states: Box<[AtomicU8]>,
     runnable: Mutex<Runnable>,
-    /// How many are runnable, for a look without the lock.
+    /// Number of runnable lanes, readable without the lock.
     level: AtomicUsize,
     bell: Condvar,
     workers: usize,
@@ -81,13 +85,14 @@ impl Queue {
         self.states.get(lane as usize)
     }
 
-    /// There are frames in the lane's ring. If it was idle the caller is to [`enqueue`](Queue::enqueue) it.
+    /// Announces frames in the lane's ring. If this returns true, the lane was idle and the caller
+    /// must [`enqueue`](Queue::enqueue) it.
     #[inline]
     pub fn announce(&self, lane: u32) -> bool {
         self.state(lane).is_some_and(|state| state.fetch_or(BUSY | NEWS, Ordering::AcqRel) & BUSY == 0)
     }
 
-    /// The caller, who has taken the lane, will look into its ring.
+    /// Marks the start of a task on a lane that the caller has taken, before it reads the ring.
     #[inline]
     pub fn begin(&self, lane: u32) {
         if let Some(state) = self.state(lane) {
@@ -95,21 +100,24 @@ impl Queue {
         }
     }
 
-    /// The caller is done with the lane, for now; there is `more` in its ring, as far as it has seen. Is it to give the lane back?
+    /// Marks the end of a task on a lane; `more` is whether its ring still had frames. Returns
+    /// whether the caller must give the lane back.
     #[inline]
     pub fn finish(&self, lane: u32, more: More) -> bool {
         let idle = |state: &AtomicU8| state.compare_exchange(BUSY, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
         more == More::Frames || !self.state(lane).is_some_and(idle)
     }
 
-    /// Adds runnable lanes, and wakes a worker for each as far as some sleep; says how many it woke.
+    /// Adds runnable lanes, and wakes a sleeping worker for each, if any. Returns the number of
+    /// workers woken.
     pub fn enqueue(&self, lanes: &[u32]) -> usize {
         let mut runnable = lock(&self.runnable);
         runnable.lanes.extend(lanes);
         self.settle(runnable, lanes.len())
     }
 
-    /// Gives lanes back, and takes up to `most` others: as many as leave the other workers theirs. Says how many workers it woke.
+    /// Gives lanes back and takes up to `most` others, leaving a fair share to the other workers.
+    /// Returns the number of workers woken.
     pub fn exchange(&self, back: &mut Vec<u32>, taken: &mut VecDeque<u32>, most: usize) -> usize {
         let mut runnable = lock(&self.runnable);
         let wanted = back.len();
@@ -123,7 +131,7 @@ impl Queue {
         self.settle(runnable, wanted)
     }
 
-    /// Lets go of the lock, and wakes `wanted` workers if so many sleep.
+    /// Releases the lock, and wakes up to `wanted` sleeping workers.
     fn settle(&self, mut runnable: MutexGuard<'_, Runnable>, wanted: usize) -> usize {
         let woken = wanted.min(runnable.sleeping);
         runnable.sleeping -= woken;
@@ -133,12 +141,12 @@ impl Queue {
         woken
     }
 
-    /// Is something runnable, as far as can be seen without the lock?
+    /// Returns whether a lane seems runnable, without taking the lock.
     pub fn is_promising(&self) -> bool {
         self.level.load(Ordering::Relaxed) > 0
     }
 
-    /// Sleeps until something is runnable, or it is time to end; says which, and whether it has slept.
+    /// Sleeps until a lane is runnable or the worker must end. Returns which, and whether it slept.
     pub fn sleep(&self) -> (Next, Slept) {
         let (mut runnable, mut slept) = (lock(&self.runnable), Slept::No);
         loop {
@@ -154,12 +162,12 @@ impl Queue {
         }
     }
 
-    /// Workers that begin from now on do not end.
+    /// Cancels the request to end, for workers that start from now on.
     pub fn resume(&self) {
         lock(&self.runnable).ending = Ending::Never;
     }
 
-    /// Tells all workers to end; what was said more urgently stays.
+    /// Requests all workers to end. A more urgent earlier request stays in force.
     pub fn end(&self, ending: Ending) {
         let mut runnable = lock(&self.runnable);
         runnable.ending = runnable.ending.max(ending);
@@ -169,37 +177,38 @@ impl Queue {
     }
 }
 
-/// What a worker has seen in the ring of a lane it is done with.
+/// State of a lane's ring at the end of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
-    /// Nothing.
+    /// The ring is empty.
     Nothing,
-    /// Frames.
+    /// The ring has more frames.
     Frames,
 }
 
-/// What a worker is to do.
+/// Next action of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// There is something.
+    /// There is work.
     Work,
-    /// There will be nothing any more.
+    /// There will be no more work: end.
     End,
 }
 
-/// Has a worker slept?
+/// Record of a worker's sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
-    /// It has not.
+    /// The worker did not sleep.
     No,
-    /// It has.
+    /// The worker slept.
     Yes,
 }
 
-/// The reading ends of all lanes.
+/// Consumer ends of all lanes' rings.
 pub struct Lanes<T> {
     pub queue: Queue,
-    /// Each is locked by whom the queue gave the lane: nobody ever waits, but for who counts or discards.
+    /// Each is locked by the worker that the queue gave the lane to. It is contended only by
+    /// counting or discarding.
     rings: Box<[Mutex<Consumer<T>>]>,
 }
 
@@ -208,7 +217,8 @@ impl<T> Lanes<T> {
         Lanes { queue: Queue::new(rings.len(), workers), rings: rings.into_iter().map(Mutex::new).collect() }
     }
 
-    /// Begins with a lane that was taken: up to `most` of what waits in it, in order. Says how many, and whether there is more.
+    /// Begins a task on a lane: takes up to `most` waiting frames, in order. Returns how many, and
+    /// whether there are more.
     #[inline]
     pub fn take(&self, lane: u32, most: usize, into: impl FnMut(T)) -> (usize, More) {
         self.queue.begin(lane);
@@ -218,12 +228,13 @@ impl<T> Lanes<T> {
         (n, if ring.ready() > 0 { More::Frames } else { More::Nothing })
     }
 
-    /// Drops what waits in a lane, whoever has it; says how many those were. A worker that has taken the lane may find nothing in it.
+    /// Drops the frames waiting in a lane, even if a worker has the lane; that worker may then find
+    /// it empty. Returns how many were dropped.
     pub fn discard(&self, lane: usize) -> usize {
         self.rings.get(lane).map_or(0, |ring| lock(ring).pop_into(usize::MAX, drop))
     }
 
-    /// How many wait in all lanes.
+    /// Returns the number of frames waiting in all lanes.
     pub fn held(&self) -> usize {
         self.rings.iter().map(|ring| lock(ring).level()).sum()
     }

@@ -9,7 +9,7 @@ mod models {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use std::collections::VecDeque;
 
-    /// What a worker does, until the end; gives what it took.
+    /// Runs a worker until the end. Returns the values it took.
     fn work(lanes: &Lanes<u32>, most: usize, inside: Option<&AtomicUsize>) -> Vec<u32> {
         let (mut back, mut taken, mut got) = (Vec::new(), VecDeque::new(), Vec::new());
         loop {
@@ -97,7 +97,7 @@ mod std_tests {
         Pool::new(&PoolConfig { buffers, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap()
     }
 
-    /// A frame of a flow, with its number in it.
+    /// Returns a frame of a flow, with flow and number in its payload.
     fn frame(pool: &Pool, flow: u32, number: u32) -> Option<Frame> {
         let mut frame = pool.get()?;
         let bytes = frame.append(60).unwrap();
@@ -119,9 +119,9 @@ mod std_tests {
         Clock::live(Strategy::TscScaled)
     }
 
-    /// Checks the order of each flow, and that nobody else is in its lane.
+    /// Checks the order of each flow, and that no other worker has its lane.
     struct Checker {
-        /// The last number of each flow, plus one.
+        /// For each flow, its last number plus one.
         last: Arc<Vec<AtomicU64>>,
         inside: Arc<Vec<Mutex<()>>>,
         pause: Duration,
@@ -148,7 +148,7 @@ mod std_tests {
         (0..workers).map(checker).collect()
     }
 
-    /// Posts `bursts` bursts of 32 frames of `flows` flows in turn; gives their number.
+    /// Posts `bursts` bursts of 32 frames of `flows` flows in turn. Returns the number of frames.
     fn post(dispatcher: &mut Dispatcher, pool: &Pool, flows: u32, bursts: u32) -> u64 {
         let (mut burst, mut n) = (Burst::new(), 0u64);
         for _ in 0..bursts {
@@ -321,7 +321,8 @@ mod std_tests {
             };
             worker.turn(&mut work, || Instant::ZERO);
         }
-        // The first gave nothing back yet: the second finds 4 lanes, and takes half of them.
+        // The first worker has given nothing back yet: the second finds 4 lanes, and takes half of
+        // them.
         assert_eq!(seen, [(0, 0, 4), (0, 1, 4), (0, 2, 4), (0, 3, 4), (1, 4, 4), (1, 5, 4)]);
         let mut next = Vec::new();
         let mut work = |lane: usize, burst: &mut Burst, _: Instant| {
@@ -333,7 +334,8 @@ mod std_tests {
     }
 
     proptest! {
-        /// Dispatcher and workers in any order, one step at a time, against queues of numbers.
+        /// Compares dispatcher and workers, in any order and one step at a time, with queues of
+        /// numbers.
         #[test]
         fn behaves_like_a_queue_for_each_lane(
             (room, burst, take, workers) in (1usize..20, 1usize..9, 1usize..5, 1usize..5),
@@ -368,7 +370,8 @@ mod std_tests {
                 prop_assert_eq!((audit.held, audit.dropped), (held as u64, dropped));
                 prop_assert!(audit.holds());
             }
-            // Nothing is forgotten: when the others end, the first finds what they were to give back as well.
+            // No lane is lost: when the other workers end, the first one also finds the lanes that
+            // they had to give back.
             let rest: usize = model.iter().map(VecDeque::len).sum();
             crew.truncate(1);
             let mut left = 0;

@@ -1,4 +1,4 @@
-//! A worker: takes runnable lanes, works on a burst of each, gives back what is to go on.
+//! A worker: takes runnable lanes, processes a burst of each, and gives back unfinished ones.
 
 use super::Dataflow;
 use super::queue::Ending;
@@ -7,10 +7,10 @@ use clock::Instant;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is done with frames.
+/// The work done on frames.
 pub trait Work {
-    /// Works on a task: frames of one lane, the oldest first. It takes them out of the burst; what it leaves is dropped, and counted. `now`
-    /// is when the task began.
+    /// Processes a task: frames of one lane, oldest first, starting at time `now`. It takes them
+    /// out of the burst; frames left in it are dropped and counted.
     fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant);
 }
 
@@ -20,16 +20,16 @@ impl<F: FnMut(usize, &mut Burst, Instant)> Work for F {
     }
 }
 
-/// Who does the work. Its end, by a panic as well, gives its lanes to the others.
+/// A worker. When it is dropped, also by a panic, its lanes go to the other workers.
 #[derive(Debug)]
 pub struct Worker {
     number: usize,
     flow: Arc<Dataflow>,
-    /// Taken and not yet begun.
+    /// Lanes taken, with no task begun on them.
     taken: VecDeque<u32>,
-    /// To be given back.
+    /// Lanes to give back.
     back: Vec<u32>,
-    /// In hand, and how many frames of it.
+    /// The lane of the current task, and its number of frames.
     task: Option<(u32, usize)>,
     burst: Burst,
 }
@@ -40,17 +40,18 @@ impl Worker {
         Worker { number, flow, taken, back, task: None, burst: Burst::new() }
     }
 
-    /// Its number, from 0 on.
+    /// Returns the worker's number, from 0 on.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// What it shares with dispatcher and workers.
+    /// Returns the state shared with the dispatcher and other workers.
     pub fn flow(&self) -> &Arc<Dataflow> {
         &self.flow
     }
 
-    /// One turn: takes what is runnable, a share of it, and works on a burst of each lane. Says how many lanes that were; never sleeps.
+    /// Runs one turn: takes a share of the runnable lanes, and processes a burst of each. Returns
+    /// the number of lanes. Never sleeps.
     pub fn turn(&mut self, work: &mut impl Work, clock: impl Fn() -> Instant) -> usize {
         let counts = self.flow.work(self.number);
         let woken = self.flow.lanes.queue.exchange(&mut self.back, &mut self.taken, self.flow.config.take);
@@ -66,7 +67,7 @@ impl Worker {
     fn task(&mut self, lane: u32, work: &mut impl Work, now: Instant) {
         let (lanes, counts, burst) = (&self.flow.lanes, self.flow.work(self.number), &mut self.burst);
         self.task = Some((lane, 0));
-        let (n, more) = lanes.take(lane, self.flow.config.burst, |frame| burst.put(frame, || counts.lost.bump())); // it was empty
+        let (n, more) = lanes.take(lane, self.flow.config.burst, |frame| burst.put(frame, || counts.lost.bump())); // the burst was empty
         self.task = Some((lane, n));
         counts.taken.add(n as u64);
         counts.locks.bump();
@@ -83,12 +84,12 @@ impl Worker {
         }
     }
 
-    /// Sleeps until there is something to do; `false`: there will be nothing any more.
+    /// Sleeps until there is work. Returns `false` if there will be none any more.
     pub fn sleep(&mut self) -> bool {
         self.flow.rest(self.number)
     }
 
-    /// Works until the dispatcher is gone and nothing is left, or it is told to stop.
+    /// Works until the dispatcher is gone and no work is left, or until [`Dataflow::stop`].
     pub fn run(&mut self, work: &mut impl Work, clock: impl Fn() -> Instant) {
         while self.turn(work, &clock) > 0 || self.sleep() {}
     }

@@ -1,31 +1,32 @@
-//! Who did how much: callers and workers each write counters of their own, and whoever ends leaves them here.
+//! Statistics: each caller and worker has its own counters, which are added to the totals when it
+//! ends.
 
 use super::NetisrError;
 use stats::Shards;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Callers and workers at one time.
+/// Maximum number of callers and workers at a time.
 const WRITERS_MAX: usize = 128;
 
 stats::counters! {
-    /// What one caller or worker did with one protocol.
+    /// Work of one caller or worker on one protocol.
     pub struct Counts at "netisr" {
-        /// Worked on by the caller, without a look at queues (Disp'd).
+        /// Worked on by the caller in direct mode, without using queues (Disp'd).
         dispatched,
-        /// Worked on by the caller, in its workstream's turn (HDisp'd).
+        /// Worked on by the caller in hybrid mode, in its workstream's turn (HDisp'd).
         hybrid_dispatched,
-        /// Worked on to the end (Handled).
+        /// Worked on completely (Handled).
         handled,
-        /// Dropped: in hand when the work panicked, or left by it.
+        /// Dropped: in progress when the work panicked, or not taken by it.
         lost,
-        /// Taken from queues.
+        /// Taken from queues by a worker.
         taken,
-        /// Of those, put back by a worker that ended.
+        /// Put back into queues by a worker that ended.
         put_back,
     }
 }
 
-/// The sum over all who worked in a workstream.
+/// Sums over all callers and workers of a workstream.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sums {
     pub dispatched: u64,
@@ -46,7 +47,7 @@ impl Sums {
         self.put_back += counts.put_back.get();
     }
 
-    /// Begun, or taken from a queue, and neither done nor lost.
+    /// Returns the items started or taken from a queue, and neither handled nor lost.
     pub fn in_hand(&self) -> u64 {
         let began = self.dispatched + self.hybrid_dispatched + self.taken;
         began.saturating_sub(self.handled + self.lost + self.put_back)
@@ -55,11 +56,11 @@ impl Sums {
 
 struct Pages {
     writers: Vec<(usize, Arc<Shards<Counts>>)>,
-    /// Of those that have ended, by workstream and protocol.
+    /// Counters of writers that have ended, by workstream and protocol.
     past: Vec<Sums>,
 }
 
-/// All counters.
+/// Counters of all callers and workers.
 pub struct Books {
     pages: Mutex<Pages>,
     protocols: usize,
@@ -75,7 +76,7 @@ impl Books {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counters for somebody who works in `workstream`.
+    /// Creates counters for a caller or worker of `workstream`.
     pub fn open(&self, workstream: usize) -> Result<Arc<Shards<Counts>>, NetisrError> {
         let mut pages = self.pages();
         if pages.writers.len() >= WRITERS_MAX {
@@ -86,7 +87,7 @@ impl Books {
         Ok(counts)
     }
 
-    /// Who had these has ended.
+    /// Adds the counters of a caller or worker that ends to the totals.
     pub fn close(&self, counts: &Arc<Shards<Counts>>) {
         let mut pages = self.pages();
         let Some(at) = pages.writers.iter().position(|(_, other)| Arc::ptr_eq(other, counts)) else { return };
@@ -95,7 +96,7 @@ impl Books {
         past.zip(counts.iter()).for_each(|(sums, counts)| sums.add(counts));
     }
 
-    /// What was done of `protocol` in `workstream`.
+    /// Returns the sums of `protocol` in `workstream`.
     pub fn sums(&self, workstream: usize, protocol: usize) -> Sums {
         let pages = self.pages();
         let mut sums = pages.past.get(workstream * self.protocols + protocol).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A caller: gives items to netisr, and works on them itself where the mode says so.
+//! A caller: passes items to netisr, and works on them itself if the mode allows it.
 
 use super::books::Counts;
 use super::config::Live;
@@ -8,14 +8,14 @@ use super::{Item, List, Mode, Netisr, NetisrError, Policy, ProtoId, Work, not_re
 use stats::Shards;
 use std::sync::Arc;
 
-/// One thread's, or one loop's, way in.
+/// The entry point to netisr of one thread or loop.
 #[derive(Debug)]
 pub struct Caller<T: Item> {
     isr: Arc<Netisr<T>>,
-    /// Its own workstream.
+    /// The caller's own workstream.
     at: usize,
     counts: Arc<Shards<Counts>>,
-    /// A burst's items, by the workstream chosen; empty between calls.
+    /// Items of a burst by chosen workstream; empty between calls.
     shares: Box<[List<T>]>,
 }
 
@@ -26,18 +26,18 @@ impl<T: Item> Caller<T> {
         Ok(Caller { isr, at, counts, shares })
     }
 
-    /// What it shares with the others.
+    /// Returns the netisr that the caller belongs to.
     pub fn netisr(&self) -> &Arc<Netisr<T>> {
         &self.isr
     }
 
-    /// Its own workstream.
+    /// Returns the caller's own workstream.
     pub fn workstream(&self) -> usize {
         self.at
     }
 
-    /// Will items of this protocol be worked on by the caller, all of them and at once? Then it can do so without making items of what it
-    /// has, and say so by [`count_direct`](Caller::count_direct).
+    /// Returns whether the caller works on all items of this protocol itself, at once. It then need
+    /// not create items, and only reports the work by [`count_direct`](Caller::count_direct).
     #[inline(always)]
     pub fn is_direct(&self, protocol: ProtoId) -> bool {
         let direct = self.isr.mode_of(protocol) == Mode::Direct;
@@ -47,7 +47,7 @@ impl<T: Item> Caller<T> {
         direct
     }
 
-    /// The caller has worked on `n` items itself.
+    /// Counts `n` items that the caller has worked on itself.
     #[inline(always)]
     pub fn count_direct(&self, protocol: ProtoId, n: usize) {
         let counts = self.counts.at(protocol.at());
@@ -55,8 +55,9 @@ impl<T: Item> Caller<T> {
         counts.handled.add(n as u64);
     }
 
-    /// Gives all of `items`, which came from `source` (iface and what else tells sources apart), to where the mode says. What stays in `items`
-    /// was refused, for queues that are full, and is counted as QDrops.
+    /// Passes on all of `items`, which came from `source` (interface or other distinction of
+    /// sources), according to the mode. Items left in `items` were refused because of full queues,
+    /// and are counted as QDrops.
     pub fn dispatch(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
         match self.isr.mode_of(protocol) {
             Mode::Direct => {
@@ -68,8 +69,9 @@ impl<T: Item> Caller<T> {
         }
     }
 
-    /// Puts `items` into queues whatever the mode: for a caller that may not work on them where it is. What stays in `items` was refused.
-    /// No host calls it: what a stack gives to itself (loopback, out of tunnels) waits in the stack (decision 19).
+    /// Puts `items` into queues in any mode, for a caller that may not work on them itself. Items
+    /// left in `items` were refused. No host calls this: packets that a stack sends to itself
+    /// (loopback, out of tunnels) wait in the stack (decision 19).
     pub fn queue(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>) {
         self.defer(protocol, source, items, Mode::Deferred);
     }
@@ -111,7 +113,7 @@ impl<T: Item> Caller<T> {
         if turn.is_some() {
             touched &= !own;
         }
-        // First, so that work which panics takes no other's items with it.
+        // Queue first, so that work that panics does not lose items of other workstreams.
         if touched != 0 {
             put_all(&self.isr, protocol, &mut self.shares, touched, items);
             live.note_queued();
@@ -130,7 +132,8 @@ fn in_turn<T>(protocol: ProtoId, items: &mut List<T>, work: &mut impl Work<T>, c
     }
 }
 
-/// Sorts `items` by the workstream that each is for, in order; says which were touched, a bit each.
+/// Sorts `items` by chosen workstream, keeping their order. Returns the workstreams used, one bit
+/// each.
 fn share<T: Item>(
     live: &Live<T>,
     own: usize,
@@ -153,7 +156,7 @@ fn share<T: Item>(
     touched
 }
 
-/// The workstream of an item, before the modulus.
+/// Returns the workstream of an item, before the modulus.
 #[inline]
 fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item: &T, mode: Mode) -> usize {
     let by_source = source as usize;
@@ -170,7 +173,7 @@ fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item
     }
 }
 
-/// Puts each share into its workstream's queue; what is refused goes back to `items`.
+/// Puts each share into its workstream's queue; refused items go back to `items`.
 fn put_all<T: Item>(isr: &Netisr<T>, protocol: ProtoId, shares: &mut [List<T>], mut touched: u64, items: &mut List<T>) {
     let limit = isr.qlimit(protocol);
     while touched != 0 {

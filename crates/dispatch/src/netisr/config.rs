@@ -1,4 +1,4 @@
-//! What is chosen: modes, policies, limits; for all protocols and for each.
+//! Configuration of netisr: modes, policies and limits, for all protocols and for each.
 
 use super::{NetisrError, PROTOCOLS_MAX, ProtocolRow};
 use std::fmt;
@@ -6,38 +6,39 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The most workstreams there can be: as many threads as can be inside stacks.
+/// Maximum number of workstreams: the maximum number of threads inside stacks.
 pub const WORKSTREAMS_MAX: usize = 64;
-/// `net.isr.defaultqlimit`, as FreeBSD has it.
+/// `net.isr.defaultqlimit`: FreeBSD's default.
 pub const QLIMIT_DEFAULT: usize = 256;
-/// `net.isr.maxqlimit`, as FreeBSD has it.
+/// `net.isr.maxqlimit`: FreeBSD's default.
 pub const QLIMIT_MAX: usize = 10_240;
 
-/// When work runs (`net.isr.dispatch`). The numbers are FreeBSD's, where 0 stands for "as all others".
+/// Time at which work runs (`net.isr.dispatch`). The numbers are FreeBSD's, where 0 means the mode
+/// of all protocols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Mode {
-    /// Later, by a workstream's worker.
+    /// Queued: work runs later, in a workstream's worker.
     Deferred = 1,
-    /// At once if order allows it, else later.
+    /// At once if order allows it, otherwise queued.
     Hybrid = 2,
-    /// At once, by whoever brings it.
+    /// At once, in the thread of the caller.
     #[default]
     Direct = 3,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes, by number.
     pub const ALL: [Mode; 3] = [Mode::Deferred, Mode::Hybrid, Mode::Direct];
-    /// Their words.
+    /// Names of the modes.
     pub const WORDS: &'static str = "direct, hybrid or deferred";
 
-    /// Its number: 1 to 3.
+    /// Returns the mode's number: 1 to 3.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The mode of that number.
+    /// Returns the mode with `number`.
     #[inline(always)]
     pub fn of(number: u8) -> Option<Mode> {
         match number {
@@ -48,7 +49,7 @@ impl Mode {
         }
     }
 
-    /// Its word.
+    /// Returns the mode's name.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Deferred => "deferred",
@@ -57,7 +58,7 @@ impl Mode {
         }
     }
 
-    /// A protocol's own mode, by word: `default` is none.
+    /// Parses a protocol's own mode; `default` means none.
     ///
     /// # Errors
     /// [`NetisrError::UnknownMode`].
@@ -74,7 +75,7 @@ impl fmt::Display for Mode {
 
 impl FromStr for Mode {
     type Err = NetisrError;
-    /// A word, or netisr2005's 1 and 0.
+    /// Parses a name, or 1 (direct) and 0 (deferred) as in netisr2005.
     fn from_str(word: &str) -> Result<Mode, NetisrError> {
         match word {
             "direct" | "1" => Ok(Mode::Direct),
@@ -86,36 +87,37 @@ impl FromStr for Mode {
     }
 }
 
-/// How an item's workstream is chosen. The numbers are FreeBSD's.
+/// Choice of an item's workstream. The numbers are FreeBSD's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
-    /// By where it came from.
+    /// By the item's source.
     #[default]
     Source = 1,
-    /// By its flow; by where it came from if it has none.
+    /// By the item's flow, or by its source if it has none.
     Flow = 2,
-    /// By what the protocol says; if it says nothing the caller's own (hybrid), or by where it came from.
+    /// By the protocol's `m2cpuid`. If that returns none: the caller's own (hybrid), otherwise by
+    /// source.
     Cpu = 3,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies, by number.
     pub const ALL: [Policy; 3] = [Policy::Source, Policy::Flow, Policy::Cpu];
-    /// Their words.
+    /// Names of the policies.
     pub const WORDS: &'static str = "source, flow or cpu";
 
-    /// Its number: 1 to 3.
+    /// Returns the policy's number: 1 to 3.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The policy of that number.
+    /// Returns the policy with `number`.
     pub fn of(number: u8) -> Option<Policy> {
         Policy::ALL.into_iter().find(|policy| policy.number() == number)
     }
 
-    /// Its word.
+    /// Returns the policy's name.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Source => "source",
@@ -139,26 +141,27 @@ impl FromStr for Policy {
     }
 }
 
-/// What is chosen once.
+/// Settings fixed at creation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Workstreams, 1 to `max_workstreams`.
+    /// Number of workstreams, 1 to `max_workstreams`.
     pub workstreams: usize,
-    /// The most there may be (`net.isr.maxthreads`).
+    /// Maximum number of workstreams (`net.isr.maxthreads`).
     pub max_workstreams: usize,
-    /// The mode at the start.
+    /// Initial mode.
     pub mode: Mode,
-    /// The only mode there can be: callers are not where the work can be done.
+    /// The only mode allowed, if callers may not do the work in their thread.
     pub only: Option<Mode>,
-    /// How many items may wait where a protocol says nothing.
+    /// Maximum number of waiting items for protocols without a limit of their own.
     pub default_qlimit: usize,
-    /// How many may wait at most, whoever asks.
+    /// Upper bound of all limits.
     pub max_qlimit: usize,
-    /// Is each worker to have a core (`net.isr.bindthreads`)? Whoever makes the threads sees to it.
+    /// Pins each worker to a core (`net.isr.bindthreads`). The creator of the threads must do it.
     pub bound: bool,
-    /// The cores of workstreams, as far as they are known: else a workstream's number stands for it.
+    /// Cores of the workstreams, as far as known; otherwise a workstream's number is reported.
     pub cpus: Vec<usize>,
-    /// How often a worker looks again, giving others the processor, before it sleeps: waking it costs 100,000 ticks here.
+    /// Number of times an idle worker checks again, yielding the processor each time, before it
+    /// sleeps. Waking it costs 100,000 ticks here.
     pub looks: u32,
 }
 
@@ -179,7 +182,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// May it be?
     pub(super) fn check<T>(&self, protocols: &[Protocol<T>]) -> Result<(), NetisrError> {
         let most = self.max_workstreams.min(WORKSTREAMS_MAX);
         if !(1..=most).contains(&self.workstreams) {
@@ -217,41 +219,42 @@ impl Config {
     }
 }
 
-/// Says of an item which flow it is of, or which workstream it is for.
+/// Callback that returns the flow or the workstream of an item.
 pub type Answer<T, R> = Box<dyn Fn(&T) -> Option<R> + Send + Sync>;
 
-/// A protocol, as it is registered.
+/// Description of a protocol, for registration.
 pub struct Protocol<T> {
-    /// Its name, as `netstat -Q` and `net.isr.proto` have it.
+    /// Name, as in `netstat -Q` and `net.isr.proto`.
     pub name: &'static str,
     /// FreeBSD's number: ip 1, igmp 2, rtsock 3, arp 4, ether 5, ip6 6, ip_direct 9.
     pub number: u8,
-    /// How many items may wait in a workstream; none: the default.
+    /// Maximum number of items waiting in a workstream; `None`: the default limit.
     pub qlimit: Option<usize>,
-    /// How workstreams are chosen.
+    /// Policy that chooses workstreams.
     pub policy: Policy,
-    /// A mode of its own.
+    /// Own mode; `None`: the common mode.
     pub dispatch: Option<Mode>,
-    /// The flow of an item that does not say it: the same for all items that are to keep their order.
+    /// Returns the flow of an item without one: the same value for all items that must stay in
+    /// order.
     pub m2flow: Option<Answer<T, u64>>,
-    /// The workstream of an item, modulo their number.
+    /// Returns the workstream of an item, modulo their number.
     pub m2cpuid: Option<Answer<T, usize>>,
 }
 
 impl<T> Protocol<T> {
-    /// A protocol by source, with the limit and the mode of all.
+    /// Creates a protocol with policy `source` and the common limit and mode.
     pub fn new(name: &'static str, number: u8) -> Protocol<T> {
         let (policy, dispatch) = Default::default();
         Protocol { name, number, qlimit: None, policy, dispatch, m2flow: None, m2cpuid: None }
     }
 
-    /// The same, by flow, which `m2flow` says.
+    /// Changes the policy to `flow`, with the flow returned by `m2flow`.
     #[must_use]
     pub fn by_flow(self, m2flow: impl Fn(&T) -> Option<u64> + Send + Sync + 'static) -> Protocol<T> {
         Protocol { policy: Policy::Flow, m2flow: Some(Box::new(m2flow)), ..self }
     }
 
-    /// The same, by what `m2cpuid` says.
+    /// Changes the policy to `cpu`, with the workstream returned by `m2cpuid`.
     #[must_use]
     pub fn by_cpu(self, m2cpuid: impl Fn(&T) -> Option<usize> + Send + Sync + 'static) -> Protocol<T> {
         Protocol { policy: Policy::Cpu, m2cpuid: Some(Box::new(m2cpuid)), ..self }
@@ -269,20 +272,20 @@ impl<T> fmt::Debug for Protocol<T> {
     }
 }
 
-/// A registered protocol, and what of it changes live.
+/// A registered protocol, with its settings that can change at run time.
 pub(super) struct Live<T> {
     pub about: Protocol<T>,
     mode: AtomicU8,
     policy: AtomicU8,
-    /// [`AS_OTHERS`]: the default.
+    /// Own limit; [`AS_OTHERS`]: the default.
     qlimit: AtomicUsize,
-    /// Something was queued since somebody last looked whether anything waits.
+    /// Set when an item was queued since waiting items were last counted.
     waits: AtomicBool,
-    /// Items that others may have passed.
+    /// Items that others may have overtaken.
     overtaken: Mutex<u64>,
 }
 
-/// A limit that says: the default, whatever it is.
+/// Value of `qlimit` that means the current default.
 const AS_OTHERS: usize = usize::MAX;
 
 impl<T> Live<T> {
@@ -329,23 +332,25 @@ impl<T> Live<T> {
         self.qlimit.store(limit, Ordering::Relaxed);
     }
 
-    /// Something was put into a queue: said behind that, so that it is in the count of whoever has taken this back meanwhile.
+    /// Records that an item was queued. Called after queueing, so that a concurrent count that
+    /// clears the flag includes the item.
     #[inline]
     pub fn note_queued(&self) {
-        // A line that is only read stays shared.
+        // Avoids a store, so that the cache line stays shared.
         if !self.waits.load(Ordering::Relaxed) {
             self.waits.store(true, Ordering::Release);
         }
     }
 
-    /// May something wait?
+    /// Returns whether an item may be waiting.
     #[inline(always)]
     pub fn may_wait(&self) -> bool {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Who comes now passes what waits, which is counted once: what was `begun` less what is `done`. Who comes meanwhile stays behind until
-    /// that is looked at: nobody is to pass what is done by then and not counted.
+    /// Counts waiting items that new items overtake, each only once: the items `begun` less those
+    /// `done`. Concurrent callers block on the lock until the count is made, so that none overtakes
+    /// an item that is not counted yet.
     pub fn note_overtaken(&self, done: impl FnOnce() -> u64, begun: impl FnOnce() -> u64) {
         let mut overtaken = self.overtaken.lock().unwrap_or_else(PoisonError::into_inner);
         if self.may_wait() {

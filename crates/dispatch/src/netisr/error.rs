@@ -1,61 +1,63 @@
-//! What netisr refuses, and why.
+//! Reasons why netisr refuses a request.
 
 use super::{Mode, PROTOCOLS_MAX, Policy};
 use std::fmt;
 
-/// Why something was refused. Nothing has changed then.
+/// Reason why a request was refused, leaving everything unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NetisrError {
-    /// No mode's word.
+    /// The text is not the name of a mode.
     UnknownMode(String),
-    /// `default` names the mode of all protocols, and so it cannot be that mode (FreeBSD: EINVAL).
+    /// `default` refers to the common mode, so the common mode cannot be set to it (FreeBSD:
+    /// EINVAL).
     DefaultGlobally,
-    /// There is one mode here, and it was not this one ([`Config::only`](super::Config::only)).
+    /// Only one mode is allowed here ([`Config::only`](super::Config::only)), and another was
+    /// requested.
     OtherMode {
-        /// That one.
+        /// The allowed mode.
         only: Mode,
     },
-    /// No policy's word.
+    /// The text is not the name of a policy.
     UnknownPolicy(String),
-    /// By the protocol's own answer, of a protocol that has none: no workstream would be named.
+    /// Policy `cpu` was requested for a protocol without `m2cpuid`.
     PolicyUnanswered {
-        /// The protocol.
+        /// Name of the protocol.
         protocol: &'static str,
     },
-    /// No workstream at all, or more than there may be.
+    /// The number of workstreams is zero or too large.
     Workstreams {
-        /// So many were asked for.
+        /// Number requested.
         asked: usize,
-        /// So many may be.
+        /// Maximum number.
         most: usize,
     },
-    /// A queue longer than may be (`net.isr.maxqlimit`).
+    /// The queue limit is too large (`net.isr.maxqlimit`).
     Limit {
-        /// So long was asked for.
+        /// Limit requested.
         asked: usize,
-        /// So long may be.
+        /// Maximum limit.
         most: usize,
     },
-    /// No such protocol.
+    /// No protocol has that name.
     UnknownProtocol(String),
-    /// More protocols than [`PROTOCOLS_MAX`], or none.
+    /// There are more protocols than [`PROTOCOLS_MAX`], or none.
     Protocols {
-        /// So many were to be registered.
+        /// Number of protocols to register.
         asked: usize,
     },
-    /// Two protocols of one name or number.
+    /// Two protocols have the same name or number.
     Twice {
-        /// The name.
+        /// Name of the second one.
         protocol: &'static str,
     },
-    /// There is no such workstream, or somebody works on it already.
+    /// The workstream does not exist, or has a worker already.
     Taken {
-        /// Which.
+        /// Number of the workstream.
         workstream: usize,
     },
-    /// More callers and workers at one time than are counted apart.
+    /// The maximum number of callers and workers is reached.
     Callers {
-        /// So many may be.
+        /// Maximum number.
         most: usize,
     },
 }

@@ -1,112 +1,113 @@
-//! What `netstat -Q` shows: FreeBSD's table of 9.x, column for column.
+//! The output of `netstat -Q`: the table of FreeBSD 9.x, column for column.
 
 use super::{Mode, Policy};
 use std::fmt::Write;
 
-/// What is set for all protocols.
+/// Settings for all protocols.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// Workstreams.
+    /// Number of workstreams.
     pub threads: usize,
-    /// As many as may be.
+    /// Maximum number of workstreams.
     pub max_threads: usize,
-    /// The limit of queues that have none of their own.
+    /// Queue limit of protocols without one of their own.
     pub default_qlimit: usize,
-    /// The longest that a queue may be.
+    /// Maximum queue limit.
     pub max_qlimit: usize,
-    /// When work runs.
+    /// Common mode.
     pub mode: Mode,
-    /// Has each worker a core?
+    /// True if each worker is pinned to a core.
     pub bound: bool,
 }
 
-/// A protocol.
+/// Row of a protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProtocolRow {
-    /// Its name.
+    /// Name of the protocol.
     pub name: &'static str,
-    /// Its number.
+    /// Number of the protocol.
     pub number: u8,
     /// The limit of its queues.
     pub qlimit: usize,
-    /// How workstreams are chosen.
+    /// Policy that chooses workstreams.
     pub policy: Policy,
-    /// Its own mode, if it has one.
+    /// Own mode, if any.
     pub dispatch: Option<Mode>,
-    /// Can name an item's workstream (C).
+    /// True if the protocol has `m2cpuid` (C).
     pub m2cpuid: bool,
-    /// Can name an item's flow (F).
+    /// True if the protocol has `m2flow` (F).
     pub m2flow: bool,
-    /// Items that waited when direct work began after a switch, and that others of their flows may have passed: at most so many came too late
-    /// (RFC 4737's reordered packets). Those that waited when the policy changed are among them, but for what was on its way to a queue. FreeBSD
-    /// has no such column.
+    /// Items that waited when direct work started after a switch, and that others of their flows
+    /// may have overtaken: an upper bound of items out of order (RFC 4737's reordered packets).
+    /// Includes items that waited when the policy changed, except those on their way to a queue at
+    /// that moment. FreeBSD has no such column.
     pub overtaken: u64,
 }
 
 impl ProtocolRow {
-    /// The word for when its work runs: a mode's, or `default`.
+    /// Returns the name of the own mode, or `default`.
     pub fn dispatch_word(&self) -> &'static str {
         self.dispatch.map_or("default", Mode::name)
     }
 
-    /// `CDF` or a dash for each; nobody here is told of drained CPUs (D).
+    /// Returns `CDF`, with a dash for each flag not set. D (notified of drained CPUs) is never set.
     pub fn flags(&self) -> String {
         let letter = |has: bool, letter| if has { letter } else { '-' };
         [letter(self.m2cpuid, 'C'), '-', letter(self.m2flow, 'F')].iter().collect()
     }
 }
 
-/// A protocol in a workstream.
+/// Row of a protocol in a workstream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WorkRow {
-    /// The workstream.
+    /// Number of the workstream.
     pub workstream: usize,
-    /// Its core, or its number again.
+    /// Core of the workstream, or its number.
     pub cpu: usize,
-    /// The protocol's name.
+    /// Name of the protocol.
     pub name: &'static str,
-    /// Items that wait.
+    /// Items waiting.
     pub len: usize,
-    /// The most that waited at one time.
+    /// Maximum number of items that have waited at one time.
     pub watermark: usize,
-    /// Worked on by callers, direct.
+    /// Items worked on by callers in direct mode.
     pub dispatched: u64,
-    /// Worked on by callers, hybrid.
+    /// Items worked on by callers in hybrid mode.
     pub hybrid_dispatched: u64,
-    /// Refused.
+    /// Items refused because the queue was full.
     pub qdrops: u64,
-    /// Put into the queue.
+    /// Items put into the queue.
     pub queued: u64,
-    /// Worked on to the end.
+    /// Items worked on completely.
     pub handled: u64,
-    /// Lost in a panic; FreeBSD has no such column.
+    /// Items lost in a panic; FreeBSD has no such column.
     pub lost: u64,
 }
 
-/// Everything at one moment.
+/// Settings and counters at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
-    /// What is set for all.
+    /// Settings for all protocols.
     pub settings: Settings,
-    /// The protocols.
+    /// Rows of the protocols.
     pub protocols: Vec<ProtocolRow>,
-    /// Each protocol in each workstream.
+    /// Rows of each protocol in each workstream.
     pub work: Vec<WorkRow>,
     /// Times that a worker was woken.
     pub wakeups: u64,
     /// Times that a worker slept.
     pub sleeps: u64,
-    /// Times that a worker's work ended in a panic and was begun again.
+    /// Times that a worker panicked and was restarted.
     pub restarts: u64,
 }
 
 impl Snapshot {
-    /// The row of that protocol in that workstream.
+    /// Returns the row of protocol `name` in `workstream`.
     pub fn row(&mut self, workstream: usize, name: &str) -> Option<&mut WorkRow> {
         self.work.iter_mut().find(|row| row.workstream == workstream && row.name == name)
     }
 
-    /// As FreeBSD 9 prints it.
+    /// Returns the table as FreeBSD 9 prints it.
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a String cannot fail.

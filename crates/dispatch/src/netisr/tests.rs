@@ -8,13 +8,13 @@ mod switching;
 #[cfg(not(loom))]
 use super::*;
 
-/// An item of a flow, with its number in it.
+/// An item of a flow, with a number.
 #[cfg(not(loom))]
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 struct Number {
     flow: u32,
     number: u32,
-    /// As a card would have said it.
+    /// Flow as reported by a card.
     said: Option<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! A worker: one workstream's, on a thread of its own or in somebody's loop; and what work is.
+//! The worker of a workstream, on a thread of its own or inside another loop; and the trait for the
+//! work.
 
 use super::books::Counts;
 use super::workstream::Next;
@@ -6,12 +7,12 @@ use super::{Item, List, Netisr, NetisrError, ProtoId};
 use stats::Shards;
 use std::sync::Arc;
 
-/// Items that the work is given at a time: as many as a burst can hold.
+/// Maximum number of items passed to the work at a time: the capacity of a burst.
 pub(super) const CHUNK: usize = 256;
 
-/// What is done with items.
+/// The work done on items.
 pub trait Work<T> {
-    /// Takes all of `items`, the oldest first; what it leaves is dropped, and counted as lost.
+    /// Takes all of `items`, oldest first; items left are dropped, and counted as lost.
     fn run(&mut self, protocol: ProtoId, items: &mut Items<'_, T>);
 }
 
@@ -21,7 +22,7 @@ impl<T, F: FnMut(ProtoId, &mut Items<'_, T>)> Work<T> for F {
     }
 }
 
-/// The items of one call, to be taken out; at most 256.
+/// Iterator over the items of one call, at most 256.
 #[derive(Debug)]
 pub struct Items<'a, T> {
     from: &'a mut List<T>,
@@ -53,7 +54,7 @@ impl<T> Drop for Items<'_, T> {
     }
 }
 
-/// Items in hand: lost, if the work does not come back.
+/// Number of items in progress, counted as lost if the work panics.
 struct Hand<'a>(&'a Counts, u64);
 
 impl Drop for Hand<'_> {
@@ -62,7 +63,7 @@ impl Drop for Hand<'_> {
     }
 }
 
-/// Has the first of `items` worked on, 256 at most.
+/// Passes the first of `items` to the work, at most 256.
 #[inline]
 pub(super) fn chunk<T>(work: &mut impl Work<T>, protocol: ProtoId, items: &mut List<T>, counts: &Counts) {
     let n = items.len().min(CHUNK);
@@ -75,13 +76,14 @@ pub(super) fn chunk<T>(work: &mut impl Work<T>, protocol: ProtoId, items: &mut L
     counts.handled.add((n - left) as u64);
 }
 
-/// Who works on a workstream. Its end, by a panic as well, leaves what it had not begun in the queue.
+/// The worker of a workstream. When it is dropped, also by a panic, items it had not started go
+/// back to the queue.
 #[derive(Debug)]
 pub struct Worker<T: Item> {
     at: usize,
     isr: Arc<Netisr<T>>,
     counts: Arc<Shards<Counts>>,
-    /// A queue that was moved out, and whose.
+    /// The queue being worked on, and below, its protocol.
     local: List<T>,
     protocol: ProtoId,
 }
@@ -97,28 +99,29 @@ impl<T: Item> Worker<T> {
         Ok(Worker { at, isr, counts, local: List::new(), protocol: ProtoId(0) })
     }
 
-    /// Its workstream.
+    /// Returns the worker's workstream.
     pub fn workstream(&self) -> usize {
         self.at
     }
 
-    /// What it shares with the others.
+    /// Returns the netisr that the worker belongs to.
     pub fn netisr(&self) -> &Arc<Netisr<T>> {
         &self.isr
     }
 
-    /// Works until nothing waits, what comes meanwhile as well; says how many items that were. Never sleeps.
+    /// Works until no item waits, including items that arrive meanwhile. Returns the number of
+    /// items. Never sleeps.
     pub fn turn(&mut self, work: &mut impl Work<T>) -> usize {
         self.take(usize::MAX, work)
     }
 
-    /// The same of as many queues as there are protocols, each as long as its limit at most. For a worker whose thread has other work too, which
-    /// nobody who brings more and more may keep it from.
+    /// Works on as many queues as there are protocols, each at most as long as its limit. For a
+    /// worker with other work in its thread, which a continuous flow of items must not block.
     pub fn round(&mut self, work: &mut impl Work<T>) -> usize {
         self.take(self.isr.protocols.len(), work)
     }
 
-    /// Works on `most` queues at most.
+    /// Works on at most `most` queues.
     #[inline]
     fn take(&mut self, most: usize, work: &mut impl Work<T>) -> usize {
         let Some(stream) = self.isr.streams.get(self.at).filter(|stream| stream.start()) else { return 0 };
@@ -140,7 +143,7 @@ impl<T: Item> Worker<T> {
         worked
     }
 
-    /// Sleeps until something waits; `false`: nothing will, any more.
+    /// Sleeps until an item waits. Returns `false` if none will any more.
     pub fn sleep(&mut self) -> bool {
         let Some(stream) = self.isr.streams.get(self.at) else { return false };
         for _ in 0..self.isr.config.looks {
@@ -152,7 +155,7 @@ impl<T: Item> Worker<T> {
         stream.sleep() == Next::Work
     }
 
-    /// Works until it is told to end.
+    /// Works until requested to end.
     pub fn run(&mut self, work: &mut impl Work<T>) {
         while self.turn(work) > 0 || self.sleep() {}
     }

@@ -1,16 +1,18 @@
-//! A workstream: a queue for each protocol, and who is at work in it. What threads touch at once.
+//! A workstream: a queue for each protocol, and the state of its turn. All state that threads
+//! access concurrently is here.
 //!
 //! ```text
-//!                idle           scheduled      running        dispatching (hybrid)
-//!  put           -> scheduled   stays          stays          stays
-//!  start                        -> running                    stays: who dispatches will schedule
-//!  next, empty                                 -> idle
-//!  pause                                       -> idle, or scheduled if something waits
-//!  begin         -> dispatching no             no             no
-//!  end                                                        -> idle, or scheduled if something waits
+//!               idle            scheduled   running        dispatching (hybrid)
+//! put           -> scheduled    unchanged   unchanged      unchanged
+//! start                         -> running                 unchanged: the caller schedules later
+//! next, empty                               -> idle
+//! pause                                     -> idle, or scheduled if an item waits
+//! begin         -> dispatching  refused     refused        refused
+//! end                                                      -> idle, or scheduled if an item waits
 //! ```
-//! FreeBSD's three flags. All is done under one lock, taken once for what a burst has for this workstream, once for a whole queue that is
-//! moved out. Checked with loom (`cargo xtask loom`).
+//! Equivalent to FreeBSD's three flags. All changes are made under one lock, taken once for the
+//! part of a burst that goes to this workstream, and once for a whole queue that is moved out.
+//! Checked with loom (`cargo xtask loom`).
 
 use super::{List, not_registered};
 #[cfg(loom)]
@@ -26,36 +28,36 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Who is at work.
+/// State of the workstream's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
-    /// Nobody, and nothing waits, or its worker has gone.
+    /// No thread is working, and no item waits or there is no worker.
     Idle,
-    /// Nobody yet: its worker is told.
+    /// No thread is working yet; the worker has been notified.
     Scheduled,
-    /// Its worker.
+    /// The worker is working.
     Running,
-    /// A caller, in hybrid mode.
+    /// A caller is working, in hybrid mode.
     Dispatching,
 }
 
-/// Whether workers are to end.
+/// Request to the worker to end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
-    /// They are not.
+    /// Workers do not end.
     Never,
-    /// When nothing waits.
+    /// Workers end when no item waits.
     Finish,
-    /// At once.
+    /// Workers end at once.
     Now,
 }
 
-/// What a worker is to do.
+/// Next action of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// There is something.
+    /// There is work.
     Work,
-    /// There will be nothing any more.
+    /// There will be no more work: end.
     End,
 }
 
@@ -64,32 +66,32 @@ struct Queue<T> {
     level: Level,
 }
 
-/// How a queue is, and what it has seen.
+/// Length and counters of a queue.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Level {
-    /// Items that wait.
+    /// Items waiting.
     pub len: usize,
-    /// The most that ever waited.
+    /// Maximum number of items that have waited at one time.
     pub watermark: usize,
-    /// Items taken in.
+    /// Items put into the queue.
     pub queued: u64,
     /// Items refused.
     pub qdrops: u64,
-    /// Items taken out at the end.
+    /// Items removed at the end.
     pub drained: u64,
 }
 
 struct State<T> {
     queues: Box<[Queue<T>]>,
-    /// Protocols with something in their queue, a bit each.
+    /// Protocols with items in their queue, one bit each.
     pending: u32,
-    /// Of those, not yet looked at in the worker's round.
+    /// Of these, the ones not yet visited in the worker's round.
     round: u32,
     turn: Turn,
     ending: Ending,
-    /// Has a worker.
+    /// True if it has a worker.
     claimed: bool,
-    /// Its worker sleeps and has not been woken.
+    /// True if its worker sleeps and has not been woken.
     sleeping: bool,
     wakeups: u64,
     sleeps: u64,
@@ -97,7 +99,7 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    /// The worker is to come, if nobody is at work; is it to be woken?
+    /// Schedules the worker, if no thread is working. Returns whether it must be woken.
     fn schedule(&mut self) -> bool {
         if self.turn != Turn::Idle || self.pending == 0 {
             return false;
@@ -109,10 +111,10 @@ impl<T> State<T> {
     }
 }
 
-/// See the module.
+/// Queues and turn of a workstream: see the module's documentation.
 pub struct Workstream<T> {
     state: Mutex<State<T>>,
-    /// It is scheduled, for a look without the lock.
+    /// True while scheduled, readable without the lock.
     scheduled: AtomicBool,
     bell: Condvar,
 }
@@ -139,7 +141,7 @@ impl<T> Workstream<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Schedules if there is a reason, lets go of the lock, and wakes the worker if it sleeps.
+    /// Schedules the worker if necessary, releases the lock, and wakes the worker if it sleeps.
     fn settle(&self, mut state: MutexGuard<'_, State<T>>) {
         let wake = state.schedule();
         if state.turn == Turn::Scheduled {
@@ -151,7 +153,8 @@ impl<T> Workstream<T> {
         }
     }
 
-    /// Moves the first of `items` into the queue, as many as `limit` lets wait there; the others stay and are counted.
+    /// Moves items from the front of `items` into the queue, up to `limit` waiting ones; the others
+    /// stay and are counted.
     pub fn put(&self, protocol: usize, items: &mut List<T>, limit: usize) {
         let mut state = self.state();
         let Some(queue) = state.queues.get_mut(protocol) else { return not_registered() };
@@ -170,7 +173,8 @@ impl<T> Workstream<T> {
         self.settle(state);
     }
 
-    /// Begins to dispatch in its turn, if nobody is at work and nobody is to be; until the answer is dropped.
+    /// Starts dispatching in a turn, if no thread is working or scheduled; the turn lasts until the
+    /// returned value is dropped.
     pub fn begin(&self) -> Option<Inline<'_, T>> {
         let mut state = self.state();
         if state.turn != Turn::Idle || state.pending != 0 {
@@ -180,12 +184,13 @@ impl<T> Workstream<T> {
         Some(Inline(self))
     }
 
-    /// Its worker's, until [`release`](Workstream::release)d.
+    /// Claims the workstream for its worker, until [`release`](Workstream::release).
     pub fn claim(&self) -> bool {
         !std::mem::replace(&mut self.state().claimed, true)
     }
 
-    /// The worker begins a turn; `false`: there is nothing for it, or somebody dispatches.
+    /// Starts a turn of the worker. Returns `false` if there is no work, or a caller is
+    /// dispatching.
     pub fn start(&self) -> bool {
         let mut state = self.state();
         if state.turn == Turn::Dispatching || state.pending == 0 {
@@ -196,8 +201,9 @@ impl<T> Workstream<T> {
         true
     }
 
-    /// Moves out the next queue, all of it: into `local`, which is empty. With none left the turn is over. Rounds go over all protocols
-    /// that have something, so that none waits for another one's end.
+    /// Moves the whole next queue into `local`, which must be empty. If there is none, the turn
+    /// ends. Rounds visit all protocols with items, so that none must wait until another's queue
+    /// stays empty.
     pub fn next(&self, local: &mut List<T>) -> Option<usize> {
         let mut state = self.state();
         if state.round & state.pending == 0 {
@@ -215,7 +221,7 @@ impl<T> Workstream<T> {
         Some(protocol)
     }
 
-    /// The worker leaves its turn before nothing waits: what does is there for its next one.
+    /// Ends the worker's turn while items still wait; its next turn takes them.
     pub fn pause(&self) {
         let mut state = self.state();
         if state.turn == Turn::Running {
@@ -224,7 +230,8 @@ impl<T> Workstream<T> {
         self.settle(state);
     }
 
-    /// The worker has gone, and this it had not begun: `items` of `protocol` go back in front.
+    /// Releases the claim of a worker that ends, and puts `items` of `protocol`, which it had not
+    /// started, back at the front.
     pub fn release(&self, protocol: usize, items: &mut List<T>) {
         let mut state = self.state();
         state.claimed = false;
@@ -240,12 +247,12 @@ impl<T> Workstream<T> {
         state.pending |= 1 << protocol;
     }
 
-    /// Is it scheduled, as far as can be seen without the lock?
+    /// Returns whether it seems scheduled, without taking the lock.
     pub fn is_promising(&self) -> bool {
         self.scheduled.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until there is something for the worker, or it is to end.
+    /// Sleeps until there is work for the worker, or it must end.
     pub fn sleep(&self) -> Next {
         let mut state = self.state();
         loop {
@@ -263,7 +270,7 @@ impl<T> Workstream<T> {
         }
     }
 
-    /// Tells the worker to end; what was said more urgently stays.
+    /// Requests the worker to end. A more urgent earlier request stays in force.
     pub fn end(&self, ending: Ending) {
         let mut state = self.state();
         state.ending = state.ending.max(ending);
@@ -272,49 +279,49 @@ impl<T> Workstream<T> {
         self.bell.notify_one();
     }
 
-    /// Takes out all of a queue.
+    /// Removes all items of a queue.
     pub fn drain(&self, protocol: usize) -> List<T> {
         let mut state = self.state();
         state.pending &= !(1 << protocol);
         if state.pending == 0 && state.turn == Turn::Scheduled {
-            state.turn = Turn::Idle; // a worker that found nothing would leave it as it is
+            state.turn = Turn::Idle; // a worker that found no work would not reset it
         }
         let Some(queue) = state.queues.get_mut(protocol) else { return List::new() };
         queue.level.drained += queue.items.len() as u64;
         std::mem::take(&mut queue.items)
     }
 
-    /// How a queue is.
+    /// Returns the length and counters of a queue.
     pub fn level(&self, protocol: usize) -> Level {
         let state = self.state();
         state.queues.get(protocol).map(|queue| Level { len: queue.items.len(), ..queue.level }).unwrap_or_default()
     }
 
-    /// Does anything wait?
+    /// Returns whether any item waits.
     pub fn has_waiting(&self) -> bool {
         self.state().pending != 0
     }
 
-    /// Its work is begun again; says how often by now.
+    /// Records a restart of the worker. Returns the number of restarts so far.
     pub fn note_restart(&self) -> u64 {
         let mut state = self.state();
         state.restarts += 1;
         state.restarts
     }
 
-    /// How often it was.
+    /// Returns the number of restarts of the worker.
     pub fn restarts(&self) -> u64 {
         self.state().restarts
     }
 
-    /// How often its worker was woken, and slept.
+    /// Returns the number of times its worker was woken, and slept.
     pub fn switches(&self) -> (u64, u64) {
         let state = self.state();
         (state.wakeups, state.sleeps)
     }
 }
 
-/// A caller at work in a workstream's turn.
+/// A caller working in a workstream's turn.
 pub struct Inline<'a, T>(&'a Workstream<T>);
 
 impl<T> Drop for Inline<'_, T> {
@@ -324,7 +331,7 @@ impl<T> Drop for Inline<'_, T> {
         let ends = state.ending != Ending::Never;
         self.0.settle(state);
         if ends {
-            self.0.bell.notify_one(); // it waited for us, to end
+            self.0.bell.notify_one(); // it was waiting for this turn to end
         }
     }
 }

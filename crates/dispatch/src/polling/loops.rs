@@ -1,14 +1,14 @@
-//! Which loop polls which port: never two loops the same one.
+//! Assignment of ports to loops, so that two loops never poll the same port.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The port has a loop already (EEXIST, as FreeBSD's ether_poll_register has it).
+/// Error: the port has a loop already (EEXIST, as from FreeBSD's ether_poll_register).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// The port.
+    /// Name of the port.
     pub port: String,
-    /// The loop that polls it.
+    /// Number of the loop that polls it.
     pub by: usize,
 }
 
@@ -24,17 +24,17 @@ impl fmt::Display for Taken {
 
 impl std::error::Error for Taken {}
 
-/// Loops and their ports.
+/// Ports and the loops that poll them.
 #[derive(Clone, Debug, Default)]
 pub struct Loops {
     ports: BTreeMap<String, usize>,
 }
 
 impl Loops {
-    /// From now on loop `to` polls the port.
+    /// Assigns the port to loop `to`.
     ///
     /// # Errors
-    /// [`Taken`].
+    /// [`Taken`] if the port has a loop already.
     pub fn register(&mut self, port: &str, to: usize) -> Result<(), Taken> {
         if let Some(by) = self.ports.get(port) {
             return Err(Taken { port: port.to_string(), by: *by });
@@ -43,22 +43,22 @@ impl Loops {
         Ok(())
     }
 
-    /// From now on nobody polls the port; says who did.
+    /// Removes the port from its loop. Returns the number of that loop.
     pub fn deregister(&mut self, port: &str) -> Option<usize> {
         self.ports.remove(port)
     }
 
-    /// Who polls the port?
+    /// Returns the loop that polls the port.
     pub fn of(&self, port: &str) -> Option<usize> {
         self.ports.get(port).copied()
     }
 
-    /// Ports and their loops, by name.
+    /// Returns ports and their loops, by name.
     pub fn list(&self) -> impl Iterator<Item = (&str, usize)> {
         self.ports.iter().map(|(port, to)| (port.as_str(), *to))
     }
 
-    /// Of `loops` loops, the one with the fewest ports.
+    /// Returns the one of `loops` loops with the fewest ports.
     pub fn lightest(&self, loops: usize) -> usize {
         let load = |number: &usize| self.ports.values().filter(|to| *to == number).count();
         (0..loops.max(1)).min_by_key(load).unwrap_or(0)

@@ -2,12 +2,12 @@ use super::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Ports whose frames cost time, and come without end or at a rate.
+/// Ports where each frame costs time; frames arrive without limit or at a rate.
 struct Model {
     now: Rc<Cell<u64>>,
-    /// Nanoseconds that a frame costs.
+    /// Processing time of a frame in nanoseconds.
     frame: u64,
-    /// Frames that come to each port in a second; `None`: as many as are asked for.
+    /// Frames arriving at each port per second; `None`: as many as are requested.
     rate: Option<u64>,
     taken: Vec<u64>,
     looks: u64,
@@ -40,7 +40,8 @@ impl Handlers for Model {
     fn flush(&mut self, _: Instant) {}
 }
 
-/// Runs for so many milliseconds of virtual time; says which part of it the loop was awake, in per cent.
+/// Runs for `ms` milliseconds of virtual time. Returns the share of it that the loop was awake, in
+/// per cent.
 fn run(polling: &mut Polling, model: &mut Model, ms: u64) -> u64 {
     let now = model.now.clone();
     let (start, mut asleep) = (now.get(), 0);
@@ -76,7 +77,7 @@ fn a_clock_of_1000_and_a_burst_of_150_are_150_000_frames_a_second_and_port() {
     model.taken.fill(0);
     run(&mut poll, &mut model, 1000);
     assert!(model.taken.iter().all(|n| (149_000..=150_200).contains(n)), "{:?}", model.taken);
-    // Polled between ticks as well, the cap is none.
+    // With polling between ticks as well, there is no limit.
     let (mut poll, mut model) = (polling(&[("mode", 1), ("user_frac", 0), ("idle_poll", 1)]), Model::new(2, 100, None));
     run(&mut poll, &mut model, 1000);
     assert!(model.taken.iter().all(|n| *n > 2_000_000), "{:?}", model.taken);
@@ -90,7 +91,7 @@ fn user_frac_is_left_to_others_whatever_a_frame_costs() {
         let mut model = Model::new(2, frame, None);
         run(&mut poll, &mut model, 1000);
         let awake = run(&mut poll, &mut model, 4000) as i64;
-        // A frame of each port is the least that a tick can take.
+        // A tick takes at least one frame of each port.
         let least = (2 * frame as i64 * 100 / 1_000_000).max(1);
         assert!((awake - (100 - frac)).abs() <= 5.max(least), "user_frac {frac}, {frame} ns a frame: {awake} %");
         assert_eq!(model.taken[0], model.taken[1], "fair");
@@ -107,7 +108,7 @@ fn a_tick_that_takes_too_long_shortens_the_next_ones() {
     run(&mut poll, &mut model, 20_000);
     assert!(poll.burst <= 8, "{}", poll.burst);
     assert!(poll.counts.lost_polls.get() > 100 && poll.counts.stalled.get() > 0);
-    // It is never asked for less than one frame.
+    // At least one frame is always requested.
     model.frame = 5_000_000;
     run(&mut poll, &mut model, 20_000);
     assert_eq!(poll.burst, 1);

@@ -1,19 +1,21 @@
-//! The allow list of system calls, as a seccomp filter on all threads (seccomp(2), SECCOMP_FILTER_FLAG_TSYNC).
+//! The allow list of system calls, as a seccomp filter on all threads (seccomp(2),
+//! SECCOMP_FILTER_FLAG_TSYNC).
 //!
-//! A call that is not listed fails with EPERM and one line on standard error ([`super::refused`]). Calls without
-//! conditions cost nothing to check: since Linux 5.11 the kernel keeps their result in a bitmap.
+//! A call that is not listed fails with EPERM and one line on standard error ([`super::refused`]).
+//! Calls without conditions cost nothing to check: since Linux 5.11 the kernel keeps their result
+//! in a bitmap.
 
 use super::{Needs, SandboxError, refused};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the filter allows capget(2) and capset(2), and capabilities are kept for ports.
+/// Set if the filter allows capget(2) and capset(2), and capabilities are kept for ports.
 static KEEPS_PORT_RIGHTS: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn keeps_port_rights() -> bool {
     KEEPS_PORT_RIGHTS.load(Ordering::Relaxed)
 }
 
-/// Processor architectures whose system calls are listed here.
+/// Lists of system calls, for the supported processor architectures.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod known;
 
@@ -29,7 +31,7 @@ pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError
     Ok(None)
 }
 
-/// Elsewhere there is no filter; capabilities are dropped all the same.
+/// Other architectures have no filter; capabilities are still dropped.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError> {
     KEEPS_PORT_RIGHTS.store(needs.live_ports, Ordering::Relaxed);

@@ -1,27 +1,28 @@
-//! System calls that are not on the list: each fails with EPERM, is counted, and is reported by its number
-//! and name in one line on standard error.
+//! System calls that are not on the list: each fails with EPERM, is counted, and is reported by its
+//! number and name in one line on standard error.
 //!
-//! The filter answers with SECCOMP_RET_TRAP: the kernel raises SIGSYS instead of running the call, and the handler writes
-//! the line and the call's result. A call made with all signals blocked cannot be reported: the kernel then ends the
-//! process by SIGSYS ("bad system call").
+//! The filter returns SECCOMP_RET_TRAP: the kernel raises SIGSYS instead of running the call, and
+//! the handler writes the line and sets the call's result. A call made with all signals blocked
+//! cannot be reported: the kernel then ends the process by SIGSYS ("bad system call").
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lines written at most: a loop around a refused call does not fill a log. All are counted.
+/// Maximum number of lines written, so that a loop around a refused call does not fill a log. All
+/// calls are counted.
 const LINES_MAX: u64 = 16;
 
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how many system calls of this process the sandbox has refused.
+/// Returns the number of system calls of this process that the sandbox has refused.
 pub fn refused() -> u64 {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Installs the handler of SIGSYS.
+/// Installs the SIGSYS handler.
 ///
 /// # Errors
-/// sigaction(2)'s.
+/// Errors of sigaction(2).
 pub(super) fn install() -> io::Result<()> {
     // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe: atomics and write(2).
     let installed = unsafe {
@@ -37,7 +38,8 @@ pub(super) fn install() -> io::Result<()> {
 /// SYS_SECCOMP of asm-generic/siginfo.h.
 const SYS_SECCOMP: libc::c_int = 1;
 
-/// The part of siginfo_t that is filled for SIGSYS: `_sigsys` behind three integers and padding to a pointer.
+/// The part of siginfo_t that is set for SIGSYS: `_sigsys` after three integers and padding to
+/// pointer alignment.
 #[repr(C)]
 struct SysInfo {
     signo: libc::c_int,
@@ -52,49 +54,49 @@ extern "C" fn on_signal(_signal: libc::c_int, info: *mut libc::siginfo_t, contex
     // SAFETY: the kernel passes a siginfo_t, of which SysInfo is the first part for SIGSYS.
     let info = unsafe { &*info.cast::<SysInfo>() };
     if info.code != SYS_SECCOMP {
-        return; // sent by a process, and not about a call
+        return; // sent by a process, not by the filter
     }
-    // SAFETY: errno is the interrupted thread's, and is put back below.
+    // SAFETY: errno belongs to the interrupted thread, and is restored below.
     let errno = unsafe { *libc::__errno_location() };
     if REFUSED.fetch_add(1, Ordering::Relaxed) < LINES_MAX {
         let line = Line::about(info.syscall);
-        // SAFETY: the bytes are readable; a standard error that takes nothing has nobody to report to.
+        // SAFETY: the bytes are readable; a failed write to standard error cannot be reported.
         let _ = unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.len) };
     }
-    // SAFETY: as above.
+    // SAFETY: errno belongs to the interrupted thread.
     unsafe { *libc::__errno_location() = errno };
     // SAFETY: SA_SIGINFO's third argument is the interrupted thread's ucontext_t.
     unsafe { set_result(context.cast(), -i64::from(libc::EPERM)) };
 }
 
-/// Sets what the interrupted system call returns.
+/// Sets the result of the interrupted system call.
 ///
 /// # Safety
-/// `context` is the one that the kernel passed to the handler.
+/// `context` must be the one that the kernel passed to the handler.
 #[cfg(target_arch = "x86_64")]
 unsafe fn set_result(context: *mut libc::ucontext_t, result: i64) {
-    // SAFETY: by this function's contract.
+    // SAFETY: guaranteed by the caller.
     unsafe { (*context).uc_mcontext.gregs[libc::REG_RAX as usize] = result };
 }
 
-/// Sets what the interrupted system call returns.
+/// Sets the result of the interrupted system call.
 ///
 /// # Safety
-/// `context` is the one that the kernel passed to the handler.
+/// `context` must be the one that the kernel passed to the handler.
 #[cfg(target_arch = "aarch64")]
 unsafe fn set_result(context: *mut libc::ucontext_t, result: i64) {
-    // SAFETY: by this function's contract.
+    // SAFETY: guaranteed by the caller.
     unsafe { (*context).uc_mcontext.regs[0] = result as u64 };
 }
 
-/// Elsewhere there is no filter.
+/// No operation: other architectures have no filter.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn set_result(_context: *mut libc::ucontext_t, _result: i64) {}
 
-/// A line made without allocating.
+/// A line built without allocating memory.
 struct Line {
     bytes: [u8; 160],
     len: usize,
@@ -135,7 +137,7 @@ impl Line {
     }
 }
 
-/// Names of calls that an intruder, a new C library or a new feature would make first.
+/// Names of the calls that an intruder, a new C library or a new feature would most likely make.
 const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_execve, "execve"),
     (libc::SYS_execveat, "execveat"),

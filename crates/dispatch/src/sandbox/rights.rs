@@ -1,9 +1,10 @@
-//! Capabilities of one thread (capabilities(7)), as capset(2) and prctl(2) change them.
+//! Capabilities of one thread (capabilities(7)), changed by capset(2) and prctl(2).
 
 use super::{Confine, User};
 
-/// CAP_NET_ADMIN (TAP devices, links), CAP_NET_RAW (packet and XDP sockets), CAP_IPC_LOCK (an XDP socket's memory above
-/// RLIMIT_MEMLOCK), CAP_BPF (an XDP socket's program): what opening a port may take.
+/// Capabilities that opening a port may need: CAP_NET_ADMIN (TAP devices, links), CAP_NET_RAW
+/// (packet and XDP sockets), CAP_IPC_LOCK (an XDP socket's memory above RLIMIT_MEMLOCK), CAP_BPF
+/// (an XDP socket's program).
 pub(super) const FOR_PORTS: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
 
 /// _LINUX_CAPABILITY_VERSION_3: two words for each set.
@@ -23,7 +24,7 @@ struct Data {
     inheritable: u32,
 }
 
-/// The three sets of a thread.
+/// The three capability sets of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sets {
     effective: u64,
@@ -32,11 +33,11 @@ struct Sets {
 }
 
 impl Sets {
-    /// Those of the calling thread. Async-signal-safe.
+    /// Reads the sets of the calling thread. Async-signal-safe.
     fn get() -> Result<Sets, i32> {
         let mut header = Header { version: VERSION_3, pid: 0 };
         let mut data = [Data::default(); 2];
-        // SAFETY: header and data are as version 3 has them, and writable.
+        // SAFETY: header and data have the layout of version 3, and are writable.
         let status = unsafe { libc::syscall(libc::SYS_capget, &mut header, data.as_mut_ptr()) };
         checked(status)?;
         let [low, high] = data;
@@ -48,7 +49,7 @@ impl Sets {
         })
     }
 
-    /// Makes them the calling thread's. Async-signal-safe.
+    /// Sets the calling thread's sets. Async-signal-safe.
     fn set(self) -> Result<(), i32> {
         let mut header = Header { version: VERSION_3, pid: 0 };
         let part = |shift: u32| Data {
@@ -57,7 +58,7 @@ impl Sets {
             inheritable: (self.inheritable >> shift) as u32,
         };
         let data = [part(0), part(32)];
-        // SAFETY: header and data are as version 3 has them; the kernel reads them.
+        // SAFETY: header and data have the layout of version 3; the kernel reads them.
         checked(unsafe { libc::syscall(libc::SYS_capset, &mut header, data.as_ptr()) })
     }
 }
@@ -66,12 +67,13 @@ impl Sets {
 pub(super) struct Plan<'a> {
     pub(super) user: Option<&'a User>,
     pub(super) confine: Confine,
-    /// Capabilities that stay permitted, if they are now.
+    /// Capabilities that stay permitted if they are permitted now.
     pub(super) keep: u64,
 }
 
 impl Plan<'_> {
-    /// Applies it to the calling thread; returns the failed step and its errno. Async-signal-safe: system calls only.
+    /// Applies the plan to the calling thread. Returns the failed step and its errno.
+    /// Async-signal-safe: system calls only.
     pub(super) fn apply(&self) -> Result<(), (&'static str, i32)> {
         if self.confine == Confine::On {
             drop_bounding();
@@ -91,26 +93,26 @@ impl Plan<'_> {
     }
 }
 
-/// Empties the bounding set. A thread without CAP_SETPCAP cannot; NO_NEW_PRIVS then does what the set is for, since a
-/// program that it executes gains nothing either.
+/// Empties the bounding set. A thread without CAP_SETPCAP cannot. NO_NEW_PRIVS then has the same
+/// effect, since a program that it executes gains no capabilities either.
 fn drop_bounding() {
     for cap in 0..64 {
         match prctl(libc::PR_CAPBSET_READ, cap) {
             Ok(1) => drop(prctl(libc::PR_CAPBSET_DROP, cap)),
             Ok(_) => {}
-            Err(_) => return, // beyond the last one
+            Err(_) => return, // beyond the last capability
         }
     }
 }
 
-/// The system calls themselves: the C library's functions of these names change all threads, and are not
-/// async-signal-safe.
+/// Changes the user by direct system calls, since the C library's functions of these names change
+/// all threads, and are not async-signal-safe.
 fn change_user(user: &User, keep: bool) -> Result<(), (&'static str, i32)> {
     prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(keep)).map_err(|why| ("PR_SET_KEEPCAPS", why))?;
-    // SAFETY: the kernel reads as many ids as the length says.
+    // SAFETY: the kernel reads as many ids as given by the length.
     let status = unsafe { libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr()) };
     match checked(status) {
-        // A process without CAP_SETGID may still name itself as its user.
+        // A process without CAP_SETGID may still request the user that it already runs as.
         Err(libc::EPERM) if is(user) => return Ok(()),
         done => done.map_err(|why| ("setgroups", why))?,
     }
@@ -122,7 +124,7 @@ fn change_user(user: &User, keep: bool) -> Result<(), (&'static str, i32)> {
     checked(status).map_err(|why| ("setresuid", why))
 }
 
-/// Returns whether the process runs as that user and group already.
+/// Returns whether the process already runs as that user and group.
 fn is(user: &User) -> bool {
     // SAFETY: these calls have no arguments and cannot fail.
     unsafe {
@@ -138,15 +140,15 @@ fn prctl(what: libc::c_int, value: libc::c_ulong) -> Result<libc::c_long, i32> {
 }
 
 fn checked(status: libc::c_long) -> Result<(), i32> {
-    // SAFETY: errno is the calling thread's.
+    // SAFETY: errno belongs to the calling thread.
     if status < 0 { Err(unsafe { *libc::__errno_location() }) } else { Ok(()) }
 }
 
-/// The calling thread has its permitted capabilities in effect while this value lives. See [`port_rights`].
+/// Guard that keeps the calling thread's permitted capabilities effective. See [`port_rights`].
 #[derive(Debug)]
 pub struct PortRights {
     former: Option<Sets>,
-    /// Dropped on its thread.
+    /// Makes the type `!Send`: it must be dropped on its thread.
     here: std::marker::PhantomData<*const ()>,
 }
 
@@ -159,10 +161,11 @@ impl Drop for PortRights {
     }
 }
 
-/// Puts what [`super::Needs::live_ports`] has kept into effect on the calling thread, to open a port. Changes nothing in
-/// a process that keeps nothing, or that is not confined; the port's own error then says what is missing.
+/// Makes the capabilities kept for [`super::Needs::live_ports`] effective on the calling thread, to
+/// open a port. Changes nothing in a process that keeps none or is not confined; the port's own
+/// error then reports what is missing.
 pub fn port_rights() -> PortRights {
-    // Without capget (a filter that keeps nothing for ports) there is nothing to raise.
+    // Without capget (a filter that keeps no capabilities for ports) there is nothing to raise.
     let now = super::filter::keeps_port_rights().then(Sets::get).and_then(Result::ok);
     let raised =
         now.filter(|now| now.effective != now.permitted && Sets { effective: now.permitted, ..*now }.set().is_ok());

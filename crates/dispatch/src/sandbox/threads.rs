@@ -1,9 +1,9 @@
 //! Applies a plan to every thread of the process.
 //!
-//! Capabilities, user ids as the kernel has them, and NO_NEW_PRIVS belong to a thread, and a thread can change its own
-//! only. Each one is therefore sent a signal whose handler makes the system calls, as the C library does for setuid(2).
-//! The calling thread changes first, so that threads it starts inherit the change; the list of threads is read again
-//! until it has no new one.
+//! Capabilities, user ids (in the kernel's view) and NO_NEW_PRIVS belong to a thread, and a thread
+//! can change only its own. Each thread therefore receives a signal with a handler that makes the
+//! system calls, as the C library does for setuid(2). The calling thread changes first, so that
+//! threads it starts inherit the change. The list of threads is read again until it has no new one.
 
 use super::SandboxError;
 use super::rights::Plan;
@@ -13,25 +13,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest time for a thread to handle its signal.
+/// Maximum time for a thread to handle its signal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The plan under way: valid while [`on_each`] waits, null otherwise.
+/// The plan in progress: valid while [`on_each`] waits, null otherwise.
 static PLAN: AtomicPtr<Plan<'static>> = AtomicPtr::new(std::ptr::null_mut());
 /// Threads that have handled the signal.
 static DONE: AtomicUsize = AtomicUsize::new(0);
-/// Errno of a failed step, and its name's address and length; 0 while all is well.
+/// Errno of a failed step (0: no failure), and below, the address and length of the step's name.
 static FAILED: AtomicI32 = AtomicI32::new(0);
 static STEP: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static STEP_LEN: AtomicUsize = AtomicUsize::new(0);
-/// One plan at a time.
+/// Held while a plan is applied, so that there is only one at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 extern "C" fn on_signal(_signal: libc::c_int) {
-    // SAFETY: errno is the interrupted thread's, and is put back below.
+    // SAFETY: errno belongs to the interrupted thread, and is restored below.
     let errno = unsafe { *libc::__errno_location() };
     let plan = PLAN.load(Ordering::Acquire);
-    // SAFETY: `on_each` keeps the plan alive until this thread has counted itself in DONE.
+    // SAFETY: `on_each` keeps the plan alive until this thread has incremented DONE.
     if let Some(plan) = unsafe { plan.as_ref() } {
         if let Err((step, why)) = plan.apply() {
             STEP.store(step.as_ptr().cast_mut(), Ordering::Relaxed);
@@ -40,7 +40,7 @@ extern "C" fn on_signal(_signal: libc::c_int) {
         }
         DONE.fetch_add(1, Ordering::Release);
     }
-    // SAFETY: as above.
+    // SAFETY: errno belongs to the interrupted thread.
     unsafe { *libc::__errno_location() = errno };
 }
 
@@ -56,14 +56,15 @@ pub(super) fn on_each(plan: &Plan<'_>) -> Result<(), SandboxError> {
     PLAN.store(std::ptr::from_ref(plan).cast_mut().cast(), Ordering::Release);
     let done = signal_all(signal);
     PLAN.store(std::ptr::null_mut(), Ordering::Release);
-    // SAFETY: `former` is what sigaction reported before.
+    // SAFETY: `former` is the action that sigaction returned before.
     unsafe { libc::sigaction(signal, &former, std::ptr::null_mut()) };
     done?;
     match FAILED.swap(0, Ordering::Relaxed) {
         0 => Ok(()),
         why => {
             let (at, len) = (STEP.load(Ordering::Relaxed), STEP_LEN.load(Ordering::Relaxed));
-            // SAFETY: FAILED is set only after a step's name, which is static and UTF-8, was stored.
+            // SAFETY: FAILED is set only after a step's name, which is static and UTF-8, was
+            // stored.
             let step = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(at, len)) };
             Err(failed(step, why))
         }
@@ -75,7 +76,8 @@ fn failed(step: &'static str, why: i32) -> SandboxError {
 }
 
 fn handle(signal: libc::c_int, handler: usize) -> io::Result<libc::sigaction> {
-    // SAFETY: zeroed sigactions are valid; the handler is async-signal-safe (system calls and atomics only).
+    // SAFETY: zeroed sigactions are valid; the handler is async-signal-safe (system calls and
+    // atomics only).
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut former: libc::sigaction = std::mem::zeroed();

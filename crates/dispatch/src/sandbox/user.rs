@@ -3,12 +3,12 @@
 use std::ffi::{CStr, CString};
 use std::str::FromStr;
 
-/// Bytes of a passwd or group entry at most.
+/// Maximum bytes of a passwd or group entry.
 const ENTRY_MAX: usize = 1 << 20;
-/// Supplementary groups at most (NGROUPS_MAX of Linux).
+/// Maximum number of supplementary groups (NGROUPS_MAX of Linux).
 const GROUPS_MAX: usize = 65_536;
 
-/// A user as setresuid(2), setresgid(2) and setgroups(2) take it.
+/// A user in the form that setresuid(2), setresgid(2) and setgroups(2) need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     /// User id.
@@ -19,14 +19,14 @@ pub struct User {
     pub groups: Vec<libc::gid_t>,
 }
 
-/// Reason that a text is not a user.
+/// Reason why a text is not a valid user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserError {
     /// The user database has no such name.
     NoUser(String),
     /// The group database has no such name.
     NoGroup(String),
-    /// A number without an entry, so that its group is unknown.
+    /// The number has no entry in the user database, so its group is unknown.
     GroupNeeded(libc::uid_t),
     /// The database could not be read.
     Database(String),
@@ -135,7 +135,8 @@ fn look_up(
         match ask(&mut entry, &mut buffer, &mut found) {
             0 if found.is_null() => return Ok(None),
             0 => {
-                // SAFETY: the call succeeded, so pw_name is a NUL-terminated string inside `buffer`, which is alive.
+                // SAFETY: the call succeeded, so pw_name is a NUL-terminated string inside
+                // `buffer`, which is alive.
                 let name = unsafe { CStr::from_ptr(entry.pw_name) }.to_owned();
                 return Ok(Some(Entry { name, uid: entry.pw_uid, gid: entry.pw_gid }));
             }

@@ -1,11 +1,11 @@
-//! Probes for conflicts of an address before its use (RFC 5227 2.1.1).
+//! Probes for address conflicts before an address is used (RFC 5227 2.1.1).
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::arp::{Op, Packet};
 
-/// The address that an interface probes for, in the low 32 bits, with [`Probe::IS_ON`] and
-/// [`Probe::IS_TAKEN`]; 0: none.
+/// The probed address in the low 32 bits, with [`Probe::IS_ON`] and [`Probe::IS_TAKEN`]; 0: no
+/// probe.
 #[derive(Debug, Default)]
 pub(crate) struct Probe(AtomicU64);
 
@@ -13,7 +13,7 @@ impl Probe {
     const IS_ON: u64 = 1 << 32;
     const IS_TAKEN: u64 = 1 << 33;
 
-    /// Begins with `addr`, or goes on with it.
+    /// Starts probing for `addr`; keeps the state if `addr` is being probed already.
     pub(super) fn begin(&self, addr: Ipv4Addr) {
         let wanted = u64::from(addr.to_bits()) | Probe::IS_ON;
         if self.0.load(Ordering::Relaxed) & !Probe::IS_TAKEN != wanted {
@@ -21,18 +21,17 @@ impl Probe {
         }
     }
 
-    /// Returns whether another station has the address.
+    /// Returns whether another station uses the address.
     pub(super) fn is_taken(&self) -> bool {
         self.0.load(Ordering::Relaxed) & Probe::IS_TAKEN != 0
     }
 
-    /// Ends the probe.
     pub(super) fn end(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that another station has the address, or probes for it too (RFC 5227 2.1.1). Returns
-    /// whether `packet` is about it.
+    /// Records a conflict: another station uses the address or probes for it too (RFC 5227 2.1.1).
+    /// Returns whether `packet` shows one.
     #[inline]
     pub(super) fn heard(&self, packet: &Packet) -> bool {
         let word = self.0.load(Ordering::Relaxed);

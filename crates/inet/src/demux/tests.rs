@@ -66,7 +66,7 @@ proptest! {
     }
 }
 
-/// Crosby and Wallach: keys chosen without knowing the secret do not pile up.
+/// Crosby and Wallach: keys chosen without the secret do not collide more often than random ones.
 #[test]
 fn chosen_keys_do_not_make_long_probes() {
     let demux = Demux::<Up>::new(Key::random());

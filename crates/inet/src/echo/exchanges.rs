@@ -1,46 +1,46 @@
-//! The exchanges that are open, and the answers that wait in them.
+//! Open exchanges and their queued answers.
 
 use clock::Instant;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Exchanges open at a time.
+/// Maximum number of open exchanges.
 pub const EXCHANGES_MAX: usize = 16;
-/// Answers that wait in an exchange; later ones are ignored.
+/// Maximum number of queued answers of an exchange; later ones are ignored.
 pub const ANSWERS_MAX: usize = 256;
 
 /// Kind of an answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The reply.
+    /// Echo reply.
     Reply,
-    /// A router has discarded the request: its TTL was used up.
+    /// A router discarded the request because its TTL expired.
     TimeExceeded,
-    /// The destination cannot be reached: the ICMP or ICMPv6 code.
+    /// The destination is unreachable: ICMP or ICMPv6 code.
     Unreachable(u8),
-    /// The request does not fit into this MTU.
+    /// The request exceeds this MTU.
     TooBig(u32),
-    /// Another error.
+    /// Any other ICMP error.
     Error,
 }
 
 /// An answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Time of its arrival.
+    /// Arrival time.
     pub at: Instant,
     /// Source of the packet.
     pub from: IpAddr,
     /// Sequence number of the request.
     pub seq: u16,
-    /// TTL or hop limit with which it came.
+    /// Received TTL or hop limit.
     pub ttl: u8,
-    /// Bytes of the ICMP message; of an error, those that it quotes of the request.
+    /// Length of the ICMP message in bytes; for an error, of the quoted part of the request.
     pub len: usize,
-    /// Reply or error.
+    /// Kind of the answer.
     pub kind: Kind,
 }
 
-/// The open exchanges of a host.
+/// Open exchanges of a host: identifier and answers.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges(pub(super) Vec<(u16, VecDeque<Answer>)>);

@@ -1,14 +1,14 @@
-//! The default route, which stands beside a matcher: in it, it would touch every entry.
+//! The default route, stored beside a matcher: inside it, a change would touch every entry.
 
 use super::entry::Entry;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The default route's entry, with the number of its changes in the upper half: a reader that finds no route must
-/// know that the default route that it has read was the default route then.
+/// Entry of the default route, with a change count in the upper half. A reader that finds no other
+/// route uses the count to check that the default route did not change during the lookup.
 #[derive(Default)]
 pub(super) struct DefaultRoute(AtomicU64);
 
-/// The default route as a reader found it.
+/// Value of the default route that a reader loaded.
 #[derive(Clone, Copy)]
 pub(super) struct DefaultRead(u64);
 
@@ -25,7 +25,8 @@ impl DefaultRoute {
         DefaultRead(self.0.load(Ordering::Acquire))
     }
 
-    /// Returns whether it is the one that was read; what was loaded before is not moved behind this.
+    /// Returns whether the default route is unchanged since `read`; earlier loads are not reordered
+    /// past this.
     #[inline(always)]
     pub(super) fn is_still(&self, read: DefaultRead) -> bool {
         fence(Ordering::Acquire);

@@ -1,17 +1,18 @@
-//! Numbers of next hops, and answers as the matchers keep them.
+//! Next-hop numbers, and entries as the matchers store them.
 
 use super::prefix::{AddrBits, IpPrefix};
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Addresses worked on together inside a burst. 16 and 64 measure the same.
+/// Addresses processed together in a burst. 16 and 64 measure the same.
 pub(super) const CHUNK: usize = 32;
-/// Routes a [`Fib::new`] accepts: four times the Internet's table of IPv4 of 2026.
+/// Maximum number of routes of [`Fib::new`]: four times the IPv4 Internet table of 2026.
 pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
 
 /// Index into the caller's next-hop table, at most [`NextHopId::MAX`].
 ///
-/// Kept as index + 1, so that `Option<NextHopId>` is four bytes, and zero in the table is `None`.
+/// Stored as index + 1, so that `Option<NextHopId>` takes four bytes and zero in the table is
+/// `None`.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHopId(NonZeroU32);
 
@@ -19,7 +20,7 @@ impl NextHopId {
     /// The largest index: 23 bits in a table entry, less the one value that means "no route".
     pub const MAX: u32 = (1 << 23) - 2;
 
-    /// Returns the number of an index; `None` above [`NextHopId::MAX`].
+    /// Creates the number of an index; `None` above [`NextHopId::MAX`].
     #[inline]
     pub const fn new(index: u32) -> Option<NextHopId> {
         if index > NextHopId::MAX {
@@ -44,15 +45,16 @@ impl fmt::Debug for NextHopId {
     }
 }
 
-/// One answer as the matchers keep it: the next hop, and how long the prefix was that gave it.
+/// A lookup result as the matchers store it: the next hop and the length of the matching prefix.
 ///
 /// | bits | 31 | 30..23 | 22..0 |
 /// |---|---|---|---|
 /// | no route | 0 | 0 | 0 |
 /// | route | 0 | prefix length + 1 | next hop index + 1 |
-/// | reference | 1 | number of a group of further entries, over both fields; in a trie also its kind ||
+/// | reference | 1 | number of a group of entries, over both fields; in a trie also its kind ||
 ///
-/// The order of the fields is used: every entry that a prefix of length n may overwrite is below `Entry::bound(n)`.
+/// The field order matters: every entry that a prefix of length n may overwrite is below
+/// `Entry::bound(n)`.
 #[derive(Copy, Clone, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Entry(pub(super) u32);
@@ -66,12 +68,12 @@ impl Entry {
         Entry((u32::from(len) + 1) << Entry::LEN_AT | hop.0.get())
     }
 
-    /// The least entry that belongs to a prefix longer than `len`, or to a group.
+    /// Returns the lowest entry that belongs to a prefix longer than `len`, or to a group.
     pub(super) fn bound(len: u8) -> u32 {
         (u32::from(len) + 2) << Entry::LEN_AT
     }
 
-    /// Returns the entry, or none if it is the default route's, which stands beside the matcher.
+    /// Returns the entry, or none if it is the default route's, which is stored beside the matcher.
     pub(super) fn beside_default(self) -> Entry {
         if self.0 < Entry::bound(0) { Entry::NONE } else { self }
     }
@@ -81,7 +83,7 @@ impl Entry {
         NonZeroU32::new(self.0 & Entry::HOP).map(NextHopId)
     }
 
-    /// The route that gave this answer for `dst`.
+    /// Returns the route that produced this entry for `dst`.
     pub(super) fn found_for<A: AddrBits>(self, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
         let len = (self.0 >> Entry::LEN_AT).checked_sub(1)? as u8;
         Some((IpPrefix::masked(dst, len), self.hop()?))

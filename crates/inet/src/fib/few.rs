@@ -1,30 +1,33 @@
-//! The matcher of a host: some rows, all of them tried.
+//! The matcher of a host: a short list of rows, all of which are compared.
 //!
-//! Entries order by prefix length, so the largest entry of the rows that match is the answer, and the order of the rows
-//! does not matter. No branch depends on an address: stopping at the first match cost 18 ticks a lookup with
-//! 3 routes and mixed addresses, most of it wrong guesses; this costs 2.3 in bursts of 32.
+//! Entries sort by prefix length, so the largest entry of the matching rows is the answer and the
+//! order of the rows does not matter. No branch depends on an address: stopping at the first match
+//! cost 18 ticks a lookup with 3 routes and mixed addresses, most of it branch mispredictions; this
+//! costs 2.3 in bursts of 32.
 //!
-//! A row is one word, so that it is changed by one store, and a change ends with a new version. A reader looks at the version before and
-//! after all rows: if it is the same, at most one row changed meanwhile, and what was found was true before it or after it. If not,
-//! the reader looks again; it never waits for a writer.
+//! A row is one word and is changed by one store; a change ends with a new version. A reader
+//! compares the version before and after reading all rows. If it is the same, at most one row
+//! changed meanwhile, and the result was correct before or after that change. Otherwise the reader
+//! repeats the lookup; it never waits for a writer.
 
 use super::entry::{CHUNK, Entry, NextHopId};
 use super::prefix::Prefix;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Up to here a list does it, without the 64 MB: in bursts of 32 it costs 3 ticks a lookup with 3 routes and 6 with 8,
-/// one by one 5 and 13. The table costs 1.5 while few addresses are in use; a list of 16 would cost 7 and 30.
+/// Maximum number of routes in a list, which saves the 64 MB of a table. In bursts of 32 the list
+/// costs 3 ticks a lookup with 3 routes and 6 with 8, one by one 5 and 13. The table costs 1.5
+/// while few addresses are in use; a list of 16 would cost 7 and 30.
 pub(super) const FEW: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Few {
     rows: [AtomicU64; FEW],
-    /// Rows behind these are empty.
+    /// Rows from this index on are empty.
     used: AtomicUsize,
     version: AtomicU64,
 }
 
-/// A row taken apart: address, mask, entry. An empty one says "no route" of every address.
+/// A row unpacked into address, mask and entry. An empty row matches every address with "no route".
 struct Row {
     addr: u32,
     mask: u32,
@@ -41,12 +44,14 @@ impl Row {
     #[inline(always)]
     fn of(word: u64) -> Row {
         let entry = Entry(word as u32);
-        // The entry has the length plus one: /0 shifts all 32 bits out, an empty row too.
+        // The entry holds the length plus one: for /0 and for an empty row all 32 bits are shifted
+        // out.
         let mask = (u64::from(u32::MAX) << (33 - (entry.0 >> Entry::LEN_AT & 63).min(33))) as u32;
         Row { addr: (word >> 32) as u32, mask, entry }
     }
 
-    /// The entry, or 0 if `dst` is not in the prefix. As arithmetic, because from `if` the compiler makes a branch.
+    /// Returns the entry, or 0 if `dst` is not in the prefix. Arithmetic, since the compiler would
+    /// turn an `if` into a branch.
     #[inline(always)]
     fn entry_for(&self, dst: u32) -> u32 {
         self.entry.0 & u32::from(dst & self.mask == self.addr).wrapping_neg()
@@ -54,7 +59,7 @@ impl Row {
 }
 
 impl Few {
-    /// Adds a row, or gives the one of this prefix another next hop; `false` if there is no room.
+    /// Adds a row, or changes the next hop of this prefix; `false` if the list is full.
     pub(super) fn insert(&self, prefix: Prefix, hop: NextHopId) -> bool {
         let entry = Entry::route(prefix.len(), hop);
         let place = self.position(prefix).or_else(|| self.rows.iter().position(|row| is(row, Row::EMPTY)));
@@ -91,7 +96,7 @@ impl Few {
         }
     }
 
-    /// Row by row over all addresses: the inner loop becomes SIMD.
+    /// Iterates rows outside and addresses inside, so that the inner loop becomes SIMD.
     fn lookup_chunk(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
         loop {
             let version = self.version.load(Ordering::Acquire);
@@ -139,7 +144,7 @@ fn is(row: &AtomicU64, word: u64) -> bool {
     row.load(Ordering::Relaxed) == word
 }
 
-/// Of a row that is not empty.
+/// Returns the prefix length of a non-empty row.
 fn len_of(word: u64) -> u8 {
     ((word as u32 >> Entry::LEN_AT) as u8).wrapping_sub(1)
 }

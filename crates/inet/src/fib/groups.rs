@@ -1,8 +1,9 @@
-//! Groups of 16 entries, a cache line each: IPv4's under a /24 that has longer prefixes, and those of IPv6's trie, which also
-//! takes quarters of them.
+//! Groups of 16 entries, one cache line each: for an IPv4 /24 with longer prefixes, and for the
+//! IPv6 trie, which also allocates quarters of a group.
 //!
-//! Groups stand in segments that never move, for readers are in them while the writer makes more. [`Groups`] is what both see;
-//! [`Spare`] is the writer's: which groups are free, and which were taken out but may still be in a reader's hand.
+//! Groups live in segments that never move, since readers use them while the writer adds more.
+//! [`Groups`] is shared by readers and writer. [`Spare`] belongs to the writer: the free groups,
+//! and the removed groups that a reader may still use.
 #![allow(clippy::indexing_slicing, reason = "a group's number comes from `Spare`, which counts them; 4 bits index 16")]
 
 use std::collections::VecDeque;
@@ -15,24 +16,25 @@ use lock::Pins;
 
 const GROUP: u32 = 1 << 31;
 const IN_GROUP: usize = 16;
-/// Groups in the first segment, 4 KiB; each has twice as many as the one before, which the system gives zeroed.
+/// Groups in the first segment, 4 KiB. Each further segment is twice as large; the system provides
+/// zeroed pages.
 const FIRST: usize = 64;
-/// Segments for two groups for each of four million /32: 512 MiB.
+/// Number of segments, for two groups for each of four million /32: 512 MiB.
 const SEGMENTS: usize = 17;
 const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
 const _: () = assert!(GROUPS_MAX >= 2 * DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
-/// The bits of a reference that count quarters of groups; the two above them are for the matcher.
+/// Bits of a reference that index quarters of groups; the matcher uses the two bits above.
 const INDEX: u32 = (1 << 29) - 1;
-/// Entries of a quarter of a group.
+/// Entries in a quarter of a group.
 pub(super) const IN_QUARTER: usize = 4;
 const QUARTERS: usize = IN_GROUP / IN_QUARTER;
-/// Groups that wait for readers. Beyond that a group stays where it is with all its entries the same, which is right, if not
-/// short; the next removal there looks again.
+/// Maximum number of removed groups waiting for readers. Beyond it, a group stays in place with 16
+/// equal entries, which is correct but not compact; the next removal there tries again.
 const WAITING: usize = 1 << 16;
-/// So many wait before the readers are asked.
+/// Number of waiting groups at which the readers' pins are checked.
 const ASK_AT: usize = 64;
 
-/// Returns whether an entry, or one of several that are or-ed together, refers to words.
+/// Returns whether an entry, or the OR of several entries, contains a group reference.
 #[inline(always)]
 pub(super) fn is_group(entry: u32) -> bool {
     entry & GROUP != 0
@@ -43,9 +45,9 @@ fn index(entry: u32) -> usize {
     (entry & INDEX) as usize
 }
 
-/// A matcher's references, resolved.
+/// Resolves the references of a matcher.
 pub(super) trait Below {
-    /// Returns the entries below one that refers to words.
+    /// Returns the entries that a reference points to.
     fn below(&self, entry: u32) -> &[AtomicU32];
 }
 
@@ -56,10 +58,12 @@ impl Below for Groups {
     }
 }
 
-/// Every entry that no prefix longer than `len` owns becomes `with`, in `entries` and in the groups below them.
+/// Sets every entry that no prefix longer than `len` owns to `with`, in `entries` and in the groups
+/// below.
 ///
-/// Insert and remove are both this: under a present prefix no entry belongs to a shorter one. Each entry is the whole answer for its
-/// addresses, so a reader in between has for each address the answer of before or that of after.
+/// Insert and remove both use this: under a present prefix, no entry belongs to a shorter one. Each
+/// entry is the complete answer for its addresses, so a concurrent reader gets either the old or
+/// the new answer for each address.
 pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: Entry) {
     let bound = Entry::bound(len);
     for entry in entries {
@@ -72,7 +76,7 @@ pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: E
     }
 }
 
-/// Segment of a quarter, and its first word there.
+/// Returns the segment of a quarter and the index of its first word there.
 #[inline(always)]
 fn place(quarter: usize) -> (usize, usize) {
     let at = quarter + FIRST * QUARTERS;
@@ -80,13 +84,13 @@ fn place(quarter: usize) -> (usize, usize) {
     (segment as usize, (at - ((FIRST * QUARTERS) << segment)) * IN_QUARTER)
 }
 
-/// The groups of a matcher, in segments.
+/// Groups of a matcher, in segments.
 #[derive(Default)]
 pub(super) struct Groups {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
 
-/// Groups on cache lines of their own: they begin at `words[first]`, where the first line begins.
+/// Cache-aligned groups: they begin at `words[first]`, on a cache line boundary.
 struct Segment {
     words: Box<[AtomicU32]>,
     first: usize,
@@ -101,13 +105,13 @@ impl Segment {
 }
 
 impl Groups {
-    /// Returns the words of what an entry refers to, and of all that follows it in the segment.
+    /// Returns the words from the referenced group to the end of its segment.
     #[inline(always)]
     pub(super) fn from(&self, entry: u32) -> &[AtomicU32] {
         let (segment, at) = place(index(entry));
         match self.segments.get(segment).and_then(OnceLock::get) {
             Some(segment) => &segment.words[segment.first + at..],
-            None => &[], // no entry refers to a group that was not made
+            None => &[], // no entry refers to a group that was not allocated
         }
     }
 
@@ -122,8 +126,8 @@ impl Groups {
         self.of(entry)[nibble].load(Ordering::Acquire)
     }
 
-    /// Makes `entry` refer to a group that says the same for all 16, if it does not refer to one yet: filled first, then
-    /// shown. `None`: there are no more groups.
+    /// Makes `entry` refer to a group with 16 copies of it, unless it refers to a group already.
+    /// The group is filled before it is published. `None` if no groups are left.
     pub(super) fn open(&self, entry: &AtomicU32, spare: &mut Spare, pins: &Pins) -> Option<u32> {
         let now = entry.load(Ordering::Relaxed);
         if is_group(now) {
@@ -135,7 +139,8 @@ impl Groups {
         Some(group)
     }
 
-    /// Takes the group of `entry` out once nothing longer than `len` is left in it. Readers that are in it find there what it said last.
+    /// Removes the group of `entry` once it contains nothing longer than `len`. Readers still
+    /// inside it find its last entries.
     pub(super) fn close(&self, entry: &AtomicU32, len: u8, spare: &mut Spare, pins: &Pins) {
         let group = entry.load(Ordering::Relaxed);
         if !is_group(group) || spare.is_behind() {
@@ -143,7 +148,8 @@ impl Groups {
         }
         let inside = self.of(group);
         let bound = Entry::bound(len);
-        // Entries of prefixes that cover the group are all the same one: the longest.
+        // Entries of prefixes that cover the group are all equal: they are the longest such
+        // prefix's.
         if inside.iter().all(|inside| inside.load(Ordering::Relaxed) < bound) {
             entry.store(inside[0].load(Ordering::Relaxed), Ordering::Release);
             spare.retire(group, pins);
@@ -151,22 +157,21 @@ impl Groups {
     }
 }
 
-/// The groups and quarters that no entry refers to.
+/// Groups and quarters that no entry refers to.
 pub struct Spare {
     groups: Free,
     quarters: Free,
-    /// Groups allocated.
     pub(super) made: usize,
     /// Groups divided into quarters.
     quartered: usize,
     pub(super) pages: Pages,
 }
 
-/// Numbers that no entry refers to: those free for use, and those that a pinned reader may still use.
+/// Numbers that no entry refers to: the free ones, and those that a pinned reader may still use.
 #[derive(Default)]
 struct Free {
     free: Vec<u32>,
-    /// Taken out at this count of [`Pins`], the oldest first.
+    /// Removed numbers with the count of [`Pins`] at removal, oldest first.
     waiting: VecDeque<(u64, u32)>,
 }
 
@@ -177,12 +182,12 @@ impl Default for Spare {
 }
 
 impl Spare {
-    /// Returns the bytes of all groups, used or not, and of the lists.
+    /// Returns the size in bytes of all groups, used or not, and of the lists.
     pub(super) fn bytes(&self) -> usize {
         self.made * IN_GROUP * size_of::<u32>() + self.groups.bytes() + self.quarters.bytes()
     }
 
-    /// Returns whether `groups` more can be had for sure.
+    /// Returns whether `groups` more groups are certain to be available.
     pub(super) fn has(&self, groups: usize) -> bool {
         GROUPS_MAX - self.made + self.groups.free.len() >= groups
     }
@@ -194,12 +199,12 @@ impl Spare {
         groups + self.quartered * QUARTERS - self.quarters.len()
     }
 
-    /// Returns whether so many wait for readers that no more is to be taken out than must be.
+    /// Returns whether too many numbers wait for readers, so that optional removals must stop.
     pub(super) fn is_behind(&self) -> bool {
         self.groups.waiting.len().max(self.quarters.waiting.len()) >= WAITING
     }
 
-    /// Takes a group of any content that no entry refers to.
+    /// Allocates a group; its content is undefined.
     pub(super) fn take(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
         if let Some(group) = self.groups.take(pins) {
             return Some(group);
@@ -212,7 +217,7 @@ impl Spare {
         Some(GROUP | first as u32)
     }
 
-    /// Takes a quarter of a group of any content that no entry refers to.
+    /// Allocates a quarter of a group; its content is undefined.
     pub(super) fn take_quarter(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
         if let Some(quarter) = self.quarters.take(pins) {
             return Some(quarter);
@@ -223,12 +228,12 @@ impl Spare {
         Some(group)
     }
 
-    /// Takes back a group that no entry refers to, for use once no reader has it.
+    /// Frees a group that no entry refers to; it is reused once no reader has it.
     pub(super) fn retire(&mut self, group: u32, pins: &Pins) {
         self.groups.retire(group, pins);
     }
 
-    /// Takes back a quarter, as [`Spare::retire`].
+    /// Frees a quarter, like [`Spare::retire`].
     pub(super) fn retire_quarter(&mut self, quarter: u32, pins: &Pins) {
         self.quarters.retire(quarter, pins);
     }
@@ -258,7 +263,7 @@ impl Free {
         }
     }
 
-    /// Frees what no reader has in hand any more.
+    /// Moves to `free` what no reader can use any more.
     fn look_after(&mut self, pins: &Pins) {
         let passed = pins.passed();
         while let Some((_, entry)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {

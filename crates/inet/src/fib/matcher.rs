@@ -1,4 +1,4 @@
-//! The longest-prefix match of both families.
+//! Longest-prefix match, common to both families.
 
 use super::entry::{Entry, NextHopId};
 use super::groups::Spare;
@@ -6,16 +6,17 @@ use super::prefix::IpPrefix;
 use lock::Pins;
 use std::collections::BTreeMap;
 
-/// The longest-prefix match of a family: read by many threads, none of which waits for the one that changes it.
-/// Readers are pinned.
+/// Longest-prefix match of a family. Many threads read it, and none waits for the thread that
+/// changes it. Readers are pinned.
 pub trait Matcher<A>: Default + Send + Sync {
-    /// Returns the answer for an address.
+    /// Returns the entry for an address.
     fn find(&self, dst: A) -> Entry;
-    /// Returns the answers for as many addresses as there are in the shorter slice.
+    /// Looks up as many addresses as the shorter slice holds.
     fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
     /// Returns whether there is memory for a new prefix.
     fn has_room(prefix: IpPrefix<A>, spare: &Spare) -> bool;
-    /// Adds the route to `prefix`, which is one of `routes`, or gives it another next hop. There is room.
+    /// Adds the route to `prefix`, which is in `routes` already, or changes its next hop. The
+    /// caller has checked for room.
     fn insert(
         &self,
         prefix: IpPrefix<A>,
@@ -24,8 +25,9 @@ pub trait Matcher<A>: Default + Send + Sync {
         spare: &mut Spare,
         pins: &Pins,
     );
-    /// Removes the route to `prefix`; `cover`: the answer of the longest route left that contains it.
+    /// Removes the route to `prefix`; `cover`: the entry of the longest remaining route that
+    /// contains it.
     fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);
-    /// Returns the bytes reserved.
+    /// Returns the number of bytes reserved.
     fn bytes(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! An address block, written `10.0.0.0/8` (RFC 4632 3.1) or `2001:db8::/32` (RFC 4291 2.3).
+//! An IP prefix, written `10.0.0.0/8` (RFC 4632 3.1) or `2001:db8::/32` (RFC 4291 2.3).
 
 use std::fmt::{self, Debug, Display};
 use std::hash::Hash;
@@ -6,15 +6,15 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{BitAnd, BitOr, BitXor};
 use std::str::FromStr;
 
-/// The bits of an address: [`u32`] for IPv4, [`u128`] for IPv6.
+/// Bits of an address: [`u32`] for IPv4, [`u128`] for IPv6.
 pub trait AddrBits:
     Copy + Ord + Hash + Default + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
 {
-    /// An address.
+    /// The address type of the standard library.
     type Addr: Copy + Eq + Hash + Debug + Display + FromStr;
-    /// Bits of an address.
+    /// Number of bits in an address.
     const BITS: u8;
-    /// A prefix and the prefix of one address, for error messages.
+    /// An example prefix and the length suffix of a single address, for error messages.
     const EXAMPLES: [&'static str; 2];
 
     /// Returns the bits of an address.
@@ -25,9 +25,9 @@ pub trait AddrBits:
     fn mask(len: u8) -> Self;
     /// Returns the number of leading zeros.
     fn zeros(self) -> u8;
-    /// Returns the bits as those of a wide address; those of IPv4 are the last.
+    /// Returns the bits widened to 128; IPv4 occupies the low 32.
     fn to_wide(self) -> u128;
-    /// Returns the last bits of a wide address.
+    /// Returns the low bits of a 128-bit value.
     fn from_wide(bits: u128) -> Self;
 }
 
@@ -50,7 +50,7 @@ macro_rules! addr_bits {
 
             #[inline(always)]
             fn mask(len: u8) -> $bits {
-                <$bits>::MAX.checked_shl(<$bits>::BITS - u32::from(len)).unwrap_or(0) // /0 shifts all bits out
+                <$bits>::MAX.checked_shl(<$bits>::BITS - u32::from(len)).unwrap_or(0) // for /0 all bits are shifted out
             }
 
             #[inline(always)]
@@ -74,22 +74,22 @@ macro_rules! addr_bits {
 addr_bits!(u32, Ipv4Addr, ["10.0.0.0/8", "/32"]);
 addr_bits!(u128, Ipv6Addr, ["2001:db8::/32", "/128"]);
 
-/// An address block: the first `len` bits of `addr`, all others zero.
+/// An IP prefix: the first `len` bits of `addr`, all others zero.
 ///
-/// Ordered by address, then length, so a block comes before the blocks inside it.
+/// Ordered by address, then length, so a prefix comes before the longer ones inside it.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IpPrefix<A> {
     addr: A,
     len: u8,
 }
 
-/// A prefix of IPv4.
+/// An IPv4 prefix.
 pub type Prefix = IpPrefix<u32>;
-/// A prefix of IPv6.
+/// An IPv6 prefix.
 pub type Prefix6 = IpPrefix<u128>;
 
 impl Prefix {
-    /// Every address.
+    /// The default route, 0.0.0.0/0.
     pub const DEFAULT: Prefix = Prefix { addr: 0, len: 0 };
 
     /// Returns the mask as an address: 255.0.0.0 for a /8.
@@ -99,15 +99,15 @@ impl Prefix {
 }
 
 impl Prefix6 {
-    /// Every address.
+    /// The default route, ::/0.
     pub const DEFAULT: Prefix6 = Prefix6 { addr: 0, len: 0 };
 }
 
 impl<A: AddrBits> IpPrefix<A> {
-    /// Returns the block of `len` bits that `addr` is in; bits beyond `len` are dropped.
+    /// Returns the prefix of `len` bits that contains `addr`; bits after `len` are cleared.
     ///
     /// # Errors
-    /// [`PrefixFault::Length`] above the bits of an address.
+    /// [`PrefixFault::Length`] if `len` exceeds the bits of an address.
     pub fn new(addr: A::Addr, len: u8) -> Result<IpPrefix<A>, PrefixError<A>> {
         if len > A::BITS {
             return Err(PrefixError::new(PrefixFault::Length));
@@ -115,12 +115,12 @@ impl<A: AddrBits> IpPrefix<A> {
         Ok(IpPrefix::masked(A::of(addr), len))
     }
 
-    /// Returns the block of one address.
+    /// Returns the prefix of a single address.
     pub fn host(addr: A::Addr) -> IpPrefix<A> {
         IpPrefix { addr: A::of(addr), len: A::BITS }
     }
 
-    /// Returns the block of `len` bits, at most those of an address, that `addr` is in.
+    /// Returns the prefix of `len` bits that contains `addr`; `len` is at most [`AddrBits::BITS`].
     pub(crate) fn masked(addr: A, len: u8) -> IpPrefix<A> {
         IpPrefix { addr: addr & A::mask(len), len }
     }
@@ -130,23 +130,23 @@ impl<A: AddrBits> IpPrefix<A> {
         self.addr.to_addr()
     }
 
-    /// Returns the number of leading bits that count.
+    /// Returns the prefix length in bits.
     #[expect(clippy::len_without_is_empty, reason = "a number of bits, not of elements")]
     pub const fn len(self) -> u8 {
         self.len
     }
 
-    /// Returns whether `addr` is in the block.
+    /// Returns whether `addr` is in the prefix.
     pub fn contains(self, addr: A::Addr) -> bool {
         self.covers(IpPrefix::host(addr))
     }
 
-    /// Returns whether all of `other` is in the block.
+    /// Returns whether all of `other` is in the prefix.
     pub fn covers(self, other: IpPrefix<A>) -> bool {
         self.len <= other.len && other.addr & A::mask(self.len) == self.addr
     }
 
-    /// Returns the longest block that covers both.
+    /// Returns the longest prefix that covers both.
     pub(super) fn common(self, other: IpPrefix<A>) -> IpPrefix<A> {
         let same = (self.addr ^ other.addr).zeros();
         IpPrefix::masked(self.addr, same.min(self.len).min(other.len))
@@ -166,8 +166,8 @@ impl<A: AddrBits> Display for IpPrefix<A> {
 impl<A: AddrBits> FromStr for IpPrefix<A> {
     type Err = PrefixError<A>;
 
-    /// Parses `address/len`, the length in decimal without sign. Bits beyond it are dropped, as
-    /// [`IpPrefix::new`] does.
+    /// Parses `address/len`, the length in decimal without a sign. Bits after it are cleared, as in
+    /// [`IpPrefix::new`].
     fn from_str(text: &str) -> Result<IpPrefix<A>, PrefixError<A>> {
         let (addr, len) = text.split_once('/').ok_or(PrefixError::new(PrefixFault::NoLength))?;
         let addr = addr.parse().map_err(|_| PrefixError::new(PrefixFault::Address))?;
@@ -178,22 +178,22 @@ impl<A: AddrBits> FromStr for IpPrefix<A> {
     }
 }
 
-/// Why a text is not a prefix of the family `A`.
+/// Reason why a text is not a prefix of the family `A`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct PrefixError<A> {
-    /// The fault.
+    /// The part that is missing or wrong.
     pub fault: PrefixFault,
     family: std::marker::PhantomData<A>,
 }
 
-/// A fault of a text that is not a prefix.
+/// The invalid part of a text that is not a prefix.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum PrefixFault {
-    /// No slash.
+    /// There is no slash.
     NoLength,
-    /// No address before the slash.
+    /// There is no address before the slash.
     Address,
-    /// A length that is not a number from 0 to the bits of an address.
+    /// The length is not a number from 0 to the bits of an address.
     Length,
 }
 
@@ -203,7 +203,7 @@ impl<A> PrefixError<A> {
     }
 }
 
-/// The part of a prefix that is missing or wrong, in the words of an error message behind "expected".
+/// Formats the missing or invalid part for an error message that begins with "expected".
 impl<A: AddrBits> Display for PrefixError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [example, host] = A::EXAMPLES;

@@ -1,16 +1,20 @@
-//! The matcher of a router: 24 bits index one array, two groups of 4 bits follow where a longer prefix is.
+//! The matcher of a router: 24 bits index one array; longer prefixes continue in up to two groups
+//! of 16 entries (4 bits each).
 //!
-//! After Gupta, Lin and McKeown's DIR-24-8 (INFOCOM 1998), with two steps of 16 entries in place of one of 256: a lone
-//! /32 costs 128 bytes and not 1 kB. Every entry is the whole answer for its addresses (prefixes are pushed down to the
-//! leaves) and knows the length of the prefix it came from, so a change is one rule, [`paint`].
+//! After Gupta, Lin and McKeown's DIR-24-8 (INFOCOM 1998), with two steps of 16 entries in place of
+//! one of 256: a lone /32 costs 128 bytes and not 1 kB. Every entry is the complete answer for its
+//! addresses (prefixes are pushed down to the leaves) and contains the length of its prefix, so
+//! every change is the same operation, [`paint`].
 //!
-//! The default route stands beside the array: it would touch all 64 MB for one route.
+//! The default route is stored beside the array: in it, one route would touch all 64 MB.
 //!
-//! In front stands an array of [codes](Code): one byte for each /24, 16 MB in all, that says what the entry says
-//! where that is short to say. Where loads are the cost, a quarter of the memory is half the ticks. From the first next hop on
-//! that a byte cannot say, codes are two bytes each, 32 MB.
+//! In front of the array is an array of [codes](Code): one byte per /24, 16 MB in all, that repeats
+//! the entry where it fits. The loads dominate the cost, and a quarter of the memory halves the
+//! ticks. From the first next hop on that does not fit into a byte, codes are two bytes each, 32
+//! MB.
 //!
-//! One thread changes the table while others read it: see [decision 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
+//! One thread changes the table while others read it: see [decision
+//! 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries: the compiler leaves the check out")]
 
 use super::default::{DefaultRead, DefaultRoute};
@@ -25,9 +29,9 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 
 const SLOTS: usize = 1 << 24;
 
-/// Short form of an entry: 0 for no route, a next hop's index plus one if that is below [`Code::ASK`].
+/// Short form of an entry: 0 for no route, or the next hop's index plus one if below [`Code::ASK`].
 trait Code {
-    /// Code of all other entries: the entry itself must be read.
+    /// Code of all other entries: the full entry must be read.
     const ASK: u32;
 
     fn read(&self) -> u32;
@@ -61,7 +65,7 @@ code!(AtomicU16, u16);
 
 pub(super) struct Table {
     codes: Box<[AtomicU8; SLOTS]>,
-    /// Codes of two bytes. Once set they are used in place of `codes`, which no longer change.
+    /// Two-byte codes. Once set, they replace `codes`, which no longer change.
     wide: OnceLock<Box<[AtomicU16; SLOTS]>>,
     level24: Box<[AtomicU32; SLOTS]>,
     groups: Groups,
@@ -79,7 +83,7 @@ impl Table {
         }
     }
 
-    /// Writes the codes of the entries of `slots`.
+    /// Writes the codes for the entries of `slots`.
     fn encode(&self, slots: std::ops::Range<usize>) {
         fn write<C: Code>(codes: &[C], entries: &[AtomicU32]) {
             codes.iter().zip(entries).for_each(|(code, entry)| code.write(C::of(entry.load(Ordering::Relaxed))));
@@ -90,8 +94,9 @@ impl Table {
         }
     }
 
-    /// Sets the wide codes if `entry` is the first that needs one. A reader that still uses the narrow ones looked for wide ones
-    /// after its lookup began, so that its answer was true at some moment of the lookup.
+    /// Switches to wide codes if `entry` is the first that needs one. A reader that still uses the
+    /// narrow codes began its lookup before the switch, so its answer was correct at some moment of
+    /// the lookup.
     fn widen(&self, entry: Entry, pages: Pages) {
         if entry.0 & Entry::HOP < AtomicU8::ASK || self.wide.get().is_some() {
             return;
@@ -105,7 +110,7 @@ impl Table {
         drop(self.wide.set(wide)); // there were none
     }
 
-    /// The answer for `dst`. The caller is pinned.
+    /// Returns the entry for `dst`. The caller is pinned.
     #[inline]
     pub(super) fn find(&self, dst: u32) -> Entry {
         loop {
@@ -120,7 +125,7 @@ impl Table {
         }
     }
 
-    /// Asks the cache for what [`Table::lookup_burst`] will load first.
+    /// Prefetches the first load of [`Table::lookup_burst`].
     #[inline(always)]
     pub(super) fn prefetch(&self, dst: u32) {
         match self.wide.get() {
@@ -129,8 +134,8 @@ impl Table {
         }
     }
 
-    /// The answers for many. The caller is pinned. What the chunks after the next are answered from is fetched meanwhile: one takes less time
-    /// than a line from memory.
+    /// Looks up many addresses. The caller is pinned. The codes of the chunk after next are
+    /// prefetched meanwhile: a chunk takes less time than a cache miss.
     pub(super) fn lookup_burst(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
         match self.wide.get() {
             None => self.lookup_by(&self.codes, dst, out),
@@ -153,17 +158,20 @@ impl Table {
         }
     }
 
-    /// All loads of the codes first: none waits for another, so they are under way together. Then the few that must ask go
-    /// on; a branch guessed wrong there no longer delays a load. `false`: the default route has changed meanwhile.
+    /// Looks up one chunk; `false` if the default route changed meanwhile. All codes are loaded
+    /// first: the loads are independent, so they overlap. Then the few lookups that need the full
+    /// entry continue; a mispredicted branch there no longer delays a load.
     ///
-    /// The cost is these loads: examples/fib_speed.rs prints them alone beside it. From 64 MB one costs 23 ticks here, from
-    /// 32 MB 19, from 16 MB 14, from 4 MB 7; 1 M routes have 2 M edges, so no structure for them fits the L2. Tried, on
-    /// the array of 64 MB: going on without branches, the same with BGP's lengths and 14 ticks more with 1 M /32;
-    /// collecting the groups in a list first, 3 to 6 more with either.
+    /// The cost is these loads: examples/fib_speed.rs prints them alone beside it. From 64 MB one
+    /// costs 23 ticks here, from 32 MB 19, from 16 MB 14, from 4 MB 7; 1 M routes have 2 M edges,
+    /// so no structure for them fits the L2. Tried on the array of 64 MB: continuing without
+    /// branches, the same with BGP's lengths and 14 ticks more with 1 M /32; collecting the groups
+    /// in a list first, 3 to 6 more with either.
     #[inline]
     fn lookup_chunk<C: Code>(&self, by: &[C; SLOTS], dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
         let default = self.default.read();
-        // One loop: what is stored a code at a time and read by vectors a moment later waits for the stores.
+        // A single loop: storing codes one by one and then reading them as vectors would stall on
+        // the stores.
         let fallback = default.entry().0 & Entry::HOP;
         let (mut codes, mut seen) = ([0u32; CHUNK], 0);
         for ((code, out), &dst) in codes.iter_mut().zip(out.iter_mut()).zip(dst) {
@@ -178,7 +186,7 @@ impl Table {
         self.default.is_still(default)
     }
 
-    /// The same for those whose code does not say it: again all loads first.
+    /// Looks up the addresses with the code [`Code::ASK`]; again all loads come first.
     #[inline(never)]
     fn ask_chunk(&self, asks: [bool; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
         let (mut entries, mut asked) = ([0u32; CHUNK], [0usize; CHUNK]);
@@ -196,7 +204,7 @@ impl Table {
         }
     }
 
-    /// From an entry of the array to the answer.
+    /// Follows group references from an entry of the array to the final entry.
     #[inline(always)]
     fn descend(&self, mut entry: u32, dst: u32) -> u32 {
         if is_group(entry) {
@@ -208,8 +216,8 @@ impl Table {
         entry
     }
 
-    /// Makes `entry` the answer wherever no longer prefix has one; `None` if there are no more groups and it takes one, which a prefix that
-    /// is there already does not.
+    /// Sets `entry` for all addresses of `prefix` without a longer match. Returns `None` if this
+    /// needs a new group and none is left, which cannot happen for a prefix that is present.
     pub(super) fn insert(&self, prefix: Prefix, entry: Entry, spare: &mut Spare, pins: &Pins) -> Option<()> {
         let (addr, len) = (prefix.bits(), prefix.len());
         let outer = &self.level24[slot(addr)];
@@ -238,10 +246,10 @@ impl Table {
         Some(())
     }
 
-    /// `cover` is the answer of the longest route left that contains `prefix`.
+    /// Removes `prefix`; `cover` is the entry of the longest remaining route that contains it.
     pub(super) fn remove(&self, prefix: Prefix, cover: Entry, spare: &mut Spare, pins: &Pins) {
         let cover = cover.beside_default();
-        self.insert(prefix, cover, spare, pins); // the groups on the way are there
+        self.insert(prefix, cover, spare, pins); // the groups on the path exist
         if prefix.len() > 24 {
             let at = slot(prefix.bits());
             let outer = &self.level24[at];
@@ -269,7 +277,7 @@ fn slot(addr: u32) -> usize {
     (addr >> 8) as usize
 }
 
-/// The bits that make 28 of 24, and 32 of 28.
+/// Bits 24 to 28 and 28 to 32 of an address, as group indexes.
 #[inline(always)]
 fn nibble28(addr: u32) -> usize {
     (addr >> 4 & 15) as usize

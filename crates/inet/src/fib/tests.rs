@@ -1,4 +1,4 @@
-//! Oracle: `prefix-trie`, whose keys are `(address, length)`.
+//! Oracle: the crate `prefix-trie`, with `(address, length)` as keys.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -31,7 +31,7 @@ fn addr(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
-/// A table with so many routes, none of them in 10.0.0.0/8, that it is not a list any more.
+/// Returns a table with too many routes for a list, none of them in 10.0.0.0/8.
 fn beyond_a_list() -> Fib {
     let mut fib = Fib::new();
     for third in 0..=FEW as u8 {
@@ -41,7 +41,7 @@ fn beyond_a_list() -> Fib {
     fib
 }
 
-/// Every way to ask gives the oracle's answer for these addresses.
+/// Checks that every lookup function agrees with the oracle for these addresses.
 fn assert_same_answers<A>(fib: &Fib<A>, oracle: &Oracle<A>, addresses: &[A])
 where
     A: Matched,
@@ -108,7 +108,7 @@ fn a_next_hop_is_23_bits_less_one_value_and_its_option_is_free() {
     assert_eq!(size_of::<Option<NextHopId>>(), 4);
 }
 
-// The longest of nested routes answers; each removal uncovers the next; nothing is left at the end.
+// The longest of nested routes matches; each removal uncovers the next; nothing is left at the end.
 fn nested_routes_are_uncovered_one_by_one(mut fib: Fib) {
     let nested = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.0/26", "10.1.2.0/30", "10.1.2.3/32"];
     let dst = addr("10.1.2.3");
@@ -116,7 +116,7 @@ fn nested_routes_are_uncovered_one_by_one(mut fib: Fib) {
         assert_eq!(fib.insert(prefix(text), hop(i as u32)), Ok(None));
         assert_eq!(fib.lookup_prefix(dst), Some((prefix(text), hop(i as u32))));
     }
-    // A cover that goes or changes under a longer route changes nothing above it.
+    // Removing or changing a covering route does not affect longer routes.
     assert_eq!(fib.remove(prefix("10.1.2.0/24")), Some(hop(3)));
     assert_eq!(fib.remove(prefix("10.1.2.0/24")), None);
     assert_eq!(fib.insert(prefix("10.1.2.0/26"), hop(40)), Ok(Some(hop(4))));
@@ -179,7 +179,7 @@ fn an_idle_host_is_small_and_a_table_stays() {
     assert_eq!(fib.lookup(addr("192.168.8.3")), None);
 }
 
-// A row that is free again is used again; the list ends with its ninth route.
+// A free row is reused; the list becomes a table with its ninth route.
 #[test]
 fn a_list_has_room_for_eight_at_a_time() {
     let mut fib = Fib::new();
@@ -208,11 +208,11 @@ fn groups_are_used_again() {
         full
     };
     let first = fill_and_empty(1);
-    // What stands in the list of free groups counts as well.
+    // Groups in the free list are counted as well.
     assert!((2..9).all(|second| fill_and_empty(second) - first < 1024 * 128));
 }
 
-// A group whose 16 addresses are one /28 again is free, even while the /28 stays.
+// A group with 16 entries of one /28 is freed, even while the /28 stays.
 #[test]
 fn a_group_ends_with_its_last_longer_route() {
     let mut fib = beyond_a_list();
@@ -280,20 +280,21 @@ fn a_burst_without_room_for_its_answers() {
 #[derive(Clone, Debug)]
 enum Change<A = u32> {
     Insert(IpPrefix<A>, NextHopId),
-    /// Of a route that is there, by its place in the list.
+    /// Removes an existing route, by its index in the list.
     Remove(prop::sample::Index),
     RemoveAbsent(IpPrefix<A>),
-    /// Down to this many routes.
+    /// Removes routes until this many are left.
     Shrink(usize),
 }
 
-/// Close together, so that prefixes nest and overlap: a few bits differ at the edges of the levels.
+/// Returns addresses close together, so that prefixes nest and overlap: a few bits differ at the
+/// edges of the levels.
 fn any_address() -> impl Strategy<Value = u32> + Clone {
     (any::<u32>(), prop::sample::select(vec![0x0000_0103, 0x0103_1133, 0x0000_00ff, 0x8000_0000, 0xffff_ffff]))
         .prop_map(|(bits, mask)| 0x0a00_0000 ^ (bits & mask))
 }
 
-/// Short prefixes are rarer: each touches up to 8 M entries.
+/// Returns prefixes; short ones are rarer, since each touches up to 8 M entries.
 fn any_prefix() -> impl Strategy<Value = Prefix> + Clone {
     let len = prop_oneof![1 => Just(0u8), 1 => 1u8..8, 8 => 8u8..=22, 24 => 23u8..=32];
     (any_address(), len).prop_map(|(addr, len)| Prefix::masked(addr, len))
@@ -332,7 +333,7 @@ where
     }
 }
 
-/// The first and the last address of every route, their outer neighbors, and some more.
+/// Returns the first and last address of every route, their outer neighbors, and those of `more`.
 fn telling_addresses<A>(oracle: &Oracle<A>, more: &[A]) -> Vec<A>
 where
     A: Matched,
@@ -380,14 +381,14 @@ fn any_changes_of_ipv4_routes() {
     any_changes_leave_what_the_oracle_has(150, 0..9u32, any_prefix(), any_address());
 }
 
-/// More than a byte can name, and more than two can.
+/// Covers more next hops than a one-byte code can represent, and more than a two-byte code can.
 #[test]
 fn any_changes_of_routes_by_many_next_hops() {
     let hops = prop::sample::select(vec![1, 253, 254, 255, 65_533, 65_534, 65_535, NextHopId::MAX]);
     any_changes_leave_what_the_oracle_has(8, hops, any_prefix(), any_address());
 }
 
-/// xorshift64*: the same in every run.
+/// xorshift64* with a fixed seed.
 struct Random(u64);
 
 impl Random {

@@ -1,19 +1,20 @@
-//! The matcher of IPv6: a trie of 4 bits a step, in which a jump skips what has no branch.
+//! The matcher of IPv6: a trie of 4 bits a step, in which a jump skips steps without branches.
 //!
-//! An entry at depth d (bits known so far, a multiple of 4) is the whole answer for its addresses, as in
-//! [`super::table`], or refers to
+//! An entry at depth d (bits matched so far, a multiple of 4) is the complete answer for its
+//! addresses, as in [`super::table`], or refers to
 //!
 //! - a group: 16 entries at depth d + 4, a cache line;
-//! - a jump: a prefix longer than d, an entry for the addresses in it, and the answer for all others. A jump whose
-//!   length is not a multiple of 4 has an answer, not a reference, for the addresses in it. Four words hold a
-//!   prefix of up to 63 bits, others take a group's words.
+//! - a jump: a prefix longer than d, an entry for the addresses in it, and the answer for all
+//!   others. A jump with a length that is not a multiple of 4 has an answer, not a reference, for
+//!   the addresses in it. Four words hold a prefix of up to 63 bits, others take a group's words.
 //!
-//! A lone route is one jump, whatever its length. Up to `FEW` routes the trie begins with one entry; with more, for good,
-//! with an array for the first 24 bits, 64 MB reserved, of which the Internet's routes use a few pages. What the one entry
-//! led to stays behind: readers may be in it, and it is small. The default route stands beside both.
+//! A lone route is one jump, whatever its length. Up to `FEW` routes the trie begins with one
+//! entry. From then on it permanently begins with an array for the first 24 bits: 64 MB reserved,
+//! of which the Internet's routes use a few pages. What the single entry referred to is not freed:
+//! readers may be in it, and it is small. The default route is stored beside both.
 //!
-//! One thread changes the trie while others read it. What is new is filled before one store shows it, and what it
-//! replaces is used again when no reader is pinned that may have it ([decision
+//! One thread changes the trie while others read it. New parts are filled before a single store
+//! publishes them. Replaced parts are reused when no pinned reader can have them ([decision
 //! 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md)).
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries, 4 bits index 16")]
 
@@ -30,19 +31,19 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Routes with which the trie begins with one entry.
+/// Maximum number of routes of a trie that begins with one entry.
 const FEW: usize = 16;
 const ROOT_BITS: u8 = 24;
 const STEP: u8 = 4;
 
-/// Of a reference: to a jump of 16 words.
+/// Flag of a reference to a jump of 16 words.
 const LONG: u32 = 1 << 30;
-/// Of a reference: to a jump of 4 words.
+/// Flag of a reference to a jump of 4 words.
 const SHORT: u32 = 1 << 29;
-/// Words of a long jump: its key, its length, its entries.
+/// Layout of a long jump: key, length, entries.
 const LONG_LEN: usize = 4;
 const LONG_ENTRIES: Range<usize> = 5..7;
-/// Words of a short jump: its key with a one behind it, its entries.
+/// Layout of a short jump: key followed by a one bit, entries.
 const SHORT_ENTRIES: Range<usize> = 2..4;
 /// Entries of a jump: for the addresses in it, and for all others.
 const HIT: usize = 0;
@@ -50,7 +51,7 @@ const MISS: usize = 1;
 
 #[derive(Default)]
 pub struct Trie {
-    /// The beginning while there are few routes.
+    /// Root entry while there are few routes.
     few: AtomicU32,
     root: OnceLock<Box<[AtomicU32]>>,
     groups: Groups,
@@ -64,7 +65,7 @@ impl Below for Trie {
     }
 }
 
-/// A jump: its prefix, and its entries.
+/// A jump: its prefix and its entries.
 #[derive(Clone, Copy)]
 struct Jump<'a> {
     key: u128,
@@ -146,7 +147,7 @@ impl Trie {
         Change { trie: self, root, spare, pins }
     }
 
-    /// Returns the first entry for an address, and its depth.
+    /// Returns the root entry for an address, and its depth.
     #[inline(always)]
     fn begin(&self, dst: u128) -> (u32, u8) {
         match self.root.get() {
@@ -178,8 +179,8 @@ impl Trie {
         Jump { key, len: word(words, LONG_LEN) as u8, entries: &words[LONG_ENTRIES] }
     }
 
-    /// Returns the next entry for an address after one that refers to `words`, and its depth. Groups and
-    /// short jumps share one path without a branch, which would be mispredicted often.
+    /// Returns the next entry for an address after an entry that refers to `words`, and its depth.
+    /// Groups and short jumps share one path without a branch, which would be mispredicted often.
     #[inline(always)]
     fn step(&self, entry: u32, words: &[AtomicU32], depth: u8, dst: u128) -> (u32, u8) {
         if entry & LONG != 0 {
@@ -190,7 +191,7 @@ impl Trie {
         }
         let word = |at: usize| u64::from(words[at].load(Ordering::Relaxed));
         let marked = word(0) << 32 | word(1);
-        // The lowest one is behind the key: what differs in it and below does not count.
+        // The lowest one bit marks the end of the key; differences in it and below do not count.
         let differs = (dst >> 64) as u64 ^ marked;
         let in_jump = SHORT_ENTRIES.start + usize::from(differs > marked ^ marked.wrapping_sub(1));
         let is_short = entry & SHORT != 0;
@@ -199,8 +200,8 @@ impl Trie {
         (words[at].load(Ordering::Acquire), below)
     }
 
-    /// Returns the answers for a chunk, a step of all of them at a time: their cache misses are under way together.
-    /// `false`: the default route has changed meanwhile.
+    /// Looks up a chunk, one step of all addresses at a time, so that their cache misses overlap.
+    /// Returns `false` if the default route changed meanwhile.
     #[inline]
     fn lookup_chunk(&self, dst: &[u128], out: &mut [Option<NextHopId>]) -> bool {
         let default = self.default.read();
@@ -232,7 +233,7 @@ impl Trie {
         self.default.is_still(default)
     }
 
-    /// Returns the words that an entry refers to, and fetches the first.
+    /// Returns the words that an entry refers to, and prefetches the first.
     #[inline(always)]
     fn fetch(&self, entry: u32) -> &[AtomicU32] {
         let words = self.groups.from(entry);
@@ -241,7 +242,7 @@ impl Trie {
     }
 }
 
-/// A change of the trie by its one writer.
+/// A change of the trie by its single writer.
 struct Change<'a> {
     trie: &'a Trie,
     root: Option<&'a [AtomicU32]>,
@@ -250,7 +251,7 @@ struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Returns the entries at which a prefix that is not the default route begins, and their depth.
+    /// Returns the root entries covered by a prefix other than the default route, and their depth.
     fn beginning(&self, prefix: Prefix6) -> (&'a [AtomicU32], u8) {
         let Some(root) = self.root else { return (std::slice::from_ref(&self.trie.few), 0) };
         let first = slot(prefix.bits());
@@ -265,7 +266,7 @@ impl<'a> Change<'a> {
         if prefix.len() <= depth {
             return paint(slots, self.trie, prefix.len(), entry);
         }
-        // `Fib::insert` has checked that there are enough words.
+        // `Fib::insert` has checked that enough words are available.
         let done = self.insert(&slots[0], depth, prefix, entry);
         debug_assert!(done.is_some(), "no words for {prefix:?}");
     }
@@ -281,7 +282,8 @@ impl<'a> Change<'a> {
         self.remove(&slots[0], depth, prefix, cover);
     }
 
-    /// Makes `answer` the answer for the addresses of `prefix` that no longer one has, below an entry at `depth`.
+    /// Sets `answer` for the addresses of `prefix` without a longer match, below an entry at
+    /// `depth`.
     fn insert(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, answer: Entry) -> Option<()> {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
         if len <= depth {
@@ -309,7 +311,7 @@ impl<'a> Change<'a> {
             return self.insert(&other.entries[HIT], other.len, prefix, answer);
         }
         if common == len && len.is_multiple_of(STEP) {
-            // A jump to a copy of the jump that is there.
+            // Makes a jump to a copy of the existing jump.
             let (hit, miss) = (other.hit(), other.miss());
             let inner = self.make_jump(Prefix6::masked(other.key, other.len), hit, miss)?;
             paint(self.trie.below(inner), self.trie, len, answer);
@@ -322,7 +324,8 @@ impl<'a> Change<'a> {
         self.insert(slot, depth, prefix, answer)
     }
 
-    /// Puts a group at depth `at` in the way of the jump that `slot` at `depth` refers to; no answer changes.
+    /// Inserts a group at depth `at` before the jump that `slot` at `depth` refers to; no answer
+    /// changes.
     fn split(&mut self, slot: &AtomicU32, depth: u8, at: u8) -> Option<()> {
         let now = slot.load(Ordering::Relaxed);
         let jump = self.trie.jump(now);
@@ -355,7 +358,7 @@ impl<'a> Change<'a> {
         Some(group | LONG)
     }
 
-    /// Gives back what an entry referred to.
+    /// Frees what an entry referred to.
     fn retire(&mut self, entry: u32) {
         if entry & SHORT != 0 {
             self.spare.retire_quarter(entry, self.pins);
@@ -364,7 +367,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Gives the addresses of `prefix` that no longer one has the answer of its cover, below an entry at `depth`.
+    /// Sets `cover` for the addresses of `prefix` without a longer match, below an entry at
+    /// `depth`.
     fn remove(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, cover: Entry) {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
         if len <= depth {
@@ -384,7 +388,7 @@ impl<'a> Change<'a> {
         self.tidy(slot, depth);
     }
 
-    /// Takes out what `slot` refers to if it makes no difference any more.
+    /// Removes the group or jump of `slot` if it has no effect any more.
     fn tidy(&mut self, slot: &AtomicU32, depth: u8) {
         let now = slot.load(Ordering::Relaxed);
         let shorter = if is_jump(now) { self.without_jump(now) } else { self.without_group(now, depth) };
@@ -394,15 +398,16 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Returns what stands for a jump that hits and misses the same, or leads to one that misses the same.
+    /// Returns the replacement of a jump with equal entries, or of one that leads to a jump with
+    /// the same miss entry.
     fn without_jump(&self, entry: u32) -> Option<u32> {
         let jump = self.trie.jump(entry);
         let (hit, miss) = (jump.hit(), jump.miss());
         (hit == miss || self.is_jump_that_misses(hit, miss)).then_some(hit)
     }
 
-    /// Returns what stands for a group at `depth` whose entries are all the answer of a prefix that covers it, but for
-    /// one that may be a jump which gives that answer where it misses.
+    /// Returns the replacement of a group at `depth` in which all entries belong to one covering
+    /// prefix; one entry may be a jump that has that prefix's entry as its miss entry.
     fn without_group(&self, entry: u32, depth: u8) -> Option<u32> {
         let inside = self.trie.groups.of(entry);
         let load = |entry: &AtomicU32| entry.load(Ordering::Relaxed);
@@ -429,14 +434,15 @@ fn slot(addr: u128) -> usize {
     (addr >> (128 - ROOT_BITS)) as usize
 }
 
-/// Returns the 4 bits after the first `depth`.
+/// Returns the 4 address bits after the first `depth`.
 #[inline(always)]
 fn nibble(addr: u128, depth: u8) -> usize {
     let half = if depth < 64 { (addr >> 64) as u64 } else { addr as u64 };
     (half << (depth % 64) >> (64 - STEP)) as usize
 }
 
-/// Returns the entries of a group at `depth` that are in a prefix, which begins with what leads to the group.
+/// Returns the range of entries in a group at `depth` that belong to a prefix; the prefix begins
+/// with the bits that lead to the group.
 fn nibbles(prefix: Prefix6, depth: u8) -> Range<usize> {
     let first = nibble(prefix.bits(), depth);
     first..first + (1 << (depth + STEP).saturating_sub(prefix.len()))

@@ -1,11 +1,10 @@
-//! The seeds of a target: what its body holds to in each test run, and what libFuzzer begins with.
+//! Seeds of a target: run through its body by the tests, and the initial corpus of libFuzzer.
 
 use std::path::PathBuf;
 
-/// Each seed by its name.
 pub(super) type Seeds = [(String, Vec<u8>)];
 
-/// Each seed holds, and stands below `fuzz/corpus/TARGET` as it is now.
+/// Checks that each seed passes and is stored unchanged below `fuzz/corpus/TARGET`.
 pub(super) fn seeds_hold_and_are_on_disk(target: &str, seeds: &Seeds, body: fn(&[u8])) {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let writable = std::fs::create_dir_all(&dir).is_ok();
@@ -19,7 +18,7 @@ pub(super) fn seeds_hold_and_are_on_disk(target: &str, seeds: &Seeds, body: fn(&
     }
 }
 
-/// Seeds with a few bytes changed or put in hold, and `noise` bytes of anything.
+/// Checks that seeds with a few bytes changed or inserted pass, and so do `noise` random bytes.
 pub(super) fn damaged_seeds_and_any_bytes_hold(mut state: u64, seeds: &Seeds, noise: usize, body: fn(&[u8])) {
     let mut next = || {
         state ^= state << 13;

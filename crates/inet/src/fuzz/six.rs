@@ -1,10 +1,11 @@
-//! `inet_six`: a router with IPv6 on one link, tunnels of both families, an echo service over UDP and TCP, and a stranger who sends
-//! anything: headers, chains, fragments, neighbor discovery, MLD, errors about what was sent, whole packets with their checksums mended,
-//! datagrams and segments that nearly fit.
+//! `inet_six`: an IPv6 router on one link, with tunnels of both families and an echo service over
+//! UDP and TCP. An attacker sends arbitrary input: headers, chains, fragments, neighbor discovery,
+//! MLD, errors about sent packets, whole packets with repaired checksums, and nearly valid
+//! datagrams and segments.
 //!
-//! Holds: no panic; what leaves is whole; this host's own packets have their checksums; every frame is accounted for,
-//! at each moment and in the end; tables are bounded, whatever was asked or told; no route and no address comes of a
-//! packet.
+//! Invariants: no panic; sent packets are well formed; this host's own packets have valid
+//! checksums; every frame is accounted for, at each moment and at the end; tables are bounded; only
+//! router advertisements add routes or addresses.
 
 mod echo;
 
@@ -33,7 +34,7 @@ const BEHIND: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 const STEPS: usize = 300;
 const NEIGHBORS: i64 = 16;
 
-/// An address that means something here, or any.
+/// Returns an address that is meaningful here, or an arbitrary one.
 fn addr(tape: &mut Tape<'_>) -> Ipv6Addr {
     match tape.byte() % 16 {
         0..=3 => US,
@@ -63,7 +64,7 @@ fn packet(src: Ipv6Addr, dst: Ipv6Addr, next: Proto, hop_limit: u8, payload: &[u
     out
 }
 
-/// A payload of this protocol, in which much is as it should be.
+/// Returns a mostly valid payload of this protocol.
 fn payload(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> Vec<u8> {
     let len = usize::from(tape.byte()) * 2;
     if matches!(proto, Proto::UDP | Proto::TCP) {
@@ -99,7 +100,7 @@ fn payload(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> V
     message
 }
 
-/// A router's advertisement with up to seven options.
+/// Returns a router advertisement with up to seven options.
 fn advertisement(tape: &mut Tape<'_>) -> Vec<u8> {
     let mut message = vec![134, 0, 0, 0, 64, tape.byte(), tape.byte() % 8, tape.byte()];
     message.extend([0; 8]);
@@ -123,7 +124,7 @@ fn advertisement(tape: &mut Tape<'_>) -> Vec<u8> {
     message
 }
 
-/// Up to 15 extension headers in front, good ones and others.
+/// Prepends up to 15 extension headers, valid and invalid ones.
 fn extended(mut next: Proto, mut payload: Vec<u8>, tape: &mut Tape<'_>) -> (Proto, Vec<u8>) {
     let n = tape.byte();
     for _ in 0..if n < 160 { 0 } else { n % 16 } {
@@ -145,7 +146,7 @@ fn extended(mut next: Proto, mut payload: Vec<u8>, tape: &mut Tape<'_>) -> (Prot
     (next, payload)
 }
 
-/// A packet as somebody might send it.
+/// Returns a packet as an attacker may send it.
 fn made(tape: &mut Tape<'_>) -> Vec<u8> {
     let (src, dst) = (addr(tape), addr(tape));
     let kind = tape.byte();
@@ -164,7 +165,7 @@ fn made(tape: &mut Tape<'_>) -> Vec<u8> {
     packet(src, dst, next, hops, &payload)
 }
 
-/// Puts a packet where its destination is listened to.
+/// Frames a packet to the MAC address at which its destination is received.
 fn frame_of(packet: &[u8]) -> Vec<u8> {
     let dst = ip6::Header::parse_quoted(packet).map_or(US, |header| header.dst);
     let to = if dst.is_multicast() { Mac::multicast6(dst) } else { mac(1) };
@@ -192,7 +193,7 @@ fn tunnels(side: &Side, cx: Cx) -> [IfaceId; 3] {
     })
 }
 
-/// Raw and ICMP sockets with little room, and one that has joined a group by its source.
+/// Opens raw and ICMP sockets with small buffers, and one with a source-specific group membership.
 fn sockets(side: &Side, cx: Cx) -> Vec<usize> {
     let protos = [Proto::IPV6_ICMP, Proto::UDP, Proto(253)].map(RawKind::Raw);
     let open = |kind| {
@@ -203,12 +204,12 @@ fn sockets(side: &Side, cx: Cx) -> Vec<usize> {
     let all: Vec<usize> = protos.into_iter().chain([RawKind::Icmp]).map(open).collect();
     let group = (ip6::ALL_NODES.into(), FAR.into());
     side.stack.udp_change_source(cx, all[0], SourceChange::Join, group, Some(EM0)).unwrap();
-    side.stack.udp_bind(cx, all[3], (US, 7).into()).unwrap_err(); // the address is not certain yet
+    side.stack.udp_bind(cx, all[3], (US, 7).into()).unwrap_err(); // the address is still tentative
     side.stack.udp_bind(cx, all[3], (Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
     all
 }
 
-/// Plays a tape against a router.
+/// Runs an input against a router.
 pub fn six(data: &[u8]) {
     play(data);
 }
@@ -241,7 +242,7 @@ fn play(data: &[u8]) -> Echoed {
         match what % 8 {
             0..=2 => side.inject(cx(now), &frame_of(&made(&mut tape))),
             3 => {
-                // In a tunnel, of either family, up to three deep.
+                // Encapsulated in a tunnel of either family, up to three deep.
                 let mut inner = made(&mut tape);
                 for _ in 0..what >> 6 {
                     inner = packet(FAR, US, Proto::IPV6, 9, &inner);
@@ -265,7 +266,8 @@ fn play(data: &[u8]) -> Echoed {
         }
         check(&side, cx(now));
         let now_there = stack.routes6(cx(now)).len();
-        // Each prefix is a route and has an address, which is one too; and there is a default route.
+        // Each prefix adds a route and an address, which is a route too; there is also a default
+        // route.
         let most = if believes { routes + 2 * PREFIXES_MAX + 1 } else { routes };
         assert!(now_there <= most && (believes || now_there == routes), "no other packet makes a route");
     }
@@ -289,7 +291,8 @@ fn check(side: &Side, cx: Cx) {
     for own in em0.addrs6(cx) {
         assert!(!matches!(own.state, AddrState::Tentative(due, _) if due > cx.now.after(Duration::from_secs(1))));
     }
-    // A router does not verify what it forwards, and may hold it until a neighbor answers.
+    // A router does not verify packets that it forwards, and may hold them until a neighbor
+    // answers.
     let all_own = side.stack.count(cx).ip6.forwarded.get() == 0;
     for frame in side.wire.lock().unwrap().iter() {
         if frame.get(12..14) != Some(&[0x86, 0xdd]) {
@@ -305,7 +308,7 @@ fn check(side: &Side, cx: Cx) {
     }
 }
 
-/// Somebody says something about the last packet that was sent.
+/// Injects an ICMP error about the last packet sent.
 fn about_sent(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.stack.flush(cx);
     let last = side.wire.lock().unwrap().pop_back();
@@ -322,7 +325,7 @@ fn about_sent(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.inject(cx, &frame_of(&packet(FAR, US, Proto::IPV6_ICMP, 64, &message)));
 }
 
-/// What somebody who may does; how many routes there are then.
+/// Performs an administrative action; returns the resulting number of routes.
 fn configure(side: &Side, cx: Cx, ids: [IfaceId; 3], tape: &mut Tape<'_>) -> Option<usize> {
     let stack = &side.stack;
     let id = ids[usize::from(tape.byte() % 3)];
@@ -348,7 +351,8 @@ mod tests {
     use super::super::kept;
     use super::*;
 
-    /// Something of everything: written where missing, as the other targets' seeds.
+    /// Returns seeds that cover each kind of input; missing ones are written to disk, as for the
+    /// other targets.
     fn seeds() -> Vec<(String, Vec<u8>)> {
         let later = [6, 2, 0];
         let ping = |hops: u8| vec![0, 4, 0, 0, 40, 0, 0, hops];
@@ -381,7 +385,7 @@ mod tests {
             |n: u8, life: u8| [0, 8, 10, 0, 0, 6, 8, 1, 44, 2, 0, 2, 7, 9, 192, life, life / 2, 14, 0, n, 0, 0];
         let routers = [router(1, 200), router(2, 1), router(1, 0), router(3, 255)].concat();
         all.push(("routers".to_string(), [&[2][..], &later, &routers, &[6, 255, 255, 6, 255, 255], &routers].concat()));
-        // From FAR's port 1000 to port 7 here.
+        // From port 1000 of FAR to port 7 here.
         let sent = |kind: u8, rest: &[u8]| [&[0, 4, 0, kind, 0, 7, 0][..], rest].concat();
         let datagram = sent(0x40, &[20, 0, 0]);
         let answered = [&[0x45, 9][..], &[1; 9], &[6, 0, 1]].concat();

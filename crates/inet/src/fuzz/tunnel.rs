@@ -1,6 +1,8 @@
-//! A host with a tunnel of each kind to one far end, which sends whatever it likes; so do routers on the way.
+//! A host with a tunnel of each kind to one far end, which sends arbitrary packets; so do routers
+//! on the path.
 //!
-//! Holds: no panic; what leaves is whole; every frame is accounted for, at each moment and in the end.
+//! Invariants: no panic; sent packets are well formed; every frame is accounted for, at each moment
+//! and at the end.
 
 use super::{EM0, Side, Tape, framed, icmp, mac};
 use crate::iface::{IfaceAddr, IfaceId};
@@ -44,7 +46,7 @@ fn datagram(dst: u16, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A tunnel's payload: as its kind wants it, from the tape; or what the tape has.
+/// Returns a tunnel payload: encapsulated as its kind requires, from the tape, or arbitrary bytes.
 fn wrapped(kind: Kind, manner: u8, inner: &[u8]) -> Vec<u8> {
     let link = || framed(mac(1), mac(2), EtherType::IPV4, inner);
     match kind {
@@ -64,7 +66,7 @@ fn wrapped(kind: Kind, manner: u8, inner: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Plays a tape against a host with tunnels.
+/// Runs an input against a host with tunnels.
 pub fn tunnel(data: &[u8]) {
     let mut tape = Tape(data);
     let mut now = Instant::from_millis(1000);
@@ -125,7 +127,7 @@ fn add(side: &Side, cx: Cx, kind: Kind, manner: u8) -> IfaceId {
     id
 }
 
-/// Anything in a tunnel's packet.
+/// Injects arbitrary bytes as a tunnel's payload.
 fn from_far(side: &Side, cx: Cx, kind: Kind, tape: &mut Tape<'_>) {
     let tos = tape.byte();
     let len = usize::from(tape.word() % 600);
@@ -136,7 +138,7 @@ fn from_far(side: &Side, cx: Cx, kind: Kind, tape: &mut Tape<'_>) {
     side.inject(cx, &framed(mac(1), mac(2), EtherType::IPV4, &packet(src, US, proto, tos, &payload)));
 }
 
-/// A router has something to say about the last packet that was sent.
+/// Injects an ICMP error from a router about the last packet sent.
 fn about_sent(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.stack.flush(cx);
     let last = side.wire.lock().unwrap().pop_back();
@@ -172,7 +174,8 @@ mod tests {
     use super::super::kept;
     use super::*;
 
-    /// Something of everything: written where missing, as the other targets' seeds.
+    /// Returns seeds that cover each kind of input; missing ones are written to disk, as for the
+    /// other targets.
     fn seeds() -> Vec<(String, Vec<u8>)> {
         let garbage = |kind: u8, payload: &[u8]| {
             let mut step = vec![0, kind, 0, 0, payload.len() as u8];

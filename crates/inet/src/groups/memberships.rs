@@ -1,4 +1,4 @@
-//! Memberships of the groups of a host, and the filters of its sockets.
+//! Group memberships of a host, and the source filters of its sockets.
 
 use crate::iface::IfaceId;
 use clock::Instant;
@@ -7,49 +7,50 @@ use std::net::{IpAddr, Ipv4Addr};
 use wire::igmp::v3::{NewRecord, RecordKind};
 use wire::ip6;
 
-/// Sources in the filter of a socket for a group.
+/// Maximum number of sources in the filter of a socket for a group.
 pub const SOURCES_MAX: usize = 64;
-/// Maximum number of queried sources; with more the answer is of the whole group.
+/// Maximum number of queried sources; with more, the answer covers the whole group.
 const QUERIED_MAX: usize = 256;
-/// 224.0.0.1, which is joined everywhere and never reported.
+/// 224.0.0.1, which is always joined on every interface and never reported.
 pub(crate) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// Meaning of a filter's sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FilterMode {
-    /// These sources are received.
+    /// Only these sources are received.
     #[default]
     Include,
-    /// All but these are received.
+    /// All sources but these are received.
     Exclude,
 }
 
-/// Sources of a group that are received.
+/// Source filter of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceFilter {
     /// Meaning of the sources.
     pub mode: FilterMode,
-    /// The sources.
+    /// Sources to include or exclude.
     pub sources: BTreeSet<IpAddr>,
 }
 
 impl SourceFilter {
-    /// Returns the filter that receives from every source.
+    /// Returns the filter that accepts every source.
     pub fn any() -> SourceFilter {
         SourceFilter { mode: FilterMode::Exclude, sources: BTreeSet::new() }
     }
 
-    /// Returns whether it receives from `source`.
+    /// Returns whether packets from `source` are accepted.
     pub fn passes(&self, source: IpAddr) -> bool {
         self.sources.contains(&source) == (self.mode == FilterMode::Include)
     }
 
-    /// Returns whether it receives nothing: the group is left.
+    /// Returns whether every source is rejected: the group is left.
     pub fn is_none(&self) -> bool {
         self.mode == FilterMode::Include && self.sources.is_empty()
     }
 
-    /// Merges the filters of an iface's sockets (RFC 3376 3.2): what one of them receives, the iface receives.
+    /// Merges the filters of an interface's sockets (RFC 3376 3.2): the result accepts what any of
+    /// them accepts.
     pub(super) fn merged<'a>(filters: impl Iterator<Item = &'a SourceFilter> + Clone) -> SourceFilter {
         let of = |mode| filters.clone().filter(move |filter| filter.mode == mode);
         let included: BTreeSet<IpAddr> = of(FilterMode::Include).flat_map(|filter| &filter.sources).copied().collect();
@@ -71,21 +72,20 @@ pub(super) struct Change {
     pub(super) sources: BTreeSet<IpAddr>,
 }
 
-/// A group on an iface.
+/// State of a group on an interface.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Sockets that have joined, and their filters.
+    /// Sockets that have joined, with their filters.
     pub(super) members: Vec<(usize, SourceFilter)>,
-    /// The merged filter.
     pub(super) filter: SourceFilter,
     pub(super) change: Change,
-    /// Time of the second report of a change.
+    /// Time of the repeated report of a change.
     pub(super) again_at: Option<Instant>,
     /// Time of the answer to a query.
     pub(crate) report_at: Option<Instant>,
-    /// Sources that were queried; none: the whole group.
+    /// Queried sources; empty: the whole group.
     pub(super) queried: BTreeSet<IpAddr>,
-    /// This host has reported last, with IGMPv2.
+    /// Set if this host sent the last report, with IGMPv2.
     pub(crate) last_reporter: bool,
 }
 
@@ -94,7 +94,7 @@ impl Group {
         !self.members.is_empty()
     }
 
-    /// Takes a query for the group, or for `sources` of it, which is to be answered at `at`.
+    /// Schedules the answer at `at` to a query for the group or for its `sources`.
     pub(crate) fn on_query(&mut self, at: Instant, sources: impl ExactSizeIterator<Item = IpAddr>) {
         let is_whole = sources.len() == 0 || self.report_at.is_some() && self.queried.is_empty();
         self.report_at = Some(self.report_at.map_or(at, |before| before.min(at)));
@@ -104,7 +104,8 @@ impl Group {
         }
     }
 
-    /// Returns the record that answers a query; `None`: nothing is received of what was queried (RFC 3376 5.2).
+    /// Returns the record that answers a query; `None` if none of the queried sources is received
+    /// (RFC 3376 5.2).
     pub(super) fn current(&mut self, group: IpAddr) -> Option<NewRecord> {
         let queried = std::mem::take(&mut self.queried);
         let (kind, sources) = match (queried.is_empty(), self.filter.mode) {
@@ -118,7 +119,7 @@ impl Group {
         (kind == RecordKind::IsExclude || !record.sources.is_empty()).then_some(record)
     }
 
-    /// Returns the records that report the changes since the last reports (RFC 3376 5.1).
+    /// Returns the records of the changes since the last reports (RFC 3376 5.1).
     pub(super) fn changes(&self, group: IpAddr) -> Vec<NewRecord> {
         let Change { mode, sources } = &self.change;
         if *mode {
@@ -135,11 +136,11 @@ impl Group {
     }
 }
 
-/// The groups that a host has joined.
+/// Groups that a host has joined.
 #[derive(Debug, Default)]
 pub(crate) struct Memberships {
     pub(crate) groups: BTreeMap<(IfaceId, IpAddr), Group>,
-    /// Time until which a querier of IGMPv2 or IGMPv1 is present (RFC 3376 7.2.1).
+    /// Time until which an IGMPv1 or IGMPv2 querier is assumed present (RFC 3376 7.2.1).
     pub(crate) old_querier: BTreeMap<IfaceId, Instant>,
 }
 
@@ -149,7 +150,8 @@ impl Memberships {
         group == IpAddr::V4(ALL_SYSTEMS) || self.groups.get(&(iface, group)).is_some_and(Group::is_joined)
     }
 
-    /// Returns whether `group` is joined on any iface: for what this host sends to itself.
+    /// Returns whether `group` is joined on any interface, for packets that this host sends to
+    /// itself.
     pub(crate) fn is_member_anywhere(&self, group: impl Into<IpAddr>) -> bool {
         let group = group.into();
         let is_joined = |((_, joined), state): (&(IfaceId, IpAddr), &Group)| *joined == group && state.is_joined();
@@ -161,7 +163,7 @@ impl Memberships {
         times.flatten().min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns the records of all groups of IPv6 on an iface that are reported.
+    /// Returns the records of all reported IPv6 groups on an interface.
     pub(crate) fn current6(&mut self, iface: IfaceId) -> Vec<NewRecord> {
         let groups = self.groups.iter_mut().filter(|((on, group), _)| *on == iface && group.is_ipv6());
         let reported = groups.filter(|((_, group), _)| is_reported(*group));
@@ -169,8 +171,8 @@ impl Memberships {
     }
 }
 
-/// Returns whether membership of `group` is reported: not of what every node is in, nor of one that stays within an iface
-/// (RFC 3376 5, RFC 3810 6).
+/// Returns whether membership of `group` is reported: all-nodes groups and groups of interface
+/// scope are not (RFC 3376 5, RFC 3810 6).
 pub(crate) fn is_reported(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group != ALL_SYSTEMS,

@@ -9,17 +9,17 @@ use wire::icmp4::{Problem, unreachable};
 pub(crate) enum Cause {
     Unreachable(u8),
     FragNeeded(u16),
-    /// The next hop does not answer ARP: host unreachable, as this host itself has found out.
+    /// The next hop did not answer this host's ARP requests: host unreachable.
     NoNeighbor,
     TtlExceeded,
     ReassemblyTimeout,
     Redirect(Ipv4Addr),
-    /// The octet of the header that is wrong.
+    /// Offset of the invalid header octet.
     Parameter(u8),
 }
 
 impl Cause {
-    /// Returns the error for a local socket.
+    /// Returns the error to report to a local socket.
     pub(crate) fn for_socket(self) -> Option<SoError> {
         match self {
             Cause::Unreachable(unreachable::PORT | unreachable::PROTOCOL) => Some(SoError::Refused),
@@ -44,7 +44,7 @@ impl Cause {
     }
 }
 
-/// The next smaller common MTU, for routers that do not say theirs (RFC 1191 7.1).
+/// Returns the next smaller common MTU, for routers that do not report theirs (RFC 1191 7.1).
 pub(crate) fn plateau(total_len: u16) -> usize {
     const PLATEAUS: [usize; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
     PLATEAUS.into_iter().find(|&mtu| mtu < usize::from(total_len)).unwrap_or(68)

@@ -1,7 +1,7 @@
-//! Redirects received (RFC 1122 3.2.2.2).
+//! Received redirects (RFC 1122 3.2.2.2).
 //!
-//! Accepted only where `net.inet.icmp.accept_redirects` is on, from the gateway in use, for another on
-//! the same link, about a packet of ours.
+//! Accepted only if `net.inet.icmp.accept_redirects` is on, the sender is the gateway in use, the
+//! new gateway is on the same link, and the quoted packet is from this host.
 
 use crate::Stack;
 use crate::fib::Prefix;

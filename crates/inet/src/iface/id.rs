@@ -1,8 +1,6 @@
-//! The number of an iface.
-
-/// The number of an iface within its stack.
+/// Number of an interface within its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct IfaceId(pub u16);
 
-/// `lo0`, the iface that each host has first.
+/// `lo0`, the first interface of every host.
 pub const LOOPBACK: IfaceId = IfaceId(0);

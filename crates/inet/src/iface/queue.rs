@@ -1,7 +1,8 @@
-//! Transmit queues of an iface's port, each with a short stage in front of it, and the choice between them.
+//! Transmit queues of an interface, each with a short stage in front, and the choice between them.
 //!
-//! A port of a shared host may have several queues. Threads then send by different ones and write no common line. Order is
-//! kept where it matters: a connection with text under way, and a tunnel, stay with one queue.
+//! A port of a shared host may have several queues. Threads then send by different queues and write
+//! no common cache line. Order is kept where it matters: a connection with unacknowledged data, and
+//! a tunnel, stay with one queue.
 
 use super::id::IfaceId;
 use buf::{Burst, Frame};
@@ -11,49 +12,51 @@ use std::hint::cold_path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Destination of an iface's frames.
+/// Destination of the frames of a transmit queue.
 pub trait Output: Send {
-    /// Takes frames from the front of `burst`; what was not taken stays.
+    /// Sends frames from the front of `burst` and returns their number; frames that were not
+    /// accepted stay.
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;
 
-    /// Takes a frame that came alone; gives it back if there is no room.
+    /// Sends a single frame; returns it if there is no room.
     fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         let mut burst = Burst::of(frame);
         self.output(&mut burst, now);
         burst.pop().map_or(Ok(()), Err)
     }
 
-    /// Moves on what time has made ready (a delay, a pace); says when to come again, if anything is held.
+    /// Releases frames that are due (delayed or paced); returns the time of the next call if any
+    /// are held.
     fn poll(&mut self, now: Instant) -> Option<Instant> {
         let _ = now;
         None
     }
 
-    /// Returns the time at which [`Output::poll`] has work; `None`: nothing is held.
+    /// Returns the time at which [`Output::poll`] has work; `None` if nothing is held.
     fn next_event(&self) -> Option<Instant> {
         None
     }
 }
 
-/// Whether a frame may wait for others that go the same way.
+/// Specifies whether a frame may wait for others of the same queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AtOnce {
-    /// The caller sends one frame and returns.
+    /// The caller sends a single frame and returns: flush now.
     Yes,
-    /// The caller flushes when its burst is through.
+    /// The caller flushes at the end of its burst.
     Later,
 }
 
-/// Frames on their way to a queue of the port.
+/// Staged frames of a queue of the port.
 pub(crate) struct TxStage {
-    /// The set of this queue alone.
+    /// The set that contains only this queue.
     pub(crate) own: QueueSet,
     pub(crate) burst: Burst,
     pub(crate) output: Option<Box<dyn Output>>,
 }
 
 impl TxStage {
-    /// Hands the waiting frames to the port; returns how many it took.
+    /// Passes the staged frames to the port; returns how many it accepted.
     #[inline(always)]
     pub(crate) fn flush(&mut self, now: Instant) -> usize {
         match &mut self.output {
@@ -63,15 +66,15 @@ impl TxStage {
     }
 }
 
-/// A set of queues, of any ifaces. It may contain more than was added: it is kept as a set of ifaces and one of queue
-/// numbers, and numbers 64 apart are not distinguished.
+/// A set of queues of any interfaces. It may contain more queues than were added: it stores a set
+/// of interfaces and a set of queue numbers, each modulo 64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct QueueSet {
     ifaces: u64,
     queues: u64,
 }
 
-/// A [`QueueSet`] that one thread changes.
+/// A [`QueueSet`] written by one thread.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicQueueSet {
     ifaces: AtomicU64,
@@ -83,7 +86,7 @@ impl QueueSet {
         QueueSet { ifaces: bit(usize::from(iface.0)), queues: bit(queue) }
     }
 
-    /// Returns whether it contains queues of `iface`.
+    /// Returns whether the set contains queues of `iface`.
     #[inline(always)]
     fn has(self, iface: IfaceId) -> bool {
         self.ifaces & bit(usize::from(iface.0)) != 0
@@ -98,7 +101,7 @@ impl AtomicQueueSet {
         self.queues.store(self.queues.load(Ordering::Relaxed) | more.queues, Ordering::Relaxed);
     }
 
-    /// Empties the set; returns its former content, `None` if there was none.
+    /// Empties the set and returns its former content; `None` if it was empty.
     #[inline(always)]
     pub(crate) fn take(&self) -> Option<QueueSet> {
         let ifaces = self.ifaces.load(Ordering::Relaxed);
@@ -121,21 +124,21 @@ fn queue<L: Locks>(iface: IfaceId, at: usize) -> CachePadded<Queue<L>> {
     CachePadded(Guarded::new(TxStage { own: QueueSet::of(iface, at), burst: Burst::new(), output: None }))
 }
 
-/// A queue behind its lock.
+/// A queue with its lock.
 pub(crate) type Queue<L> = Guarded<L, TxStage>;
 
-/// The queues of a port.
+/// Queues of a port.
 pub(crate) struct Queues<L: Locks> {
     iface: IfaceId,
     first: CachePadded<Queue<L>>,
-    /// Queues after the first: allocated for the first port that has several, and kept.
+    /// Queues after the first: allocated for the first port with several queues, and kept.
     more: OnceLock<Box<[CachePadded<Queue<L>>]>>,
-    /// Number of these that the present port has.
+    /// Number of these that the current port uses.
     others: AtomicUsize,
 }
 
 impl<L: Locks> Queues<L> {
-    /// Makes one queue, without an output.
+    /// Creates one queue, without an output.
     pub(crate) fn new(iface: IfaceId) -> Queues<L> {
         Queues { iface, first: queue(iface, 0), more: OnceLock::new(), others: AtomicUsize::new(0) }
     }
@@ -147,7 +150,7 @@ impl<L: Locks> Queues<L> {
             _ if !L::SHARED => &self.first.0,
             0 => &self.first.0,
             others => {
-                cold_path(); // laid out elsewhere: most ports have one queue
+                cold_path(); // out of line: most ports have one queue
                 let other = (at() % (others + 1)).checked_sub(1);
                 other.and_then(|at| self.more.get()?.get(at)).map_or(&self.first.0, |queue| &queue.0)
             }
@@ -160,13 +163,13 @@ impl<L: Locks> Queues<L> {
         self.iter().enumerate().filter(move |(at, _)| queues & bit(*at) != 0).map(|(_, queue)| queue)
     }
 
-    /// Returns all queues, also those that the present port does not have.
+    /// Returns all queues, including those that the current port does not use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Queue<L>> {
         std::iter::once(&self.first).chain(self.more.get().into_iter().flatten()).map(|queue| &queue.0)
     }
 
-    /// Sets the outputs of the queues; returns the frames that waited at queues without one now. After a first port with
-    /// several queues there are never more than that one had.
+    /// Sets the outputs of the queues; returns the frames staged at queues that now have none. The
+    /// first port with several queues determines the maximum number.
     pub(crate) fn set(&self, cx: Cx, outputs: Vec<Box<dyn Output>>) -> Vec<Frame> {
         let others = outputs.len().saturating_sub(1);
         let made = if others == 0 || !L::SHARED {
@@ -188,7 +191,7 @@ impl<L: Locks> Queues<L> {
         ended
     }
 
-    /// Returns the acquisitions of the queues' locks, and the number of locks.
+    /// Returns the number of lock acquisitions and the number of locks.
     pub(crate) fn locks(&self) -> (u64, usize) {
         self.iter().fold((0, 0), |(taken, n), queue| (taken + queue.acquisitions(), n + 1))
     }

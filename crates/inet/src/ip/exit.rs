@@ -1,23 +1,23 @@
-//! The exit of a packet of this host, of either family, and the reasons for having none.
+//! Outgoing interface and next hop of a packet of this host, and reasons for having none.
 
 use crate::iface::IfaceId;
 use std::net::Ipv4Addr;
 use wire::Mac;
 
-/// Reason for which a packet of this host was not sent.
+/// Reason why a packet of this host was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputError {
     /// No route to the destination.
     NoRoute,
     /// The route is a reject, prohibit or blackhole route.
     Rejected,
-    /// Longer than the path takes, and it may not be fragmented; or longer than a header can state.
+    /// Longer than the path MTU without permission to fragment, or longer than a header can state.
     TooBig(usize),
-    /// The iface is down.
+    /// The interface is down.
     IfaceDown,
 }
 
-/// The iface by which a packet of this host leaves, and its receiver there.
+/// Outgoing interface of a packet of this host, and its receiver there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit<A = Ipv4Addr> {
     pub(crate) iface: IfaceId,
@@ -27,10 +27,10 @@ pub(crate) struct Exit<A = Ipv4Addr> {
 /// Link-layer receiver of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<A = Ipv4Addr> {
-    /// To the neighbor with this address.
+    /// Neighbor with this address.
     Neighbor(A),
-    /// To a station: a broadcast or a multicast.
+    /// Broadcast or multicast MAC address.
     Station(Mac),
-    /// To this host.
+    /// This host.
     Here,
 }

@@ -1,8 +1,9 @@
-//! The fast path of forwarding: hops counted down, a neighbor's link header copied, staged.
+//! Forwarding fast path: decrements the hop limit, copies a neighbor's link header and stages the
+//! packet.
 //!
-//! Packets arrive with their next hops looked up. What a packet may have in its way (its last hop, a length, options, a
-//! neighbor that is not known) is for the slow path of its family. One iface lock per run of packets that leave the same
-//! way.
+//! Packets arrive with their next hops looked up. Packets that need more (an expired hop limit,
+//! fragmentation, options, an unresolved neighbor) take the slow path of their family. Each run of
+//! packets with the same next hop takes the interface lock once.
 
 use super::{Input, link_len};
 use crate::Stack;
@@ -17,7 +18,7 @@ use stats::DropReason;
 use wire::eth;
 
 impl<L: Locks> Stack<L> {
-    /// Takes up to a chunk of packets that all have the next hop `hop`.
+    /// Forwards up to a chunk of packets that all have the next hop `hop`.
     pub(crate) fn ip_forward<F: Input>(
         &self,
         cx: Cx,
@@ -32,7 +33,7 @@ impl<L: Locks> Stack<L> {
             return self.forward_each::<F>(cx, from, packets, hop);
         };
         let on_link = matches!(hop.via, Via::Link(_));
-        let (mut link, mut link_of) = (hop.adjacency, F::default()); // unspecified: no packet's
+        let (mut link, mut link_of) = (hop.adjacency, F::default()); // unspecified: no packet has it
         let (n, mtu, mut odd) = (packets.len(), F::mtu(out), Odd::default());
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
             match F::passable(packet, mtu) {
@@ -61,8 +62,10 @@ impl<L: Locks> Stack<L> {
         F::counts(self.count(cx)).forwarded.add(n as u64);
     }
 
-    /// Takes from the front of a chunk of opened packets, which go to different gateways, as many as can go the short way through one iface,
-    /// and returns how many: a router with many gateways on a link sees runs of one, and what a run costs would be paid for each packet.
+    /// Forwards packets from the front of a chunk of opened packets with different gateways, as
+    /// long as they leave through one interface by the fast path; returns their number. A router
+    /// with many gateways on a link would otherwise process runs of one packet and pay the cost of
+    /// a run for each.
     pub(super) fn forward_through_gateways<F: Input>(
         &self,
         cx: Cx,
@@ -94,7 +97,8 @@ impl<L: Locks> Stack<L> {
         n
     }
 
-    /// Returns the iface to stations on a link, or to a gateway whose MAC address is known; never where the packets come from.
+    /// Returns the interface to stations on a link, or to a gateway with a resolved MAC address;
+    /// never the one where the packets came from.
     #[inline(always)]
     fn way_out<F: Input>(&self, from: Option<&Iface<L>>, hop: &Hop<F::Addr>) -> Option<&Iface<L>> {
         let out = match hop.via {
@@ -108,7 +112,8 @@ impl<L: Locks> Stack<L> {
         self.ifaces.get(out).filter(|out| out.kind == IfaceKind::Ethernet) // a tunnel has no link header
     }
 
-    /// Takes a chunk in which some packets have their link header and others, the odd ones, something in their way.
+    /// Sends a chunk in which the packets of `odd` need the slow path and the others have their
+    /// link header.
     #[inline(never)]
     fn forward_mixed<F: Input>(
         &self,
@@ -137,7 +142,8 @@ impl<L: Locks> Stack<L> {
         F::counts(self.count(cx)).forwarded.add(sent);
     }
 
-    /// Sends a packet to a neighbor whose MAC address may or may not be known; keeps it in the gateway's hop.
+    /// Sends a packet to a neighbor, resolving its MAC address if needed; stores the address in the
+    /// gateway's hop.
     pub(crate) fn send_to_neighbor<F: Input>(
         &self,
         cx: Cx,
@@ -151,11 +157,11 @@ impl<L: Locks> Stack<L> {
             return self.drop_frame(cx, packet, DropReason::TxNoPort);
         };
         match iface.kind {
-            IfaceKind::Tunnel => return self.tunnel_output(cx, iface, packet, at_once), // its far end is the only neighbor
+            IfaceKind::Tunnel => return self.tunnel_output(cx, iface, packet, at_once), // no neighbors to resolve
             IfaceKind::Loopback => return self.drop_frame(cx, packet, F::NO_ROUTE),
             IfaceKind::Ethernet => {}
         }
-        let epoch = self.links_epoch(); // before the answer: a change meanwhile makes what is remembered stale, not wrong
+        let epoch = self.links_epoch(); // before the lookup: a change meanwhile makes the stored entry stale, not wrong
         let mut neighbors = F::neighbors(self).lock(cx);
         let resolved = neighbors.resolve(out, next, packet, cx.now, F::neighbor_rules(self), &self.pool);
         let ended = neighbors.take_ended();
@@ -173,7 +179,7 @@ impl<L: Locks> Stack<L> {
                     self.count(cx).neigh.created.bump();
                     F::ask(self, cx, iface, next);
                     if at_once == AtOnce::Yes {
-                        self.flush(cx); // a sender that now waits for the answer has nobody who flushes for it
+                        self.flush(cx); // the caller will not flush for a packet that waits for resolution
                     }
                 }
             }
@@ -182,8 +188,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Takes a hop from the IP header of `H` bytes with which a packet begins, and gives it a link header; `false`, and nothing
-/// changed, if its hops or its length are in the way.
+/// Decrements the hop limit in the `H` bytes of IP header at the front of a packet, and writes its
+/// link header. If the hop limit or the length prevents this, changes nothing and returns `false`.
 #[inline(always)]
 pub(crate) fn pass_on<const H: usize>(
     packet: &mut Frame,
@@ -198,7 +204,7 @@ pub(crate) fn pass_on<const H: usize>(
     packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, write)
 }
 
-/// [`pass_on`] of a large segment, or of a buffer on loan.
+/// [`pass_on`] for a large segment or a lent buffer.
 #[inline(never)]
 fn pass_on_large<const H: usize>(
     packet: &mut Frame,

@@ -1,7 +1,8 @@
-//! IP input, from the link layer to the protocols or onward.
+//! IP input, from the link layer to the protocols or to forwarding.
 //!
-//! A chunk is opened where it lies, one FIB lookup decides for all of it between "ours" and "onward", and a chunk of one
-//! protocol for one address goes on as it is. A host's own addresses are routes.
+//! A chunk is parsed in place. One FIB lookup decides for all of it between delivery and
+//! forwarding, and a chunk of one protocol for one address is passed on as a whole. A host's own
+//! addresses are routes.
 
 use super::Input;
 use crate::Stack;
@@ -14,7 +15,7 @@ use lock::{Cx, Locks, Pinned};
 use stats::{DropReason, Lap, Stage};
 use wire::{Mac, Proto};
 
-/// The protocols of a chunk: bits that all of them have, and that any has. Two instructions a packet.
+/// Protocols of a chunk, as the AND and the OR of their numbers: two instructions per packet.
 #[derive(Clone, Copy)]
 struct Protos {
     all: u8,
@@ -37,10 +38,10 @@ impl Protos {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes up to a chunk of packets. `iface`: where they came from; `None` for loopback. `station`: they are in Ethernet
-    /// frames still, and those for us are for this station: the link layer's question and this layer's are asked of a frame
-    /// together, and what it is without its link header is written once, for which a routed frame takes a sixth less time.
-    /// Sources are not validated then.
+    /// Processes up to a chunk of packets. `iface`: receiving interface; `None` for loopback.
+    /// `station`: the packets still have their Ethernet header, and must be addressed to this MAC
+    /// address to be ours; sources are not validated then. Checking both layers together and
+    /// writing the frame's state once makes a routed frame a sixth cheaper.
     #[inline(always)]
     pub(crate) fn ip_input<F: Input>(
         &self,
@@ -81,7 +82,7 @@ impl<L: Locks> Stack<L> {
         self.ip_dispatch(cx, iface, packets, dst.get(..n).unwrap_or_default(), protos, lap);
     }
 
-    /// Takes up to a chunk of opened packets to `dst`.
+    /// Dispatches up to a chunk of opened packets to `dst`.
     #[inline(always)]
     fn ip_dispatch<F: Input>(
         &self,
@@ -94,7 +95,7 @@ impl<L: Locks> Stack<L> {
     ) {
         let (n, ways, counts) = (packets.len(), F::ways(self), F::counts(self.count(cx)));
         let mut ids = [None; CHUNK];
-        let pinned = ways.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
+        let pinned = ways.pin(cx); // keeps the next hops in `ids` valid until the chunk is processed
         let mut common = ways.lookup_chunk(&pinned, dst, &mut ids);
         if ways.has_paths() {
             common = self.choose_paths::<F>(cx, &pinned, packets, &mut ids);
@@ -121,7 +122,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Forwards what it can of packets with different next hops, and leaves the rest to the slow path.
+    /// Forwards packets with different next hops by the fast path as far as possible, and leaves
+    /// the rest to the slow path.
     #[inline(always)]
     fn ip_through_gateways<F: Input>(
         &self,
@@ -140,11 +142,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether no raw socket takes copies, and the host may use all these addresses of one iface.
+    /// Returns whether no raw socket receives copies, and the host may use all of these addresses,
+    /// which are of one interface.
     #[inline(always)]
     fn is_for_sockets<F: Input>(&self, cx: Cx, hop: &Hop<F::Addr>, dst: &[F]) -> bool {
         let Via::Local(iface) = hop.via else { return false };
-        // Written only where it changes: to read 16 bytes that were just written in two parts would stall.
+        // Written only when it changes: reading 16 bytes that were just written in two parts would
+        // stall.
         let mut before = None;
         let mut is_usable = |dst: F| {
             before == Some(dst) || {
@@ -155,7 +159,7 @@ impl<L: Locks> Stack<L> {
         !self.raw.has_transport(F::DOMAIN) && dst.iter().all(|dst| is_usable(*dst))
     }
 
-    /// Takes one packet without link header that came by itself.
+    /// Processes a single packet without a link header.
     #[inline(always)]
     pub(crate) fn ip_input_one<F: Input>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: Lap<'_>) {
         let counts = F::counts(self.count(cx));

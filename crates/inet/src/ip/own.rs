@@ -1,4 +1,4 @@
-//! The addresses of a host, of either family.
+//! Addresses of a host, of either family.
 
 use crate::demux::Addr;
 use crate::ip6::AddrState;
@@ -7,7 +7,8 @@ use crate::{Stack, zone};
 use lock::{Cx, Locks};
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether `addr` is an address of this host; `None` for a link-local one without an iface, which is of no link.
+    /// Returns whether `addr` is an address of this host; `None` for a link-local one without an
+    /// interface, which belongs to no link.
     pub(crate) fn owns(&self, cx: Cx, addr: Addr) -> Option<bool> {
         if let Some(v4) = addr.to_v4() {
             return Some(matches!(self.ways.lookup(cx, v4).map(|hop| hop.via), Some(Via::Local(_))));
@@ -16,7 +17,7 @@ impl<L: Locks> Stack<L> {
         if wire::ip6::is_link_local(v6) && iface.is_none() {
             return None;
         }
-        // A scope id without an iface: not an address of this host.
+        // A scope id without an interface: not an address of this host.
         let iface = match iface {
             Some(id) => match self.ifaces.get(id) {
                 None => return Some(false),

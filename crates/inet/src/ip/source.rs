@@ -1,9 +1,9 @@
-//! Source address validation: drops packets that did not come from where packets to their source would go (reverse path,
-//! uRPF: RFC 1812 5.3.8, RFC 3704).
+//! Source address validation: drops packets that arrive by another interface than the route to
+//! their source (reverse path check, uRPF: RFC 1812 5.3.8, RFC 3704).
 //!
-//! The knobs net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by default. With one of them on, the
-//! sources of a chunk are looked up in the FIB as its destinations are, and the packets in doubt take the slow path, where
-//! they end.
+//! The knobs net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by default.
+//! With one of them on, the sources of a chunk are looked up in the FIB like its destinations.
+//! Packets that fail take the slow path, where they are dropped.
 
 use super::Input;
 use crate::Stack;
@@ -14,23 +14,23 @@ use buf::Burst;
 use lock::{Cx, Locks, Pinned};
 use stats::Knob;
 
-/// Value of the knobs for which a source must be behind the iface that its packet came by (RFC 3704 2.2, 2.3).
+/// Knob value of strict mode: the route to the source must leave by the interface that received the
+/// packet (RFC 3704 2.2, 2.3).
 const STRICT: i64 = 2;
 
 impl<L: Locks> Stack<L> {
-    /// Returns the family's knob.
     #[inline(always)]
     fn source_validation<F: Input>(&self) -> &Knob {
         if F::IS_SUMMED { &self.knobs.source_validation6 } else { &self.knobs.source_validation }
     }
 
-    /// Returns whether sources are validated in a family.
+    /// Returns whether source validation is on for a family.
     #[inline(always)]
     pub(crate) fn validates<F: Input>(&self) -> bool {
         self.source_validation::<F>().on()
     }
 
-    /// Returns which packets of a chunk have sources that are not valid at `iface`.
+    /// Returns the packets of a chunk with sources that are not valid at `iface`.
     #[cold]
     pub(crate) fn invalid_sources<F: Input>(&self, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd {
         let (mut src, mut ids, mut odd) = ([F::default(); CHUNK], [None; CHUNK], Odd::default());
@@ -49,7 +49,7 @@ impl<L: Locks> Stack<L> {
         odd
     }
 
-    /// Returns whether a packet from `src` may come by `iface`.
+    /// Returns whether a packet from `src` may arrive by `iface`.
     #[inline(always)]
     pub(crate) fn is_valid_source<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
         !self.validates::<F>() || self.is_behind(cx, iface, src)
@@ -62,8 +62,9 @@ impl<L: Locks> Stack<L> {
         src.is_near() || self.leads_back::<F>(&pinned, ways.lookup_within(&pinned, src).map(|hop| hop.via), iface)
     }
 
-    /// Returns whether a route leads to a source, loose: by any iface (RFC 3704 2.4); strict: by `iface`, if only as one of
-    /// several paths. A route to nowhere is none, so that a source can be shut out at all ifaces (RFC 5635 4).
+    /// Returns whether a route leads to a source. In loose mode, by any interface (RFC 3704 2.4);
+    /// in strict mode, by `iface`, which may be one of several paths. Reject and blackhole routes
+    /// do not count, so a source can be blocked at all interfaces (RFC 5635 4).
     fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId) -> bool {
         let strict = self.source_validation::<F>().get() >= STRICT;
         match via {

@@ -1,5 +1,5 @@
-//! The slow path of IPv4 forwarding (RFC 1812 5.2, 5.3), behind the fast one of [`crate::ip`]: a TTL that ends, fragment or
-//! too-big, options, redirects, a neighbor that must be asked for.
+//! Slow path of IPv4 forwarding (RFC 1812 5.2, 5.3), after the fast path of [`crate::ip`]: expired
+//! TTL, fragmentation, options, redirects, unresolved neighbors.
 
 use crate::Stack;
 use crate::icmp4::Cause;
@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use wire::icmp4::unreachable;
 use wire::ip4;
 
-/// What stands in the way of forwarding.
+/// Reason why a packet needs the slow path.
 enum Obstacle {
     Drop(DropReason),
     Tell(DropReason, Cause),
@@ -24,7 +24,7 @@ enum Obstacle {
 }
 
 impl<L: Locks> Stack<L> {
-    /// What is in the way of a packet, if only that its neighbor must be asked for.
+    /// Returns the first obstacle; at least, that the neighbor must be resolved.
     fn obstacle(&self, packet: &Frame, hop: Option<&Hop>) -> Obstacle {
         if packet.flags().has(Flags::LINK_BROADCAST) {
             return Obstacle::Drop(DropReason::Ip4LinkBroadcast);
@@ -45,7 +45,8 @@ impl<L: Locks> Stack<L> {
             Via::Blackhole | Via::Paths(_) => return Obstacle::Drop(DropReason::Ip4NoRoute),
             Via::Local(_) | Via::Broadcast(_) => return Obstacle::Drop(DropReason::Ip4NotForwardable),
         };
-        // Behind the question whether it may go on at all (RFC 1812 5.2.1.2): a route to nowhere says nothing else of itself.
+        // The TTL is checked after the route (RFC 1812 5.2.1.2): a reject or blackhole route is
+        // reported as such, whatever the TTL.
         if header.ttl() <= 1 {
             return Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded);
         }
@@ -55,7 +56,7 @@ impl<L: Locks> Stack<L> {
         Obstacle::Resolve(out, next)
     }
 
-    /// Slow path; returns whether the packet, or its fragments, went out or wait for a neighbor.
+    /// Slow path; returns whether the packet or its fragments were sent or wait for a neighbor.
     pub(super) fn forward_slow(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, hop: Option<&Hop>) -> bool {
         match self.obstacle(&packet, hop) {
             Obstacle::Drop(why) => self.drop_frame(cx, packet, why),
@@ -103,7 +104,7 @@ impl<L: Locks> Stack<L> {
             self.drop_frame(cx, packet, DropReason::Ip4BadOptions);
             return false;
         }
-        // A large segment whose pieces are too long themselves: to the link it is one long datagram.
+        // A large segment with pieces that exceed the MTU is fragmented as one long datagram.
         packet.set_flags(packet.flags().without(Flags::GSO));
         let before = ip4::decrement_ttl(packet.bytes_mut());
         let header = ip4::Header { ttl: before.unwrap_or(header.ttl), ..header };
@@ -112,7 +113,7 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Cuts a packet up and hands each fragment to `send`; says whether that could be done.
+    /// Fragments a packet and passes each fragment to `send`; returns whether that succeeded.
     pub(crate) fn output_fragments(
         &self,
         cx: Cx,
@@ -147,7 +148,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Writes address and time where options ask for it (RFC 1812 5.3.13.5, .6); `false` if they are wrong.
+    /// Fills in address and time in the options that request them (RFC 1812 5.3.13.5, .6); `false`
+    /// if the options are invalid.
     fn record_options(&self, cx: Cx, out: IfaceId, next: Ipv4Addr, packet: &mut Frame) -> bool {
         if ip4::Glance::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
             return true;
@@ -157,19 +159,20 @@ impl<L: Locks> Stack<L> {
         ip4::record(packet.bytes_mut(), scribe, &|addr| self.is_own(cx, addr)).is_ok()
     }
 
-    /// Returns the time for a Timestamp option: milliseconds of our clock, whose high bit says that they do
-    /// not count from midnight UT (RFC 791 3.1).
+    /// Returns the time for a Timestamp option: milliseconds of our clock with the high bit set,
+    /// which marks time not counted from midnight UT (RFC 791 3.1).
     pub(crate) fn millis_of_options(&self, cx: Cx) -> u32 {
         1 << 31 | (cx.now.nanos() / 1_000_000) as u32
     }
 
-    /// Drops a packet whose neighbor did not answer, and reports it to its sender or to our own socket.
+    /// Drops a packet because its neighbor did not answer, and reports it to the sender or to our
+    /// own socket.
     pub(crate) fn host_unreachable(&self, cx: Cx, packet: Frame) {
         self.icmp4_error(cx, &packet, Cause::NoNeighbor);
         self.drop_frame(cx, packet, DropReason::NeighTimeout);
     }
 
-    /// A redirect when the sender could have reached the gateway itself (RFC 1812 5.2.7.2).
+    /// Sends a redirect if the sender could have reached the gateway directly (RFC 1812 5.2.7.2).
     fn maybe_redirect(&self, cx: Cx, from: &Iface<L>, packet: &Frame, gateway: Ipv4Addr) {
         let Ok(header) = ip4::Header::parse(packet.bytes()) else { return };
         let neighbor = from.addrs(cx).iter().any(|addr| addr.contains(header.src) && addr.contains(gateway));

@@ -1,11 +1,14 @@
-//! IPv4 fragmentation: from `ip4::output` and `ip4::forward`, a packet above the next link's MTU; back, fragments.
+//! IPv4 fragmentation: `ip4::output` and `ip4::forward` pass a packet above the next link's MTU and
+//! get fragments back.
 //!
-//! RFC 791 3.2: every fragment but the last carries a multiple of 8 bytes and MF; options go to the first fragment, and
-//! to the later ones only with their copied bit set. A fragment may be cut again: its offset and its MF carry on.
-//! All fragments are made before the first is handed out: all of them, or none. The original comes back to
-//! the caller, who ends it (`Ip4Fragmented`) and who has put an identification into the header (RFC 6864 4).
+//! RFC 791 3.2: every fragment but the last carries a multiple of 8 bytes and MF. Options go to the
+//! first fragment, and to later ones only with their copied bit set. A fragment may be fragmented
+//! again, continuing its offset and MF. All fragments are made before the first is output: all or
+//! none. The original is returned to the caller, which ends it (`Ip4Fragmented`). The caller must
+//! have set the identification in the header (RFC 6864 4).
 //!
-//! Not from here: the decision to fragment, the ICMP error for a DF packet, the link header (the pool's headroom).
+//! Not done here: the decision to fragment, the ICMP error for a DF packet, the link header (the
+//! pool's headroom).
 
 #[cfg(test)]
 mod tests;
@@ -16,16 +19,18 @@ use wire::checksum::Partial;
 use wire::ip4::{self, Header, Opt};
 use wire::{Proto, tcp, udp};
 
-/// Why a packet was not cut. Nothing has been handed out.
+/// Reason why a packet was not fragmented. No fragment has been output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FragError {
-    /// The header says don't fragment (answer: ICMP fragmentation needed).
+    /// DF is set (response: ICMP fragmentation needed).
     DontFragment,
-    /// No 8 bytes of payload fit behind the header (every link must take 68 bytes: RFC 791 3.2).
+    /// Less than 8 bytes of payload fit after the header (every link must carry 68 bytes: RFC 791
+    /// 3.2).
     MtuTooSmall,
     /// The pool ran out before the last fragment.
     NoBuffer,
-    /// The packet is a fragment that reaches beyond 65,535 bytes: its later parts would have no offset.
+    /// The packet is a fragment that extends beyond 65,535 bytes, so later parts would have no
+    /// valid offset.
     Malformed,
 }
 
@@ -42,10 +47,12 @@ impl fmt::Display for FragError {
 
 impl std::error::Error for FragError {}
 
-/// Cuts `packet`, whose bytes begin with the IP header that `header` was parsed from, into fragments of at most `mtu`
-/// bytes (or as much as a buffer of `pool` holds), gives them to `out` in order, and the original back.
+/// Splits `packet`, which begins with the IP header that `header` was parsed from, into fragments
+/// of at most `mtu` bytes or the size of a buffer of `pool`. Passes them to `out` in order and
+/// returns the original.
 ///
-/// A transport checksum that was left to the port (`TX_L4_CSUM`) is computed first: a port sees a part only.
+/// A transport checksum left to the port (`TX_L4_CSUM`) is computed first, since a port would see
+/// only a part.
 ///
 /// # Errors
 /// The original and a [`FragError`]; `out` has not been called.
@@ -91,7 +98,7 @@ fn cut(packet: &Frame, header: &Header, mtu: usize, pool: &Pool) -> Result<Vec<F
         let fits = next.ihl_len + rest.len() <= room;
         let (payload, after) = rest.split_at_checked(blocks(next.ihl_len)).filter(|_| !fits).unwrap_or((rest, &[]));
         next.mf = !after.is_empty() || header.mf;
-        next.total_len = (next.ihl_len + payload.len()) as u16; // both came out of a packet of at most 65,535 bytes
+        next.total_len = (next.ihl_len + payload.len()) as u16; // parts of a packet of at most 65,535 bytes
         let fragment = build(pool, &next, options, payload).ok_or(FragError::NoBuffer)?;
         fragments.push(facts_of(packet, fragment));
         if after.is_empty() {
@@ -100,7 +107,7 @@ fn cut(packet: &Frame, header: &Header, mtu: usize, pool: &Pool) -> Result<Vec<F
         rest = after;
         options = &later_options;
         next.ihl_len = ip4::HEADER_LEN + options.len();
-        next.frag_off += payload.len() as u16; // below 65,535: checked at the top
+        next.frag_off += payload.len() as u16; // below 65,535: checked above
     }
 }
 
@@ -116,13 +123,13 @@ fn build(pool: &Pool, header: &Header, options: &[u8], payload: &[u8]) -> Option
     Some(frame)
 }
 
-/// What was known about the packet and is true of its part; all checksums are in place.
+/// Copies the packet's flags that also hold for a fragment; all checksums are complete.
 fn facts_of(packet: &Frame, mut fragment: Frame) -> Frame {
     fragment.set_flags(packet.flags().without(Flags::RX_L4_OK).without(Flags::TX_IP_CSUM));
     fragment
 }
 
-/// The options that later fragments carry too, padded to whole words; none from a malformed one on.
+/// Returns the options for later fragments, padded to whole words; stops at a malformed one.
 fn copied(options: &[u8]) -> Vec<u8> {
     const COPIED: u8 = 0x80;
     let mut kept = Vec::new();
@@ -146,8 +153,9 @@ fn copied(options: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Computes the checksum that a port was to fill in. Other protocols and fragments have none to offload.
-/// `None`: the packet shares its buffer and there is no other one, or is shorter than its header says.
+/// Computes the checksum that was left to the port. Other protocols and fragments have none to
+/// offload. Returns `None` if the packet is shorter than its header states, or shares its buffer
+/// and no other is available.
 pub(crate) fn finish_checksum(packet: &mut Frame, header: &Header) -> Option<()> {
     packet.set_flags(packet.flags().without(Flags::TX_L4_CSUM));
     if header.is_fragment() {

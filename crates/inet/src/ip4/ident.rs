@@ -1,10 +1,12 @@
-//! Identifications of the packets this host makes (RFC 791 3.2, RFC 6864).
+//! Identifications of the packets that this host sends (RFC 791 3.2, RFC 6864).
 //!
-//! Only what may be fragmented needs one: a packet with DF has 0. The others get numbers that count up for each pair of
-//! addresses and protocol, from a start that is a secret of the pair (RFC 7739's reasoning), in steps that nobody can
-//! predict from outside: one, and a random part of the time since the last. Who reads the numbers sent to him learns
-//! nothing about packets to others, neither that there were some (the idle scan) nor how many (CVE-2020-36516,
-//! CVE-2019-10638). Pairs share 4096 counters as Linux's do; what two pairs in one have in common, the random steps hide.
+//! Only a packet that may be fragmented needs one: with DF set it is 0. Other packets get numbers
+//! that count up per address pair and protocol, from a start derived from the pair by a secret (the
+//! reasoning of RFC 7739). The steps are unpredictable: one, plus a random part of the time since
+//! the last packet. So a receiver learns nothing from its numbers about packets to others, neither
+//! that there were some (idle scan) nor how many (CVE-2020-36516, CVE-2019-10638). Pairs share 4096
+//! counters, as in Linux; the random steps hide what two pairs with the same counter have in
+//! common.
 
 use clock::Instant;
 use std::net::Ipv4Addr;
@@ -12,10 +14,10 @@ use wire::Proto;
 use wire::hash::Key;
 
 const COUNTERS: usize = 4096;
-/// A pair that is silent moves on by at most one in this time, half that on average: 65,536 numbers last 8 minutes, four
-/// times what a datagram may live (RFC 6864 4.2 asks for 2).
+/// Time in which an idle pair advances by at most one, half that on average. 65,536 numbers last 8
+/// minutes, four times a datagram's maximum lifetime (RFC 6864 4.2 requires 2).
 const UNIT_NS: u64 = 4_000_000;
-/// The longest step: a quarter of the circle.
+/// Maximum step: a quarter of the number space.
 const STEP_MAX: u32 = 1 << 14;
 
 #[derive(Clone, Copy, Default)]
@@ -24,7 +26,7 @@ struct Counter {
     last: u32, // in units; wraps after 198 days, which costs one wrong step
 }
 
-/// The identification counters of one host.
+/// Identification counters of a host.
 pub(crate) struct Idents {
     key: Key,
     counters: Box<[Counter]>,
@@ -36,7 +38,7 @@ impl Idents {
         Idents { key, counters: vec![Counter::default(); COUNTERS].into(), drawn: 0 }
     }
 
-    /// The next identification for packets of `proto` from `src` to `dst`.
+    /// Returns the next identification for packets of `proto` from `src` to `dst`.
     pub(crate) fn next(&mut self, src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, now: Instant) -> u16 {
         let hash = self.key.hash2(u64::from(u32::from(src)) << 32 | u64::from(u32::from(dst)), u64::from(proto.0));
         self.drawn = self.drawn.wrapping_add(1);

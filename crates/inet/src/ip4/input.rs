@@ -1,4 +1,4 @@
-//! IPv4 packets on the fast path of [`crate::ip`]: whole, without options, from a host to a host.
+//! IPv4 on the fast path of [`crate::ip`]: complete unicast packets without options.
 
 use super::Destination;
 use crate::Stack;
@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use wire::eth::{self, EtherType};
 use wire::{Mac, ip4};
 
-/// Bytes of an Ethernet and an IPv4 header.
+/// Length in bytes of an Ethernet and an IPv4 header.
 const FRAMED: usize = eth::HEADER_LEN + ip4::HEADER_LEN;
 
 impl Input for u32 {
@@ -38,7 +38,7 @@ impl Input for u32 {
         let len = usize::from(header.total_len());
         let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
         let flags = packet.flags();
-        // Upwards `open_link` checks what is in a frame.
+        // `open_link` checks that the frame is long enough.
         let fits = len >= ip4::HEADER_LEN && (station.is_some() || len <= packet.len());
         let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
         let plain =
@@ -78,7 +78,7 @@ impl Input for u32 {
         odd.sort(packets, lost, |mut packet| {
             if let Some(iface) = iface.filter(|_| framed) {
                 if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV6) && iface.speaks6() {
-                    six.put(packet, lost); // no more than came
+                    six.put(packet, lost); // no more than arrived
                     return None;
                 }
                 packet = stack.ether_odd(cx, iface, packet)?;
@@ -123,7 +123,7 @@ impl Input for u32 {
     fn passable(packet: &Frame, mtu: usize) -> Option<u32> {
         let header = ip4::Glance::of(packet.bytes())?;
         let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
-        let room = room && header.ihl_len() == ip4::HEADER_LEN; // options may want to be written in
+        let room = room && header.ihl_len() == ip4::HEADER_LEN; // the slow path may have to fill options in
         (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst().to_bits())
     }
 
@@ -161,7 +161,8 @@ impl Input for u32 {
     }
 }
 
-/// Returns whether an address is one host's: not in 0/8, 127/8, multicast, 240/4 or broadcast.
+/// Returns whether an address may be a single host's: not in 0/8, 127/8, multicast, 240/4 or
+/// broadcast.
 #[inline(always)]
 fn is_host(addr: u32) -> bool {
     addr.wrapping_sub(1 << 24) < 223 << 24 && addr ^ 127 << 24 >= 1 << 24

@@ -5,26 +5,25 @@ use crate::ip::exit::Exit;
 use std::net::Ipv4Addr;
 use wire::Proto;
 
-/// Parameters of an outgoing packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
-    /// Source address; `None`: that of the iface it leaves through.
+    /// Source address; `None`: address of the outgoing interface.
     pub(crate) src: Option<Ipv4Addr>,
     pub(crate) dst: Ipv4Addr,
     pub(crate) proto: Proto,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
-    /// Never fragment; too long is an error.
+    /// Don't Fragment; a packet above the MTU is an error.
     pub(crate) df: bool,
-    /// The iface for multicast and broadcast; `None`: what the routes say, or the first.
+    /// Interface for multicast and broadcast; `None`: from the routes, or the first interface.
     pub(crate) iface: Option<IfaceId>,
-    /// The way out, if it is known already.
+    /// Exit, if known already.
     pub(crate) exit: Option<Exit>,
-    /// The UDP or TCP checksum is the port's to fill in.
+    /// The port fills in the UDP or TCP checksum.
     pub(crate) partial_l4: bool,
-    /// Bytes at the front of the payload that are IP options, a multiple of 4.
+    /// Length in bytes of the IP options at the front of the payload, a multiple of 4.
     pub(crate) options_len: usize,
-    /// The payload begins with its header (`IP_HDRINCL`), which is sent as it is.
+    /// The payload begins with its own header (`IP_HDRINCL`), which is sent unchanged.
     pub(crate) has_header: bool,
     pub(crate) at_once: AtOnce,
 }

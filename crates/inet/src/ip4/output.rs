@@ -1,4 +1,5 @@
-//! IPv4 output (RFC 1122 3.3.1): header, route, source address, fragments, and on to the neighbor.
+//! IPv4 output (RFC 1122 3.3.1): header, route, source address, fragmentation, and transmission to
+//! the neighbor.
 
 use super::outgoing::Outgoing;
 use super::pmtu;
@@ -15,7 +16,7 @@ use wire::ip4;
 use wire::{Mac, Proto};
 
 impl<L: Locks> Stack<L> {
-    /// The way out for packets to `dst`.
+    /// Returns the exit for packets to `dst`.
     pub(crate) fn exit_for(&self, cx: Cx, dst: Ipv4Addr, iface: Option<IfaceId>) -> Result<Exit, OutputError> {
         if dst.is_multicast() || dst.is_broadcast() {
             let out = iface
@@ -38,7 +39,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// The source address for packets to `dst` through `iface`: on its link if there is one (RFC 1122 3.3.4.3).
+    /// Returns the source address for packets to `dst` through `iface`: one of its link if possible
+    /// (RFC 1122 3.3.4.3).
     pub(crate) fn source_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv4Addr) -> Option<Ipv4Addr> {
         if iface.kind == IfaceKind::Tunnel
             && let Some(own) = self.own_towards(cx, iface.id, dst)
@@ -49,7 +51,7 @@ impl<L: Locks> Stack<L> {
         addrs.iter().find(|a| a.contains(dst)).or(addrs.first()).map(|a| a.addr)
     }
 
-    /// The source address that packets to `dst` would have.
+    /// Returns the source address for packets to `dst`.
     pub(crate) fn source_towards(
         &self,
         cx: Cx,
@@ -59,7 +61,7 @@ impl<L: Locks> Stack<L> {
         self.source_at(cx, dst, &self.exit_for(cx, dst, iface)?)
     }
 
-    /// The same where the way out is known.
+    /// Returns the source address for packets to `dst` through a known exit.
     pub(crate) fn source_at(&self, cx: Cx, dst: Ipv4Addr, exit: &Exit) -> Result<Ipv4Addr, OutputError> {
         if let Target::Here = exit.to {
             return Ok(dst);
@@ -68,10 +70,10 @@ impl<L: Locks> Stack<L> {
         self.source_for(cx, iface, dst).ok_or(OutputError::NoRoute)
     }
 
-    /// Sends `payload` (its transport header included) as one packet, or as fragments.
+    /// Sends `payload`, which begins with its transport header, as one packet or as fragments.
     ///
     /// # Errors
-    /// [`OutputError`]; the frame is dropped and counted then.
+    /// [`OutputError`]; the frame has been dropped and counted.
     pub(crate) fn ip4_output(&self, cx: Cx, payload: Frame, out: &Outgoing) -> Result<(), OutputError> {
         let lap = self.resume(cx);
         let outer = lap.nest();
@@ -119,14 +121,14 @@ impl<L: Locks> Stack<L> {
         let Some(header) = ip4::Header::new(src, out.dst, out.proto, payload.len()) else {
             return refuse(payload, DropReason::Ip4TooBig, OutputError::TooBig(pmtu::LARGEST));
         };
-        // RFC 6864 4.1: what will never be a fragment needs no number.
+        // RFC 6864 4.1: a packet that is never fragmented needs no identification.
         let id = if out.df { 0 } else { self.idents.lock(cx).next(src, out.dst, out.proto, cx.now) };
         let ihl_len = ip4::HEADER_LEN + out.options_len;
         let header = ip4::Header { tos: out.tos, ttl: out.ttl, df: out.df, id, ihl_len, ..header };
         self.emit_and_send(cx, payload, header, iface, exit, out)
     }
 
-    /// Sends a packet whose program has written its header; it is not fragmented.
+    /// Sends a packet with a header written by the application; it is not fragmented.
     fn send_whole(
         &self,
         cx: Cx,
@@ -191,7 +193,7 @@ impl<L: Locks> Stack<L> {
         if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
     }
 
-    /// Hands a packet with its header to the link.
+    /// Passes a packet with its IP header to the link.
     fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: &Target, packet: Frame, at_once: AtOnce) {
         let lap = self.resume(cx);
         lap.mark(Stage::Ip4Output, 1);
@@ -204,7 +206,7 @@ impl<L: Locks> Stack<L> {
             lap.mark(Stage::LinkOutput, 1);
         }
     }
-    /// The metadata of a reply that this host sends from `src`: an ICMP message of its own, not a forwarded packet.
+    /// Returns the parameters of a reply that this host itself sends from `src`.
     pub(crate) fn reply_to(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: Proto) -> Outgoing {
         Outgoing { src: Some(src), dst, proto, ..Outgoing::new(dst, proto, self.knobs.ttl.get() as u8) }
     }

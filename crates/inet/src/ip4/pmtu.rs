@@ -1,4 +1,5 @@
-//! Path MTUs learned from "fragmentation needed" (RFC 1191) and "packet too big" (RFC 8201): a bounded table that forgets.
+//! Path MTUs learned from "fragmentation needed" (RFC 1191) and "packet too big" (RFC 8201), in a
+//! bounded table with expiry.
 
 use crate::neigh::Address;
 use clock::{Duration, Instant};
@@ -6,40 +7,42 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use wire::hash::{Key, Keyed};
 
-/// The largest IPv4 packet.
+/// Largest IPv4 packet.
 pub const LARGEST: usize = 65_535;
-/// No smaller path MTU is believed: a stranger could make us send crumbs (FreeBSD and Linux use 552).
+/// Smallest path MTU accepted; otherwise forged errors could make us send tiny packets (FreeBSD and
+/// Linux use 552).
 pub const FLOOR: usize = 552;
-/// No smaller path MTU is believed of IPv6: every link carries it (RFC 8200 5).
+/// Smallest IPv6 path MTU accepted: every link carries it (RFC 8200 5).
 pub const FLOOR6: usize = 1280;
-/// After this a larger one is tried again (RFC 1191 6.3).
+/// Time after which an entry expires and a larger MTU is tried again (RFC 1191 6.3).
 pub const AGE: Duration = Duration::from_secs(600);
 const ENTRIES: usize = 1024;
 
-/// What is known of paths narrower than their first link.
+/// Table of path MTUs below the first link's MTU.
 pub struct PathMtus<A = Ipv4Addr> {
     known: HashMap<A, (usize, Instant), Keyed>,
     floor: usize,
 }
 
-/// What became of a router's word.
+/// Result of an MTU report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Noted<A = Ipv4Addr> {
-    /// It said nothing new.
+    /// The report does not lower the path MTU.
     Nothing,
-    /// The path has become narrower.
+    /// The path MTU was lowered.
     Narrower,
-    /// The same, and the table was full: this destination's entry, the oldest, had to go.
+    /// The path MTU was lowered, and the entry of this destination, the oldest, was evicted from
+    /// the full table.
     InPlaceOf(A),
 }
 
 impl<A: Address> PathMtus<A> {
-    /// None; nothing below `floor` is believed.
+    /// Creates an empty table; MTUs below `floor` are raised to it.
     pub(crate) fn new(key: Key, floor: usize) -> PathMtus<A> {
         PathMtus { known: HashMap::with_hasher(Keyed(key)), floor }
     }
 
-    /// The path MTU to `dst`, [`LARGEST`] if nothing narrower is known.
+    /// Returns the path MTU to `dst`; [`LARGEST`] without an entry.
     pub fn get(&self, dst: A, now: Instant) -> usize {
         if self.known.is_empty() {
             return LARGEST;
@@ -47,7 +50,7 @@ impl<A: Address> PathMtus<A> {
         self.known.get(&dst).filter(|(_, since)| now.since(*since) < AGE).map_or(LARGEST, |(mtu, _)| *mtu)
     }
 
-    /// Notes what a router said, if it makes the path narrower.
+    /// Stores a reported MTU if it lowers the path MTU.
     pub fn note(&mut self, dst: A, mtu: usize, now: Instant) -> Noted<A> {
         let mtu = mtu.max(self.floor);
         if mtu >= self.get(dst, now) {

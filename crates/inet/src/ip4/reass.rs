@@ -1,29 +1,36 @@
-//! Reassembly: from `ip4` and `ip6`, fragments for this host; back, whole packets (RFC 791 3.2, RFC 1122 3.3.2; RFC 8200 4.5). Both families
-//! share one table, its caps and its timeout: an attacker by one has no more of them than by the other.
+//! Reassembly of fragments for this host, used by `ip4` and `ip6` (RFC 791 3.2, RFC 1122 3.3.2; RFC
+//! 8200 4.5). Both families share one table with its limits and timeout, so an attacker cannot use
+//! both to hold more.
 //!
-//! A fragment arrives with its Ethernet header pulled and is held until its datagram is whole, out of time, or given
-//! up. Every frame that came in ends once: it comes back in the [`Outcome`], or goes to `ended` with a reason.
-//! Of n fragments of a whole datagram one comes back (`Complete`) and n - 1 end as `FragMerged`.
+//! A fragment arrives with its Ethernet header pulled and is held until its datagram is complete,
+//! times out or is given up. Every frame ends exactly once: it is returned in the [`Outcome`], or
+//! passed to `ended` with a reason. Of the n fragments of a complete datagram, one is returned
+//! (`Complete`) and n - 1 end as `FragMerged`.
 //!
 //! | what arrives | what ends | as |
 //! |---|---|---|
-//! | no payload; no multiple of 8 with MF; an end beyond 65,535 (Ping of Death) | the fragment | `FragMalformed` |
-//! | TCP at offset 8, or TCP's first 16 bytes cut (RFC 1858, RFC 3128) | the fragment | `FragMalformed` |
-//! | the place, the MF and the bytes of one held (jolt2) | the fragment | `FragDuplicate` |
-//! | any other overlap, even by equal bytes (Teardrop, RFC 5722) | the datagram, poisoned | `FragOverlap` |
-//! | a second end, or data behind the end | the datagram, poisoned | `FragMalformed` |
-//! | more fragments, or bytes, than one datagram alone may have | the datagram, poisoned | `FragEvicted` |
-//! | one datagram more, or more bytes, than fit beside others | the oldest: its source's first, then its /64's | `FragEvicted` |
-//! | nothing more for [`Limits::timeout`] after the first to come | the datagram | `FragTimeout` |
-//! | the last part, but a buffer of its size is not to be had | the datagram | `FragNoBuffer` |
-//! | congestion marks on some, no ECN on others (RFC 3168 5.3) | the whole datagram | `FragMalformed` |
+//! | no payload; with MF no multiple of 8; an end above 65,535 | fragment | `FragMalformed` |
+//! | TCP at offset 8; TCP's first 16 bytes cut (RFC 1858, 3128) | fragment | `FragMalformed` |
+//! | same offset, length, MF and bytes as one held (jolt2) | fragment | `FragDuplicate` |
+//! | any other overlap (Teardrop, RFC 5722) | datagram, poisoned | `FragOverlap` |
+//! | a second end, or data after the end | datagram, poisoned | `FragMalformed` |
+//! | more fragments or bytes than allowed per datagram | datagram, poisoned | `FragEvicted` |
+//! | more datagrams or bytes than allowed in total | oldest (below) | `FragEvicted` |
+//! | [`Limits::timeout`] after the first fragment | datagram | `FragTimeout` |
+//! | the last part, but no buffer of its size is available | datagram | `FragNoBuffer` |
+//! | CE on some, not ECN-capable others (RFC 3168 5.3) | datagram | `FragMalformed` |
 //!
-//! A poisoned key stays in the table without frames until its timeout (or until the limits push it out), and all that
-//! still arrives for it ends with the reason it was poisoned for. The price, known from RFC 4963: a sender that
-//! wraps its 16-bit identification within the timeout and loses fragments loses the next datagram of that number too.
+//! An end above 65,535 is the Ping of Death. An overlap counts even if its bytes are equal. The
+//! oldest datagram is that of the same source, then of its /64, then of all.
 //!
-//! Not from here: ICMP time exceeded (the caller sends it for [`Expired::First`]), virtual reassembly for forwarding,
-//! transport checksums (`RX_L4_OK` is cleared: nobody has verified the whole).
+//! A poisoned key stays in the table without frames until its timeout, or until the limits evict
+//! it. Fragments that still arrive for it end with the reason for the poisoning. The cost, known
+//! from RFC 4963: a sender that wraps its 16-bit identification within the timeout and loses
+//! fragments also loses the next datagram with that number.
+//!
+//! Not done here: ICMP time exceeded (the caller sends it for [`Expired::First`]), virtual
+//! reassembly for forwarding, transport checksums (`RX_L4_OK` is cleared, since the whole is not
+//! verified).
 
 mod datagram;
 #[cfg(any(test, fuzzing))]
@@ -46,29 +53,32 @@ use wire::hash::{self, Keyed};
 use wire::ip4::Header;
 use wire::ip6;
 
-/// What reassembly may hold. A count below 1 counts as 1.
+/// Limits of reassembly. A count below 1 counts as 1.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Datagrams under way and poisoned keys together.
+    /// Maximum number of incomplete datagrams and poisoned keys together.
     pub datagrams: usize,
-    /// Of these, from one source address.
+    /// Maximum number of these from one source address.
     pub per_source: usize,
-    /// Bytes held. A fragment counts as the buffer it pins, however short it is, and some 50 bytes for its place.
+    /// Maximum number of bytes held. A fragment counts with its whole buffer, however short it is,
+    /// plus some 50 bytes for its entry.
     pub bytes: usize,
-    /// Of these, from one source address.
+    /// Maximum number of these from one source address.
     pub bytes_per_source: usize,
-    /// Fragments of one datagram.
+    /// Maximum number of fragments of a datagram.
     pub fragments_per_datagram: usize,
-    /// From the first fragment's arrival to giving up: 60 to 120 s (RFC 1122 3.3.2). Later ones do not extend it.
+    /// Time from the first fragment's arrival to giving up: 60 to 120 s (RFC 1122 3.3.2). Later
+    /// fragments do not extend it.
     pub timeout: Duration,
-    /// The buffers for datagrams too long for their first fragment's buffer: mapped when the first is needed.
-    /// They are out as long as the packet is: a socket that does not read keeps them.
+    /// Buffers for datagrams that do not fit into the first fragment's buffer; mapped when first
+    /// needed. A buffer stays in use as long as the packet, for example while a socket does not
+    /// read it.
     pub large: PoolConfig,
 }
 
 impl Default for Limits {
-    /// 4 MiB and 256 datagrams, a quarter of each for one source. 1 MiB is some 470 buffers of 2 KiB: a datagram of
-    /// 64 KiB in fragments of 160 bytes.
+    /// 4 MiB and 256 datagrams, a quarter of each for one source. 1 MiB is about 470 buffers of 2
+    /// KiB: a datagram of 64 KiB in fragments of 160 bytes.
     fn default() -> Limits {
         Limits {
             datagrams: 256,
@@ -82,22 +92,22 @@ impl Default for Limits {
     }
 }
 
-/// What became of a frame handed to [`Reassembly::input`].
+/// Result of [`Reassembly::input`] for a frame.
 #[derive(Debug)]
 pub enum Outcome {
-    /// A whole packet, `bytes()` beginning at its IP header, which is marked (`mark_l3`).
+    /// A complete packet that begins with its IP header, which is marked (`mark_l3`).
     Complete(Frame),
-    /// Held until the rest has come.
+    /// Held until the rest arrives.
     Held,
-    /// To be ended for this reason.
+    /// Must be dropped by the caller, for this reason.
     Dropped(Frame, DropReason),
 }
 
-/// Fragments of datagrams that are not whole yet.
+/// Fragments of incomplete datagrams.
 pub struct Reassembly {
     limits: Limits,
     table: HashMap<Key, Entry, Keyed>,
-    /// Oldest first: who runs out of time next, and who goes when there is no room.
+    /// Oldest first: the order of timeouts and evictions.
     ages: BTreeMap<Age, Key>,
     sources: HashMap<Share, Source, Keyed>,
     opened: u64,
@@ -107,8 +117,9 @@ pub struct Reassembly {
     large: Option<Pool>,
 }
 
-/// What tells datagrams apart: source and destination, and IPv4's protocol and identification (RFC 791 3.2) or IPv6's identification
-/// (RFC 8200 4.5). IPv4 addresses stand as mapped ones, which no IPv6 packet from a wire may have.
+/// Identity of a datagram: source and destination, and for IPv4 protocol and identification (RFC
+/// 791 3.2), for IPv6 identification (RFC 8200 4.5). IPv4 addresses are IPv4-mapped, which no IPv6
+/// packet from a wire may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     src: u128,
@@ -126,14 +137,15 @@ impl Key {
         Key { src: header.src.to_bits(), dst: header.dst.to_bits(), id }
     }
 
-    /// Whose shares it is a part of.
+    /// Returns the source limits that apply to it.
     fn shares(self) -> impl Iterator<Item = Share> {
         let network = (self.src >> 32 != 0xffff).then_some(Share::Network((self.src >> 64) as u64));
         [Some(Share::Address(self.src)), network].into_iter().flatten()
     }
 }
 
-/// Who may have no more than a share: an address, and of IPv6 the /64 that it is in, too: who has one of those has all its addresses.
+/// Unit of the per-source limits: an address and, for IPv6, also its /64, since one sender may use
+/// all addresses of a /64.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Share {
     Address(u128),
@@ -163,7 +175,8 @@ struct Source {
 }
 
 impl Reassembly {
-    /// Nothing held. `key` is the hash secret: random on a host, the seed in a simulation.
+    /// Creates an empty table. `key` is the hash secret: random on a host, the seed in a
+    /// simulation.
     pub fn new(limits: Limits, key: u64) -> Reassembly {
         let keyed = Keyed(hash::Key::seeded(key));
         Reassembly {
@@ -179,10 +192,11 @@ impl Reassembly {
         }
     }
 
-    /// Takes a packet whose bytes begin with the IP header that `header` was parsed from, checksum verified.
+    /// Processes a packet that begins with the IP header that `header` was parsed from, with a
+    /// verified checksum.
     ///
-    /// What is no fragment comes back `Complete` as it is. Frames of this datagram and of others that end on the way
-    /// are given to `ended`.
+    /// A packet that is not a fragment is returned unchanged as `Complete`. Frames of this and
+    /// other datagrams that end meanwhile are passed to `ended`.
     pub fn input(
         &mut self,
         header: &Header,
@@ -200,8 +214,9 @@ impl Reassembly {
         self.take(Key::of(header), piece, frame, now, ended)
     }
 
-    /// The same of an IPv6 packet with its `chain` of extension headers, cut to its length. One that is a whole datagram all the same
-    /// (RFC 6946) comes back `Complete` as it is, whatever else has its identification.
+    /// Processes an IPv6 packet with its `chain` of extension headers, trimmed to its length. A
+    /// fragment that is a whole datagram (RFC 6946) is returned unchanged as `Complete`, whatever
+    /// else has its identification.
     pub fn input6(
         &mut self,
         header: &ip6::Header,
@@ -245,7 +260,7 @@ impl Reassembly {
         }
     }
 
-    /// Ends the datagrams whose time is over, oldest first.
+    /// Ends the datagrams that have timed out, oldest first.
     pub fn expire(&mut self, now: Instant, ended: &mut dyn FnMut(Expired)) {
         while let Some((&age, &key)) = self.ages.first_key_value() {
             if age.deadline > now {
@@ -257,12 +272,12 @@ impl Reassembly {
         }
     }
 
-    /// When [`Reassembly::expire`] has something to do; `None` while nothing is under way.
+    /// Returns the time at which [`Reassembly::expire`] has work; `None` if nothing is held.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.ages.first_key_value().map(|(age, _)| age.deadline)
     }
 
-    /// Ends everything held, as `why`: for a host that shuts down.
+    /// Ends everything held with the reason `why`, when the host shuts down.
     pub fn end_all(&mut self, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
         while let Some((_, &key)) = self.ages.first_key_value() {
             if let Some(datagram) = self.close(key) {
@@ -271,39 +286,41 @@ impl Reassembly {
         }
     }
 
-    /// What has become of the large buffers; `None` before the first was needed.
+    /// Returns the statistics of the large buffers; `None` before their first use.
     pub fn large_stats(&self) -> Option<buf::PoolStats> {
         self.large.as_ref().map(Pool::stats)
     }
 
-    /// Gives up this thread's ownership of the large buffers: see [`Pool::release`].
+    /// Releases this thread's ownership of the large buffers: see [`Pool::release`].
     pub fn release(&self) {
         if let Some(pool) = &self.large {
             pool.release();
         }
     }
 
-    /// Frames held, for the audit.
+    /// Returns the number of frames held, for the audit.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Bytes held, as [`Limits::bytes`] counts them: never above it.
+    /// Returns the number of bytes held, counted as in [`Limits::bytes`], which they never exceed.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Datagrams under way and poisoned keys.
+    /// Returns the number of incomplete datagrams and poisoned keys.
     pub fn datagrams(&self) -> usize {
         self.table.len()
     }
 
-    /// Held fragments that arriving ones were compared with so far: the work a FragmentSmack would drive up.
+    /// Returns the number of comparisons of arriving with held fragments so far: the cost that a
+    /// FragmentSmack attack would increase.
     pub fn comparisons(&self) -> u64 {
         self.comparisons
     }
 
-    /// Makes a place for a new datagram: its source's oldest goes if that has its share, then the oldest of all.
+    /// Adds an entry for a new datagram. First evicts the oldest of its source if that has reached
+    /// its limit, then the oldest of all.
     fn open(&mut self, key: Key, now: Instant, ended: &mut dyn FnMut(Frame, DropReason)) {
         for share in key.shares() {
             let (limit, _) = self.limits_of(share);
@@ -355,7 +372,8 @@ impl Reassembly {
         if whole { self.complete(key, ended) } else { Outcome::Held }
     }
 
-    /// Ends older datagrams until `charge` more bytes fit; `false` if only the datagram of `key` itself is left to end.
+    /// Evicts older datagrams until `charge` more bytes fit; `false` if only the datagram of `key`
+    /// itself is left.
     fn make_room(&mut self, key: Key, charge: usize, ended: &mut dyn FnMut(Frame, DropReason)) -> bool {
         for share in key.shares() {
             let (_, limit) = self.limits_of(share);
@@ -390,7 +408,7 @@ impl Reassembly {
         self.ages.values().copied().find(|&key| key != besides)
     }
 
-    /// Datagrams and bytes that one may have; a network has half of all.
+    /// Returns the limits of datagrams and bytes of a source; a /64 may use half of the total.
     fn limits_of(&self, share: Share) -> (usize, usize) {
         let limits = &self.limits;
         match share {
@@ -412,7 +430,7 @@ impl Reassembly {
         }
     }
 
-    /// Ends what is held for `key`, and what comes for it until its time is over.
+    /// Ends the fragments held for `key`, and those that arrive for it until its timeout.
     fn poison(&mut self, key: Key, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
         let Some(entry) = self.table.get_mut(&key) else { return };
         if let State::Open(datagram) = std::mem::replace(&mut entry.state, State::Poisoned(why)) {
@@ -421,7 +439,7 @@ impl Reassembly {
         }
     }
 
-    /// Forgets `key`; what was held for it, if it was not poisoned.
+    /// Removes `key`; returns its datagram unless it was poisoned.
     fn close(&mut self, key: Key) -> Option<Datagram> {
         let Entry { age, state } = self.table.remove(&key)?;
         self.ages.remove(&age);
@@ -454,7 +472,8 @@ impl Reassembly {
     }
 }
 
-/// An empty frame for a long datagram. Without one the host goes on; the next datagram asks again.
+/// Returns an empty frame for a long datagram. If the pool cannot be created, the next datagram
+/// tries again.
 fn large_buffer(pool: &mut Option<Pool>, config: &PoolConfig) -> Option<Frame> {
     if pool.is_none() {
         *pool = Pool::new(config).ok();

@@ -1,11 +1,13 @@
-//! An iface's IPv6 addresses: where they come from, whether they are ours alone yet (RFC 4862 5.4), and which groups they listen to.
+//! IPv6 addresses of an interface: their origin, duplicate address detection (RFC 4862 5.4), and
+//! their multicast groups.
 //!
 //! ```text
-//!            added              asked dad_count times, nobody objects             somebody has it
-//!  (nothing) ------> Tentative ---------------------------------------> Valid    Tentative -----> Duplicated
+//!            added          dad_count solicitations, no answer       used by another station
+//!  (nothing) -----> Tentative --------------------------------> Valid   Tentative ----> Duplicated
 //! ```
-//! An iface speaks IPv6 from its first address on; it then also gets the link-local one that its MAC address makes (RFC 2464 5), and a
-//! tunnel one that is drawn. Other addresses are configured, or made of an advertised prefix ([`super::autoconf`]).
+//! IPv6 is enabled on an interface with its first address. The interface then also gets the
+//! link-local address derived from its MAC address (RFC 2464 5), or a random one on a tunnel. Other
+//! addresses are configured, or made of an advertised prefix ([`super::autoconf`]).
 
 use crate::Stack;
 use crate::fib::Prefix6;
@@ -19,16 +21,16 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use wire::ip6;
 
-/// Between two solicitations (RFC 4861 10, RETRANS_TIMER).
+/// Interval between two solicitations (RFC 4861 10, RETRANS_TIMER).
 pub(crate) const RETRANS: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Iface<L> {
-    /// Has it an IPv6 address?
+    /// Returns whether the interface has an IPv6 address.
     pub fn speaks6(&self) -> bool {
         self.speaks6.load(Ordering::Relaxed)
     }
 
-    /// Its IPv6 addresses.
+    /// Returns the IPv6 addresses.
     pub fn addrs6(&self, cx: Cx) -> Vec<IfaceAddr6> {
         if self.speaks6() { self.six.lock(cx).addrs.clone() } else { Vec::new() }
     }
@@ -44,17 +46,17 @@ impl<L: Locks> Iface<L> {
         self.six.lock(cx).addrs.iter().find(|own| own.addr == addr).copied()
     }
 
-    /// Those that may be used.
+    /// Returns the valid addresses.
     pub(crate) fn valid6(&self, cx: Cx) -> Vec<Ipv6Addr> {
         self.addrs6(cx).into_iter().filter(|own| own.state.is_valid()).map(|own| own.addr).collect()
     }
 
-    /// Its link-local address, if it may be used.
+    /// Returns the link-local address, if it is valid.
     pub(crate) fn link_local6(&self, cx: Cx) -> Option<Ipv6Addr> {
         self.valid6(cx).into_iter().find(|addr| ip6::is_link_local(*addr))
     }
 
-    /// Our address whose far end is `peer`.
+    /// Returns our address with the far end `peer`.
     pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
         if !self.speaks6() {
             return None;
@@ -63,7 +65,7 @@ impl<L: Locks> Iface<L> {
         six.addrs.iter().find(|own| own.peer == Some(peer)).map(|own| own.addr)
     }
 
-    /// Is `addr` on this link?
+    /// Returns whether `addr` is on this link.
     pub(crate) fn on_link6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
         if ip6::is_link_local(addr) {
             return true;
@@ -74,8 +76,8 @@ impl<L: Locks> Iface<L> {
         manual.chain(advertised).any(|prefix| prefix.contains(addr))
     }
 
-    /// The longest IPv6 packet. A tunnel with less takes 1280 all the same, and cuts up what is outside (RFC 2473 7.1, RFC 4213 3.2.1).
-    /// An advertised MTU lowers it.
+    /// Returns the size of the longest IPv6 packet. A tunnel with a smaller MTU still accepts 1280
+    /// and fragments the outer packet (RFC 2473 7.1, RFC 4213 3.2.1). An advertised MTU lowers it.
     pub fn mtu6(&self) -> usize {
         let mtu = self.mtu().min(self.advertised_mtu.load(Ordering::Relaxed) as usize);
         if self.kind == IfaceKind::Tunnel { mtu.max(1280) } else { mtu }
@@ -83,10 +85,11 @@ impl<L: Locks> Iface<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Adds an address with its routes and asks whether anybody else has it; also the iface's link-local one, if it has none.
+    /// Adds an address with its routes and starts duplicate address detection. Also adds a
+    /// link-local address if the interface has none.
     ///
     /// # Errors
-    /// [`Refused6`]; nothing has changed then. An unknown iface changes nothing.
+    /// [`Refused6`]; nothing has changed then. An unknown interface changes nothing.
     pub fn add_addr6(&self, cx: Cx, id: IfaceId, addr: IfaceAddr6) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
         let bad = addr.addr.is_multicast()
@@ -100,13 +103,13 @@ impl<L: Locks> Stack<L> {
         if iface.kind == IfaceKind::Ethernet && iface.mtu() < 1280 {
             return Err(Refused6::MtuTooSmall);
         }
-        self.remove_addr6(cx, id, addr.addr); // with another prefix, perhaps
+        self.remove_addr6(cx, id, addr.addr); // may have another prefix
         if iface.addrs6(cx).len() >= ADDRS_MAX {
             return Err(Refused6::NoRoom);
         }
         let mut routes = self.six.routes.lock(cx);
         let own = own_routes6(iface, &addr);
-        iface.unsure6.store(true, Ordering::Release); // until `poll_iface6` has looked
+        iface.unsure6.store(true, Ordering::Release); // until `poll_iface6` has run
         if routes.len() + own.len() > super::ROUTES_MAX || insert_all(&mut routes, &own).is_err() {
             return Err(Refused6::NoRoom);
         }
@@ -127,7 +130,7 @@ impl<L: Locks> Stack<L> {
         self.add_link_local(cx, id)
     }
 
-    /// Gives an iface its link-local address, unless it has one; so it begins to speak IPv6.
+    /// Adds the link-local address of an interface, unless it has one; this enables IPv6 on it.
     ///
     /// # Errors
     /// [`Refused6`] as [`Stack::add_addr6`].
@@ -138,7 +141,7 @@ impl<L: Locks> Stack<L> {
         }
         let addr = match iface.kind {
             IfaceKind::Ethernet => ip6::link_local(iface.mac),
-            // No address of a link to make one of: drawn, and not marked as universal (RFC 4291 2.5.1).
+            // Without a MAC address: random, with the universal bit clear (RFC 4291 2.5.1).
             _ => {
                 let drawn = self.secret.hash2(u64::from(id.0), LINK_LOCAL) & !(2 << 56);
                 Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(drawn | 1))
@@ -152,7 +155,7 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut six = iface.six.lock(cx);
         let Some(at) = six.addrs.iter().position(|own| own.addr == addr) else { return false };
-        iface.unsure6.store(true, Ordering::Release); // its routes go last
+        iface.unsure6.store(true, Ordering::Release); // its routes are removed last
         let removed = six.addrs.remove(at);
         let none_left = six.addrs.is_empty();
         drop(six);
@@ -192,7 +195,8 @@ impl<L: Locks> Stack<L> {
         self.six.is_on() && self.ifaces.iter().any(waits)
     }
 
-    /// Asks again whether anybody else has an iface's addresses: its port has just been connected.
+    /// Repeats duplicate address detection for an interface; called when its port has just been
+    /// connected.
     pub(crate) fn announce6(&self, cx: Cx, iface: &Iface<L>) {
         if !iface.speaks6() || iface.kind != IfaceKind::Ethernet {
             return;
@@ -208,7 +212,7 @@ impl<L: Locks> Stack<L> {
         self.poll_iface6(cx, iface);
     }
 
-    /// Goes on with whatever ifaces are at.
+    /// Runs the due timers of all interfaces.
     pub(crate) fn poll_ifaces6(&self, cx: Cx) {
         if cx.now.nanos() < self.six.due.load(Ordering::Relaxed) {
             return;
@@ -217,7 +221,8 @@ impl<L: Locks> Stack<L> {
         self.ifaces.iter().filter(|iface| iface.speaks6()).for_each(|iface| self.poll_iface6(cx, iface));
     }
 
-    /// Asks for duplicates of what is tentative, and takes for ours what nobody else said was his; answers an MLD query that is due.
+    /// Sends due solicitations for tentative addresses, and makes an address valid that no other
+    /// station claimed. Answers an MLD query that is due.
     pub(crate) fn poll_iface6(&self, cx: Cx, iface: &Iface<L>) {
         let (mut ask, mut became, mut next) = (Vec::new(), false, Instant::NEVER);
         let mut six = iface.six.lock(cx);
@@ -250,11 +255,11 @@ impl<L: Locks> Stack<L> {
             self.changed();
         }
         if report || became {
-            self.mld_report_all(cx, iface); // from an address that is ours, perhaps for the first time (RFC 3590 4)
+            self.mld_report_all(cx, iface); // from a valid address, perhaps the first (RFC 3590 4)
         }
     }
 
-    /// Does an iface listen to this group?
+    /// Returns whether an interface receives this group.
     pub(crate) fn is_member6(&self, cx: Cx, iface: &Iface<L>, group: Ipv6Addr) -> bool {
         group == ip6::ALL_NODES
             || group == ip6::ALL_ROUTERS && self.knobs.forwarding6.on()
@@ -263,10 +268,11 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// What the secret is used for: no two hashes of one stack are alike.
+/// Separates the hash of a link-local address from the stack's other hashes under the same secret.
 const LINK_LOCAL: u64 = 0x6c6c_3631;
 
-/// The routes that come with an address: none with a link-local one, which is its iface's alone.
+/// Returns the routes of an address: none for a link-local one, which belongs to its interface
+/// only.
 fn own_routes6<L: Locks>(iface: &Iface<L>, addr: &IfaceAddr6) -> Vec<(Prefix6, Via6)> {
     if ip6::is_link_local(addr.addr) {
         return Vec::new();

@@ -2,8 +2,8 @@
 //! host forwards IPv6.
 //!
 //! An advertisement carries the router lifetime, the MTU, the MAC address and the prefixes of the
-//! configured addresses. Prefixes of 64 bits have the autonomous flag (RFC 4862). Advertisements are
-//! sent at random intervals and in reply to solicitations, at most one in three seconds. When
+//! configured addresses. Prefixes of 64 bits have the autonomous flag (RFC 4862). Advertisements
+//! are sent at random intervals and in reply to solicitations, at most one in three seconds. When
 //! advertising ends, a last one has the lifetime 0.
 
 mod state;
@@ -37,8 +37,8 @@ impl<L: Locks> Iface<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Starts or stops router advertisements on an interface. The last one has the lifetime 0. Has no
-    /// effect on an interface that is not Ethernet.
+    /// Starts or stops router advertisements on an interface. The last one has the lifetime 0. Has
+    /// no effect on an interface that is not Ethernet.
     ///
     /// # Errors
     /// [`Refused6`] as [`Stack::add_link_local`]; nothing has changed then.
@@ -70,7 +70,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns a random number for a timer, which a seed repeats.
+    /// Returns a random number for a timer, reproducible from the seed.
     fn random_of(&self, cx: Cx, iface: &Iface<L>) -> u64 {
         self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0) << 32 | HASH_DOMAIN)
     }

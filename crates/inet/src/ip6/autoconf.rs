@@ -1,5 +1,5 @@
-//! Address autoconfiguration of a host: processes router advertisements
-//! (RFC 4861 6.3, RFC 4862 5.5).
+//! Address autoconfiguration of a host: processes router advertisements (RFC 4861 6.3, RFC 4862
+//! 5.5).
 //!
 //! ```text
 //!  accept_rtadv                     advertisement               lifetimes end
@@ -10,9 +10,9 @@
 //!
 //! Advertisements are processed on interfaces with `accept_rtadv`, and not while the host forwards
 //! IPv6 (RFC 4861 6.2.7). Any station on the link can send them (RFC 6104), so their effect is
-//! bounded: at most [`state::ROUTERS_MAX`] routers, [`PREFIXES_MAX`] prefixes and one address for each of
-//! these; an MTU of at least 1280 bytes; a valid lifetime above two hours is not cut below two hours
-//! (RFC 4862 5.5.3 e).
+//! bounded: at most [`state::ROUTERS_MAX`] routers, [`PREFIXES_MAX`] prefixes and one address for
+//! each of these; an MTU of at least 1280 bytes; a valid lifetime above two hours is not cut below
+//! two hours (RFC 4862 5.5.3 e).
 //!
 //! Advertised name servers and search domains are in [`crate::resolvers`].
 //!
@@ -70,7 +70,7 @@ struct AutonomousPrefix {
 }
 
 impl<L: Locks> Iface<L> {
-    /// Returns whether router advertisements are processed here.
+    /// Returns whether router advertisements are processed on this interface.
     pub fn accepts_rtadv(&self, cx: Cx) -> bool {
         self.speaks6() && self.six.lock(cx).autoconf.is_some()
     }
@@ -80,7 +80,7 @@ impl<L: Locks> Iface<L> {
         self.six.lock(cx).autoconf.as_ref().map_or(Vec::new(), |autoconf| autoconf.routers.clone())
     }
 
-    /// Returns whether a router advertised that DHCPv6 servers have other configuration than
+    /// Returns whether a router advertised that DHCPv6 servers provide configuration other than
     /// addresses, such as name servers.
     pub fn has_other_config(&self, cx: Cx) -> bool {
         self.speaks6() && self.six.lock(cx).autoconf.as_ref().is_some_and(|autoconf| autoconf.has_other_config)
@@ -93,15 +93,15 @@ impl<L: Locks> Iface<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether a router has ever advertised that DHCPv6 servers have other configuration
-    /// ([`Iface::has_other_config`] returns where).
+    /// Returns whether a router has ever advertised that DHCPv6 servers provide other configuration
+    /// ([`Iface::has_other_config`] is per interface).
     #[inline(always)]
     pub fn may_want_dhcp6(&self) -> bool {
         self.six.other_config.load(Ordering::Relaxed)
     }
 
-    /// Turns the processing of router advertisements on or off. Off removes all that they configured.
-    /// Has no effect on an interface that is not Ethernet.
+    /// Turns the processing of router advertisements on or off. Turning it off removes everything
+    /// that they configured. Has no effect on an interface that is not Ethernet.
     ///
     /// # Errors
     /// [`Refused6`] as [`Stack::add_link_local`]; nothing has changed then.
@@ -120,7 +120,8 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Removes all that router advertisements configured on an interface, and ignores further ones.
+    /// Removes everything that router advertisements configured on an interface, and ignores
+    /// further ones.
     pub(crate) fn stop_autoconf(&self, cx: Cx, iface: &Iface<L>) {
         let Some(autoconf) = iface.six.lock(cx).autoconf.take() else { return };
         iface.advertised_mtu.store(u32::MAX, Ordering::Relaxed);
@@ -267,7 +268,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns an address with a semantically opaque interface identifier (RFC 7217 5): the hash of
-    /// prefix, MAC address and duplicate counter under the stack's secret, which a seed repeats.
+    /// prefix, MAC address and duplicate counter under the stack's secret, reproducible from the
+    /// seed.
     fn stable_address(&self, iface: &Iface<L>, prefix: Prefix6, dad_counter: u8) -> Ipv6Addr {
         let network = (prefix.addr().to_bits() >> IDENTIFIER_BITS) as u64;
         let Mac([a, b, c, d, e, f]) = iface.mac;
@@ -279,8 +281,8 @@ impl<L: Locks> Stack<L> {
         Ipv6Addr::from_bits(prefix.addr().to_bits() | u128::from(identifier))
     }
 
-    /// Replaces an autoconfigured address that is a duplicate (RFC 7217 6). Configured addresses stay
-    /// in state duplicated.
+    /// Replaces an autoconfigured address that is a duplicate (RFC 7217 6). Configured addresses
+    /// stay in state duplicated.
     pub(crate) fn replace_duplicate(&self, cx: Cx, iface: &Iface<L>, own: IfaceAddr6) {
         let Origin::Advertised { dad_counter, preferred_until, valid_until } = own.origin else { return };
         if dad_counter < DAD_RETRIES {
@@ -364,7 +366,7 @@ impl<L: Locks> Stack<L> {
         if has_expired {
             self.select_router(cx);
         }
-        self.changed(); // cached source addresses: one may be deprecated now
+        self.changed(); // cached source addresses may be deprecated now
         next
     }
 

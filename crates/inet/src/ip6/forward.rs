@@ -1,5 +1,6 @@
-//! The slow path of IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3), behind the fast one of [`crate::ip`]: scope, next
-//! hop, hop limit, length; never a fragment made, never a checksum to mend.
+//! Slow path of IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3), after the fast path of
+//! [`crate::ip`]: scope, next hop, hop limit, length. Routers neither fragment nor update
+//! checksums.
 
 use crate::Stack;
 use crate::iface::AtOnce;
@@ -13,11 +14,12 @@ use std::net::Ipv6Addr;
 use wire::icmp6::{Problem, time_exceeded, unreachable};
 use wire::ip6;
 
-/// Why a packet does not go on, and what its sender is told.
+/// Drop reason of a packet, and the ICMP error for its sender.
 pub(super) type Obstacle = (DropReason, Option<Problem>);
 
 impl<L: Locks> Stack<L> {
-    /// Takes a packet that is not for this host, which is a router; returns whether it went out or waits for a neighbor.
+    /// Forwards a packet that is not for this host; returns whether it was sent or waits for a
+    /// neighbor.
     pub(super) fn ip6_forward(
         &self,
         cx: Cx,
@@ -57,7 +59,7 @@ impl<L: Locks> Stack<L> {
         via: Option<Via6>,
     ) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
         let (out, next) = self.next6(cx, from, header, via)?;
-        // Behind the question whether it may go on at all, as with IPv4.
+        // The hop limit is checked after the route, as for IPv4.
         if header.hop_limit <= 1 {
             let problem = Problem::TimeExceeded { code: time_exceeded::HOP_LIMIT };
             return Err((DropReason::Ip6HopLimit, Some(problem)));
@@ -69,7 +71,7 @@ impl<L: Locks> Stack<L> {
         Ok((out, next))
     }
 
-    /// Returns the iface by which a packet with this header goes on, and the neighbor that it goes to.
+    /// Returns the outgoing interface and the next hop of a packet with this header.
     pub(super) fn next6(
         &self,
         cx: Cx,
@@ -93,14 +95,14 @@ impl<L: Locks> Stack<L> {
             }
             Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, told(unreachable::NO_ROUTE))),
         };
-        // RFC 4443 3.1: between two ends of a tunnel it would go to and fro until its hops end.
+        // RFC 4443 3.1: between the two ends of a tunnel it would loop until its hop limit expires.
         if from.is_some_and(|from| from.kind == IfaceKind::Tunnel && from.id == out && from.on_link6(cx, header.dst)) {
             return Err((DropReason::Ip6GoesBack, told(unreachable::ADDRESS)));
         }
         Ok((out, next))
     }
 
-    /// A packet that waited for a neighbor in vain: its sender is told.
+    /// Drops a packet because its neighbor did not answer, and reports it to the sender.
     pub(crate) fn host_unreachable6(&self, cx: Cx, packet: Frame) {
         self.icmp6_error(cx, None, &packet, Problem::Unreachable { code: unreachable::ADDRESS });
         self.drop_frame(cx, packet, DropReason::NeighTimeout);

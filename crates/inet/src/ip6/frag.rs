@@ -1,4 +1,5 @@
-//! Cutting a packet of this host's own into fragments (RFC 8200 4.5); routers do not. All of them are made before the first is handed out.
+//! Fragmentation of this host's own packets (RFC 8200 4.5); routers do not fragment. All fragments
+//! are made before the first is sent.
 
 use crate::Stack;
 use buf::{Flags, Frame, Pool};
@@ -7,12 +8,12 @@ use stats::DropReason;
 use wire::ip6::{self, Chain, Fragment};
 use wire::{Proto, checksum};
 
-/// Bytes of a Fragment header.
+/// Length in bytes of a Fragment header.
 const LEN: usize = 8;
 
 impl<L: Locks> Stack<L> {
-    /// Cuts `packet`, which has no extension headers, into fragments of at most `mtu` bytes and hands each to `send`; says whether that
-    /// could be done.
+    /// Splits `packet`, which has no extension headers, into fragments of at most `mtu` bytes and
+    /// passes each to `send`; returns whether that succeeded.
     pub(super) fn output_fragments6(
         &self,
         cx: Cx,
@@ -21,7 +22,7 @@ impl<L: Locks> Stack<L> {
         mtu: usize,
         mut send: impl FnMut(&Self, Frame),
     ) -> bool {
-        // A checksum that was left to the port is computed first: a port sees a part only.
+        // A checksum left to the port is computed first, since a port would see only a part.
         if packet.flags().has(Flags::TX_L4_CSUM) && finish_checksum(&mut packet, header).is_none() {
             self.drop_frame(cx, packet, DropReason::FragNoBuffer);
             return false;
@@ -41,9 +42,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Computes the checksum that a port was to fill in: the field holds the pseudo header's sum. Protocols
-/// other than TCP and UDP, and fragments, have none to offload. `None`: the packet is shorter than its
-/// header says, or there is no buffer to write in.
+/// Computes a checksum that was left to the port: its field holds the sum of the pseudo header.
+/// Protocols other than TCP and UDP, and fragments, have none to offload. Returns `None` if the
+/// packet is shorter than its header states, or if no buffer is available for a copy.
 pub(crate) fn finish_checksum(packet: &mut Frame, header: &ip6::Header) -> Option<()> {
     let packet = packet.make_own().then(|| packet.bytes_mut())?;
     let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none());
@@ -60,7 +61,7 @@ pub(crate) fn finish_checksum(packet: &mut Frame, header: &ip6::Header) -> Optio
     Some(())
 }
 
-/// `None`: not enough buffers for all of them.
+/// Returns the fragments; `None` if there are not enough buffers for all.
 fn cut(packet: &Frame, header: &ip6::Header, id: u32, mtu: usize, pool: &Pool) -> Option<Vec<Frame>> {
     let payload = header.payload(packet.bytes());
     let room = mtu.min(pool.size() - pool.headroom()).saturating_sub(ip6::HEADER_LEN + LEN) & !7;

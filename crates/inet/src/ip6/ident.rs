@@ -1,14 +1,15 @@
-//! Identifications of the datagrams this host cuts up: 32 bits for each pair of addresses, from a secret start in secret steps (RFC 7739 5.3;
-//! CVE-2021-45485). Who reads the numbers sent to him learns nothing of those sent to others.
+//! Fragment identifications of this host: 32 bits per address pair, with a secret start and
+//! unpredictable steps (RFC 7739 5.3; CVE-2021-45485). A receiver learns nothing from its numbers
+//! about packets to others.
 
 use std::net::Ipv6Addr;
 use wire::hash::Key;
 
 const COUNTERS: usize = 1024;
-/// The longest step: at 10,000 datagrams a second a pair comes round after 10 hours.
+/// Maximum step: at 10,000 datagrams a second, the numbers of a pair repeat after 10 hours.
 const STEP_MAX: u64 = 16;
 
-/// The identification counters of one host.
+/// Identification counters of a host.
 pub(crate) struct Idents6 {
     key: Key,
     counters: Box<[u32]>,
@@ -20,7 +21,7 @@ impl Idents6 {
         Idents6 { key, counters: vec![0; COUNTERS].into(), drawn: 0 }
     }
 
-    /// The next identification for datagrams from `src` to `dst`.
+    /// Returns the next identification for datagrams from `src` to `dst`.
     pub(crate) fn next(&mut self, src: Ipv6Addr, dst: Ipv6Addr) -> u32 {
         let ([a, b], [c, d]) = (halves(src), halves(dst));
         let hash = self.key.hash4(a, b, c, d);

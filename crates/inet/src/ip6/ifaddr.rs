@@ -1,10 +1,10 @@
-//! An IPv6 address of an iface.
+//! IPv6 address of an interface.
 
 use crate::fib::Prefix6;
 use clock::Instant;
 use std::net::Ipv6Addr;
 
-/// Addresses of an iface at most.
+/// Maximum number of addresses of an interface.
 pub const ADDRS_MAX: usize = 64;
 
 /// State of duplicate address detection.
@@ -19,7 +19,7 @@ pub enum AddrState {
 }
 
 impl AddrState {
-    /// Returns whether it may be used.
+    /// Returns whether the address may be used.
     pub fn is_valid(self) -> bool {
         self == AddrState::Valid
     }
@@ -41,14 +41,14 @@ pub enum Origin {
     },
 }
 
-/// An IPv6 address of an iface.
+/// An IPv6 address of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IfaceAddr6 {
-    /// The address.
+    /// Address of this host.
     pub addr: Ipv6Addr,
     /// Length of the on-link prefix in bits.
     pub len: u8,
-    /// The far end, of a point-to-point address.
+    /// Far end of a point-to-point address.
     pub peer: Option<Ipv6Addr>,
     /// State of duplicate address detection.
     pub state: AddrState,
@@ -57,18 +57,18 @@ pub struct IfaceAddr6 {
 }
 
 impl IfaceAddr6 {
-    /// An address with its prefix.
+    /// Creates a valid, configured address with its prefix length.
     pub fn new(addr: Ipv6Addr, len: u8) -> IfaceAddr6 {
         IfaceAddr6 { addr, len: len.min(128), peer: None, state: AddrState::Valid, origin: Origin::Manual }
     }
 
-    /// Its prefix.
+    /// Returns the prefix of the address.
     pub fn prefix(self) -> Prefix6 {
         Prefix6::masked(self.addr.to_bits(), self.len)
     }
 
-    /// Returns the on-link prefix of a configured address. An autoconfigured one has none: the
-    /// advertisement lists on-link prefixes by themselves (RFC 5942 4).
+    /// Returns the on-link prefix of a configured address. An autoconfigured address has none:
+    /// on-link prefixes are advertised separately (RFC 5942 4).
     pub(super) fn on_link(self) -> Option<Prefix6> {
         (self.origin == Origin::Manual).then(|| self.prefix())
     }
@@ -82,10 +82,10 @@ impl IfaceAddr6 {
 /// Reason for which an address was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused6 {
-    /// Not the address of a host: a group, ::, ::1 on a link, or an IPv4-mapped address.
+    /// Not the address of a single host: a group, ::, ::1 on a link, or an IPv4-mapped address.
     NotAHost,
-    /// Every link of IPv6 carries 1280 bytes (RFC 8200 5).
+    /// The MTU is below 1280 bytes, which every IPv6 link must carry (RFC 8200 5).
     MtuTooSmall,
-    /// The iface has [`ADDRS_MAX`], or the FIB is full.
+    /// The interface has [`ADDRS_MAX`] addresses, or the FIB is full.
     NoRoom,
 }

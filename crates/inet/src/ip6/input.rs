@@ -1,4 +1,5 @@
-//! IPv6 packets on the fast path of [`crate::ip`]: no extension header is read there, and no link-local address.
+//! IPv6 on the fast path of [`crate::ip`]: packets without extension headers and link-local
+//! addresses.
 
 use crate::Stack;
 use crate::fib::NextHopId;
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering;
 use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, ip6};
 
-/// Bytes of an Ethernet and an IPv6 header.
+/// Length in bytes of an Ethernet and an IPv6 header.
 const FRAMED: usize = eth::HEADER_LEN + ip6::HEADER_LEN;
 
 impl Input for u128 {
@@ -55,7 +56,7 @@ impl Input for u128 {
         ip6::Glance::of(packet).map_or(0, |header| header.src)
     }
 
-    /// Returns whether it is link-local, or of a host that has no address yet (RFC 4291 2.5.2, 2.5.6).
+    /// Returns whether the address is link-local or unspecified (RFC 4291 2.5.2, 2.5.6).
     fn is_near(self) -> bool {
         self == 0 || ip6::is_link_local(Ipv6Addr::from_bits(self))
     }
@@ -85,7 +86,7 @@ impl Input for u128 {
         });
         stack.ip_input::<u32>(cx, iface, iface.map(|iface| iface.mac), &mut four, lap);
         stack.ip_input::<u32>(cx, iface, None, &mut opened, lap);
-        stack.ip_input::<u128>(cx, iface, None, packets, lap); // the others
+        stack.ip_input::<u128>(cx, iface, None, packets, lap); // the remaining packets
     }
 
     #[inline(never)]
@@ -147,8 +148,8 @@ impl Input for u128 {
     }
 }
 
-/// Returns whether an address is one host's wherever it comes from: not in ::/8 (unspecified, loopback, IPv4-mapped and
-/// translated addresses) and not in fe00::/7 (link-local, multicast).
+/// Returns whether an address may be a single host's on any link: not in ::/8 (unspecified,
+/// loopback, IPv4-mapped and translated addresses) and not in fe00::/7 (link-local, multicast).
 #[inline(always)]
 fn is_host(addr: u128) -> bool {
     let first = (addr >> 120) as u8;

@@ -13,13 +13,13 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::hash::Key;
 
-/// Routes at most: twice the Internet's table of 2026, which has some 240,000.
+/// Maximum number of routes: twice the IPv6 Internet table of 2026, which has about 240,000.
 pub const ROUTES_MAX: usize = 1 << 19;
 
 /// IPv6 state of a stack.
 pub(crate) struct Ip6<L: Locks> {
     pub(crate) routes: Guarded<L, Routes<u128>>,
-    /// The routes as packets read them.
+    /// Routes as the packet path reads them.
     pub(crate) ways: Ways<u128>,
     pub(crate) route_cache: Guarded<L, RouteCache<u128>>,
     /// Filter over this host's own addresses.
@@ -33,9 +33,9 @@ pub(crate) struct Ip6<L: Locks> {
     pub(crate) redirects: Redirects<L, u128>,
     /// Default route set by autoconfiguration. A default route that differs was configured.
     pub(crate) default_router: Guarded<L, Option<Via6>>,
-    /// Set once a router advertised that DHCPv6 servers have other configuration.
+    /// Set once a router advertised that DHCPv6 servers provide other configuration.
     pub(crate) other_config: AtomicBool,
-    /// Time of the first event of an interface (duplicate detection, MLD report, router
+    /// Time of the next event of any interface (duplicate address detection, MLD report, router
     /// advertisements), in nanoseconds.
     pub(crate) due: AtomicU64,
 }

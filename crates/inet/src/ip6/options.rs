@@ -1,6 +1,7 @@
-//! Extension headers of packets for this host, and the Hop-by-Hop options of those that go on: what nobody here knows is dealt with as its
-//! own number asks (RFC 8200 4.2), a source route is not followed (RFC 5095, RFC 8200 4.4), and an authentication header that nobody can
-//! verify is not believed.
+//! Extension headers of packets for this host, and Hop-by-Hop options of forwarded packets. Unknown
+//! options are handled as the high bits of their type require (RFC 8200 4.2). Source routes are not
+//! followed (RFC 5095, RFC 8200 4.4). Authentication headers are not accepted, since they cannot be
+//! verified.
 
 use crate::Stack;
 use crate::iface::Iface;
@@ -12,7 +13,8 @@ use wire::icmp6::{Problem, parameter};
 use wire::ip6::{self, Chain, Opt, Options};
 
 impl<L: Locks> Stack<L> {
-    /// The options that each router on the way is to look at. They stand first, or nowhere.
+    /// Checks the Hop-by-Hop options, which every router must process. They are the first header,
+    /// or absent.
     pub(super) fn check_hop_by_hop(
         &self,
         cx: Cx,
@@ -58,7 +60,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// `at`: where the options begin in the packet.
+    /// Checks options that begin at offset `at` of the packet.
     fn check_options6(
         &self,
         cx: Cx,
@@ -79,7 +81,8 @@ impl<L: Locks> Stack<L> {
                 None | Some(0) => {}
                 Some(1) => return Err(DropReason::Ip6BadOption),
                 Some(action) => {
-                    // To a group only with the stronger of the two bit patterns.
+                    // With the bit pattern 11, no error is sent about a multicast packet (RFC 8200
+                    // 4.2).
                     let group = ip6::Header::parse_quoted(packet.bytes()).is_ok_and(|header| header.dst.is_multicast());
                     if action == 2 || !group {
                         self.parameter_problem(cx, iface, packet, parameter::OPTION, at);

@@ -5,24 +5,23 @@ use crate::ip::exit::Exit;
 use std::net::Ipv6Addr;
 use wire::Proto;
 
-/// Parameters of an outgoing packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing6 {
-    /// Source address; `None`: the best of the iface it leaves through.
+    /// Source address; `None`: best address of the outgoing interface.
     pub(crate) src: Option<Ipv6Addr>,
     pub(crate) dst: Ipv6Addr,
     pub(crate) next: Proto,
     pub(crate) class: u8,
     pub(crate) hop_limit: u8,
-    /// The iface, for groups and link-local addresses.
+    /// Interface, for groups and link-local addresses.
     pub(crate) iface: Option<IfaceId>,
-    /// The way out, if it is known already.
+    /// Exit, if known already.
     pub(crate) exit: Option<Exit<Ipv6Addr>>,
-    /// Too long is an error, and not cut up.
+    /// Never fragment; a packet above the MTU is an error.
     pub(crate) whole: bool,
-    /// Label of its flow (RFC 6437); 0: none.
+    /// Flow label (RFC 6437); 0: none.
     pub(crate) flow_label: u32,
-    /// The transport checksum is left to the port: its field holds the pseudo header's sum.
+    /// The transport checksum is left to the port: its field holds the sum of the pseudo header.
     pub(crate) partial_l4: bool,
     pub(crate) at_once: AtOnce,
 }

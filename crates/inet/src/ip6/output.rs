@@ -1,4 +1,5 @@
-//! IPv6 output: header, route, source address, fragments, and on to the neighbor, the group, or this host itself.
+//! IPv6 output: header, route, source address, fragmentation, and transmission to the neighbor, the
+//! group, or this host itself.
 
 use super::outgoing::Outgoing6;
 use crate::Stack;
@@ -14,7 +15,7 @@ use std::net::Ipv6Addr;
 use wire::{Mac, Proto, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// The way out for packets to `dst`.
+    /// Returns the exit for packets to `dst`.
     pub(crate) fn exit6_for(
         &self,
         cx: Cx,
@@ -28,7 +29,7 @@ impl<L: Locks> Stack<L> {
         }
         if ip6::is_link_local(dst) {
             let own = |iface: &&Iface<L>| iface.has_addr6(cx, dst);
-            // On another link the same address is another host's (RFC 4007 6).
+            // On another link, the same address belongs to another host (RFC 4007 6).
             let here = match iface {
                 Some(_) => self.iface_of(iface).filter(own),
                 None => self.ifaces.iter().find(own),
@@ -49,10 +50,11 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Sends `payload` (its headers from the first behind IPv6's own on) as one packet, or as fragments.
+    /// Sends `payload`, which begins with the first header after the IPv6 header, as one packet or
+    /// as fragments.
     ///
     /// # Errors
-    /// [`OutputError`]; the frame is dropped and counted then.
+    /// [`OutputError`]; the frame has been dropped and counted.
     pub(crate) fn ip6_output(&self, cx: Cx, payload: Frame, out: &Outgoing6) -> Result<(), OutputError> {
         let refuse = |frame: Frame, why: DropReason, error: OutputError| {
             self.drop_frame(cx, frame, why);
@@ -134,7 +136,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Convenience for protocols here: a packet from this host.
+    /// Returns the parameters of a packet that this host itself sends.
     pub(crate) fn reply_to6(&self, dst: Ipv6Addr, next: Proto, iface: Option<IfaceId>) -> Outgoing6 {
         Outgoing6 { iface, ..Outgoing6::new(dst, next, self.knobs.hop_limit6.get() as u8) }
     }

@@ -1,7 +1,9 @@
-//! Which of our addresses a packet is to come from: RFC 6724 5, as much of it as a host without temporary or home addresses has a choice in.
+//! Source address selection (RFC 6724 5), without the rules for temporary and home addresses.
 //!
-//! Rule 1 (the destination itself), 2 (scope: as wide as needed and no wider), 3 (deprecated addresses last), 5 (the outgoing iface, before
-//! others' addresses) and 8 (the longest common prefix). Candidates of other ifaces are asked when the outgoing one has none that reaches: routers number links sparsely.
+//! Rule 1 (the destination itself), 2 (scope: the smallest that is sufficient), 3 (deprecated
+//! addresses last), 5 (addresses of the outgoing interface first) and 8 (longest common prefix).
+//! Addresses of other interfaces are candidates if the outgoing interface has none of sufficient
+//! scope: links between routers often have no global addresses.
 
 use crate::Stack;
 use crate::iface::Iface;
@@ -11,7 +13,7 @@ use std::net::Ipv6Addr;
 use wire::ip6;
 
 impl<L: Locks> Stack<L> {
-    /// The source address for packets to `dst` through `iface`.
+    /// Returns the source address for packets to `dst` through `iface`.
     pub(crate) fn source6_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
         let reaches = |of: &Candidate| ip6::scope(of.addr) >= ip6::scope(dst).min(14);
         let own = iface.best_source6(cx, dst, |_| true);
@@ -26,7 +28,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Iface<L> {
-    /// Returns the best of its valid addresses that `takes` accepts.
+    /// Returns the best valid address that `takes` accepts.
     fn best_source6(&self, cx: Cx, dst: Ipv6Addr, takes: impl Fn(&Candidate) -> bool) -> Option<Candidate> {
         if !self.speaks6() {
             return None;
@@ -37,23 +39,24 @@ impl<L: Locks> Iface<L> {
     }
 }
 
-/// An address that a packet may come from.
+/// A candidate source address.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Candidate {
     addr: Ipv6Addr,
     is_deprecated: bool,
 }
 
-/// Returns the best of these for packets to `dst`.
+/// Returns the best candidate for packets to `dst`.
 fn best(candidates: impl Iterator<Item = Candidate>, dst: Ipv6Addr) -> Option<Candidate> {
     candidates.min_by_key(|of| rank(*of, dst))
 }
 
-/// Rank of a candidate for packets to `dst`, by the rules in their order; the least is the best.
+/// Returns the rank of a candidate for packets to `dst`, by the rules in their order; the lowest is
+/// the best.
 fn rank(of: Candidate, dst: Ipv6Addr) -> (bool, (bool, Reverse<u8>, u8), bool, Reverse<u32>) {
     let (have, need) = (ip6::scope(of.addr), ip6::scope(dst));
     let reaches = have >= need;
-    // Rule 2: of those that reach, the least scope; of those that do not, the greatest.
+    // Rule 2: the smallest sufficient scope; if none is sufficient, the largest.
     let scope = if reaches { (false, Reverse(0), have) } else { (true, Reverse(have), 0) };
     let common = (of.addr.to_bits() ^ dst.to_bits()).leading_zeros();
     (of.addr != dst, scope, of.is_deprecated, Reverse(common))
@@ -90,7 +93,7 @@ mod tests {
         }
     }
 
-    /// RFC 6724 10.1's examples, where they do not turn on what we do not have.
+    /// Examples of RFC 6724 10.1 that do not depend on unsupported address kinds.
     #[test]
     fn the_rfcs_examples() {
         for (candidates, dst, expected) in [

@@ -1,4 +1,4 @@
-//! The routes of IPv6, as who configures a host sees them.
+//! IPv6 routes, as seen by the control plane.
 
 use crate::Stack;
 use crate::fib::Prefix6;
@@ -7,7 +7,7 @@ use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 
 impl<L: Locks> Stack<L> {
-    /// Adds or replaces a route; says where it led before.
+    /// Adds or replaces a route; returns the previous one.
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
@@ -20,17 +20,17 @@ impl<L: Locks> Stack<L> {
         before
     }
 
-    /// Adds or replaces a route with several paths, each flow going by one (RFC 2992).
+    /// Adds or replaces a route with several paths; each flow uses one of them (RFC 2992).
     ///
     /// # Errors
-    /// [`RouteError`] when a table is full, or the paths are none.
+    /// [`RouteError`] if a table is full or there are no paths.
     pub fn add_paths6(&self, cx: Cx, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<Option<Via6>, RouteError> {
         let before = self.six.routes.lock(cx).insert_paths(prefix, paths);
         self.rerouted();
         before
     }
 
-    /// The paths of a route that has several; none of another.
+    /// Returns the paths of a multipath route; empty for any other.
     pub fn paths6(&self, cx: Cx, via: Via6) -> Vec<Path<Ipv6Addr>> {
         match via {
             Via6::Paths(set) => self.six.routes.lock(cx).paths(set).to_vec(),
@@ -38,24 +38,25 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes a route; says where it led.
+    /// Removes a route; returns its previous target.
     pub fn remove_route6(&self, cx: Cx, prefix: Prefix6) -> Option<Via6> {
         let led = self.six.routes.lock(cx).remove(prefix);
         self.rerouted();
         led
     }
 
-    /// Where the route to exactly `prefix` leads.
+    /// Returns the target of the route to exactly `prefix`.
     pub fn route6_at(&self, cx: Cx, prefix: Prefix6) -> Option<Via6> {
         self.six.routes.lock(cx).get(prefix)
     }
 
-    /// All routes of IPv6, in order of their prefixes.
+    /// Returns all IPv6 routes, ordered by prefix.
     pub fn routes6(&self, cx: Cx) -> Vec<Route6> {
         self.six.routes.lock(cx).iter().collect()
     }
 
-    /// The route that this host's packets to `dst` take; of several paths the one of that destination.
+    /// Returns the route that this host's packets to `dst` take; of a multipath route, the path
+    /// chosen for that destination.
     pub fn route6_to(&self, cx: Cx, dst: Ipv6Addr) -> Option<Route6> {
         let route = self.six.routes.lock(cx).explain(dst)?;
         let Via6::Paths(set) = route.via else { return Some(route) };

@@ -1,15 +1,16 @@
-//! Linux's names for our knobs: what a script or an administrator of that system writes leads to the knob that means the same.
+//! Linux names of our knobs, for scripts and administrators used to Linux.
 //!
-//! A name that stands for something without a knob is taken when it asks for what is done anyway, and refused otherwise.
+//! A Linux name without a matching knob is accepted if its value is the fixed behavior here, and
+//! rejected otherwise.
 
 use super::Knobs;
 
 impl Knobs {
-    /// Sets a knob by our name or by Linux's, with or without `/proc/sys/` or `net.ipv4.` in front; `value` as `sysctl`
-    /// takes it.
+    /// Sets a knob by our name or the Linux name, with or without a leading `/proc/sys/` or
+    /// `net.ipv4.`; `value` as for `sysctl`.
     ///
     /// # Errors
-    /// A sentence: no such knob, no such value.
+    /// A message: no such knob or no such value.
     pub fn set_as_linux(&self, name: &str, value: &str) -> Result<(), String> {
         let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
         let number = |text: &str| number(text).ok_or_else(|| format!("{name}={value}: not a number"));
@@ -63,16 +64,17 @@ impl Knobs {
             "tcp_dsack" | "tcp_moderate_rcvbuf" | "tcp_recovery" => as_we_do(linux, value, &["1"]),
             "tcp_reordering" | "tcp_early_retrans" => as_we_do(linux, value, &["3", "4"]),
             "tcp_no_metrics_save" => Ok(()),
-            // How segments are gathered for a port that cuts them up: on a wire it does not show.
+            // Affects only how segments are grouped for a port with segmentation; not visible on
+            // the wire.
             "tcp_tso_win_divisor" => Ok(()),
-            // It shows where runs do.
+            // Visible only when runs are on.
             "tcp_min_tso_segs" if self.tcp_push_runs.on() => {
                 ours("net.inet.tcp.push_runs", number(value)?.clamp(1, 64))
             }
             "tcp_min_tso_segs" => Ok(()),
-            // Pacing is done when it is asked for.
+            // Pacing is done only on request.
             "tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio" => Ok(()),
-            // What has no knob, and shows only in a script that is about it.
+            // Without a knob; visible only in scripts about the feature itself.
             "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
             "tcp_notsent_lowat" => as_we_do(linux, value, &["4294967295"]),
             _ => Err(format!("{name}: no knob for this")),
@@ -80,7 +82,7 @@ impl Knobs {
     }
 }
 
-/// A number as a shell takes it, hexadecimal too.
+/// Parses a decimal or hexadecimal number.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     match text.strip_prefix("0x") {

@@ -1,4 +1,4 @@
-//! Rate limits of ICMP errors, echo replies and address defence, and identifiers.
+//! Rate limits of ICMP errors, echo replies and address defense, and identifier counters.
 
 use super::TokenBucket;
 use clock::{Duration, Instant};
@@ -8,7 +8,7 @@ use wire::hash::Key;
 const DESTINATIONS: usize = 256;
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The rate limits of one host.
+/// Rate limits of a host.
 pub(crate) struct Limiter {
     key: Key,
     errors: TokenBucket,
@@ -48,12 +48,13 @@ impl Limiter {
         if rate == 0 {
             return true;
         }
-        // A quarter each, give or take a quarter of that, by a secret: the limit cannot be counted from outside.
+        // A quarter each, plus a secret fraction of up to a quarter of that, so that the limit
+        // cannot be measured from outside.
         let share = (rate / 4).max(1);
         let jittered = share + hash % (share / 4 + 1);
         let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
-        // The limit of all destinations is up to an eighth lower, drawn anew each second, so that one destination cannot
-        // infer errors to others from it (CVE-2020-25705).
+        // The limit of all destinations is lowered by up to an eighth, chosen anew each second, so
+        // that one destination cannot infer errors to others from it (CVE-2020-25705).
         let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
         mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
     }
@@ -89,21 +90,21 @@ mod tests {
         Limiter::new(Key::seeded(seed))
     }
 
-    /// Errors that one destination gets at once.
+    /// Returns the number of errors that one destination gets at once.
     fn share(seed: u64, dst: u32) -> u64 {
         let mut limiter = limiter(seed);
         (0..RATE).filter(|_| limiter.error_allowed(Ipv4Addr::from_bits(dst), RATE, Instant::ZERO)).count() as u64
     }
 
-    /// Errors that all destinations together get at once in a second of the clock.
+    /// Returns the number of errors that all destinations together get at once in a given second.
     fn all(seed: u64, second: u64) -> u64 {
         let (mut limiter, now) = (limiter(seed), Instant::from_millis(second * 1000 + 5));
         let asked = (0..20 * RATE as u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n * 7919));
         asked.filter(|dst| limiter.error_allowed(*dst, RATE, now)).count() as u64
     }
 
-    /// The limit of one destination is a quarter of the rate and, by a secret of the host, up to a quarter of that
-    /// more: it cannot be counted from outside (CVE-2020-25705).
+    /// The limit of one destination is a quarter of the rate plus a secret fraction of up to a
+    /// quarter of that: it cannot be measured from outside (CVE-2020-25705).
     #[test]
     fn the_share_of_a_destination_is_a_secret() {
         let by_key: BTreeSet<u64> = (0..500).map(|seed| share(seed, 0x0a00_0001)).collect();
@@ -113,7 +114,8 @@ mod tests {
         assert!(by_destination.len() >= 55, "of 63 shares {} occur", by_destination.len());
     }
 
-    /// The limit of all destinations is lower than the rate by up to an eighth, drawn anew each second and on each host.
+    /// The limit of all destinations is up to an eighth lower than the rate, different each second
+    /// and on each host.
     #[test]
     fn the_limit_of_all_is_a_secret_and_changes_each_second() {
         let spread = |numbers: BTreeSet<u64>| {
@@ -124,7 +126,7 @@ mod tests {
         spread((0..100).map(|second| all(1, second)).collect());
     }
 
-    /// IPv6 has the same limits, a /64 in the place of an address.
+    /// IPv6 has the same limits per /64 instead of per address.
     #[test]
     fn the_share_of_a_prefix_is_a_secret() {
         let share = |seed: u64, prefix: u128| {

@@ -1,8 +1,9 @@
 //! Ethernet input and output.
 //!
-//! A frame arrives as the port gave it and leaves, its header pulled, for `ip::input`; ARP and what is not for us alone
-//! is dealt with at once. On the way out a packet gets its header pushed into the headroom and is staged at its iface. FCS and padding are the
-//! port's business; what IP is told to be longer than the frame is dropped there.
+//! A frame arrives from the port and leaves for `ip::input` with its header pulled; ARP and frames
+//! not addressed to this station alone are handled separately. On output, the header is pushed into
+//! the headroom of a packet, which is then staged at its interface. The port handles FCS and
+//! padding. An IP packet longer than its frame is dropped by IP input.
 
 use crate::Stack;
 use crate::family::Family;
@@ -17,8 +18,8 @@ use wire::eth::{self, EtherType};
 use wire::vlan;
 
 impl<L: Locks> Stack<L> {
-    /// Takes a chunk of frames. Where sources are not validated, this is done together with IP's checks
-    /// ([`Stack::ip_input`]).
+    /// Processes a chunk of frames. Without source validation, these checks are done together with
+    /// those of IP ([`Stack::ip_input`]).
     #[cold]
     pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
         if begins_with_ip6(frames.as_slice()) {
@@ -28,7 +29,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Takes a chunk of frames, most of them of the family `F`.
+    /// Processes a chunk of frames, most of them of the family `F`.
     fn ether_input_of<F: Input>(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
         let (n, mac, mut odd, mut four) = (frames.len(), iface.mac, Odd::default(), Burst::new());
         for (at, frame) in frames.as_mut_slice().iter_mut().enumerate() {
@@ -41,7 +42,7 @@ impl<L: Locks> Stack<L> {
         if odd.any() {
             let lost = || self.count_bug(cx);
             odd.sort(frames, lost, |frame| {
-                four.put(self.ether_odd(cx, iface, frame)?, lost); // no more than came
+                four.put(self.ether_odd(cx, iface, frame)?, lost); // no more than arrived
                 None
             });
         }
@@ -50,7 +51,7 @@ impl<L: Locks> Stack<L> {
         self.ip_input::<u32>(cx, Some(iface), None, &mut four, lap);
     }
 
-    /// Takes one frame.
+    /// Processes a single frame.
     #[inline(always)]
     pub(crate) fn ether_input_one(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame, lap: Lap<'_>) {
         if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV4) {
@@ -70,7 +71,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Takes one frame of any kind; gives the IPv4 packet in it, if that is what it was and it was for us.
+    /// Processes a frame of any kind; returns the IPv4 packet in it if there is one for us.
     #[inline(never)]
     pub(crate) fn ether_odd(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
         let header = match eth::Header::parse(frame.bytes()) {
@@ -135,8 +136,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Pulls priority tags (VLAN 0: no VLAN, only a priority; IEEE 802.1Q table 9-2) off the payload of a
-/// frame and returns the EtherType after them; a tag with a VLAN stays, and its TPID is returned.
+/// Removes priority tags (VLAN 0: priority only; IEEE 802.1Q table 9-2) from the payload of a frame
+/// and returns the EtherType after them. A tag with a VLAN stays, and its TPID is returned.
 fn untagged(frame: &mut Frame, mut ethertype: EtherType) -> EtherType {
     while matches!(ethertype, EtherType::VLAN | EtherType::QINQ)
         && let Ok(vlan::Tag { vid: 0, ethertype: inner, .. }) = vlan::Tag::parse(frame.bytes())

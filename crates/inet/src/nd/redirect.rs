@@ -1,7 +1,7 @@
 //! Redirects (RFC 4861 8): sent by routers, accepted by hosts with `net.inet6.icmp6.rediraccept`.
 //!
-//! Any station on the link can send one, so a redirect is accepted only from the current first hop of
-//! its destination, and becomes a route that expires ([`crate::redirect`]).
+//! Any station on the link can send one, so a redirect is accepted only from the current first hop
+//! of its destination, and becomes a route that expires ([`crate::redirect`]).
 
 use super::is_anothers;
 use crate::Stack;
@@ -50,8 +50,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends a redirect if `packet`, which leaves by the interface it came from, could have been sent to
-    /// `next` by its sender (8.2).
+    /// Sends a redirect if `packet`, which leaves by the interface it arrived on, could have been
+    /// sent to `next` by its sender (8.2).
     #[cold]
     pub(crate) fn maybe_redirect6(
         &self,

@@ -1,6 +1,7 @@
-//! What neighbor discovery's messages do to an entry (RFC 4861 7.2.3, 7.2.5): less than ARP's, which are believed to be reachable.
+//! Effect of neighbor discovery messages on an entry (RFC 4861 7.2.3, 7.2.5). Unlike an ARP packet,
+//! they do not always make it Reachable.
 //!
-//! There is no state DELAY: an entry that is Stale and used is asked at once, as ARP's are.
+//! There is no state DELAY: a Stale entry in use is probed immediately, as with ARP.
 
 use super::{Entry, Learned, Rules, State, Table};
 use crate::iface::IfaceId;
@@ -10,8 +11,8 @@ use wire::Mac;
 use wire::icmp6::nd::Advert;
 
 impl Table<Ipv6Addr> {
-    /// Notes the link-layer address that the sender of a solicitation to us gave as its own. An entry that is new or changed is Stale:
-    /// that we can reach it has nobody said.
+    /// Stores the link-layer address that the sender of a solicitation states for itself. A new or
+    /// changed entry is Stale, since reachability is not confirmed.
     pub fn solicited_by(
         &mut self,
         iface: IfaceId,
@@ -32,7 +33,8 @@ impl Table<Ipv6Addr> {
         learned
     }
 
-    /// An advertisement: it makes no entry (7.2.5), and moves one only as far as it says.
+    /// Processes an advertisement: it creates no entry (7.2.5), and changes one only as its flags
+    /// allow.
     pub fn advertised(
         &mut self,
         iface: IfaceId,
@@ -55,7 +57,7 @@ impl Table<Ipv6Addr> {
                 return learned;
             }
             (State::Reachable, Some(_)) if differs && !advert.replaces => {
-                self.doubt(iface, advert.target, now); // somebody else has it too, perhaps: what we know stays, but is asked again
+                self.doubt(iface, advert.target, now); // another station may use it too: keep the entry, but probe it
                 return Learned::Same;
             }
             (_, Some(_)) if differs && !advert.replaces => return Learned::Ignored,
@@ -73,13 +75,13 @@ impl Table<Ipv6Addr> {
         learned
     }
 
-    /// What is known of a neighbor may be old.
+    /// Marks an entry as Stale.
     fn doubt(&mut self, iface: IfaceId, addr: Ipv6Addr, now: Instant) {
         let key = (iface, addr);
         if let Some(entry) = self.entries.get_mut(&key) {
             (entry.state, entry.since) = (State::Stale, now);
             if entry.place.is_none() {
-                self.idle.place(key, entry); // a stranger keeps the place he has
+                self.idle.place(key, entry); // an entry never used for sending keeps its position
             }
             Entry::is_idle(entry);
         }

@@ -41,7 +41,7 @@ impl Table {
         matches!(self.learn(EM0, addr(n), mac(n), true, now, rules(limit)), Learned::Changed { created: true, .. })
     }
 
-    /// The queue holds the idle entries, each at its place, and nothing else.
+    /// Checks that the queue contains exactly the idle entries, each at its position.
     fn assert_sound(&self) {
         for (key, entry) in &self.entries {
             assert_eq!(entry.place.is_some(), entry.is_idle(), "{key:?} {entry:?}");
@@ -76,7 +76,7 @@ fn strangers_go_before_old_acquaintances_and_the_oldest_of_each_first() {
         assert!(table.meets(newcomer, at(200), 4));
         assert!(!table.has(gone) && table.has(0) && table.has(1), "{newcomer} came for another than {gone}");
     }
-    // Strangers that came later stand in front of who was used, still.
+    // Unknown stations that arrived later are still evicted before entries that were used.
     assert!(table.meets(12, at(201), 4));
     assert!(!table.has(10) && table.has(11) && table.has(0) && table.has(1));
     table.lookup(EM0, addr(11), at(202));
@@ -111,7 +111,8 @@ fn neighbors_in_use_and_permanent_ones_stay_and_open_questions_go_last() {
     assert_eq!((table.idle(), table.held()), (0, 0));
 }
 
-/// A flood of 200,000 strangers at a table of 65,536: with a walk through the table for each it took minutes.
+/// 200,000 unknown stations at a table of 65,536: with a scan of the table for each, it took
+/// minutes.
 #[test]
 fn making_room_does_not_walk_through_the_table() {
     let mut table = table();
@@ -123,7 +124,7 @@ fn making_room_does_not_walk_through_the_table() {
     assert_eq!(table.take_evicted(), 200_000 - 65_536);
 }
 
-/// Whatever happens, the queue agrees with the table.
+/// The queue is consistent with the table after any sequence of operations.
 #[test]
 fn any_conversation_leaves_the_queue_sound() {
     let pool = pool(256);
@@ -157,7 +158,8 @@ fn any_conversation_leaves_the_queue_sound() {
     assert!(table.take_evicted() > 100, "the table was never full");
 }
 
-/// RFC 6583 7: waiting packets have a share of the pool; the oldest goes, its entry stays and is resolved by an answer.
+/// RFC 6583 7: held packets have a share of the pool. The oldest is dropped; its entry stays and is
+/// resolved by an answer.
 #[test]
 fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_goes() {
     let (pool, mut table) = (pool(256), table());
@@ -180,7 +182,8 @@ fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_goes() {
     assert_eq!((pending.len(), table.held()), (1, 31));
 }
 
-/// The share of waiting packets shrinks with the free buffers: ARP and neighbor discovery keep a reserve.
+/// The share of held packets shrinks with the free buffers: ARP and neighbor discovery keep a
+/// reserve.
 #[test]
 fn a_short_pool_leaves_its_reserve() {
     let (pool, mut table) = (pool(256), table());
@@ -198,7 +201,7 @@ fn a_short_pool_leaves_its_reserve() {
     table.assert_sound();
 }
 
-/// The knob sets the share, and one packet may always wait.
+/// The knob sets the share, and one packet may always be held.
 #[test]
 fn the_share_is_as_set_and_never_nothing() {
     let (pool, mut table) = (pool(16), table());
@@ -213,7 +216,8 @@ fn the_share_is_as_set_and_never_nothing() {
     assert_eq!(table.held(), 3);
 }
 
-/// The oldest open question is removed for a new one, and a silent one before a neighbor that has spoken.
+/// The oldest unresolved entry is removed for a new one, and an unanswered one before a neighbor
+/// that has sent something.
 #[test]
 fn open_questions_give_way() {
     let (pool, mut table) = (pool(256), table());
@@ -231,7 +235,8 @@ fn open_questions_give_way() {
     table.assert_sound();
 }
 
-/// A scan makes an entry due at every moment: the table is walked a hundred times a second, not for each packet.
+/// A scan makes an entry due at every moment: the table is scanned a hundred times a second, not
+/// for each packet.
 #[test]
 fn a_scan_does_not_make_every_moment_due() {
     let (pool, mut table) = (pool(256), table());

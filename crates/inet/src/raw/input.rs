@@ -1,9 +1,9 @@
-//! Input of raw and ICMP sockets: copies for the former from `ip4` and `ip6`, replies and errors for the latter from `icmp4`
-//! and `icmp6`.
+//! Input of raw and ICMP sockets: copies from `ip4` and `ip6` for raw sockets, replies and errors
+//! from `icmp4` and `icmp6` for ICMP sockets.
 //!
-//! Packets wait as datagrams do, with their headers in front ([`crate::udp`]), those of IPv6 without extension headers and
-//! those of ICMP over IPv4 without options. A raw socket's IPv4 header is not in front but read by the program; the
-//! number of the iface is in front of that, in [`NOTE`] bytes.
+//! Packets are queued like datagrams, with their headers in front ([`crate::udp`]): IPv6 without
+//! extension headers, ICMP over IPv4 without options. For a raw IPv4 socket the header is part of
+//! the data; the number of the interface precedes it, in [`NOTE`] bytes.
 
 use super::{CONNECTED, RawKind};
 use crate::family::Family;
@@ -17,7 +17,7 @@ use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, checksum, ip4};
 
 impl<L: Locks> Stack<L> {
-    /// Gives copies of a whole IPv4 packet for this host to the raw sockets of its protocol.
+    /// Copies an IPv4 packet for this host to the raw sockets of its protocol.
     #[cold]
     #[inline(never)]
     pub(crate) fn raw_input(&self, cx: Cx, iface: Option<&Iface<L>>, packet: &Frame, header: &ip4::Header) {
@@ -31,8 +31,8 @@ impl<L: Locks> Stack<L> {
         self.raw_copies::<u32>(cx, header.proto, (local, remote), header.payload(packet.bytes()), copy);
     }
 
-    /// Gives copies of a whole IPv6 packet for this host to the raw sockets of its protocol: what follows its last extension
-    /// header.
+    /// Copies an IPv6 packet for this host, from after its last extension header, to the raw
+    /// sockets of its protocol.
     #[cold]
     #[inline(never)]
     pub(crate) fn raw_input6(
@@ -100,8 +100,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Queues an echo reply that was sent to `local` from `remote` for the ICMP socket whose identifier it has; gives it back
-    /// if there is none. `strip` leaves the message, with a header without options or extension headers in front.
+    /// Queues an echo reply to `local` from `remote` for the ICMP socket with its identifier;
+    /// returns it if there is none. `strip` leaves the message, after a header without options or
+    /// extension headers.
     pub(crate) fn echo_input<A: Family + OfPcb>(
         &self,
         cx: Cx,
@@ -131,9 +132,9 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Hands an error about a packet that this host sent from `local` to `remote` to the ICMP socket whose echo request
-    /// `quoted` is, or to the raw sockets of `proto` that are connected to its destination. Returns whether one of this
-    /// host's sockets may have sent it.
+    /// Reports an error about a packet from `local` to `remote` to its socket: to the ICMP socket
+    /// that sent the echo request `quoted`, or to the raw sockets of `proto` connected to the
+    /// destination. Returns whether one of this host's sockets may have sent it.
     pub(crate) fn raw_error<A: Family + OfPcb>(
         &self,
         cx: Cx,
@@ -170,7 +171,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Cuts the options out of an IPv4 packet whose header has been pulled. `false` if it cannot be written.
+/// Removes the options from an IPv4 packet with a pulled header. Returns `false` if it cannot be
+/// written.
 pub(crate) fn cut_options(message: &mut Frame) -> bool {
     let Some(&header) = message.l3_bytes().first_chunk::<{ ip4::HEADER_LEN }>() else { return false };
     if message.l3_bytes().len() - message.len() == ip4::HEADER_LEN {

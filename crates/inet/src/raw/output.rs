@@ -1,4 +1,5 @@
-//! Output of raw and ICMP sockets: what is checked and filled in before `udp::output` sends it as any datagram.
+//! Output of raw and ICMP sockets: checks and completes the message before `udp::output` sends it
+//! like any datagram.
 
 use super::{RawKind, RawState};
 use crate::Stack;
@@ -10,16 +11,16 @@ use buf::Frame;
 use lock::{Cx, Locks};
 use wire::{L4Port, Proto, checksum, icmp4, ip4};
 
-/// Header in front of a payload that a socket sends.
+/// Header before a payload that a socket sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Upper {
-    /// A UDP header, which is written by the stack.
+    /// UDP header, written by the stack.
     Udp,
-    /// The header of an echo request, whose identifier and checksum are filled in.
+    /// Header of an echo request; the stack fills in identifier and checksum.
     Icmp,
-    /// Whatever the program has written, behind an IP header of the stack's.
+    /// Payload of the application after an IP header of the stack.
     Raw { proto: Proto, checksum_at: Option<u16> },
-    /// Its IPv4 header.
+    /// IPv4 header of the application.
     Included,
 }
 
@@ -35,7 +36,7 @@ impl Upper {
         }
     }
 
-    /// Checks what a program has written.
+    /// Checks the message of the application.
     ///
     /// # Errors
     /// [`SendError::Invalid`]: not an echo request, too short for its checksum, no IPv4 header.
@@ -60,19 +61,20 @@ impl Upper {
             Upper::Udp => Proto::UDP,
             Upper::Icmp => A::ICMP,
             Upper::Raw { proto, .. } => proto,
-            Upper::Included => Proto(0), // stands in the header
+            Upper::Included => Proto(0), // in the application's header
         }
     }
 }
 
 impl<L: Locks> Stack<L> {
-    /// Fills in what the stack writes of a message from `src` to `dst` that [`Upper::check`] has passed.
+    /// Fills in the fields that the stack sets in a message from `src` to `dst` that
+    /// [`Upper::check`] has accepted.
     ///
-    /// Of an included header these are the total length and the checksum, and source address and identification if they are 0,
-    /// as in Linux and FreeBSD.
+    /// In an included header these are the total length and the checksum, and source address and
+    /// identification if they are 0, as in Linux and FreeBSD.
     ///
     /// # Errors
-    /// [`SendError::Output`] of an included header with addresses that may not leave this host.
+    /// [`SendError::Output`] if an included header has addresses that may not leave this host.
     pub(crate) fn fill_in<A: Family>(
         &self,
         cx: Cx,
@@ -123,7 +125,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Writes the checksum of `message` at `at`; `seed`: the sum of its pseudo header.
+/// Writes the checksum of `message` at `at`; `seed`: partial checksum of its pseudo header.
 fn fill_checksum(message: &mut [u8], at: usize, seed: checksum::Partial) {
     if let Some(field) = message.get_mut(at..at + 2) {
         field.fill(0);

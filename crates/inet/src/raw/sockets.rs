@@ -1,26 +1,27 @@
-//! The raw and ICMP sockets of a host, and what one has besides a datagram socket.
+//! Raw and ICMP sockets of a host, and their state beyond that of a datagram socket.
 
 use crate::ends::Domain;
 use lock::{Guarded, Locks};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{L4Port, Proto};
 
-/// Raw and ICMP sockets of a host: each packet for one of them looks through the list.
+/// Maximum number of raw and ICMP sockets of a host: each of their packets scans the list.
 pub const SOCKETS_MAX: usize = 1024;
 
 /// `IPPROTO_RAW`: a socket of this protocol only sends.
 pub const SEND_ONLY: Proto = Proto(255);
 
-/// Kind of a datagram socket that is not UDP's.
+/// Kind of a datagram socket other than UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RawKind {
-    /// `SOCK_DGRAM` of `IPPROTO_ICMP` or `IPPROTO_ICMPV6`: echo requests and their replies.
+    /// `SOCK_DGRAM` with `IPPROTO_ICMP` or `IPPROTO_ICMPV6`: echo requests and their replies.
     Icmp,
     /// `SOCK_RAW` of this protocol.
     Raw(Proto),
 }
 
-/// `ICMP6_FILTER` (RFC 3542 3.2): the message types that a raw socket of ICMP or ICMPv6 does not receive, a bit each.
+/// `ICMP6_FILTER` (RFC 3542 3.2): bit set of the message types that a raw socket of ICMP or ICMPv6
+/// does not receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IcmpFilter([u64; 4]);
 
@@ -54,11 +55,11 @@ impl IcmpFilter {
     }
 }
 
-/// State of a raw or ICMP socket besides that of any datagram socket.
+/// State of a raw or ICMP socket in addition to that of a datagram socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawState {
     pub(crate) kind: RawKind,
-    /// `IP_HDRINCL`: what is sent begins with its IPv4 header.
+    /// `IP_HDRINCL`: sent data begins with an IPv4 header.
     pub header_included: bool,
     /// `IPV6_CHECKSUM`: offset of the checksum, which is filled in and verified.
     pub checksum_at: Option<u16>,
@@ -72,16 +73,16 @@ impl RawState {
         self.kind
     }
 
-    /// Returns whether the socket is of ICMP or ICMPv6, and raw.
+    /// Returns whether this is a raw socket of ICMP or ICMPv6.
     pub fn has_filter(&self) -> bool {
         matches!(self.kind, RawKind::Raw(Proto::ICMP | Proto::IPV6_ICMP))
     }
 }
 
-/// Remote port of a raw or ICMP socket that is connected: its protocol has none.
+/// Remote port of a connected raw or ICMP socket, as its protocol has no ports.
 pub(crate) const CONNECTED: L4Port = L4Port(1);
 
-/// One raw or ICMP socket.
+/// A raw or ICMP socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) id: usize,
@@ -91,10 +92,10 @@ pub(super) struct Entry {
     pub(super) ident: L4Port,
 }
 
-/// The raw and ICMP sockets of a host.
+/// Raw and ICMP sockets of a host.
 #[derive(Debug)]
 pub(crate) struct RawSockets<L: Locks> {
-    /// Protocols that have raw sockets, a bit each, of IPv4 and of IPv6.
+    /// Bit sets of the protocols with raw sockets, for IPv4 and IPv6.
     wanted: [[AtomicU64; 4]; 2],
     pub(super) entries: Guarded<L, Vec<Entry>>,
 }
@@ -114,8 +115,8 @@ impl<L: Locks> RawSockets<L> {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (proto.0 % 64) & 1 != 0)
     }
 
-    /// Returns whether there is a raw socket of UDP or TCP of this domain, whose fast paths make no copies: one test for
-    /// both.
+    /// Returns whether this domain has a raw socket of UDP or TCP, so that their fast paths, which
+    /// make no copies, cannot be used. A single test covers both.
     #[inline(always)]
     pub(crate) fn has_transport(&self, domain: Domain) -> bool {
         const BOTH: u64 = 1 << Proto::UDP.0 | 1 << Proto::TCP.0;
@@ -124,7 +125,7 @@ impl<L: Locks> RawSockets<L> {
         first.load(Ordering::Relaxed) & BOTH != 0
     }
 
-    /// Writes down which protocols have raw sockets, after `entries` has changed.
+    /// Updates the protocols with raw sockets after a change of `entries`.
     pub(super) fn note(&self, entries: &[Entry]) {
         for (domain, words) in [Domain::Inet, Domain::Inet6].into_iter().zip(&self.wanted) {
             for (word, first) in words.iter().zip((0u8..=255).step_by(64)) {

@@ -1,4 +1,4 @@
-//! The routes that redirects made.
+//! Routes created by redirects.
 
 use crate::fib::{Prefix, Prefix6};
 use crate::route::{Via, Via6};
@@ -7,12 +7,12 @@ use lock::{Guarded, Locks};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lifetime of a route made by a redirect.
+/// Lifetime of a route created by a redirect.
 pub(crate) const AGE: Duration = Duration::from_secs(600);
 
-/// A family whose routes redirects change.
+/// A family with routes that redirects can change.
 pub(crate) trait Redirected: Sized {
-    /// The prefix of a single host.
+    /// Prefix of a single host.
     type Host: Copy + PartialEq;
     /// Next hop of a route.
     type Via: Copy + PartialEq;
@@ -28,7 +28,7 @@ impl Redirected for u128 {
     type Via = Via6;
 }
 
-/// A route that a redirect made.
+/// A route created by a redirect.
 #[derive(Clone, Copy)]
 pub(super) struct Made<H, V> {
     pub(super) host: H,
@@ -36,13 +36,13 @@ pub(super) struct Made<H, V> {
     pub(super) since: Instant,
 }
 
-/// The routes of a family that redirects made, the oldest first.
+/// Redirect routes of a family, oldest first.
 pub(super) type Queue<F> = VecDeque<Made<<F as Redirected>::Host, <F as Redirected>::Via>>;
 
-/// The routes that redirects of a family made.
+/// Redirect routes of a family, with their lock.
 pub(crate) struct Redirects<L: Locks, F: Redirected> {
     pub(super) made: Guarded<L, Queue<F>>,
-    /// End of the first, in nanoseconds: mostly never, and then no lock is taken.
+    /// Expiry of the first route in nanoseconds. Usually never; then no lock is taken.
     pub(super) due: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl<L: Locks, F: Redirected> Default for Redirects<L, F> {
 }
 
 impl<L: Locks, F: Redirected> Redirects<L, F> {
-    /// Returns how often its lock was taken.
+    /// Returns the number of lock acquisitions.
     pub(crate) fn acquisitions(&self) -> u64 {
         self.made.acquisitions()
     }

@@ -10,7 +10,7 @@ pub const PER_SOURCE_MAX: usize = 8;
 /// Source of a name server or search domain, in the order of preference (RFC 8106 5.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ResolverSource {
-    /// The configuration.
+    /// Configuration of the host.
     Configured,
     /// A DHCPv4 lease on an interface.
     Dhcp(IfaceId),
@@ -23,20 +23,20 @@ pub enum ResolverSource {
 /// A name server or search domain with its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry<T> {
-    /// The socket address of the server, or the domain.
+    /// Socket address of the server, or the domain.
     pub value: T,
-    /// Its source.
+    /// Source of this entry.
     pub source: ResolverSource,
-    /// Time after which it is not used; [`Instant::NEVER`] if it has no lifetime.
+    /// Time after which the entry is not used; [`Instant::NEVER`] if it has no lifetime.
     pub until: Instant,
 }
 
 /// Name servers and search domains, the most preferred first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Resolvers {
-    /// Name servers.
+    /// Name servers of the host.
     pub servers: Vec<Entry<SocketAddr>>,
-    /// Search domains.
+    /// Search domains of the host.
     pub domains: Vec<Entry<String>>,
 }
 
@@ -52,8 +52,8 @@ impl Resolvers {
     }
 }
 
-/// Adds an entry or sets the end of its lifetime. A list that is full loses the entry of the source
-/// that ends first (RFC 8106 6.2).
+/// Adds an entry or updates its lifetime. A full list loses the entry of the same source that
+/// expires first (RFC 8106 6.2).
 pub(super) fn update<T: PartialEq>(entries: &mut Vec<Entry<T>>, new: Entry<T>, now: Instant) {
     entries.retain(|entry| (entry.source, &entry.value) != (new.source, &new.value));
     if new.until <= now {

@@ -1,13 +1,14 @@
-//! The route cache of a stack with one thread.
+//! Route cache of a stack with one thread.
 
 use crate::fib::{AddrBits, NextHopId};
 
-/// Route cache of a stack with one thread, direct-mapped by the last bits of the destination, so that our own address and a
-/// peer's do not push each other out. An entry is good while the stack's epoch is the one it has.
+/// Route cache of a stack with one thread, direct-mapped by the low bits of the destination, so
+/// that our own address and a peer's do not evict each other. An entry is valid while its epoch is
+/// the stack's.
 #[derive(Default)]
 pub(crate) struct RouteCache<A>([(u64, A, Option<NextHopId>); FOUND]);
 
-/// Addresses whose next hop is remembered.
+/// Number of cache entries.
 const FOUND: usize = 8;
 
 impl<A: AddrBits> RouteCache<A> {

@@ -1,8 +1,9 @@
-//! The next hops as forwarding threads see them: read without a lock while routes and neighbors change.
+//! Next hops as forwarding threads read them: without a lock, while routes and neighbors change.
 //!
-//! A hop is a cell of words. Its `via` is written before any route leads to it, and it is another's only after no reader is pinned that may
-//! have its number. The Ethernet header kept with it is written by whoever has found a gateway's address, between two steps of a sequence
-//! number (a seqlock); a reader that sees a step in between takes it as not known and asks the neighbor table. Cells stand in segments of 32,
+//! A hop is a cell of words. Its `via` is written before any route uses it, and the cell is reused
+//! only when no pinned reader may have its number. The cached Ethernet header is written by the
+//! thread that resolved the gateway's address, under a seqlock; a reader that observes a write in
+//! progress treats the header as missing and uses the neighbor table. Cells live in segments of 32,
 //! 32, 64, 128 ..., which never move.
 
 use super::via::{PathsId, Via};
@@ -15,32 +16,32 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 const FIRST: usize = 32;
 const SEGMENTS: usize = 16;
-/// Next hops at most: two million, 64 bytes each.
+/// Maximum number of next hops: two million, 64 bytes each.
 pub(super) const HOPS_MAX: usize = FIRST << SEGMENTS;
 
-/// The answer to "where next?", by value.
+/// Result of a route lookup, by value.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<G = Ipv4Addr> {
-    /// Where it leads.
+    /// Target of the route.
     pub via: Via<G>,
-    /// Which next hop this is, for [`super::Ways::remember`].
+    /// Number of the next hop, for [`super::Ways::remember`].
     pub id: NextHopId,
-    /// The Ethernet header of the last packet that went to this gateway, good while `epoch` is the links' epoch.
+    /// Ethernet header of the last packet to this gateway, valid while `epoch` is the links' epoch.
     pub adjacency: [u8; 14],
-    /// When the adjacency was found; 0: never.
+    /// Epoch in which the adjacency was stored; 0: never.
     pub epoch: u64,
 }
 
-/// The Ethernet header for a next hop as two words, in the order of memory; of the second six bytes.
+/// Ethernet header for a next hop as two words in memory order; the second word holds six bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Adjacency([u64; 2]);
 
 impl Adjacency {
-    /// Writes it.
+    /// Writes the header to `to`.
     #[inline(always)]
     pub fn write(self, to: &mut [u8; 14]) {
         let Adjacency([front, back]) = self;
-        // Eight bytes twice, two of them in both: two stores in place of three.
+        // Two overlapping stores of eight bytes in place of three stores.
         if let Some(first) = to.first_chunk_mut() {
             *first = front.to_le_bytes();
         }
@@ -53,15 +54,15 @@ impl Adjacency {
 #[derive(Default)]
 #[repr(align(64))]
 struct Cell {
-    /// Kind, iface, and the last bits of a gateway's address.
+    /// Kind, interface, and low bits of a gateway's address.
     via: AtomicU64,
-    /// The other bits of a gateway's address, of IPv6.
+    /// Other bits of an IPv6 gateway's address.
     gateway: [AtomicU64; 2],
-    /// Odd while the three below are being written.
+    /// Odd while `epoch` and `link` are being written.
     sequence: AtomicU64,
     epoch: AtomicU64,
     link: [AtomicU64; 2],
-    /// Nanoseconds of the clock until which the gateway is taken for dead; 0: it is not.
+    /// Time in nanoseconds until which the gateway counts as dead; 0: it does not.
     dead_until: AtomicU64,
 }
 
@@ -85,7 +86,7 @@ impl Cell {
         self.via.store(encode(via, bits), Ordering::Release);
     }
 
-    /// The adjacency and its epoch, 0 if it is just being written.
+    /// Returns the adjacency and its epoch, which is 0 during a concurrent write.
     #[inline(always)]
     fn adjacency(&self) -> ([u8; 14], u64) {
         let sequence = self.sequence.load(Ordering::Acquire);
@@ -99,7 +100,7 @@ impl Cell {
         (link, if whole { epoch } else { 0 })
     }
 
-    /// Writes the adjacency, unless somebody else is writing one: theirs is as new.
+    /// Writes the adjacency, unless another thread is writing one, which is equally new.
     fn remember(&self, link: [u8; 14], epoch: u64) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         let taken = |to| self.sequence.compare_exchange(sequence, to, Ordering::Acquire, Ordering::Relaxed);
@@ -118,13 +119,13 @@ impl Cell {
     }
 }
 
-/// All next hops.
+/// Next hops by number.
 #[derive(Default)]
 pub(super) struct Hops {
-    /// A host has few, and so have most routers.
+    /// Inline cells: hosts and most routers need no more.
     first: [Cell; FIRST],
     segments: [OnceLock<Box<[Cell]>>; SEGMENTS],
-    /// Hops that are taken for dead: nearly always none, and then no path is avoided.
+    /// Number of dead next hops; usually 0, and then no path is avoided.
     dead: AtomicUsize,
 }
 
@@ -144,7 +145,7 @@ impl Hops {
         self.segments.get(segment)?.get()?.get(at - (FIRST << segment))
     }
 
-    /// The hop numbered `id`. The caller is pinned.
+    /// Returns hop `id`. The caller is pinned.
     #[inline(always)]
     pub(super) fn get<A: AddrBits>(&self, id: NextHopId) -> Option<Hop<A::Addr>> {
         let cell = self.cell(id)?;
@@ -152,7 +153,8 @@ impl Hops {
         Some(Hop { via: cell.via::<A>(), id, adjacency, epoch })
     }
 
-    /// The Ethernet header kept with hop `id`, if that is a gateway on `out` and the header is good in `epoch`. The caller is pinned.
+    /// Returns the cached Ethernet header of hop `id`, if that is a gateway on `out` and the header
+    /// is valid in `epoch`. The caller is pinned.
     #[inline(always)]
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         let cell = self.cell(id)?;
@@ -165,13 +167,13 @@ impl Hops {
         (leads_there && is_good && whole).then_some(link)
     }
 
-    /// Where hop `id` leads.
+    /// Returns the target of hop `id`.
     #[inline(always)]
     pub(super) fn via<A: AddrBits>(&self, id: NextHopId) -> Option<Via<A::Addr>> {
         Some(self.cell(id)?.via::<A>())
     }
 
-    /// Makes `id` lead to `via`; nothing is known of its gateway. No reader has `id`.
+    /// Sets the target of `id` and clears its cached header. No reader has `id`.
     pub(super) fn set<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>) {
         if let Some(segment) = segment_of(id.index())
             && let Some(cells) = self.segments.get(segment)
@@ -185,14 +187,15 @@ impl Hops {
         }
     }
 
-    /// Keeps the Ethernet header for a gateway, if `id` leads there still. The caller is pinned.
+    /// Caches the Ethernet header for a gateway, if `id` still leads to it. The caller is pinned.
     pub(super) fn remember<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>, link: [u8; 14], epoch: u64) {
         if let Some(cell) = self.cell(id).filter(|cell| cell.via::<A>() == via) {
             cell.remember(link, epoch);
         }
     }
 
-    /// The gateway did not answer: until then it is avoided where there is a choice.
+    /// Marks a gateway that did not answer as dead until `until`; it is avoided if there is another
+    /// path.
     pub(super) fn bury(&self, id: NextHopId, until: Instant) {
         if let Some(cell) = self.cell(id)
             && cell.dead_until.swap(until.nanos().max(1), Ordering::AcqRel) == 0
@@ -201,7 +204,7 @@ impl Hops {
         }
     }
 
-    /// The gateway answers.
+    /// Marks a gateway that answers as alive.
     pub(super) fn revive(&self, id: NextHopId) {
         if self.dead.load(Ordering::Acquire) == 0 {
             return;
@@ -213,13 +216,14 @@ impl Hops {
         }
     }
 
-    /// Whether any gateway is taken for dead.
+    /// Returns whether any gateway counts as dead.
     #[inline(always)]
     pub(super) fn any_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire) != 0
     }
 
-    /// May a packet go there? Of a gateway that was dead long enough one packet tries again, which puts the others off for `again`.
+    /// Returns whether a packet may use the hop. When the time of a dead gateway is over, one
+    /// packet tries it again; others continue to avoid it until `again`.
     pub(super) fn may_try(&self, id: NextHopId, now: Instant, again: Instant) -> bool {
         let Some(cell) = self.cell(id) else { return false };
         let until = cell.dead_until.load(Ordering::Acquire);
@@ -228,7 +232,7 @@ impl Hops {
         until == 0 || due && mine(again.nanos().max(1))
     }
 
-    /// Until when the gateway is avoided.
+    /// Returns the time until which the gateway is avoided.
     pub(super) fn dead_until(&self, id: NextHopId) -> Option<Instant> {
         let until = self.cell(id)?.dead_until.load(Ordering::Acquire);
         (until != 0).then(|| Instant::from_nanos(until))
@@ -240,20 +244,20 @@ impl Hops {
     }
 }
 
-/// The segment of a hop that is not among the first.
+/// Returns the segment of a hop that is not in `first`.
 fn segment_of(at: usize) -> Option<usize> {
     (at.max(1).ilog2() as usize).checked_sub(FIRST.ilog2() as usize)
 }
 
-/// The kind of a gateway's word.
+/// Kind of a gateway in the word.
 const GATEWAY: u64 = 4;
 
-/// The bits of a gateway's address.
+/// Returns the bits of a gateway's address.
 fn gateway_bits<A: AddrBits>(via: Via<A::Addr>) -> u128 {
     if let Via::Gateway(_, gateway) = via { A::of(gateway).to_wide() } else { 0 }
 }
 
-/// A word for each way: kind, iface, the last bits of an address.
+/// Encodes a target in a word: kind, interface, low bits of an address.
 fn encode<G>(via: Via<G>, bits: u128) -> u64 {
     let word = |kind: u64, iface: u16| kind << 56 | u64::from(iface) << 32 | u64::from(bits as u32);
     match via {

@@ -1,9 +1,11 @@
-//! Several next hops for one route (ECMP, by weight): which flow takes which (RFC 2992).
+//! Multipath routes (weighted ECMP): selection of a path per flow (RFC 2992).
 //!
-//! A set of paths has 256 buckets; the flow's keyed hash names a bucket, and the bucket a next hop. Buckets are dealt by weight, each to
-//! the path that has drawn most for it among those that still have some to get: the shares are even to one bucket, and in a set
-//! with a path less most buckets stay where they were (highest random weight, RFC 2992 1; modulo would move most of them). A flow
-//! whose path is dead goes on to other buckets by a step of its own, so that it stays with one living path and the dead one's flows spread.
+//! A set of paths has 256 buckets. The flow's keyed hash selects a bucket, and the bucket a next
+//! hop. Buckets are assigned by weight, each to the path with the highest random value for it among
+//! those below their share. The shares are exact to one bucket, and when a path is removed, most
+//! other buckets keep their path (highest random weight, RFC 2992 1; modulo would move most of
+//! them). A flow with a dead path continues to other buckets by a step of its own. So it stays with
+//! one live path, and the flows of the dead path spread.
 
 use super::hops::Hops;
 use super::via::{PathsId, Via};
@@ -13,32 +15,32 @@ use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Flows are told apart by so many.
+/// Number of buckets.
 pub const BUCKETS: usize = 256;
-/// Paths in a set at most.
+/// Maximum number of paths in a set.
 pub const PATHS_MAX: usize = 64;
-/// Sets at most; routes with the same paths share one.
+/// Maximum number of sets; routes with the same paths share one.
 pub(super) const SETS_MAX: usize = 4096;
-/// So long a gateway that did not answer is left alone; then one packet tries.
+/// Time for which a gateway that did not answer is avoided; then one packet tries it.
 pub const DEAD_FOR: Duration = Duration::from_secs(20);
 
-/// One of several ways of a route.
+/// A path of a multipath route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Path<G = Ipv4Addr> {
-    /// Where it leads: [`Via::Gateway`] or [`Via::Link`].
+    /// Next hop: [`Via::Gateway`] or [`Via::Link`].
     pub via: Via<G>,
-    /// Its share: 1 to 256.
+    /// Relative weight: 1 to 256.
     pub weight: u16,
 }
 
-/// What readers see of a set: each bucket's next hop, plus one.
+/// A set as readers see it: each bucket's next hop number plus one.
 type Set = Box<[AtomicU32]>;
 
-/// The sets as readers see them. A set is changed only while no reader can have its number.
+/// Sets as readers see them. A set is changed only while no reader can have its number.
 #[derive(Default)]
 pub(super) struct Sets {
     all: OnceLock<Box<[OnceLock<Set>]>>,
-    /// Routes have several paths somewhere: how many sets there are.
+    /// Number of sets in use by multipath routes.
     used: AtomicUsize,
 }
 
@@ -61,13 +63,13 @@ impl Sets {
         }
     }
 
-    /// The next hop of a bucket.
+    /// Returns the next hop of a bucket.
     pub(super) fn at(&self, id: PathsId, bucket: usize) -> Option<NextHopId> {
         let set = self.all.get()?.get(usize::from(id.0))?.get()?;
         NextHopId::new(set.get(bucket % BUCKETS)?.load(Ordering::Acquire).checked_sub(1)?)
     }
 
-    /// The path of a flow. The caller is pinned.
+    /// Returns the path of a flow. The caller is pinned.
     pub(super) fn choose(&self, id: PathsId, hash: u64, hops: &Hops, now: Instant) -> Option<NextHopId> {
         let own = self.at(id, bucket(hash))?;
         if !hops.any_dead() {
@@ -77,25 +79,26 @@ impl Sets {
         Some(self.way(id, hash).find(|hop| hops.may_try(*hop, now, again)).unwrap_or(own))
     }
 
-    /// The path that [`Sets::choose`] would give.
+    /// Returns the path that [`Sets::choose`] would return, without side effects.
     pub(super) fn would_choose(&self, id: PathsId, hash: u64, hops: &Hops, now: Instant) -> Option<NextHopId> {
         let open = |hop: &NextHopId| hops.dead_until(*hop).is_none_or(|until| now >= until);
         self.way(id, hash).find(open).or_else(|| self.at(id, bucket(hash)))
     }
 
-    /// The buckets in the order in which a flow tries them, by an odd step: it comes by every one.
+    /// Returns next hops in the order in which a flow tries the buckets. The step is odd, so it
+    /// visits every bucket.
     fn way(&self, id: PathsId, hash: u64) -> impl Iterator<Item = NextHopId> {
         let (first, step) = (bucket(hash), (hash as usize & (BUCKETS - 1)) | 1);
         (0..BUCKETS).filter_map(move |turn| self.at(id, first + turn * step))
     }
 }
 
-/// The bucket that a flow's hash names.
+/// Returns the bucket of a flow's hash.
 pub(super) fn bucket(hash: u64) -> usize {
     (hash >> 56) as usize
 }
 
-/// Which path each bucket belongs to, as an index into `paths`.
+/// Assigns the buckets to paths, as indexes into `paths`.
 pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
     let total: usize = paths.iter().map(|path| usize::from(path.weight.max(1))).sum();
     let mut left: Vec<usize> =
@@ -112,7 +115,7 @@ pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
     dealt
 }
 
-/// What a path draws for a bucket: the same in whichever set it is.
+/// Returns the random value of a path for a bucket, which does not depend on the set.
 fn draw<A: AddrBits>(bucket: usize, via: Via<A::Addr>) -> u64 {
     let (iface, addr) = match via {
         Via::Gateway(iface, gateway) => (iface.0, A::of(gateway).to_wide()),
@@ -147,7 +150,8 @@ mod tests {
         assert_eq!(deal::<u32>(&paths(&[1; PATHS_MAX])).len(), BUCKETS);
     }
 
-    // RFC 2992 3: of four paths one goes; a quarter has to move, and little more does.
+    // RFC 2992 3: when one of four paths is removed, a quarter of the flows must move, and few
+    // others do.
     #[test]
     fn few_flows_move_when_a_path_goes() {
         let four = paths(&[1, 1, 1, 1]);

@@ -3,7 +3,7 @@
 use crate::iface::IfaceId;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A set of paths, by number.
+/// Number of a set of paths.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathsId(pub(super) u16);
 
@@ -12,27 +12,27 @@ pub struct PathsId(pub(super) u16);
 pub enum Via<G = Ipv4Addr> {
     /// To this host: an address of `iface`.
     Local(IfaceId),
-    /// To all hosts on the link of `iface`; of IPv4.
+    /// To all hosts on the link of `iface` (IPv4 only).
     Broadcast(IfaceId),
     /// To a neighbor on the link of `iface`: the destination itself.
     Link(IfaceId),
     /// To a gateway on the link of `iface`.
     Gateway(IfaceId, G),
-    /// By one of several, each flow by one.
+    /// One of several paths, selected per flow.
     Paths(PathsId),
-    /// Nowhere: answered with host unreachable, over IPv6 with no route to destination.
+    /// Rejected with host unreachable; for IPv6 with no route to destination.
     Reject,
-    /// Nowhere: answered with communication administratively prohibited (RFC 1812 5.2.7.1, code 13).
+    /// Rejected with communication administratively prohibited (RFC 1812 5.2.7.1, code 13).
     Prohibit,
-    /// Nowhere, silently.
+    /// Dropped silently.
     Blackhole,
 }
 
-/// [`Via`] of IPv6.
+/// An IPv6 [`Via`].
 pub type Via6 = Via<Ipv6Addr>;
 
 impl<G> Via<G> {
-    /// Returns the iface it leads to; `None`: to none, or by several paths.
+    /// Returns the outgoing interface; `None` if there is none or there are several paths.
     pub fn iface(&self) -> Option<IfaceId> {
         match self {
             Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(*id),

@@ -1,6 +1,8 @@
-//! What packets go by: the FIB's answers and the next hops, read on any thread without a lock while routes change.
+//! Route lookups of the packet path: FIB results and next hops, read on any thread without a lock
+//! while routes change.
 //!
-//! A reader pins, looks up numbers, reads the hops they stand for, and lets go. What it has then is a copy, true when it was read.
+//! A reader pins, looks up numbers, reads their hops, and unpins. The result is a copy that was
+//! correct when it was read.
 
 use super::hops::{Adjacency, Hop, Hops};
 use super::paths::{BUCKETS, Sets};
@@ -11,7 +13,7 @@ use clock::Instant;
 use lock::{Cx, Pinned, Pins};
 use std::sync::Arc;
 
-/// The readers' side of [`super::Routes`].
+/// Read access to [`super::Routes`].
 pub struct Ways<A: Matched = u32> {
     fib: Reader<A>,
     hops: Arc<Shared>,
@@ -30,7 +32,7 @@ struct Shared {
 }
 
 impl Ways {
-    /// Returns the prefetcher of [`Ways::lookup_chunk`]'s lines, address by address.
+    /// Returns the prefetcher for the cache lines of [`Ways::lookup_chunk`], one address at a time.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.fib.ahead()
@@ -42,7 +44,7 @@ impl<A: Matched> Ways<A> {
         Ways { fib, hops: Arc::default() }
     }
 
-    /// The calling thread begins to read.
+    /// Pins the calling thread, before it reads.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
         self.fib.pin(cx)
@@ -52,20 +54,23 @@ impl<A: Matched> Ways<A> {
         self.fib.pins()
     }
 
-    /// Where packets to `dst` go; [`Via::Paths`] is left to the caller, who knows the flow.
+    /// Returns the next hop of packets to `dst`. [`Via::Paths`] is left to the caller, which has
+    /// the flow's hash.
     #[inline(always)]
     pub fn lookup(&self, cx: Cx, dst: A::Addr) -> Option<Hop<A::Addr>> {
         self.lookup_within(&self.pin(cx), A::of(dst))
     }
 
-    /// The same within a pin: a set of paths that is found is that set until it ends.
+    /// Returns the next hop of packets to `dst`, within a pin: a returned set of paths stays valid
+    /// until the pin ends.
     #[inline(always)]
     pub fn lookup_within(&self, pinned: &Pinned<'_>, dst: A) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.fib.lookup(pinned, dst)?)
     }
 
-    /// Where packets to each of `dst` go, in `ids`; the hop itself if it is the same for all, as at a host or behind one
-    /// gateway it is. None is looked up when there are fewer `ids` than destinations.
+    /// Writes the next hop number of each of `dst` to `ids`; returns the hop if it is the same for
+    /// all, as on a host or behind a single gateway. Looks up nothing if `ids` is shorter than
+    /// `dst`.
     #[inline(always)]
     pub fn lookup_chunk(&self, pinned: &Pinned<'_>, dst: &[A], ids: &mut [Option<NextHopId>]) -> Option<Hop<A::Addr>> {
         let (&first, _) = dst.split_first()?;
@@ -79,13 +84,14 @@ impl<A: Matched> Ways<A> {
         if ids.iter().all(|id| *id == first) { self.hop(pinned, first?) } else { None }
     }
 
-    /// The Ethernet header of the gateway that `id` leads to, if that is on `out` and the header is good in `epoch`.
+    /// Returns the Ethernet header of gateway `id`, if that is on `out` and the header is valid in
+    /// `epoch`.
     #[inline(always)]
     pub fn adjacency_to(&self, _: &Pinned<'_>, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         self.hops.hops.adjacency_to(id, out, epoch)
     }
 
-    /// The next hop numbered `id`.
+    /// Returns next hop `id`.
     #[inline(always)]
     pub fn hop(&self, _: &Pinned<'_>, id: NextHopId) -> Option<Hop<A::Addr>> {
         self.hops.hops.get::<A>(id)
@@ -99,13 +105,14 @@ impl<A: Matched> Ways<A> {
         self.hops.hops.set::<A>(id, via);
     }
 
-    /// Keeps the Ethernet header for the gateway `via`, whose hop was `id`: good while `epoch` is the links'.
+    /// Caches the Ethernet header for the gateway `via` with hop `id`: valid while `epoch` is the
+    /// links' epoch.
     pub fn remember(&self, cx: Cx, id: NextHopId, via: Via<A::Addr>, adjacency: [u8; 14], epoch: u64) {
         let _pinned = self.pin(cx);
         self.hops.hops.remember::<A>(id, via, adjacency, epoch);
     }
 
-    /// Whether any route has several paths.
+    /// Returns whether any route has several paths.
     #[inline(always)]
     pub fn has_paths(&self) -> bool {
         self.hops.sets.any()
@@ -119,28 +126,29 @@ impl<A: Matched> Ways<A> {
         self.hops.sets.set(id, buckets);
     }
 
-    /// The one of several paths that a flow takes, by the hash of what makes it a flow.
+    /// Returns the path that a flow takes, by the hash of the flow.
     pub fn choose(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// What [`Ways::choose`] would say of a packet that goes nowhere: it does not use up a dead gateway's next try.
+    /// Returns the path like [`Ways::choose`], for a packet that will not be sent: the next try of
+    /// a dead gateway is not used up.
     pub fn peek(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// Where [`Ways::choose`] would lead, with nothing noted of who tries again.
+    /// Returns the target that [`Ways::choose`] would select, without side effects.
     pub fn would_choose(&self, _: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Via<A::Addr>> {
         self.via(self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// Whether one of several paths leaves by `iface`.
+    /// Returns whether one of several paths leaves by `iface`.
     pub fn has_path_by(&self, _: &Pinned<'_>, paths: PathsId, iface: IfaceId) -> bool {
         let vias = (0..BUCKETS).filter_map(|bucket| self.via(self.hops.sets.at(paths, bucket)?));
         vias.into_iter().any(|via| matches!(via, Via::Link(out) | Via::Gateway(out, _) if out == iface))
     }
 
-    /// A gateway did not answer, or does again.
+    /// Marks a gateway as dead until a time, or with `None` as alive.
     pub fn set_dead(&self, id: NextHopId, until: Option<Instant>) {
         match until {
             Some(until) => self.hops.hops.bury(id, until),
@@ -148,12 +156,12 @@ impl<A: Matched> Ways<A> {
         }
     }
 
-    /// Until when a gateway that did not answer is left alone where there is a choice.
+    /// Returns the time until which a dead gateway is avoided if there is another path.
     pub fn dead_until(&self, id: NextHopId) -> Option<Instant> {
         self.hops.hops.dead_until(id)
     }
 
-    /// Whether any gateway is taken for dead.
+    /// Returns whether any gateway counts as dead.
     pub fn any_dead(&self) -> bool {
         self.hops.hops.any_dead()
     }

@@ -1,5 +1,5 @@
-//! Reasons for which a packet goes where it goes, of either family: every step of the decision, for
-//! `route get ADDR --why`.
+//! Explanation of a packet's path, for either family: every step of the decision, for `route get
+//! ADDR --why`.
 
 use super::{Path, Route, Via, Via6};
 use crate::Stack;
@@ -14,54 +14,56 @@ use stats::DropReason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{Proto, ip6};
 
-/// A packet that is asked about.
+/// The packet to explain.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<A = Ipv4Addr> {
-    /// Its destination.
+    /// Destination address.
     pub dst: A,
-    /// Interface of a destination that is link-local, or a group; `None`: not stated.
+    /// Interface of a destination that is link-local or a group; `None`: not stated.
     pub zone: Option<IfaceId>,
-    /// Its source, and the iface it comes by; `None`: a packet of this host.
+    /// Receiving interface and source; `None`: a packet of this host.
     pub from: Option<(IfaceId, A)>,
-    /// Its protocol, 0 if that is not known.
+    /// Protocol; 0 if unknown.
     pub proto: u8,
-    /// Its L4 ports, source and destination; 0 and 0 if there are none.
+    /// L4 ports, source and destination; both 0 if there are none.
     pub l4_ports: (u16, u16),
 }
 
 /// Choice among the paths of a route.
 #[derive(Clone, Debug)]
 pub struct Choice<A = Ipv4Addr> {
-    /// All paths of the route, and until when each is avoided because its gateway did not answer.
+    /// All paths of the route, each with the time until which it is avoided because its gateway did
+    /// not answer.
     pub paths: Vec<(Path<A>, Option<Instant>)>,
     /// The flow's hash, keyed by a secret of the stack.
     pub hash: u64,
-    /// The bucket of [`super::paths::BUCKETS`] that the hash names.
+    /// Bucket of the hash, out of [`super::paths::BUCKETS`].
     pub bucket: usize,
 }
 
-/// The chain of reasons.
+/// Explanation of a routing decision.
 #[derive(Clone, Debug)]
 pub struct Why<A: Matched = u32> {
-    /// The route that is taken.
+    /// Route that is used.
     pub matched: Option<Route<A>>,
-    /// Routes that cover the destination too, with shorter prefixes, the longest first.
+    /// Further routes that cover the destination, with shorter prefixes, longest first.
     pub passed_over: Vec<Route<A>>,
-    /// Next hop: one path if the route has several. Groups and link-local addresses have one without a route.
+    /// Next hop; a single path if the route has several. Groups and link-local addresses have one
+    /// without a route.
     pub via: Option<Via<A::Addr>>,
     /// Choice between several paths.
     pub choice: Option<Choice<A::Addr>>,
-    /// The iface it leaves by, and the neighbor that gets the frame.
+    /// Outgoing interface, and the neighbor that receives the frame.
     pub next: Option<(IfaceId, A::Addr)>,
-    /// What is known of that neighbor.
+    /// Neighbor entry, if there is one.
     pub neighbor: Option<Neighbor<A::Addr>>,
-    /// Bytes of the longest packet: the iface's, or less if the path has said so.
+    /// Length of the longest packet in bytes: the MTU of the interface, or a smaller path MTU.
     pub mtu: Option<usize>,
-    /// The source address that a packet of this host would have.
+    /// Source address that a packet of this host would have.
     pub source: Option<A::Addr>,
-    /// Next hop of packets to the source of the question, if source validation asks.
+    /// Route to the source of the packet, if source validation is on.
     pub back: Option<Option<Route<A>>>,
-    /// Reason for which the packet would end here.
+    /// Reason for which the packet would be dropped here.
     pub end: Option<DropReason>,
 }
 
@@ -70,7 +72,7 @@ type Chosen<G> = (Option<Via<G>>, Option<Choice<G>>);
 
 /// Family-specific steps of [`Stack::why`].
 trait Explained: Input {
-    /// Returns the next hop of a packet for which no route is looked up; `None`: one is.
+    /// Returns the next hop of a packet that needs no route lookup; `None` if it needs one.
     fn without_route<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -79,7 +81,7 @@ trait Explained: Input {
     fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Self::Addr>>;
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Self::Addr>) -> Option<Self::Addr>;
     fn flow_of<L: Locks>(stack: &Stack<L>, src: Self::Addr, question: &Question<Self::Addr>) -> u64;
-    /// Returns the reason for which a packet that comes by `iface` ends here.
+    /// Returns the reason for which a packet received by `iface` would be dropped here.
     fn refusal<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -93,12 +95,12 @@ trait Explained: Input {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Explains what would become of a packet of IPv4. Nothing is sent, asked or remembered.
+    /// Explains the path of an IPv4 packet. Sends nothing and changes no state.
     pub fn why(&self, cx: Cx, question: &Question) -> Why {
         self.explain::<u32>(cx, question)
     }
 
-    /// Explains what would become of a packet of IPv6. Nothing is sent, asked or remembered.
+    /// Explains the path of an IPv6 packet. Sends nothing and changes no state.
     pub fn why6(&self, cx: Cx, question: &Question<Ipv6Addr>) -> Why<u128> {
         self.explain::<u128>(cx, question)
     }
@@ -124,7 +126,7 @@ impl<L: Locks> Stack<L> {
         let source = A::source_to(self, cx, question);
         let refusal = match question.from {
             Some((iface, src)) => A::refusal(self, cx, iface, src, question, via),
-            // A packet of this host that has no way out, or no source, is dropped for one reason.
+            // A packet of this host without a route or a source is dropped for the same reason.
             None => (A::unroutable(via).is_some() || source.is_none()).then_some(A::NO_ROUTE),
         };
         let is_down = leaves.and_then(|(iface, _)| self.iface(iface)).is_some_and(|iface| !iface.is_up());
@@ -165,7 +167,8 @@ impl Explained for u32 {
     fn without_route<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Option<Via>> {
         let dst = question.dst;
         let leaves = || stack.exit_for(cx, dst, question.zone).ok().map(|exit| exit.iface);
-        // What comes in for everybody, or for a group, is not looked up in the FIB; this host's own is, for the iface alone.
+        // Received broadcasts and multicasts are not looked up in the FIB; those of this host are,
+        // only for the interface.
         (dst.is_broadcast() || dst.is_multicast())
             .then(|| question.from.map(|(iface, _)| iface).or_else(leaves).map(Via::Broadcast))
     }
@@ -182,7 +185,7 @@ impl Explained for u32 {
         stack.flow_hash_of(src, question.dst, question.proto, ports(question).into())
     }
 
-    /// Makes the checks of `ip4::input` and `ip4::forward`, in their order.
+    /// Applies the checks of `ip4::input` and `ip4::forward`, in their order.
     fn refusal<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -230,7 +233,7 @@ impl Explained for u128 {
         let exit = stack.exit6_for(cx, dst, iface).ok();
         Some(exit.and_then(|exit| match exit.to {
             Target::Here => Some(Via6::Local(exit.iface)),
-            // Those of others are not forwarded (RFC 4291 2.5.6).
+            // Link-local packets of other hosts are not forwarded (RFC 4291 2.5.6).
             Target::Neighbor(_) => question.from.is_none().then_some(Via6::Link(exit.iface)),
             _ => Some(Via6::Broadcast(exit.iface)),
         }))
@@ -275,7 +278,7 @@ impl Explained for u128 {
     }
 }
 
-/// Returns the header of a packet with four bytes behind it.
+/// Returns the header of a packet with four bytes of payload.
 fn header_of(src: Ipv6Addr, question: &Question<Ipv6Addr>) -> ip6::Header {
     let next = Proto(question.proto);
     ip6::Header { traffic_class: 0, flow_label: 0, payload_len: 4, next, hop_limit: 64, src, dst: question.dst }

@@ -1,4 +1,4 @@
-//! A stack's books: its counters, cost ledger, balance of frames, locks and pools, for those who look at it from outside.
+//! Statistics of a stack: counters, cost ledger, frame balance, locks and pools.
 
 use super::{LockUse, Stack};
 use crate::counters::{AuditReport, Counters};
@@ -12,23 +12,24 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use wire::Proto;
 
-/// What the loopback queue and that of packets out of tunnels have seen: both are always queued, never direct (netisr2005).
+/// Usage of the loopback queue and of the queue of decapsulated packets: both always queue, never
+/// process directly (netisr2005).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopUse {
-    /// Packets that wait.
+    /// Packets queued now.
     pub len: usize,
-    /// The most that ever waited.
+    /// Maximum number of packets ever queued.
     pub watermark: usize,
-    /// Packets put into it.
+    /// Packets queued in total.
     pub queued: u64,
-    /// Packets for which there was no room.
+    /// Packets dropped because the queue was full.
     pub dropped: u64,
-    /// Packets taken out of it.
+    /// Packets processed.
     pub handled: u64,
 }
 
 impl<L: Locks> Stack<L> {
-    /// What both queues have seen: the loopback's and the tunnels'.
+    /// Returns the usage of both queues together.
     pub fn loop_use(&self, cx: Cx) -> LoopUse {
         let len = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
         let sum = |pick: fn(&Counters) -> u64| self.counters.iter().map(pick).sum::<u64>();
@@ -44,30 +45,33 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// This stack is one of several with its addresses: a packet from the second of two ends to the first, which is this one's, comes here only
-    /// where `leads` says so. L4 ports that are chosen here for a connection to others are those to which the answers do. It is said once.
+    /// Sets the filter of a stack that shares its addresses with others: a packet from the second
+    /// of two ends to the first, which is ours, arrives here only if `leads` returns `true`. Local
+    /// ports of outgoing connections are chosen so that the answers arrive here. Can be set once.
     pub fn set_leads_here(&self, leads: impl Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync + 'static) {
-        let _ = self.leads_here.set(Box::new(leads)); // who says it again is not heard
+        let _ = self.leads_here.set(Box::new(leads)); // set already: the first one stays
     }
 
-    /// Calls `watch` with each frame that is about to be dropped, its reason and the time. The first
-    /// call counts; later ones change nothing.
+    /// Sets a function that is called with each frame before it is dropped, its reason and the
+    /// time. Only the first call has an effect.
     pub fn set_drop_watch(&self, watch: impl Fn(&Frame, DropReason, Instant) + Send + Sync + 'static) {
         let _ = self.drop_watch.set(Box::new(watch)); // set already: the first one stays
     }
 
-    /// Returns whether answers to a socket with these ends would come here; true if it has no peer.
+    /// Returns whether answers to a socket with these ends would arrive here; `true` without a
+    /// peer.
     pub(crate) fn leads_here(&self, proto: Proto, ends: &Tuple) -> bool {
         let Some(leads) = self.leads_here.get().filter(|_| ends.remote_port.0 != 0) else { return true };
         leads(proto, ends.local_addr(), ends.remote_addr())
     }
 
-    /// Frames that came from ports, as the calling thread has counted them.
+    /// Returns the number of frames received from ports, as counted by the calling thread.
     pub fn received_here(&self, cx: Cx) -> u64 {
         self.count(cx).audit.received.get()
     }
 
-    /// Ends frames that a port gave and that are not taken in, for `why`: as received, and dropped.
+    /// Drops frames of a port that are not processed, for `why`; counts them as received and
+    /// dropped.
     pub fn refuse(&self, cx: Cx, frames: impl IntoIterator<Item = Frame>, why: DropReason) {
         let counters = self.count(cx);
         for frame in frames {
@@ -77,7 +81,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Ends frames that a table gave up.
+    /// Drops frames that a table gave up.
     #[inline]
     pub(crate) fn end_all(&self, cx: Cx, ended: Vec<(Frame, DropReason)>) {
         for (frame, why) in ended {
@@ -85,14 +89,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Counts a frame that was lost where none can be ([`buf::Burst::put`]).
+    /// Counts a frame lost where none can be lost ([`buf::Burst::put`]).
     #[cold]
     pub fn count_bug(&self, cx: Cx) {
         self.count(cx).drops.bump(DropReason::Bug);
     }
 
-    /// Drops a frame in a branch that no frame reaches, `what` being the reason: tests fail, and a release
-    /// build counts [`DropReason::Bug`].
+    /// Drops a frame in an unreachable branch; `what` describes the violated assumption. Tests
+    /// fail, and a release build counts [`DropReason::Bug`].
     #[cold]
     #[inline(never)]
     pub(crate) fn drop_as_bug(&self, cx: Cx, frame: Frame, what: &'static str) {
@@ -100,7 +104,7 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, frame, DropReason::Bug);
     }
 
-    /// The calling thread's counters.
+    /// Returns the calling thread's counters.
     #[inline(always)]
     pub(crate) fn count(&self, cx: Cx) -> &Counters {
         match L::SHARED {
@@ -109,10 +113,11 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Makes the counters of a thread beyond the usual ones, its ledger as those of the others are.
+    /// Creates the counters of a thread beyond the usual number, with its ledger on or off like the
+    /// others.
     #[cold]
     fn add_counters(&self, index: usize) -> &Counters {
-        let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters can be found
+        let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters are visible
         self.counters.at_or_insert_with(index, || {
             let counters = Counters::default();
             if *is_on {
@@ -128,24 +133,24 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ledger.lap(clock::tsc::ticks)
     }
 
-    /// Starts a lap, and behind the same branch calls `point`, which fires a tracepoint.
+    /// Starts a lap and, under the same branch, calls `point`, which fires a tracepoint.
     #[inline(always)]
     pub fn lap_at(&self, cx: Cx, point: impl FnOnce()) -> Lap<'_> {
         self.count(cx).ledger.lap_at(clock::tsc::ticks, point)
     }
 
-    /// The lap under way, in code that such a call runs.
+    /// Returns the current lap, for code that runs inside such a call.
     #[inline(always)]
     pub fn resume(&self, cx: Cx) -> Lap<'_> {
         self.count(cx).ledger.resume()
     }
 
-    /// All counters, summed over threads.
+    /// Returns all counters, summed over threads.
     pub fn snapshot(&self) -> Vec<Entry> {
         self.counters.snapshot()
     }
 
-    /// One counter by its dotted name (0 if there is none).
+    /// Returns a counter by its dotted name; 0 if there is none.
     pub fn counter(&self, name: &str) -> u64 {
         self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
     }
@@ -158,12 +163,12 @@ impl<L: Locks> Stack<L> {
         self.counters.iter().for_each(|shard| shard.ledger.set_on(on, now));
     }
 
-    /// The cost ledger, summed over threads.
+    /// Returns the cost ledger, summed over threads.
     pub fn ledger(&self) -> Costs {
         Costs::of(self.counters.iter().map(|shard| &shard.ledger), clock::tsc::ticks())
     }
 
-    /// Frames held inside.
+    /// Returns the number of frames held inside the stack.
     pub fn held(&self, cx: Cx) -> u64 {
         let mut held = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
         held += self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
@@ -173,17 +178,17 @@ impl<L: Locks> Stack<L> {
         held as u64
     }
 
-    /// The balance of frames: exact at any quiet moment.
+    /// Returns the balance of frames: exact while the stack is idle.
     pub fn audit(&self, cx: Cx) -> AuditReport {
         AuditReport::of(&self.counters, self.held(cx))
     }
 
-    /// The imbalance of [`Stack::audit`] alone: for checks after every step, which read no texts.
+    /// Returns only the imbalance of [`Stack::audit`]: for checks after every step, without texts.
     pub fn imbalance(&self, cx: Cx) -> i64 {
         AuditReport::imbalance_of(&self.counters, self.held(cx))
     }
 
-    /// How often each part's locks were taken.
+    /// Returns the number of lock acquisitions by part.
     pub fn lock_use(&self) -> Vec<LockUse> {
         let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
         let (pcbs, pcb_locks) = self.pcbs.locks();
@@ -229,8 +234,8 @@ impl<L: Locks> Stack<L> {
         .collect()
     }
 
-    /// Every pool of this host with its part: where all frames come from, and, once they have been needed, where long
-    /// datagrams are sent from and put together.
+    /// Returns every pool of this host with its part: the main pool and, once used, those for
+    /// sending and reassembling long datagrams.
     pub fn pools(&self, cx: Cx) -> Vec<(&'static str, PoolStats)> {
         let large = self.large.lock(cx).as_ref().map(Pool::stats);
         let reassembly = self.reassembly.lock(cx).large_stats();

@@ -1,4 +1,5 @@
-//! Buffers for frames made here: the pool's for packets of a link, large ones for datagrams and segments of up to 64 KiB.
+//! Buffers for frames made by this host: from the pool for packets of a link, large ones for
+//! datagrams and segments of up to 64 KiB.
 
 use crate::Stack;
 use buf::{Frame, Pool};
@@ -6,7 +7,7 @@ use lock::{Cx, Locks};
 use stats::trace;
 
 impl<L: Locks> Stack<L> {
-    /// A frame made here, empty, counted.
+    /// Allocates an empty frame and counts it as made.
     #[inline(always)]
     pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
         let frame = self.pool.get()?;
@@ -15,14 +16,14 @@ impl<L: Locks> Stack<L> {
         Some(frame)
     }
 
-    /// A frame made here with room for the longest datagram, counted.
+    /// Allocates a frame for the longest datagram and counts it as made.
     pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
         let frame = self.large_buffer(cx)?;
         self.count(cx).audit.made.bump();
         Some(frame)
     }
 
-    /// The same, not counted yet: it is not on its way.
+    /// Allocates a large frame without counting it: it may not be sent.
     pub(crate) fn large_buffer(&self, cx: Cx) -> Option<Frame> {
         let mut large = self.large.lock(cx);
         if large.is_none() {

@@ -1,12 +1,12 @@
-//! Use of locks.
+//! Lock statistics.
 
-/// Use of the locks of one part of a stack.
+/// Lock statistics of one part of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockUse {
     /// Name of the part.
     pub part: &'static str,
-    /// Number of its locks.
+    /// Number of locks.
     pub locks: usize,
-    /// Number of acquisitions, of all of them.
+    /// Number of acquisitions of all locks.
     pub acquisitions: u64,
 }

@@ -1,14 +1,14 @@
-//! Frames of a chunk that are taken out of it for the slow path.
+//! Selection of a chunk's frames for the slow path.
 
 use buf::{Burst, Frame};
 
-/// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
+/// Number of frames that pass a layer together: their headers fit into the first-level cache.
 pub(crate) const CHUNK: usize = 32;
 
 /// Bit mask of the frames of a chunk that take the slow path.
 ///
-/// Layers look at a chunk's frames where they lie and move none: passing each on to the next layer's burst cost 11
-/// instructions a layer. Only when something is odd the chunk goes round once.
+/// Layers process a chunk's frames in place: moving each to the next layer's burst cost 11
+/// instructions a layer. Only if some frames need the slow path, the chunk is rotated once.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Odd(u32);
 
@@ -20,7 +20,7 @@ impl Odd {
         self.0 |= 1 << (at % CHUNK);
     }
 
-    /// Of a chunk of one.
+    /// The first frame, for a chunk of one.
     pub(crate) const FIRST: Odd = Odd(1);
 
     #[inline(always)]
@@ -42,21 +42,22 @@ impl Odd {
         self.0 >> (at % CHUNK) & 1 != 0
     }
 
-    /// The first that is one after `at`; more than a chunk has if there is none.
+    /// Returns the position of the next selected frame after `at`, or a value beyond the chunk.
     #[inline(always)]
     pub(crate) fn next_after(self, at: usize) -> usize {
         let after = at + 1;
         after + (u64::from(self.0) >> (after & 63)).trailing_zeros() as usize
     }
 
-    /// Takes the odd frames out; those that `each` gives back stay, in their places. `bug` counts what cannot be lost.
+    /// Removes the selected frames; those that `each` returns stay, in their places. `bug` counts a
+    /// loss that cannot happen.
     #[inline(never)]
     pub(crate) fn sort(self, frames: &mut Burst, bug: impl Fn(), mut each: impl FnMut(Frame) -> Option<Frame>) {
         for at in 0..frames.len() {
             let Some(frame) = frames.pop() else { break };
             let kept = if self.has(at) { each(frame) } else { Some(frame) };
             if let Some(frame) = kept {
-                frames.put(frame, &bug); // one was popped
+                frames.put(frame, &bug); // one was removed
             }
         }
     }

@@ -1,5 +1,6 @@
-//! A Bloom filter of two words over a host's own addresses of a family: "certainly not ours" for nearly every source, in a few
-//! instructions; the routes have the last word. Addresses that were removed stay in it.
+//! Bloom filter of two words over a host's own addresses of a family. It shows in a few
+//! instructions that nearly every source is certainly not ours; otherwise the routes decide.
+//! Removed addresses stay in it.
 
 use crate::fib::AddrBits;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Default)]
 pub(crate) struct OwnAddresses([AtomicU64; 2]);
 
-/// The filter at one moment.
+/// A snapshot of the filter.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnFilter([u64; 2]);
 
@@ -26,13 +27,12 @@ impl OwnAddresses {
 }
 
 impl OwnFilter {
-    /// The filter that has no address.
     pub(crate) const NONE: OwnFilter = OwnFilter([0; 2]);
 
     #[inline(always)]
     pub(crate) fn may_have<A: AddrBits>(self, addr: A) -> bool {
         let ([first, second], [one, other]) = (places(addr), self.0);
-        // Not by the bits: shifted this way it is one instruction (BT).
+        // Shifts instead of masks compile to one instruction (BT).
         (one >> first) & (other >> second) & 1 != 0
     }
 }
@@ -49,7 +49,8 @@ fn places<A: AddrBits>(addr: A) -> [u32; 2] {
 mod tests {
     use super::*;
 
-    /// Packets of a peer that is taken for this host go the slow way.
+    /// Few addresses of peers match the filter, which would send their packets through the slow
+    /// path.
     #[test]
     fn few_peers_are_taken_for_this_host() {
         let own = OwnAddresses::default();

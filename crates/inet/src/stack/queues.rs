@@ -1,16 +1,19 @@
-//! The two queues of what a stack gives to itself, loopback's and that of packets out of tunnels: who takes in what waits there.
+//! The two queues of packets that a stack sends to itself: loopback, and decapsulated packets. One
+//! thread at a time processes them.
 //!
-//! Any thread in a stack may poll it, each behind its own burst. Two of them at it at once would each have a piece of one flow in
-//! hand, and the later piece might be through first. So it is one thread's turn; who comes meanwhile leaves it to that one, who looks
-//! again behind its turn ([`Stack::poll`] says that it is due at once, [`Stack::poll_soon`] that something waits).
+//! Any thread in a stack may poll it after its own burst. If two threads processed the queues at
+//! once, each could hold packets of the same flow and reorder them. So only one thread processes
+//! the queues at a time. Other threads leave their packets to it, and it checks the queues again at
+//! the end ([`Stack::poll`] reports that it is due at once, [`Stack::poll_soon`] that packets are
+//! queued).
 
 use super::Stack;
 use clock::Instant;
 use lock::{Cx, Locks};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A thread's turn, until dropped. It begins and ends with a swap: who was refused wrote before, so that the thread that looks after
-/// its end sees what the other had queued.
+/// A thread's exclusive turn, until dropped. It begins and ends with a swap: a refused thread wrote
+/// before, so the thread that checks after its turn sees the packets queued by the refused one.
 struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
@@ -26,13 +29,14 @@ impl Drop for Turn<'_> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether anything waits in either queue.
+    /// Returns whether any packets wait in either queue.
     #[inline(always)]
     pub(super) fn has_waiting(&self) -> bool {
         self.loopback_len.load(Ordering::Relaxed) > 0 || self.requeued.has_some()
     }
 
-    /// Takes in what waits in both, what that gives rise to apart; `false`: another thread is at it.
+    /// Processes the packets queued now in both queues, without those that result; `false`: another
+    /// thread is doing so.
     #[inline(always)]
     pub(super) fn poll_queues(&self, cx: Cx) -> bool {
         if L::SHARED {
@@ -51,7 +55,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Reports to the thread that polls a shared stack that something is due at `at`: it may sleep.
+    /// Notifies the thread that polls a shared stack, which may sleep, of an event due at `at`.
     #[inline(always)]
     pub(crate) fn due(&self, at: Instant) {
         if L::SHARED
@@ -61,20 +65,21 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sets what is called with the time at which something is due, whenever a call gives rise to it: the first that is set
-    /// stays.
+    /// Sets the function that is called with the time of each new event. Only the first call has an
+    /// effect.
     pub fn set_doorbell(&self, doorbell: impl Fn(Instant) + Send + Sync + 'static) {
         let _ = self.doorbell.set(Box::new(doorbell));
     }
 
-    /// Returns whether a call has given rise to something that is due before `at`, and that is not done yet: a packet
-    /// in a queue, a timer of a connection, memory that a writer waits for, a frame that a port holds back. Deadlines of
-    /// neighbors, groups and fragments are not looked at.
+    /// Returns whether calls have created work due before `at` that is not done yet: a queued
+    /// packet, a timer of a connection, memory that a writer waits for, a frame that a port holds
+    /// back. Deadlines of neighbors, groups and fragments are not checked.
     pub fn is_due_before(&self, cx: Cx, at: Instant) -> bool {
         self.has_waiting() || self.tcp_next_timer(cx) < at || self.tcp_may_wake() || self.held_until() < at
     }
 
-    /// So many wait in one of the two, each of which has its own lock.
+    /// Updates the peak after `len` packets were queued in one of the two queues, each of which has
+    /// its own lock.
     pub(crate) fn note_waiting(&self, len: usize) {
         if len > self.loop_peak.load(Ordering::Relaxed) {
             self.loop_peak.fetch_max(len, Ordering::Relaxed);

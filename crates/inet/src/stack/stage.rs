@@ -1,4 +1,5 @@
-//! Frames on their way out: staged at their iface until enough have come together, then handed to the port as a burst.
+//! Output staging: frames collect at their interface until a burst is complete, which is then
+//! passed to the port.
 
 use crate::Stack;
 use crate::counters::Counters;
@@ -13,7 +14,8 @@ use std::sync::atomic::Ordering;
 const RETRY: Duration = Duration::from_micros(50);
 
 impl<L: Locks> Stack<L> {
-    /// Hands all staged frames to the ports, and polls the ports that hold frames back; returns when the next poll is due.
+    /// Passes all staged frames to the ports, and polls the ports that hold frames back; returns
+    /// the time of the next poll.
     pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;
         self.held_until.store(next.nanos(), Ordering::Relaxed);
@@ -33,12 +35,12 @@ impl<L: Locks> Stack<L> {
         }
         self.note_held(next);
         if next != Instant::NEVER {
-            self.due(next); // this may not be the thread that sleeps until then
+            self.due(next); // another thread may be the one that sleeps until then
         }
         next
     }
 
-    /// Hands the staged frames of all threads to the ports.
+    /// Passes the staged frames of all threads to the ports.
     pub fn flush_all(&self, cx: Cx) {
         self.flush(cx);
         let queues = self.ifaces.iter().flat_map(|iface| iface.queues.iter());
@@ -47,19 +49,19 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Notes that a port has to be polled at `at`.
+    /// Records that a port must be polled at `at`.
     fn note_held(&self, at: Instant) {
         if L::SHARED && at < self.held_until() {
             self.held_until.fetch_min(at.nanos(), Ordering::Relaxed);
         }
     }
 
-    /// Returns the time at which a port has to be polled, of a shared host.
+    /// Returns the time at which a port of a shared host must be polled.
     pub(super) fn held_until(&self) -> Instant {
         Instant::from_nanos(self.held_until.load(Ordering::Relaxed))
     }
 
-    /// Hands the frames that this thread has staged to the ports.
+    /// Passes the frames that this thread has staged to the ports.
     #[inline]
     pub fn flush(&self, cx: Cx) {
         if let Some(staged) = self.count(cx).staged.take() {
@@ -85,7 +87,8 @@ impl<L: Locks> Stack<L> {
         lap.unnest(outer);
     }
 
-    /// Reports when a port wants to be polled, for what it or the stage in front of it holds.
+    /// Records and reports the time at which a port must be polled, for frames that it or its stage
+    /// holds.
     #[inline(always)]
     fn report_held(&self, cx: Cx, stage: &TxStage) {
         if L::SHARED && self.doorbell.get().is_some() {
@@ -107,7 +110,7 @@ impl<L: Locks> Stack<L> {
         lap.unnest(outer);
     }
 
-    /// Puts a finished frame on `iface`'s way out; hands it to the port at once if it may not wait.
+    /// Stages a complete frame for `iface`; passes it to the port immediately if it may not wait.
     #[inline(always)]
     pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
         if iface.tunnel.is_some() {
@@ -121,7 +124,7 @@ impl<L: Locks> Stack<L> {
         self.stage_locked(cx, iface, &mut self.queue_of(cx, iface).lock(cx), frame);
     }
 
-    /// Puts a finished frame on `iface`'s way out, and hands to the port what is there if enough has come together.
+    /// Stages a complete frame for `iface`, and flushes the queue if a burst is complete.
     #[inline(always)]
     pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
         let mut stage = self.queue_of(cx, iface).lock(cx);
@@ -137,11 +140,11 @@ impl<L: Locks> Stack<L> {
             flush_counted(cx, counters, &mut stage, lap);
             self.report_held(cx, &stage);
         } else {
-            lap.mark(Stage::PortTx, 0); // it counts as sent when its burst is
+            lap.mark(Stage::PortTx, 0); // counted as sent with its burst
         }
     }
 
-    /// Hands a frame to a queue of `iface`'s port, and what waits in front of it.
+    /// Passes a frame to a queue of `iface`'s port, after those staged there.
     #[inline(always)]
     pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, queue: usize, frame: Frame) {
         let (counters, lap) = (self.count(cx), self.resume(cx));
@@ -156,8 +159,9 @@ impl<L: Locks> Stack<L> {
         self.report_held(cx, &stage);
     }
 
-    /// A frame that nothing waits in front of, and that need not wait for others, goes straight to the port: the stage
-    /// costs 30 instructions. Given back where that is not so, or the port took it not.
+    /// Passes a frame directly to the port if no frame is staged before it and none is awaited: the
+    /// stage costs 30 instructions. Otherwise, or if the port does not accept it, returns the
+    /// frame.
     #[inline(always)]
     fn pass_stage(
         &self,
@@ -178,7 +182,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Puts finished frames on `iface`'s way out; the caller flushes.
+    /// Stages complete frames for `iface`; the caller flushes.
     #[inline(always)]
     pub(crate) fn stage_all(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
         if iface.tunnel.is_some() {

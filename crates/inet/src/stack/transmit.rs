@@ -1,4 +1,4 @@
-//! Transmit queues: an iface's, and the one that a thread sends by.
+//! Transmit queues of an interface, and the selection of one per thread.
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId, Output, Queue};
@@ -7,14 +7,15 @@ use stats::DropReason;
 use std::sync::atomic::Ordering;
 
 impl<L: Locks> Stack<L> {
-    /// Sets the destination of `iface`'s frames; `None`: they are dropped.
+    /// Sets the output for `iface`'s frames; with `None` they are dropped.
     pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
         self.set_outputs(cx, iface, output.into_iter().collect());
     }
 
-    /// Sets the destinations of `iface`'s frames, one for each queue of its port; none: frames are dropped. Each thread of a
-    /// shared stack sends by one queue ([`Stack::set_queue`]), a connection by that of the thread that wrote while everything
-    /// was acknowledged, a tunnel by the first. A stack of one thread uses the first alone.
+    /// Sets the outputs for `iface`'s frames, one per queue of its port; with none, frames are
+    /// dropped. Each thread of a shared stack sends by one queue ([`Stack::set_queue`]), a
+    /// connection by the queue of the thread that wrote while everything was acknowledged, a tunnel
+    /// by the first. A stack of one thread uses only the first.
     pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
         if let Some(iface) = self.ifaces.get(iface) {
             let ended = iface.queues.set(cx, outputs);
@@ -22,8 +23,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sets the queue by which the calling thread sends, of every port, modulo the number of its queues. `None`, the default:
-    /// the thread's number. Threads that send at the same time should have different queues.
+    /// Sets the queue by which the calling thread sends on every port, modulo the number of its
+    /// queues. `None`, the default, selects the thread's number. Threads that send at the same time
+    /// should have different queues.
     pub fn set_queue(&self, cx: Cx, queue: Option<u16>) {
         self.count(cx).queue.store(queue.map_or(0, |queue| u32::from(queue) + 1), Ordering::Relaxed);
     }
@@ -40,7 +42,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Calls `send` while the calling thread sends by `queue`.
+    /// Calls `send` with `queue` as the calling thread's transmit queue.
     pub(crate) fn sending_by<R>(&self, cx: Cx, queue: usize, send: impl FnOnce() -> R) -> R {
         if !L::SHARED {
             return send();

@@ -1,4 +1,4 @@
-//! Route lookups of packets, of either family: the next hop, and which of several paths a flow takes.
+//! Route lookup for packets of either family: the next hop, and the path that a flow takes.
 
 use super::{CHUNK, Stack};
 use crate::family::Family;
@@ -11,8 +11,9 @@ use std::net::Ipv4Addr;
 use wire::flow;
 
 impl<L: Locks> Stack<L> {
-    /// Returns the next hop of packets to `dst`. With one thread the address is nearly always in the route cache, which at a host with three
-    /// routes spares 60 instructions. Several threads would need a lock for it, which costs more.
+    /// Returns the next hop of packets to `dst`. With one thread, the address is nearly always in
+    /// the route cache, which saves 60 instructions on a host with three routes. Several threads
+    /// would need a lock for it, which costs more.
     #[inline(always)]
     pub(crate) fn way_to<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
         let ways = F::ways(self);
@@ -31,7 +32,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the next hop of this host's own packets to `dst`: of several paths one for each destination.
+    /// Returns the next hop of this host's own packets to `dst`; for a multipath route, one path
+    /// per destination.
     #[inline(always)]
     pub(crate) fn way_from_here<F: Family>(&self, cx: Cx, dst: F) -> Option<Hop<F::Addr>> {
         let ways = F::ways(self);
@@ -60,7 +62,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Puts in `ids` for each packet whose route has several paths the one its flow takes; the hop if it is one for all.
+    /// Replaces multipath routes in `ids` with the path of each packet's flow; returns the hop if
+    /// it is the same for all.
     #[inline(never)]
     pub(crate) fn choose_paths<F: Family>(
         &self,
@@ -79,25 +82,28 @@ impl<L: Locks> Stack<L> {
         if rest.iter().all(|id| id == first) { ways.hop(pinned, (*first)?) } else { None }
     }
 
-    /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports where they are known. A fragment has none to show but the
-    /// first, and must go where that goes: for fragments the addresses do.
+    /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports if present. Only
+    /// the first fragment has ports, and all must take the same path, so for fragments only the
+    /// addresses count.
     pub(crate) fn flow_hash<F: Family>(&self, packet: &[u8]) -> u64 {
         self.secret.hash2(F::flow(self.secret, packet).unwrap_or_default(), FLOW)
     }
 
-    /// Returns the hash of a flow of IPv4; `ports`: both L4 ports as they stand in the packet, 0 if there are none.
+    /// Returns the hash of an IPv4 flow; `ports`: both L4 ports as in the packet, 0 if there are
+    /// none.
     pub(crate) fn flow_hash_of(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: u8, ports: u64) -> u64 {
         let both = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
         self.secret.hash2(flow::of(self.secret, both, proto, ports), FLOW)
     }
 
-    /// Returns the hash of this host's own packets to a destination, which is all that makes them a flow.
+    /// Returns the hash for this host's own packets to a destination, which alone defines their
+    /// flow.
     pub(crate) fn own_hash<F: Family>(&self, dst: F) -> u64 {
         let dst = dst.to_wide();
         self.secret.hash4((dst >> 64) as u64, dst as u64, 0, OWN)
     }
 
-    /// Avoids paths by a neighbor that did not answer, for a time.
+    /// Avoids paths through a neighbor that did not answer, for a time.
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let ways = F::ways(self);
         if ways.has_paths()
@@ -107,7 +113,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Notes that a neighbor answers.
+    /// Clears the mark of a dead gateway that answers.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let ways = F::ways(self);
         if ways.any_dead()
@@ -118,6 +124,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// What the secret is used for: no two hashes of one stack are alike.
+/// Separate the stack's hashes under the same secret.
 const FLOW: u64 = 0x666c_6f77;
 const OWN: u64 = 0x006f_776e;

@@ -1,11 +1,13 @@
-//! Who may have an address and a port.
+//! Allocation of addresses and ports.
 //!
-//! Linux's rules, which are BSD's made stricter for listeners: a port is somebody's as long as a socket is bound to it, or a
-//! connection, even one that nobody holds any more or one in TIME-WAIT, has it. Two share it if both say SO_REUSEADDR and
-//! neither listens, or both say SO_REUSEPORT. Listeners that share a port by SO_REUSEPORT share the connections.
+//! The rules are Linux's, which are those of BSD made stricter for listeners. A port is in use
+//! while a socket is bound to it, or while a connection uses it, including orphans and connections
+//! in TIME-WAIT. Two sockets share it if both set SO_REUSEADDR and neither listens, or if both set
+//! SO_REUSEPORT. Listeners that share a port by SO_REUSEPORT share its connections.
 //!
-//! A socket that says IP_BINDANY and is bound to 0.0.0.0:0 listens to every address and port that is routed to this host
-//! and that nobody else listens to: a transparent proxy. One host has one of these.
+//! A socket with IP_BINDANY that is bound to 0.0.0.0:0 listens on every address and port that is
+//! routed to this host and has no other listener: a transparent proxy. A host can have one such
+//! socket.
 
 use super::net::Net;
 use super::{Kind, Sock, TcpError};
@@ -18,12 +20,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use wire::{L4Port, Proto};
 
-/// What somebody who wants a port says about sharing it.
+/// Sharing options of a socket that requests a port.
 #[derive(Clone, Copy)]
 struct Sharing {
     addr: bool,
     port: bool,
-    /// Wants to listen, not only to be bound.
+    /// The socket listens or will listen.
     listens: bool,
 }
 
@@ -39,8 +41,8 @@ impl Sharing {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Binds socket `id`; port 0 picks one, but not for who may bind any address and names none: that stays any port. Says
-    /// where it is bound.
+    /// Binds socket `id` and returns its address. Port 0 selects a free port, except with
+    /// IP_BINDANY and no address, where it stays 0: any port.
     ///
     /// # Errors
     /// [`TcpError`]; nothing has changed then.
@@ -71,7 +73,7 @@ impl<L: Locks> Stack<L> {
         };
         let ends =
             if local == Addr::ANY6 { domain.any(v6only, local_port) } else { SockEnds::bound(local, local_port) };
-        // Held until the socket stands in it: nobody else is told meanwhile that the port is free.
+        // Held until the socket is entered, so that no other thread finds the port free.
         let mut bound = self.tcp.bound.lock(cx);
         if port.0 != 0 && self.tcp_is_taken(cx, id, ends, sharing) {
             return Err(TcpError::InUse);
@@ -86,8 +88,8 @@ impl<L: Locks> Stack<L> {
         Ok(addr)
     }
 
-    /// Does somebody have that port who does not share it? Every socket is asked, and TIME-WAIT: a program binds once, and
-    /// connections that come and go keep no second index for it.
+    /// Returns whether the port is in use without sharing. Scans all sockets and TIME-WAIT:
+    /// programs bind rarely, and connections need no second index this way.
     fn tcp_is_taken(&self, cx: Cx, id: usize, ends: SockEnds, sharing: Sharing) -> bool {
         let local_port = ends.tuple().local_port;
         let mut taken = false;
@@ -95,7 +97,8 @@ impl<L: Locks> Stack<L> {
             let near = other != id && sock.ends.local_port == local_port && sock.ends().overlaps(ends);
             taken |= near && (sock.place.is_bound() || sock.is_found()) && !sharing.allows(Sharing::of(sock));
         });
-        // What is in TIME-WAIT does not remember what it allowed: that the newcomer shares is enough, as in BSD.
+        // TIME-WAIT entries do not store their sharing options: sharing by the new socket is
+        // sufficient, as in BSD.
         let late = || {
             let is_near = |tuple: Tuple, other: u128| {
                 other == tuple.local.0 || tuple.local.is_any() && Addr(other).any() == tuple.local
@@ -106,7 +109,7 @@ impl<L: Locks> Stack<L> {
         taken || !(sharing.addr || sharing.port) && late()
     }
 
-    /// May socket `id`, bound to `ends`, begin to listen? For any port it is entered then.
+    /// Checks whether socket `id`, bound to `ends`, may listen. For any port, also enters it.
     pub(super) fn tcp_may_listen(&self, cx: Cx, id: usize, ends: SockEnds) -> Result<(), TcpError> {
         let local_port = ends.tuple().local_port;
         if local_port.0 == 0 {
@@ -123,12 +126,13 @@ impl<L: Locks> Stack<L> {
         if taken { Err(TcpError::InUse) } else { Ok(()) }
     }
 
-    /// The listener for any address and port.
+    /// Returns the listener for any address and port.
     pub(super) fn tcp_any_port(&self) -> Option<usize> {
         self.tcp.any_port.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// The listener for a peer among those that share `id`'s port: always the same while they are the same.
+    /// Selects the listener for a peer among those that share `id`'s port: always the same while
+    /// the set is unchanged.
     #[cold]
     pub(super) fn tcp_spread<A: Net>(&self, cx: Cx, id: usize, ends: Ends<A>) -> usize {
         let Some(own) = self.with_sock(cx, id, |sock| sock.ends()) else { return id };
@@ -140,7 +144,7 @@ impl<L: Locks> Stack<L> {
         sharing.get(at).copied().unwrap_or(id)
     }
 
-    /// A free port that nobody can guess (RFC 6056).
+    /// Returns a free, unpredictable port (RFC 6056).
     pub(super) fn tcp_ephemeral(&self, cx: Cx, ends: Tuple) -> Result<L4Port, TcpError> {
         let chance = self.secret.hash2(cx.now.nanos(), folded(ends.remote) << 16 ^ u64::from(ends.remote_port.0));
         let free = |local_port: L4Port| {
@@ -155,7 +159,7 @@ impl<L: Locks> Stack<L> {
         ports.choose(ends.local.0, ends.remote.0, ends.remote_port, chance, free).ok_or(TcpError::NoPorts)
     }
 
-    /// Takes a socket out of the tables by which others find it; `is_bound`: that of L4 ports is one of them.
+    /// Removes a socket from the lookup tables; `is_bound`: including that of L4 ports.
     pub(super) fn tcp_unfind(&self, cx: Cx, id: usize, ends: SockEnds, is_bound: bool) {
         ends.tuples().for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
         let local_port = ends.tuple().local_port;
@@ -191,7 +195,7 @@ impl From<Tuple> for ::tcp::Ends {
     }
 }
 
-/// Returns an address in a word, to be hashed.
+/// Folds an address into a word for hashing.
 fn folded(addr: Addr) -> u64 {
     (addr.0 >> 64) as u64 ^ addr.0 as u64
 }

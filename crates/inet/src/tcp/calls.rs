@@ -1,4 +1,4 @@
-//! What the socket layer asks for: the calls of BSD, none of which waits.
+//! Calls of the socket layer, as in BSD; none of them blocks.
 
 use super::charge::{MemoryWait, Shortage};
 use super::net::Net;
@@ -24,17 +24,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::L4Port;
 
-/// A write of so many segments begins a piece of its own; of shorter ones the last bits would fill the pool.
+/// Number of segments from which a write begins a new piece of the send queue; for shorter writes,
+/// partly filled buffers would exhaust the pool.
 const ALIGNED: usize = 4;
 
-/// Text for which a large buffer is taken, of 64 KiB: a quarter of it is used then at least.
+/// Amount of data for which a large buffer of 64 KiB is used: at least a quarter of it is filled.
 const WORTH_LARGE: usize = 16 << 10;
 
-/// `SO_LINGER`: how long `close` waits for what is unsent; `None`: it does not wait, and nothing is lost.
+/// `SO_LINGER`: maximum time that `close` waits for unsent data; `None`: it does not wait, and no
+/// data is lost.
 pub type Linger = Option<Duration>;
 
 impl<L: Locks> Sock<L> {
-    /// Tells the connection what its options say: when it begins, and when one changes.
+    /// Applies the options to the connection: when it begins, and when one changes.
     pub(super) fn apply_options(&mut self, knobs: &Knobs, now: Instant) {
         let options = self.options.as_deref().unwrap_or(&super::NO_OPTIONS);
         let Kind::Stream(stream) = &mut self.kind else { return };
@@ -75,7 +77,7 @@ impl<L: Locks> Sock<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Opens a TCP socket; `None` when there are too many.
+    /// Opens a TCP socket; `None` if there are too many.
     pub fn tcp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
         let mut sock = Sock::new(Kind::Fresh, domain);
         if domain == Domain::Inet6 && self.knobs.v6only.on() {
@@ -89,17 +91,17 @@ impl<L: Locks> Stack<L> {
         self.tcp.socks.get(id)?.lock(cx).as_mut().filter(|sock| !sock.orphan).map(f)
     }
 
-    /// Runs `f` on every socket, those that nobody holds any more too.
+    /// Runs `f` on every socket, including orphans.
     pub fn for_each_sock(&self, cx: Cx, f: impl FnMut(usize, &mut Sock<L>)) {
         self.tcp.socks.for_each(cx, f);
     }
 
-    /// Connections in TIME-WAIT.
+    /// Returns the number of connections in TIME-WAIT.
     pub fn tcp_late(&self, cx: Cx) -> usize {
         self.tcp.late.lock(cx).len()
     }
 
-    /// Runs `f` on socket `id`, then sends what that made possible.
+    /// Runs `f` on socket `id`, then sends the resulting segments.
     pub(super) fn act<R>(
         &self,
         cx: Cx,
@@ -140,7 +142,7 @@ impl<L: Locks> Stack<L> {
                 stream.tcb.flush();
             }
             if let Kind::Listening(listening) = &mut sock.kind {
-                // Connections to come take after their listener as it is then.
+                // Future connections inherit the listener's current options.
                 let options = sock.options.as_deref().unwrap_or(&super::NO_OPTIONS);
                 listening.configs = self.tcp_listen_configs(cx, options);
                 listening.inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
@@ -155,7 +157,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Makes socket `id` listen; `backlog` connections may wait to be accepted. On one that listens it changes the backlog.
+    /// Makes socket `id` listen with a queue of up to `backlog` connections. For a listening
+    /// socket, changes the backlog.
     ///
     /// # Errors
     /// [`TcpError`].
@@ -168,7 +171,7 @@ impl<L: Locks> Stack<L> {
         if !bound {
             let domain = self.with_sock(cx, id, |sock| sock.domain()).ok_or(TcpError::NoSocket)?;
             let mut addr = domain.unspecified();
-            // Any address; not any port, whatever it may bind.
+            // Any address; but never any port, even with IP_BINDANY.
             addr.set_port(self.tcp_ephemeral(cx, domain.any(false, L4Port(0)).tuple())?.0);
             self.tcp_bind(cx, id, addr)?;
         }
@@ -206,7 +209,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Takes a connection that waits: its socket, and who it is.
+    /// Takes a connection from the accept queue; returns its socket and the peer's address.
     ///
     /// # Errors
     /// [`TcpError::WouldBlock`] without one; [`TcpError::NotListening`].
@@ -220,24 +223,25 @@ impl<L: Locks> Stack<L> {
                 }
                 _ => Err(TcpError::NotListening),
             })?;
-            // One that was reset meanwhile is handed out too, as Linux does: its first read tells.
+            // A connection that was reset meanwhile is returned too, as in Linux: its first read
+            // reports the error.
             if let Some(peer) = self.with_sock(cx, child, |sock| sock.peer_addr()) {
                 return Ok((child, peer));
             }
         }
     }
 
-    /// Takes `bytes`, or as many as there is room for, to be sent; says how many.
+    /// Queues as much of `bytes` for sending as there is room for; returns the number of bytes.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] without room or memory, [`TcpError::Shut`] after a shutdown, and
-    /// what has become of the connection.
+    /// [`TcpError::WouldBlock`] without room or memory, [`TcpError::Shut`] after a shutdown, or the
+    /// failure of the connection.
     #[inline]
     pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
         self.tcp_send_marked(cx, id, bytes, if push { Tail::Push } else { Tail::More }, false)
     }
 
-    /// As [`Stack::tcp_send`]; `tail` says more of the end of `bytes`.
+    /// Queues data like [`Stack::tcp_send`]; `tail` describes the end of `bytes`.
     ///
     /// # Errors
     /// As [`Stack::tcp_send`].
@@ -245,7 +249,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_send_marked(cx, id, bytes, tail, false)
     }
 
-    /// As [`Stack::tcp_send`]; the last byte is urgent.
+    /// Queues data like [`Stack::tcp_send`]; the last byte is urgent.
     ///
     /// # Errors
     /// As [`Stack::tcp_send`].
@@ -298,11 +302,11 @@ impl<L: Locks> Stack<L> {
                 stream.memory_wait = MemoryWait::Listed;
             }
             if stream.send.len() == taken {
-                stream.progress = cx.now; // nothing waited before
+                stream.progress = cx.now; // no data was queued before
             }
             match urgent && taken == bytes.len() {
                 true => stream.tcb.queued_urgent(taken as u32),
-                // What there was no room for follows: a record does not end here.
+                // The rest of the data follows later: a record does not end here.
                 false if tail == Tail::Record && taken < bytes.len() => stream.tcb.queued_as(taken as u32, Tail::Push),
                 false => stream.tcb.queued_as(taken as u32, tail),
             }
@@ -314,8 +318,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Makes the headers of a connection that has none: whether the port takes large segments is known with them, and the first
-    /// text of a connection is to be theirs, too.
+    /// Prepares the headers of a connection without current ones. They determine whether the port
+    /// accepts large segments, which should apply to the first data too.
     fn tcp_ready_headers(&self, cx: Cx, sock: &mut Sock<L>) {
         let (ends, options) = (sock.ends(), sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
         let Kind::Stream(stream) = &mut sock.kind else { return };
@@ -329,11 +333,11 @@ impl<L: Locks> Stack<L> {
             SockEnds::V6(ends) => {
                 self.tcp_keep_headers(cx, ends, &mut stream.headers, &IpOptions::of::<u128, L>(options, self));
             }
-            SockEnds::Both(_) => {} // no connection has these
+            SockEnds::Both(_) => {} // connections never have these
         }
     }
 
-    /// A writer waits that asks for room by rules of its own (`tcpi_sndbuf_limited`).
+    /// Records that a writer waits for room by a rule of its own (`tcpi_sndbuf_limited`).
     pub fn tcp_writer_waits(&self, cx: Cx, id: usize) {
         let _ = self.act(cx, id, |sock| {
             if let Kind::Stream(stream) = &mut sock.kind {
@@ -343,7 +347,7 @@ impl<L: Locks> Stack<L> {
         });
     }
 
-    /// A buffer for a piece of what is sent: a large one when so much waits that it will be a large segment.
+    /// Returns a buffer for data to send: a large one if enough data is queued for a large segment.
     #[inline]
     fn tcp_buffer(&self, cx: Cx, sizes: Sizes, waiting: usize) -> Option<Frame> {
         let large = sizes.large > 0 && waiting >= WORTH_LARGE;
@@ -353,17 +357,18 @@ impl<L: Locks> Stack<L> {
         self.buffer_for(cx, sizes.small)
     }
 
-    /// Moves bytes that came into `into`; says how many, 0 when the peer has sent all it will.
+    /// Copies received bytes into `into`; returns their number, 0 at the end of the peer's data.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] without any, and what has become of the connection.
+    /// [`TcpError::WouldBlock`] without data, or the failure of the connection.
     #[inline]
     pub fn tcp_recv(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
         self.act(cx, id, |sock| {
             let fixed = sock.options.as_ref().is_some_and(|options| options.recv_space.is_some());
             let shut = sock.shut_read;
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
-            // Up to the urgent byte, and from it on: never past it in one read (BSD's so_oobmark).
+            // A read ends before the urgent byte, and the next begins with it: never across it
+            // (BSD's so_oobmark).
             let mark = stream.tcb.urgent_mark().filter(|mark| *mark > 1).map_or(usize::MAX, |mark| mark as usize - 1);
             let most = into.len().min(mark);
             let read = stream.recv.read(into.get_mut(..most).unwrap_or_default());
@@ -380,7 +385,7 @@ impl<L: Locks> Stack<L> {
             }
             let over = !stream.tcb.state().may_receive();
             if shut || stream.ended {
-                return Ok(0); // whatever came after the end
+                return Ok(0); // ignores what arrived after the end
             }
             match sock.error.take() {
                 Some(error) => Err(error.into()),
@@ -391,7 +396,7 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// As [`Stack::tcp_recv`], but the bytes stay.
+    /// Copies received bytes like [`Stack::tcp_recv`], but leaves them in the queue.
     ///
     /// # Errors
     /// As [`Stack::tcp_recv`].
@@ -409,7 +414,7 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Ends one or both directions.
+    /// Shuts down one or both directions.
     ///
     /// # Errors
     /// [`TcpError::NotConnected`].
@@ -427,7 +432,7 @@ impl<L: Locks> Stack<L> {
             if write {
                 stream.tcb.shutdown_send(cx.now);
                 if stream.send.is_empty() {
-                    stream.progress = cx.now; // FIN is new
+                    stream.progress = cx.now; // the FIN is new
                 }
                 stream.dirty = true;
             }
@@ -436,8 +441,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Lets go of socket `id`: what is unsent is sent still, unless `abort` says that it shall not be. `false`: no such
-    /// socket.
+    /// Closes socket `id`. Unsent data is still sent unless `abort` is set. Returns `false` if
+    /// there is no such socket.
     pub fn tcp_close(&self, cx: Cx, id: usize, abort: bool) -> bool {
         let Some(slot) = self.tcp.socks.get(id) else { return false };
         let mut slot = slot.lock(cx);
@@ -446,7 +451,7 @@ impl<L: Locks> Stack<L> {
         if let Some(rest) = &mut sock.rest {
             rest.watch = None;
             if let Some(signal) = rest.signal.take() {
-                signal.raise(); // who waits on it in another thread finds it gone
+                signal.raise(); // threads that wait on it find the socket closed
             }
         }
         let bound = sock.place.is_bound();
@@ -464,7 +469,7 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(stream) => {
                 let cx = stream.on_time(cx);
                 if stream.send.is_empty() {
-                    stream.progress = cx.now; // FIN is new
+                    stream.progress = cx.now; // the FIN is new
                 }
                 let reset = if abort || !stream.charge.orphaned(self.knobs.tcp_max_orphans.get()) {
                     if !abort && stream.tcb.state() != ::tcp::State::Closed {
@@ -482,7 +487,7 @@ impl<L: Locks> Stack<L> {
                     match abort {
                         false => states.aborted_on_close.bump(),
                         true if lingers_not => states.aborted_on_linger.bump(),
-                        true => {} // of a listener that was closed
+                        true => {} // a connection of a closed listener
                     }
                     states.dropped.bump();
                     self.tcp_answer(cx, sock, &reset);
@@ -500,7 +505,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Reports what happens on socket `id` to `set`; once now if something has.
+    /// Reports readiness of socket `id` to `set`, immediately if it is ready now.
     ///
     /// # Errors
     /// [`TcpError::NoSocket`].
@@ -514,14 +519,15 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns the initial configuration of connections over a link with this MTU, by the knobs.
+    /// Returns the initial configuration, by the knobs, of connections over a link with this MTU.
     pub(super) fn tcp_config<A: Net>(&self, cx: Cx, mtu: usize) -> Arc<Config> {
         self.tcp_config_in::<A>(&mut self.tcp.configs.lock(cx), mss_of::<A>(mtu))
     }
 
-    /// Returns the initial configurations of connections of a listener with these options.
+    /// Returns the initial configurations for connections of a listener with these options.
     fn tcp_listen_configs(&self, cx: Cx, options: &Options) -> ListenConfigs {
-        // A tunnel's MTU follows its path and is no measure for who comes another way; see `fitting`.
+        // A tunnel's MTU follows its path and does not apply to peers on other paths; see
+        // `fitting`.
         let on_wires = || self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
         let four = on_wires().map(|iface| iface.mtu()).min().unwrap_or(1500);
         let six = on_wires().map(|iface| iface.mtu6()).min().unwrap_or(1500);
@@ -531,7 +537,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Runs `f` with the configuration where the MSS makes no difference. No other lock may be taken in it: this one is the last.
+    /// Runs `f` with a configuration for uses that do not depend on the MSS. `f` must take no other
+    /// lock: this one is the last in the lock order.
     pub(super) fn with_tcp_config<R>(&self, cx: Cx, f: impl FnOnce(&Config) -> R) -> R {
         let mut configs = self.tcp.configs.lock(cx);
         if configs.generation == self.knobs.generation()
@@ -601,7 +608,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Stream {
-    /// How much a buffer of the send queue takes: a segment, or as many as the iface takes at once.
+    /// Returns the sizes of buffers for the send queue: a segment, or as many as the interface
+    /// accepts at once.
     #[inline]
     fn sizes(&self, adding: usize) -> Sizes {
         let small = usize::from(self.tcb.mss());

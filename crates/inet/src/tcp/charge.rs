@@ -1,21 +1,22 @@
-//! Memory charged to a host's connections, and levels of shortage.
+//! Memory accounting for a host's connections, and levels of shortage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Memory charged to all connections of a host.
+/// Memory used by all connections of a host.
 #[derive(Debug)]
 pub(crate) struct Used {
     pub(super) bytes: AtomicUsize,
     pub(super) orphans: AtomicUsize,
-    /// Writers wait for fewer bytes than this to be held; 0: none waits.
+    /// Writers wait until fewer bytes than this are in use; 0: none waits.
     pub(super) wake_below: AtomicUsize,
-    /// Several threads may be in the host at one time. With one a locked instruction, some 20 ticks, is for nothing.
+    /// Several threads may use the host. With a single thread, a locked instruction of about 20
+    /// ticks is avoided.
     pub(super) shared: bool,
 }
 
 impl Used {
-    /// Nothing yet, of a host that is `shared` by several threads or not.
+    /// Creates empty accounts; `shared`: several threads use the host.
     pub(crate) fn new(shared: bool) -> Used {
         Used { bytes: AtomicUsize::new(0), orphans: AtomicUsize::new(0), wake_below: AtomicUsize::new(0), shared }
     }
@@ -28,19 +29,19 @@ impl Used {
         }
     }
 
-    /// Returns whether a writer waits for memory that may be there now.
+    /// Returns whether a writer waits for memory that may be free now.
     #[inline]
     pub(super) fn is_awaited(&self) -> bool {
         let below = self.wake_below.load(Ordering::Relaxed);
         below != 0 && self.bytes.load(Ordering::Relaxed) < below
     }
 
-    /// A writer waits until fewer bytes than `below` are held.
+    /// Records that a writer waits until fewer bytes than `below` are in use.
     pub(super) fn await_below(&self, below: usize) {
         self.wake_below.fetch_max(below.max(1), Ordering::SeqCst);
     }
 
-    /// One more that no process holds, if there are fewer than `most`.
+    /// Counts an orphan, if there are fewer than `most`.
     #[inline]
     pub(super) fn add_orphan(&self, most: i64) -> bool {
         let less = |n: usize| usize::try_from(most).is_ok_and(|most| n < most).then_some(n + 1);
@@ -53,7 +54,7 @@ impl Used {
     }
 }
 
-/// Memory charged to one connection; given back on drop.
+/// Memory accounted to one connection; released on drop.
 #[derive(Debug)]
 pub(crate) struct Charge {
     pub(super) to: Arc<Used>,
@@ -61,7 +62,7 @@ pub(crate) struct Charge {
     pub(super) orphan: bool,
 }
 
-/// Differences smaller than this are not worth a shared word.
+/// Smaller differences are not written to the shared counter.
 pub(super) const PAGE: usize = 4096;
 
 impl Charge {
@@ -71,7 +72,7 @@ impl Charge {
 
     #[inline]
     pub(super) fn set(&mut self, bytes: usize) {
-        // A few bytes may be charged exactly.
+        // Exceptions are amounts of a few bytes that were set exactly.
         if bytes.abs_diff(self.bytes as usize) >= PAGE || bytes == 0 && self.bytes != 0 {
             self.set_exactly(bytes);
         }
@@ -84,7 +85,7 @@ impl Charge {
         self.bytes = bytes;
     }
 
-    /// No process holds the connection any more; `false` if there are `most` of these already.
+    /// Marks the connection as an orphan; `false` if there are `most` of these already.
     pub(crate) fn orphaned(&mut self, most: i64) -> bool {
         if self.orphan {
             return true;
@@ -93,7 +94,6 @@ impl Charge {
         self.orphan
     }
 
-    /// Gives all back.
     pub(super) fn clear(&mut self) {
         if self.bytes > 0 {
             self.set_exactly(0);
@@ -114,29 +114,29 @@ impl Drop for Charge {
 /// State of a connection's writer with respect to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum MemoryWait {
-    /// It does not.
+    /// Not waiting.
     #[default]
     No,
-    /// It did, and is in the list of those that wait.
+    /// No longer waiting, but still in the list of waiting writers.
     Listed,
-    /// It does: it is in the list, and not writable.
+    /// Waiting: in the list, and not writable.
     Starved,
 }
 
 /// Level of memory shortage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Shortage {
-    /// Not at all.
+    /// No shortage.
     None,
-    /// Half the limit: nothing more is kept out of order.
+    /// Half the limit is in use: no more data is kept out of order.
     OutOfOrder,
-    /// Three quarters: buffers stay as large as they are.
+    /// Three quarters are in use: buffers stop growing.
     Growth,
-    /// The limit.
+    /// All of the limit is in use.
     All,
 }
 
-/// Three quarters of a pool: what is left is for frames on their way.
+/// Returns three quarters of a pool: the rest is for frames in transit.
 pub(crate) fn share_of(pool: &buf::PoolStats) -> usize {
     pool.buffers.saturating_mul(pool.size) / 4 * 3
 }

@@ -1,4 +1,4 @@
-//! Connecting a socket, to either family.
+//! Active open, for either family.
 
 use super::input::mss_of;
 use super::net::Net;
@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::L4Port;
 
 impl<L: Locks> Stack<L> {
-    /// Begins to connect socket `id`.
+    /// Starts to connect socket `id`.
     ///
     /// # Errors
     /// [`TcpError`]; nothing has changed then.
@@ -21,7 +21,7 @@ impl<L: Locks> Stack<L> {
         let seen = |sock: &mut Sock<L>| (sock.domain(), sock.options().v6only);
         let (domain, v6only) = self.with_sock(cx, id, seen).ok_or(TcpError::NoSocket)?;
         let port = L4Port(addr.port());
-        // The unspecified address is this host, as BSD and Linux have it.
+        // The unspecified address means this host, as in BSD and Linux.
         match domain.end(v6only, &addr)? {
             Addr::ANY4 => self.tcp_connect_to(cx, id, Ipv4Addr::LOCALHOST.to_bits(), port),
             Addr::ANY6 => self.tcp_connect_to(cx, id, Ipv6Addr::LOCALHOST.to_bits(), port),
@@ -39,7 +39,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_revive(cx, id)?;
         let bound = self
             .with_sock(cx, id, |sock| match &sock.kind {
-                Kind::Fresh => A::ends_of(sock).ok_or(TcpError::Family), // bound to an address of the other
+                Kind::Fresh => A::ends_of(sock).ok_or(TcpError::Family), // bound to an address of the other family
                 Kind::Stream(stream) if stream.connected => Err(TcpError::Connected),
                 Kind::Stream(_) => Err(TcpError::InProgress),
                 Kind::Listening(_) => Err(TcpError::Listens),
@@ -56,7 +56,7 @@ impl<L: Locks> Stack<L> {
             ends.local_port = self.tcp_ephemeral(cx, ends.into())?;
         }
         if (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
-            return Err(TcpError::Invalid); // to itself: RFC 9293 allows it, nobody wants it
+            return Err(TcpError::Invalid); // a connection to itself: RFC 9293 allows it, but it has no use
         }
         let tuple = Tuple::from(ends);
         if !chosen && self.tcp.demux.contains(cx, &tuple, |_| true) {
@@ -89,7 +89,7 @@ impl<L: Locks> Stack<L> {
         begun
     }
 
-    /// A socket whose connect has failed is fresh again, once the error was told.
+    /// Resets a socket to new after a failed connect, once its error was reported.
     fn tcp_revive(&self, cx: Cx, id: usize) -> Result<(), TcpError> {
         let revive = |sock: &mut Sock<L>| match &sock.kind {
             Kind::Stream(stream) if stream.is_stillborn() => {

@@ -1,10 +1,12 @@
-//! What TCP counts, as far as it shows outside the core: each segment that came with what became of it, each that left, each
-//! state that a connection entered, each timer that ran out.
+//! Counting of TCP events as far as they are visible outside the core: received segments with their
+//! result, sent segments, entered states, expired timers.
 //!
-//! A large segment, or several taken together, count as what they were cut into, or came in (Linux: InSegs, OutSegs).
+//! A large segment, or several merged ones, count as the number of packets on the wire (Linux:
+//! InSegs, OutSegs).
 //!
-//! The words are those of `tcp::counters`. A segment in order costs a few adds; everything else is behind a branch that
-//! was there before. A connection counts as closed when it enters TIME-WAIT: what remains of it then is a record.
+//! The counters are defined in `tcp::counters`. An in-order segment costs a few additions;
+//! everything else is in branches that exist anyway. A connection counts as closed when it enters
+//! TIME-WAIT, where only a record of it remains.
 
 use super::{Sock, Stream};
 use crate::Stack;
@@ -14,12 +16,12 @@ use ::tcp::{Bare, Dropped, Ecn, Events, Expected, Info, Out, Reply, Segment, Seq
 use lock::{Cx, Locks};
 use wire::tcp::{Flags, Opt, Options};
 
-/// The kind of the timestamps option (RFC 7323 3.2), behind two NOPs.
+/// Kind of the timestamps option (RFC 7323 3.2), which follows two NOPs.
 const TIMESTAMPS: u8 = 8;
-/// Events with which a connection ends that was not closed by both.
+/// Events that end a connection other than by a close of both sides.
 const DROPPED: Events = Events(Events::RESET.0 | Events::REFUSED.0 | Events::TIMED_OUT.0 | Events::UNREACHABLE.0);
 
-/// What a segment that came has brought: ACKs, SACK, ECN; and what the core noted.
+/// Counts a received segment: ACKs, SACK, ECN, and notes of the core.
 #[inline]
 pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Reply) {
     let (input, acked) = (&counts.input, reply.acked);
@@ -27,7 +29,8 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
     input.acks.add(u64::from(acked > 0));
     input.acked_bytes.add(acked.into());
     counts.timers.rtt_updated.add(u64::from(reply.measured));
-    // BSD's header prediction: an ACK, or text, and nothing else about it (FreeBSD: tcp_do_segment).
+    // As in BSD's header prediction: only an ACK or data, without anything special (FreeBSD:
+    // tcp_do_segment).
     let plain = seg.flags.0 & !Flags::PSH.0 == Flags::ACK.0 && reply.dropped.is_none() && seg.options.sack.is_empty();
     if plain {
         match acked {
@@ -45,7 +48,7 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
     }
 }
 
-/// [`came`] and [`in_sequence`] of a segment that was to be expected; `acked` bytes of ours arrived.
+/// Counts an expected segment like [`came`] and [`in_sequence`]; it acknowledges `acked` bytes.
 #[inline(always)]
 pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32) {
     let input = &counts.input;
@@ -64,7 +67,7 @@ pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: 
     noted(counts, tcb);
 }
 
-/// [`came`] of a segment without text that ends a connection, or a half of it.
+/// Counts a segment without data that ends a connection or half of it, like [`came`].
 pub(super) fn ended(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32, measured: bool) {
     let input = &counts.input;
     input.acks.add(u64::from(acked > 0));
@@ -74,7 +77,7 @@ pub(super) fn ended(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32
     noted(counts, tcb);
 }
 
-/// What the core noted.
+/// Counts the notes of the core.
 #[inline]
 pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
     let notes = tcb.take_notes();
@@ -83,7 +86,7 @@ pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
     }
 }
 
-/// Text in order; `kept` of the bytes that came, after the first `skip`.
+/// Counts in-order data: `kept` of the received bytes, after the first `skip`.
 #[inline]
 pub(super) fn in_sequence(input: &In, seg: &Segment, skip: u32, kept: u32) {
     input.in_sequence.add(seg.segments().into());
@@ -93,7 +96,7 @@ pub(super) fn in_sequence(input: &In, seg: &Segment, skip: u32, kept: u32) {
     }
 }
 
-/// Text before its turn.
+/// Counts out-of-order data.
 #[cold]
 pub(super) fn out_of_order(input: &In, seg: &Segment, skip: u32, kept: u32) {
     input.out_of_order.add(seg.segments().into());
@@ -101,7 +104,7 @@ pub(super) fn out_of_order(input: &In, seg: &Segment, skip: u32, kept: u32) {
     trimmed(input, seg.len, skip, kept);
 }
 
-/// What was cut off in front was here already, what was cut off behind lies after the window.
+/// Counts trimmed data: duplicates at the front, and data beyond the window at the end.
 #[cold]
 fn trimmed(input: &In, len: u32, skip: u32, kept: u32) {
     let beyond = len.saturating_sub(skip).saturating_sub(kept);
@@ -115,7 +118,8 @@ fn trimmed(input: &In, len: u32, skip: u32, kept: u32) {
     }
 }
 
-/// A segment, or its text, that was not taken; `next` is RCV.NXT, `answered` whether something was sent outside the stream.
+/// Counts a rejected segment, or one with rejected data; `next` is RCV.NXT, `answered` whether a
+/// segment was sent in response.
 #[cold]
 pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqNum, answered: bool) {
     let (input, len) = (&counts.input, u64::from(seg.len));
@@ -123,7 +127,7 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
         Dropped::Paws => input.paws.bump(),
         Dropped::TextDuplicate => duplicate(input, seg),
         Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, seg),
-        // A byte or more at the left edge of a window that is closed (RFC 9293 3.8.6.1).
+        // One or more bytes at the left edge of a closed window (RFC 9293 3.8.6.1).
         Dropped::TextBeyondWindow if seg.seq == next => input.window_probes.bump(),
         Dropped::OutOfWindow | Dropped::TextBeyondWindow if seg.len > 0 => {
             input.after_window.bump();
@@ -154,7 +158,7 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
     }
 }
 
-/// A handshake under way answers what may be an attacker's (RFC 5961 3.2, 4.2).
+/// Counts challenges of a handshake in progress to possible attacks (RFC 5961 3.2, 4.2).
 pub(super) fn challenged_by_listener(counts: &Counters, why: Refused) {
     match why {
         Refused::ResetInWindow => counts.input.resets_ignored.bump(),
@@ -176,7 +180,7 @@ fn challenged(counts: &Counters, answered: bool) {
     }
 }
 
-/// A segment of a connection leaves.
+/// Counts a sent segment of a connection.
 #[inline]
 pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
     let segments = u64::from(out.segments());
@@ -189,7 +193,7 @@ pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
     }
 }
 
-/// [`left`] of new text in one segment.
+/// Counts new data sent in one segment, like [`left`].
 #[inline(always)]
 pub(super) fn next_left(counts: &Counters, len: u32) {
     counts.output.sent.bump();
@@ -197,7 +201,7 @@ pub(super) fn next_left(counts: &Counters, len: u32) {
     counts.output.data_bytes.add(len.into());
 }
 
-/// [`left`] of what has no text and is a matter of course.
+/// Counts an ordinary ACK or FIN without data, like [`left`].
 #[inline(always)]
 pub(super) fn bare_left(counts: &Counters, bare: Bare) {
     counts.output.sent.bump();
@@ -207,7 +211,7 @@ pub(super) fn bare_left(counts: &Counters, bare: Bare) {
     }
 }
 
-/// It brings no new text.
+/// Counts a sent segment without new data.
 #[inline(never)]
 fn left_otherwise(counts: &Counters, tcb: &Tcb, out: &Out) {
     let output = &counts.output;
@@ -221,7 +225,8 @@ fn left_otherwise(counts: &Counters, tcb: &Tcb, out: &Out) {
     } else if out.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
         output.control.bump();
     } else if tcb.state().is_synchronized() && out.seq.before(tcb.snd_una()) {
-        // RFC 9293 3.8.4 and 3.8.6.1: an ACK from before SND.UNA asks for an answer; with text waiting it asks for room.
+        // RFC 9293 3.8.4 and 3.8.6.1: an ACK from before SND.UNA is a keepalive probe; with data
+        // queued, a window probe.
         match tcb.not_sent() {
             0 => output.keepalives.bump(),
             _ => output.window_probes.bump(),
@@ -243,7 +248,7 @@ fn left_with_sack(counts: &Counters, out: &Out) {
     for option in Options::new(out.options.as_slice()).flatten() {
         let Opt::Sack(blocks) = option else { continue };
         counts.output.sacks.bump();
-        // RFC 2883 4: the first block lies before the ACK, or within the second.
+        // RFC 2883 4: the first block is before the ACK, or within the second block.
         let mut blocks = blocks.iter().map(|(left, right)| (SeqNum(left), SeqNum(right)));
         let Some((left, right)) = blocks.next() else { continue };
         let within = |(l, r): (SeqNum, SeqNum)| left.at_or_after(l) && right.at_or_before(r);
@@ -253,7 +258,7 @@ fn left_with_sack(counts: &Counters, out: &Out) {
     }
 }
 
-/// A segment leaves that is of no stream.
+/// Counts a sent segment that belongs to no connection.
 pub(super) fn left_bare(counts: &Counters, out: &Out) {
     let output = &counts.output;
     output.sent.bump();
@@ -266,7 +271,7 @@ pub(super) fn left_bare(counts: &Counters, out: &Out) {
     }
 }
 
-/// The state has changed. `events` tell why, if something other than the connection's ends did it.
+/// Counts a change of state. `events` contains the cause if it was not a close.
 #[cold]
 pub(super) fn entered(counts: &Counters, stream: &mut Stream, events: Events) {
     let states = &counts.states;
@@ -302,7 +307,7 @@ pub(super) fn entered(counts: &Counters, stream: &mut Stream, events: Events) {
     }
 }
 
-/// A timer of a connection ran out; what its figures were before and are after.
+/// Counts an expired timer of a connection, from its figures before and after.
 pub(super) fn timed<L: Locks>(counts: &Counters, sock: &Sock<L>, before: &Info, after: &Info, events: Events) {
     let timers = &counts.timers;
     let idle = before.unacked == 0 && before.notsent_bytes == 0;
@@ -330,7 +335,7 @@ pub(super) fn timed<L: Locks>(counts: &Counters, sock: &Sock<L>, before: &Info, 
 }
 
 impl<L: Locks> Stack<L> {
-    /// Counts the state that a connection is in, if it was not counted yet.
+    /// Counts the state of a connection, unless it was counted already.
     #[inline]
     pub(super) fn tcp_count_state(&self, cx: Cx, stream: &mut Stream, events: Events) {
         if stream.tcb.state() != stream.counted {

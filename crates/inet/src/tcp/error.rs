@@ -1,48 +1,48 @@
-//! Errors of TCP's calls.
+//! Errors of TCP calls.
 
 use crate::ip4::OutputError;
 
-/// Error of a call, or the end of a connection.
+/// Error of a call, or the reason why a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpError {
-    /// No such socket.
+    /// There is no such socket.
     NoSocket,
-    /// It would have to wait.
+    /// The call would block.
     WouldBlock,
     /// Bound, listening or connected already.
     Already,
-    /// The handshake is under way.
+    /// The handshake is in progress.
     InProgress,
-    /// Connected already.
+    /// The socket is connected already.
     Connected,
-    /// Not connected.
+    /// The socket is not connected.
     NotConnected,
-    /// Not listening.
+    /// The socket is not listening.
     NotListening,
-    /// Listening: not to be connected.
+    /// The socket is listening and cannot connect.
     Listens,
     /// The address and port are in use.
     InUse,
     /// Not an address of this host.
     NotOurs,
-    /// An address of a family that the socket was not opened for.
+    /// The address has another family than the socket.
     Family,
     /// Port 0, or an address that cannot be connected to.
     Invalid,
-    /// Every ephemeral port is taken.
+    /// All ephemeral ports are in use.
     NoPorts,
-    /// No more sockets.
+    /// There are too many sockets.
     TooMany,
-    /// Writing was shut down.
+    /// The socket is shut down for writing.
     Shut,
-    /// The peer refused.
+    /// The peer refused the connection.
     Refused,
     /// The peer reset the connection.
     Reset,
-    /// Given up.
+    /// The connection timed out.
     TimedOut,
-    /// The host cannot be reached.
+    /// The host is unreachable.
     HostUnreachable,
-    /// No route to the destination.
+    /// The packet could not be sent, for example without a route.
     Output(OutputError),
 }

@@ -1,8 +1,9 @@
-//! The end of a host: what connections have written and is not acknowledged.
+//! Shutdown of a host: handling of data that is written and not acknowledged.
 //!
-//! [`Stack::tcp_finish`] shuts every connection down for writing. The caller keeps the host going until
-//! [`Stack::tcp_has_unacknowledged`] reports nothing, or its time is over; it then resets the rest
-//! ([`Stack::tcp_reset_unacknowledged`]), so that no peer takes a part for the whole (RFC 9293 3.10.5).
+//! [`Stack::tcp_finish`] shuts all connections down for writing. The caller keeps running the host
+//! until [`Stack::tcp_has_unacknowledged`] returns `false` or a timeout expires. It then resets the
+//! rest ([`Stack::tcp_reset_unacknowledged`]), so that no peer mistakes partial data for the whole
+//! (RFC 9293 3.10.5).
 
 use super::Failure;
 use super::{Kind, Sock};
@@ -12,17 +13,17 @@ use crate::iface::AtOnce;
 use ::tcp::State;
 use lock::{Cx, Locks};
 
-/// A connection whose peer has not acknowledged all that was written, or the FIN after it.
+/// A connection with written data, or a FIN, that its peer has not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unacknowledged {
-    /// Its ends.
+    /// Addresses and ports of the connection.
     pub ends: Tuple,
-    /// Bytes written and not acknowledged. 0: the FIN is not.
+    /// Bytes written and not acknowledged; 0 if only the FIN is not.
     pub bytes: usize,
 }
 
 impl<L: Locks> Sock<L> {
-    /// Returns what the peer of a connection that ends has not acknowledged.
+    /// Returns what the peer has not acknowledged, for a connection that is closing.
     fn unacknowledged(&self) -> Option<Unacknowledged> {
         let Kind::Stream(stream) = &self.kind else { return None };
         let state = stream.tcb.state();
@@ -33,7 +34,8 @@ impl<L: Locks> Sock<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Shuts all connections down for writing: a FIN follows what was written. Nothing can be written afterwards.
+    /// Shuts all connections down for writing: written data is sent, followed by a FIN. Nothing can
+    /// be written afterwards.
     pub fn tcp_finish(&self, cx: Cx) {
         let mut open = Vec::new();
         self.tcp.socks.for_each(cx, |id, sock| {
@@ -41,26 +43,26 @@ impl<L: Locks> Stack<L> {
             open.extend(writes.then_some(id));
         });
         for id in open {
-            let _ = self.tcp_shutdown(cx, id, false, true); // one that is over by now has nothing to send
+            let _ = self.tcp_shutdown(cx, id, false, true); // a connection that has ended by now has nothing to send
         }
         self.flush(cx);
     }
 
-    /// Returns whether a connection has something that its peer has not acknowledged.
+    /// Returns whether a connection has data or a FIN that its peer has not acknowledged.
     pub fn tcp_has_unacknowledged(&self, cx: Cx) -> bool {
         let mut has = false;
         self.tcp.socks.for_each(cx, |_, sock| has |= sock.unacknowledged().is_some());
         has
     }
 
-    /// Returns whether text that a connection has written is not acknowledged.
+    /// Returns whether a connection has written data that is not acknowledged.
     pub fn tcp_has_unacknowledged_text(&self, cx: Cx) -> bool {
         let mut any = false;
         self.tcp.socks.for_each(cx, |_, sock| any |= sock.unacknowledged().is_some_and(|left| left.bytes > 0));
         any
     }
 
-    /// Resets the connections that have something that their peers have not acknowledged, and returns them.
+    /// Resets the connections with unacknowledged data or FINs, and returns them.
     pub fn tcp_reset_unacknowledged(&self, cx: Cx) -> Vec<Unacknowledged> {
         let mut all = Vec::new();
         self.tcp.socks.for_each(cx, |id, sock| all.extend(sock.unacknowledged().map(|left| (id, left))));

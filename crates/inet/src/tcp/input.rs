@@ -1,8 +1,9 @@
-//! TCP input: from `ip` a burst at a time, to connections, listeners, or an RST.
+//! TCP input: from `ip` one burst at a time, to connections, listeners, or an RST.
 //!
-//! A run of segments for one connection takes its lock once and is answered once, when the run ends: that is what GRO and
-//! stretched ACKs do elsewhere. Segments in order that say the same are one to the core (`lro`); nothing is copied for that:
-//! the frame of a segment whose text is in order waits in the receive queue as it came.
+//! A run of segments for one connection takes its lock once and is answered once, when the run
+//! ends, as GRO and stretch ACKs do elsewhere. Consecutive segments with the same header fields are
+//! one segment to the core (`lro`). This copies nothing: the frame of an in-order segment is queued
+//! for receiving unchanged.
 
 use super::counts;
 use super::net::Net;
@@ -25,27 +26,29 @@ use stats::DropReason;
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4};
 
-/// Values from the headers of a valid segment.
+/// Header fields of a valid segment.
 #[derive(Default)]
 pub(super) struct Seen<A> {
     pub(super) ends: Ends<A>,
     pub(super) segment: Segment,
-    /// Where the text begins in the packet, and where it ends.
+    /// Start and end of the data in the packet.
     text: (usize, usize),
 }
 
-/// What a run of segments may hold, as in a packet.
+/// Maximum size of a run of segments, the same as of a packet.
 const RUN_MOST: u32 = 65_535;
 
 impl<A: Net> Seen<A> {
-    /// May others go on with this segment as if it were one? It says nothing that is to be seen by itself.
+    /// Returns whether this segment can begin a run: it has data, and no flag or option that must
+    /// be processed alone.
     #[inline]
     fn may_lead(&self) -> bool {
         let Segment { flags, len, options, .. } = &self.segment;
         *len > 0 && *flags == wire::tcp::Flags::ACK && options.sack.is_empty()
     }
 
-    /// Is `next` the text after this segment's, and does it say nothing else? Pieces are of one size, but for the last.
+    /// Returns whether `next` continues this segment's data with the same header fields. All pieces
+    /// but the last have one size.
     #[inline]
     fn goes_on_with(&self, next: &Seen<A>, piece: u32) -> bool {
         let (a, b) = (&self.segment, &next.segment);
@@ -62,7 +65,8 @@ impl<A: Net> Seen<A> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// The longest packet that reaches `peer`: what the iface takes that leads there, a tunnel's for one, or less if the path has said so.
+    /// Returns the length of the longest packet that reaches `peer`: the MTU of the outgoing
+    /// interface, or a smaller path MTU.
     pub(super) fn fitting<A: Net>(&self, cx: Cx, peer: A) -> usize {
         let path = A::path_mtu(self, cx, peer);
         let iface = match A::exit(self, cx, peer, None) {
@@ -72,7 +76,7 @@ impl<L: Locks> Stack<L> {
         iface.map_or(path, |iface| A::mtu(iface).min(path))
     }
 
-    /// Takes a whole IPv6 packet with TCP in it: `chain` leads to it.
+    /// Processes an IPv6 packet that contains TCP after the extension headers of `chain`.
     pub(crate) fn tcp_input6(
         &self,
         cx: Cx,
@@ -92,7 +96,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Takes whole, unfragmented packets with TCP in them, without extension headers and link-local addresses.
+    /// Processes unfragmented TCP packets without extension headers and link-local addresses.
     pub(crate) fn tcp_input<A: Net>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         self.tcp_input_all::<A>(cx, iface, packets, None);
     }
@@ -102,7 +106,8 @@ impl<L: Locks> Stack<L> {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         self.count(cx).tcp.input.received.add(packets.len() as u64);
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
-        // Short of memory, each segment is judged by itself: a reader who has read all gets one, not a run that takes the rest.
+        // While memory is short, each segment is accepted or rejected separately: a reader without
+        // unread data gets one segment, not a run that uses up the rest.
         let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::charge::Shortage::None;
         while let Some(packet) = packets.pop() {
             let mut seen = Seen::<A>::default();
@@ -124,8 +129,8 @@ impl<L: Locks> Stack<L> {
         self.tcp_run_ends(cx, open, AtOnce::Later);
     }
 
-    /// Takes the segments that follow one from `packets` into `run`, as far as they go on with its text and say nothing else;
-    /// `seen` then speaks for all. Gives what it has read of the first that does not.
+    /// Merges the segments from `packets` that continue `seen` into `run`, and updates `seen` to
+    /// cover all of them. Returns the parsed headers of the first one that does not fit.
     #[inline(never)]
     fn tcp_gather<A: Net>(
         &self,
@@ -148,10 +153,10 @@ impl<L: Locks> Stack<L> {
                     self.tcp_count_large(cx, &packet, &next);
                     seen.segment.len += next.segment.len;
                     seen.segment.flags = seen.segment.flags | next.segment.flags;
-                    seen.segment.gso_size = piece as u16; // a packet's text
+                    seen.segment.gso_size = piece as u16; // the data size of a packet
                     packet.truncate(next.text.1);
                     packet.pull(next.text.0);
-                    run.put(packet, || self.count_bug(cx)); // no more than came
+                    run.put(packet, || self.count_bug(cx)); // no more than arrived
                     if next.segment.piece() < piece || next.segment.has(wire::tcp::Flags::PSH) {
                         return None;
                     }
@@ -162,7 +167,7 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Takes one that came by itself.
+    /// Processes a single segment.
     #[inline(always)]
     pub(crate) fn tcp_input_one<A: Net>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, zone: Option<IfaceId>) {
         self.count(cx).tcp.input.received.bump();
@@ -188,7 +193,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_run_ends(cx, open, AtOnce::Yes);
     }
 
-    /// A large segment counts as the packets that it came in, or would have; it has counted as one.
+    /// Counts a large segment as its number of packets; the first was counted before.
     #[inline(always)]
     fn tcp_count_large<A: Net>(&self, cx: Cx, packet: &Frame, seen: &Seen<A>) {
         if packet.flags().has(Flags::GSO) {
@@ -215,7 +220,7 @@ impl<L: Locks> Stack<L> {
             Some(sock) if matches!(sock.kind, Kind::Stream(_)) => self.tcp_segment(cx, id, sock, seen, packet, run),
             Some(sock) if sock.is_listening() => {
                 let spreads = sock.options().reuse_port;
-                *open = None; // its lock is taken again, after that of TIME-WAIT
+                *open = None; // its lock is taken again after that of TIME-WAIT
                 let id = if spreads { self.tcp_spread(cx, id, seen.ends) } else { id };
                 self.tcp_unowned(cx, Some(id), seen, packet, run);
             }
@@ -223,7 +228,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// The socket for a segment, if there is one: the connection, or a listener.
+    /// Returns the socket for a segment: its connection or a listener.
     #[inline(always)]
     fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Owner<'_, L, A>> {
         let hash = self.tcp.demux.ends_probe::<A>().hash(ends);
@@ -235,7 +240,7 @@ impl<L: Locks> Stack<L> {
         fits.then_some(Owner { ends, id, slot })
     }
 
-    /// What a run of segments gave rise to goes out together.
+    /// Ends a run of segments: sends the resulting segments together.
     #[inline(always)]
     fn tcp_run_ends<A: Net>(&self, cx: Cx, open: Option<Owner<'_, L, A>>, at_once: AtOnce) {
         let Some(Owner { id, mut slot, .. }) = open else { return };
@@ -247,7 +252,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_bury(cx, id, over);
     }
 
-    /// A segment for a connection.
+    /// Processes a segment of a connection.
     #[inline(always)]
     pub(super) fn tcp_segment<A: Net>(
         &self,
@@ -287,7 +292,7 @@ impl<L: Locks> Stack<L> {
                 }
                 match (reply.dropped, kept) {
                     (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
-                    (_, None) => counted.audit.consumed.bump(), // some of its text was taken at least
+                    (_, None) => counted.audit.consumed.bump(), // at least some of its data was accepted
                     (None, packet) => {
                         counted.audit.consumed.bump();
                         drop(packet);
@@ -314,7 +319,7 @@ impl<L: Locks> Stack<L> {
             let unread = stream.recv.clear();
             stream.tcb.consumed(unread as u32, cx.now);
         }
-        // A writer is told when there is room again, not of every acknowledgment.
+        // A writer is notified when there is room again, not for every acknowledgment.
         let room = matches!(&sock.kind, Kind::Stream(stream) if !had_room && stream.has_room());
         let mut events = Events(reply.events.0 & !Events::WRITABLE.0);
         if room {
@@ -335,7 +340,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Resets a connection whose acknowledged text is not here; tests fail.
+    /// Resets a connection that has lost acknowledged data; tests fail.
     #[cold]
     #[inline(never)]
     fn tcp_text_is_gone(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {
@@ -345,7 +350,7 @@ impl<L: Locks> Stack<L> {
         sock.wake(cx, id);
     }
 
-    /// The frames of a run after its first.
+    /// Stores the frames of a run after its first.
     #[inline(never)]
     fn tcp_keep_run(
         &self,
@@ -370,7 +375,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Segments for a listener, or for nobody: each by itself.
+    /// Processes segments for a listener or without a socket, one by one.
     fn tcp_unowned<A: Net>(
         &self,
         cx: Cx,
@@ -390,7 +395,8 @@ impl<L: Locks> Stack<L> {
             one.segment.seq = one.segment.seq.plus(one.segment.len);
             one.segment.len = packet.len() as u32;
             one.text = (0, packet.len());
-            // The first may have made a connection of it. Without a listener the caller has the socket's lock.
+            // The first segment may have created a connection. Without a listener, the caller holds
+            // the socket's lock.
             let child = listener.and_then(|_| self.tcp_find(cx, seen.ends));
             let child = child.filter(|open| open.slot.as_ref().is_some_and(|sock| !sock.is_listening()));
             let Some(Owner { id, mut slot, .. }) = child else {
@@ -404,12 +410,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Hands an ICMP error to the connection that sent the quoted segment; says whether that is under way (RFC 5927 4.1).
+    /// Reports an ICMP error to the connection that sent the quoted segment; returns whether that
+    /// segment is unacknowledged (RFC 5927 4.1).
     pub(crate) fn tcp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], what: IcmpNotice) -> bool {
         self.tcp_failed(cx, (header.src.to_bits(), header.dst.to_bits()), quoted, what)
     }
 
-    /// The same of IPv6; `iface`: where the error came from, whose link a link-local address is on; `None`: this host.
+    /// Reports an ICMPv6 error to the connection that sent the quoted segment. `iface`: interface
+    /// of a link-local address, by which the error arrived; `None`: this host.
     pub(crate) fn tcp_error6(
         &self,
         cx: Cx,
@@ -462,7 +470,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Stream {
-    /// Does with the text what the core has said; gives the frame back if nothing of it was kept.
+    /// Stores the data that the core accepted; returns the frame if none of it was stored.
     #[inline(always)]
     fn keep<A: Net>(
         &mut self,
@@ -490,12 +498,13 @@ impl Stream {
         None
     }
 
-    /// Keeps what the core has accepted of a frame that is text only and begins `from` bytes into its run.
+    /// Stores the accepted part of a frame that contains only data and begins `from` bytes into its
+    /// run.
     fn keep_text(&mut self, text: Text, from: u32, before: u64, mut frame: Frame) {
         let Text::Accept { skip, len, at } = text else { return };
         let (begin, end) = (skip.max(from), (skip + len).min(from + frame.len() as u32));
         if begin >= end {
-            return; // before what was accepted, or behind it
+            return; // before or after the accepted range
         }
         frame.truncate((end - from) as usize);
         frame.pull((begin - from) as usize);
@@ -508,7 +517,7 @@ impl Stream {
         }
     }
 
-    /// Text that was here before its turn is now in order.
+    /// Moves out-of-order data that is now in order to the receive queue.
     #[cold]
     fn join(&mut self, len: u32) -> bool {
         let Some(ooo) = &mut self.ooo else { return false };
@@ -520,15 +529,16 @@ impl Stream {
     }
 }
 
-/// Need its checksum not be verified? One that was left open has never been on a wire; of others a port says so that is `trusted`.
+/// Returns whether the checksum needs no verification: it was left to the port and the packet was
+/// never on a wire, or a `trusted` port has verified it.
 #[inline(always)]
 fn is_sound(packet: &Frame, trusted: bool) -> bool {
     let flags = packet.flags();
     flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK))
 }
 
-/// RFC 9293 3.1: lengths, checksum unless it is known to be `sound`, ends. Fills in `seen`, which is 130 bytes: not returned, so
-/// not copied.
+/// Checks lengths and checksum (unless `sound`) and fills in `seen` (RFC 9293 3.1). `seen` is 130
+/// bytes: passing it by reference avoids a copy.
 #[inline(always)]
 fn check<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool, seen: &mut Seen<A>) -> Result<(), DropReason> {
     let bytes = packet.bytes();
@@ -559,7 +569,7 @@ fn check<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool, seen: &mut 
     Ok(())
 }
 
-/// The core's reasons as frames end for them.
+/// Converts a drop reason of the core to one of frames.
 fn reason(why: Dropped) -> DropReason {
     match why {
         Dropped::NoConnection => DropReason::TcpNoConnection,
@@ -582,7 +592,7 @@ fn reason(why: Dropped) -> DropReason {
     }
 }
 
-/// The largest text of a segment without options in a packet of `mtu` bytes.
+/// Returns the maximum amount of data of a segment without options in a packet of `mtu` bytes.
 pub(crate) fn mss_of<A: Family>(mtu: usize) -> u16 {
     mtu.saturating_sub(A::IP_LEN + wire::tcp::HEADER_LEN).clamp(1, usize::from(u16::MAX)) as u16
 }

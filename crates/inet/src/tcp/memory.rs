@@ -1,15 +1,24 @@
-//! What connections hold together, and who gives way when it is too much.
+//! Memory limits of connections, and which connections are restricted or dropped above them.
 //!
-//! A stranger decides how much of what we send he acknowledges, and an application how much of what comes it reads: so the sum over
-//! all connections has a limit, `net.inet.tcp.memlimit`. In steps: text out of order is refused first (it comes again), then
-//! buffers stop growing, then text is dropped for whoever has more to read already, so that who reads is the last to be cut off.
-//! From half the limit on, a connection may queue for sending four times what is still free (Choudhury and Hahne, Dynamic queue length
-//! thresholds, 1998): connections that are not read leave room for others, however many they are. Each may queue a few segments
-//! beyond that, as Linux's tcp_wmem has a least. A writer beyond its share waits, and is woken when memory returns. When all is
-//! used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first (sockstress,
-//! CVE-2008-4609). What no process holds any more has a number and a time of its own.
+//! A peer decides how much of our data it acknowledges, and an application how much received data
+//! it reads. So the sum over all connections has a limit, `net.inet.tcp.memlimit`, enforced in
+//! steps:
 //!
-//! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
+//! - First, out-of-order data is dropped (it will be retransmitted).
+//! - Then buffers stop growing.
+//! - Then data is dropped for readers that have unread data, so that active readers are affected
+//!   last.
+//!
+//! From half the limit on, a connection may queue four times the free memory for sending (Choudhury
+//! and Hahne, Dynamic queue length thresholds, 1998): connections with stalled peers leave room for
+//! others, however many they are. Each may queue a few segments beyond that, like the minimum of
+//! Linux's tcp_wmem. A writer beyond its share waits, and is woken when memory is free. When all
+//! memory is used, out-of-order data is discarded and connections with peers that accept nothing
+//! are dropped, longest stalled first (sockstress, CVE-2008-4609). Orphans have a limit in number
+//! and time of their own.
+//!
+//! Each connection is charged for the buffers that its data pins, rounded to a page, so that a
+//! request and its answer do not touch the shared counter.
 
 use super::charge::{Charge, MemoryWait, PAGE, Shortage};
 use super::{Failure, Kind, Sock, Stream, TcpError};
@@ -24,17 +33,18 @@ use std::sync::atomic::Ordering;
 use tcp::{Config, Segment, SeqNum, State, Tcb};
 use wire::tcp::Flags;
 
-/// Connections that go at one time for want of memory, so that nothing else waits for it.
+/// Maximum number of connections dropped at a time to free memory, so that other work does not
+/// wait.
 const REAPED_AT_ONCE: usize = 1024;
-/// How often it is looked for them.
+/// Interval of checks for such connections.
 const REAP_EVERY: Duration = Duration::from_secs(1);
 
-/// Connections that are over whose memory is kept for the next: a list of free ones, as BSD's zones have it. What malloc would do to
-/// it, and what would be copied into it, is a tenth of what it costs to open and close one.
+/// Number of ended connections with their memory kept for reuse, like BSD's zones. Allocation and
+/// initialization would cost a tenth of opening and closing a connection.
 const SPARE: usize = 32;
 
 impl<L: Locks> Stack<L> {
-    /// A place for a connection: what was in it is to be written over.
+    /// Returns memory for a connection; its content must be overwritten.
     #[inline(always)]
     pub(super) fn tcp_place(&self, cx: Cx, config: &Arc<Config>) -> Box<Stream> {
         match self.tcp.spare.lock(cx).pop() {
@@ -43,7 +53,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Keeps the memory of a connection that is over, but nothing that it held.
+    /// Keeps the memory of an ended connection, but frees what it held.
     pub(super) fn tcp_keep_place(&self, cx: Cx, mut place: Box<Stream>) {
         place.retire();
         let mut spare = self.tcp.spare.lock(cx);
@@ -53,31 +63,34 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Bytes that a connection may queue for sending while others have used up the rest: tcp_wmem's least in Linux.
+/// Bytes that a connection may always queue for sending when memory is short: like the minimum of
+/// tcp_wmem in Linux.
 const SEND_LEAST: usize = 4096;
-/// Buffers for them: single bytes, each sent at once, have one each.
+/// Number of buffers for these bytes, since single bytes sent at once take a buffer each.
 const SEND_LEAST_BUFFERS: usize = 4;
-/// A connection's queue for sending may pin so many times what is free.
+/// A connection's send queue may pin this many times the free memory.
 const FAIR: usize = 4;
 
-/// Shortest time between two looks for memory that writers wait for; each writer adds a microsecond. Not
-/// all of it is announced: buffers return to the pool from elsewhere, and the limit is a knob.
+/// Minimum time between two checks for memory that writers wait for; each writer adds a
+/// microsecond. Not every release is signaled: buffers return to the pool from elsewhere, and the
+/// limit is a knob.
 const RETRY: Duration = Duration::from_millis(1);
-/// Writers for which there is one look at all of them although the pool is empty: closed ones go.
+/// Number of waiting writers from which all are checked even if the pool is empty, to remove closed
+/// ones.
 const WRITERS_KEPT: usize = 4096;
 
 impl<L: Locks> Stack<L> {
-    /// Bytes of buffers that all connections hold.
+    /// Returns the bytes of buffers held by all connections.
     pub fn tcp_memory(&self) -> usize {
         self.tcp.used.bytes.load(Ordering::Relaxed)
     }
 
-    /// Connections that no process holds.
+    /// Returns the number of orphans.
     pub fn tcp_orphans(&self) -> usize {
         self.tcp.used.orphans.load(Ordering::Relaxed)
     }
 
-    /// Bytes that they may hold.
+    /// Returns the memory limit of all connections, in bytes.
     pub fn tcp_memory_limit(&self) -> usize {
         match self.knobs.tcp_memlimit.get() {
             0 => self.tcp.share,
@@ -96,22 +109,24 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns how many bytes memory has for a connection's queue for sending, in one call.
+    /// Returns the number of bytes that memory allows to add to a connection's send queue in one
+    /// call.
     #[inline]
     pub(super) fn tcp_send_allowance(&self, stream: &Stream) -> usize {
         let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
         if used < limit / 2 { limit / 16 } else { self.tcp_short_allowance(stream, used, limit) }
     }
 
-    /// Sent text leaves an eighth of the limit for received text. Within that queues share what is free. Beyond, a few
-    /// segments for each, and one for an empty queue up to a quarter more than the limit, so that who writes before it reads
-    /// goes on.
+    /// Returns the allowance while memory is short. Sent data leaves an eighth of the limit for
+    /// received data. Within that, queues share the free memory. Beyond it, each gets a few
+    /// segments; an empty queue gets one up to a quarter above the limit, so that an application
+    /// that writes before it reads makes progress.
     #[cold]
     fn tcp_short_allowance(&self, stream: &Stream, used: usize, limit: usize) -> usize {
         let (len, buffers) = (stream.send.len(), stream.send.buffers());
         let free = (limit / 8 * 7).saturating_sub(used);
         let pinned = pinned_by(len, buffers, self.pool.size());
-        // What is added is free no longer, and text pins half as much again.
+        // Added data is no longer free, and data pins half as much again.
         let fair = free.saturating_mul(FAIR).saturating_sub(pinned) / ((FAIR + 1) * 3 / 2);
         let least = match () {
             () if buffers >= SEND_LEAST_BUFFERS => 0,
@@ -124,13 +139,14 @@ impl<L: Locks> Stack<L> {
         fair.max(least)
     }
 
-    /// Returns whether more than one in `part` buffers of the pool is free.
+    /// Returns whether more than 1/`part` of the pool's buffers is free.
     fn tcp_leaves_buffers(&self, part: u64) -> bool {
         let pool = self.pool.stats();
         pool.live() < pool.buffers as u64 / part * (part - 1)
     }
 
-    /// Charges a connection for `bytes` more, before they are copied: other threads write meanwhile.
+    /// Charges a connection for `bytes` more before they are copied, since other threads write
+    /// meanwhile.
     #[inline]
     pub(super) fn tcp_charge_ahead(&self, stream: &mut Stream, bytes: usize) {
         if L::SHARED && bytes >= PAGE {
@@ -139,15 +155,15 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Charges a connection exactly, where memory is short and small differences add up.
+    /// Charges a connection exactly if memory is short, when small differences add up.
     pub(super) fn tcp_charge_exactly(&self, stream: &mut Stream) {
         if self.tcp_memory() >= self.tcp_memory_limit() / 2 {
             stream.charge.set_exactly(stream.pinned(self.pool.size()));
         }
     }
 
-    /// Notes that a writer waits for memory: [`Stack::tcp_wake_starved`] wakes it, once others hold fewer bytes or
-    /// after [`RETRY`].
+    /// Records that a writer waits for memory. [`Stack::tcp_wake_starved`] wakes it once others use
+    /// fewer bytes, or after [`RETRY`].
     #[cold]
     pub(super) fn tcp_starve(&self, cx: Cx, id: usize, stream: &mut Stream) -> TcpError {
         self.count(cx).tcp_memory.sends_refused.bump();
@@ -162,18 +178,18 @@ impl<L: Locks> Stack<L> {
         TcpError::WouldBlock
     }
 
-    /// Returns whether there may be memory now for a writer that waits.
+    /// Returns whether memory may be available for a waiting writer.
     pub(crate) fn tcp_may_wake(&self) -> bool {
         self.tcp.used.is_awaited()
     }
 
-    /// Returns the time of the next look for memory, if a writer waits for some.
+    /// Returns the time of the next check for memory, if a writer waits.
     #[inline]
     pub(super) fn tcp_retry_at(&self) -> Instant {
         Instant::from_nanos(self.tcp.retry_at.load(Ordering::Relaxed))
     }
 
-    /// Wakes writers that wait for memory, if there is some for them.
+    /// Wakes writers that wait for memory, if some is available.
     #[cold]
     pub(super) fn tcp_wake_starved(&self, cx: Cx) {
         let (used, has_buffer) = (&self.tcp.used, self.pool.get().is_some());
@@ -207,7 +223,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sets the time of the next look for memory that so many writers wait for.
+    /// Schedules the next check for memory, given the number of waiting writers.
     fn tcp_look_again(&self, cx: Cx, writers: usize) {
         if writers > 0 {
             let retry = cx.now.after(RETRY + Duration::from_micros(writers as u64));
@@ -215,7 +231,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// May a buffer grow?
+    /// Returns whether a buffer may grow.
     pub(super) fn tcp_may_grow(&self, cx: Cx) -> bool {
         let may = self.tcp_shortage() < Shortage::Growth;
         if !may {
@@ -224,7 +240,7 @@ impl<L: Locks> Stack<L> {
         may
     }
 
-    /// Charges a connection for what it holds now.
+    /// Updates the memory charged to a connection.
     #[inline]
     pub(super) fn tcp_charge(&self, sock: &mut Sock<L>) {
         if let Kind::Stream(stream) = &mut sock.kind {
@@ -237,11 +253,11 @@ impl<L: Locks> Stack<L> {
         let pinned = stream.pinned(self.pool.size());
         stream.charge.set(pinned);
         if L::SHARED && self.tcp.used.is_awaited() {
-            self.due(Instant::ZERO); // for those that wait for memory
+            self.due(Instant::ZERO); // for the writers that wait for memory
         }
     }
 
-    /// Is there no memory for this segment's text?
+    /// Returns whether memory for this segment's data is refused.
     #[inline]
     pub(super) fn tcp_refuses(&self, cx: Cx, stream: &mut Stream, segment: &Segment) -> bool {
         if segment.len == 0 || self.tcp_memory() < self.tcp_memory_limit() / 2 {
@@ -252,7 +268,7 @@ impl<L: Locks> Stack<L> {
 
     #[cold]
     fn tcp_refuses_short(&self, cx: Cx, stream: &mut Stream, segment: &Segment) -> bool {
-        stream.charge.set(stream.pinned(self.pool.size())); // a run of segments is charged when it ends: not so late now
+        stream.charge.set(stream.pinned(self.pool.size())); // a run is charged at its end, which is too late here
         if !stream.tcb.state().is_synchronized() || segment.has(Flags::SYN) || segment.has(Flags::RST) {
             return false;
         }
@@ -261,8 +277,8 @@ impl<L: Locks> Stack<L> {
             counts.out_of_order_refused.add(segment.segments().into());
             return true;
         }
-        // A reader who has read all gets a segment all the same, a little longer than one who has nothing under way may send one
-        // (`tcp_short_allowance`).
+        // A reader without unread data still gets a segment, up to a limit slightly above that of a
+        // sender with an empty queue (`tcp_short_allowance`).
         let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
         let most = if stream.recv.is_empty() { limit.saturating_add(limit / 16 * 5) } else { limit };
         let refused = used >= most || used >= limit && !self.tcp_leaves_buffers(16);
@@ -272,7 +288,7 @@ impl<L: Locks> Stack<L> {
         refused
     }
 
-    /// A segment whose text there is no memory for: what it acknowledges counts, its text is as lost.
+    /// Drops the data of a segment for lack of memory; its acknowledgment still counts.
     #[cold]
     pub(super) fn tcp_without_text(&self, cx: Cx, segment: &Segment, packet: Frame) -> Segment {
         self.drop_frame(cx, packet, DropReason::TcpNoMemory);
@@ -280,13 +296,13 @@ impl<L: Locks> Stack<L> {
         Segment { len: 0, flags, ..*segment }
     }
 
-    /// How long a peer may take nothing.
+    /// Returns how long a peer may accept no data.
     fn tcp_patience(&self) -> Duration {
         Duration::from_millis(self.knobs.tcp_stall_time.get().unsigned_abs())
     }
 
-    /// A timer of a connection that nobody holds went off: has its peer taken nothing for too long? Every such connection has a
-    /// timer, of a retransmission, a probe or FIN-WAIT-2.
+    /// Drops an orphan if its peer has accepted no data for too long; called when its timer
+    /// expires. Every orphan has a timer: retransmission, probe or FIN-WAIT-2.
     pub(super) fn tcp_orphan_stalls(&self, cx: Cx, sock: &mut Sock<L>) {
         if !sock.orphan {
             return;
@@ -312,8 +328,9 @@ impl<L: Locks> Stack<L> {
         sock.error = Some(why);
     }
 
-    /// When memory has run out: forgets what is out of order, and gives up the connections that have stalled longest, until a
-    /// quarter of the limit is free. Says when to come again.
+    /// Frees memory when it is exhausted: discards out-of-order data, and drops the connections
+    /// that stalled longest until a quarter of the limit is free. Returns the time of the next
+    /// check.
     pub(super) fn tcp_reap(&self, cx: Cx) -> Instant {
         if self.tcp_shortage() < Shortage::All {
             return Instant::NEVER;
@@ -363,16 +380,16 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Bytes of buffers of `buffer` bytes that a queue holds, nearly.
+/// Returns the approximate bytes of `buffer`-sized buffers that a queue holds.
 #[inline(always)]
 fn pinned_by(len: usize, buffers: usize, buffer: usize) -> usize {
-    // A full segment of Ethernet's is two thirds of its buffer; the last may be all empty. No division: every call asks.
-    // Single bytes, each sent at once, pin a buffer each.
+    // A full Ethernet segment fills two thirds of its buffer; the last buffer may be almost empty.
+    // Avoids a division, since every call needs this. Single bytes sent at once pin a buffer each.
     if len == 0 { 0 } else { (len + len / 2 + buffer).max(buffers * buffer) }
 }
 
 impl Stream {
-    /// The connection is over: nothing is held any more but the place.
+    /// Frees everything that an ended connection held, except its own memory.
     fn retire(&mut self) {
         self.tcb.retire();
         self.send.renew(0);
@@ -381,7 +398,8 @@ impl Stream {
         self.charge.clear();
     }
 
-    /// Bytes of buffers that its queues hold, nearly: a segment's text pins the whole of its buffer.
+    /// Returns the approximate bytes of buffers that the queues hold: a segment's data pins its
+    /// whole buffer.
     #[inline]
     fn pinned(&self, buffer: usize) -> usize {
         pinned_by(self.send.len(), self.send.buffers(), buffer)
@@ -389,7 +407,7 @@ impl Stream {
             + self.ooo.as_ref().map_or(0, |ooo| ooo.bytes())
     }
 
-    /// How long the peer has taken nothing of what waits for it.
+    /// Returns the time since the peer last accepted any of the queued data.
     fn stalls(&self, now: Instant) -> Duration {
         let state = self.tcb.state();
         let waits = !self.send.is_empty() || matches!(state, State::FinWait1 | State::Closing | State::LastAck);

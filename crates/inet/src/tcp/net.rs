@@ -1,6 +1,7 @@
-//! A socket's ends, and TCP's own additions to [`Family`].
+//! Ends of a TCP socket, and TCP's additions to [`Family`].
 //!
-//! IPv4's ends are in the socket's cache line; IPv6's are beside it, with who waits, and their ports in the line, too.
+//! IPv4 ends are in the socket's cache line. IPv6 ends are in [`Rest`], with the event receivers;
+//! their ports are in the cache line too.
 
 use super::headers::LINK;
 use super::{ListenConfigs, Rest, Sock};
@@ -14,18 +15,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::ip6;
 
-/// An address family as TCP speaks by it.
+/// Address family, as used by TCP.
 pub(crate) trait Net: Family {
-    /// Returns the socket's ends if it takes segments of this family.
+    /// Returns the socket's ends if it accepts segments of this family.
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends<Self>>;
-    /// Returns the text of a segment to a peer that states none (RFC 9293 3.7.1).
+    /// Returns the MSS assumed for a peer without an MSS option (RFC 9293 3.7.1).
     fn default_mss<L: Locks>(stack: &Stack<L>) -> u16;
     /// Returns the configuration of connections of this family.
     fn listen_config(configs: &ListenConfigs) -> &Arc<Config>;
-    /// Returns whether headers, which were made for segments of another connection, are those of segments between `ends`
-    /// but for [`Net::make_own`].
+    /// Returns whether headers made for another connection fit segments between `ends`, except for
+    /// what [`Net::make_own`] writes.
     fn leads(headers: &[u8], ends: Ends<Self>, tos: u8, ttl: u8) -> bool;
-    /// Writes what headers have of one connection alone.
+    /// Writes the header fields specific to one connection.
     fn make_own<L: Locks>(headers: &mut [u8], stack: &Stack<L>, ends: Ends<Self>);
 }
 
@@ -74,7 +75,8 @@ impl Net for u128 {
         &configs.six
     }
 
-    /// Headers between link-local addresses are never shared: the same address is on many links.
+    /// Headers between link-local addresses are never shared, as the same address exists on many
+    /// links.
     #[inline(always)]
     fn leads(headers: &[u8], ends: Ends6, tos: u8, ttl: u8) -> bool {
         let Some(ip) = headers.get(LINK..).and_then(ip6::Glance::of) else { return false };
@@ -94,33 +96,33 @@ impl Net for u128 {
 }
 
 impl<L: Locks> Sock<L> {
-    /// Returns the domain that it was opened for.
+    /// Returns the domain that the socket was opened for.
     pub fn domain(&self) -> Domain {
         if self.place.families() == Families::V4 { Domain::Inet } else { Domain::Inet6 }
     }
 
-    /// Returns whether its addresses are of IPv6.
+    /// Returns whether the socket's addresses are IPv6.
     #[inline(always)]
     pub(super) fn is_six(&self) -> bool {
         self.place.families() == Families::V6
     }
 
-    /// Returns where it is bound and connected.
+    /// Returns the local and remote address and port.
     pub fn tuple(&self) -> Tuple {
         self.ends().tuple()
     }
 
-    /// Returns where it is bound, as its program sees it.
+    /// Returns the local address, as shown to the application.
     pub fn local_addr(&self) -> SocketAddr {
         self.domain().shown(self.tuple().local_addr())
     }
 
-    /// Returns to whom it is connected, as its program sees it.
+    /// Returns the remote address, as shown to the application.
     pub fn peer_addr(&self) -> SocketAddr {
         self.domain().shown(self.tuple().remote_addr())
     }
 
-    /// Returns where it is bound and connected.
+    /// Returns the ends of the socket.
     pub(super) fn ends(&self) -> SockEnds {
         match self.place.families() {
             Families::V4 | Families::Mapped => SockEnds::V4(self.ends),
@@ -129,7 +131,7 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Binds, connects or disconnects it.
+    /// Sets the ends, when the socket is bound, connected or disconnected.
     pub(super) fn set_ends(&mut self, ends: SockEnds) {
         let domain = self.domain();
         match ends {
@@ -150,7 +152,7 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Notes that it is in the table of L4 ports.
+    /// Records that the socket is in the table of L4 ports.
     pub(super) fn set_bound(&mut self) {
         self.place.set_bound();
     }

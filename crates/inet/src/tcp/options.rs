@@ -1,18 +1,21 @@
-//! What is set on sockets, kept once for all that are set alike.
+//! Socket options, stored once for all sockets with the same options.
 //!
-//! A server that accepts 100,000 connections sets the same two options on each; 160 bytes for each would be most of what a socket
-//! takes besides its connection. Sets are shared and never change: who sets an option gets another set.
+//! A server that accepts 100,000 connections sets the same two options on each. 160 bytes each
+//! would be most of a socket's size without its connection. Sets are shared and immutable: setting
+//! an option selects another set.
 
 use super::{NO_OPTIONS, Options, Tcp};
 use ::tcp::Config;
 use lock::{Cx, Locks};
 use std::sync::Arc;
 
-/// Sets that are remembered, newest last: what a program sets on one socket after another is among a few.
+/// Number of sets kept for lookup, newest last: a program setting options one after another uses
+/// only a few.
 const REMEMBERED: usize = 8;
 
 impl<L: Locks> Tcp<L> {
-    /// A set of these options, the one that other sockets have if there is such; `None` if nothing is set.
+    /// Returns a set with these options, shared with other sockets if possible; `None` for the
+    /// defaults.
     pub(super) fn shared_options(&self, cx: Cx, options: Options) -> Option<Arc<Options>> {
         let mut sets = self.options.lock(cx);
         if let Some(set) = sets.iter().rfind(|set| ***set == options) {
@@ -29,7 +32,8 @@ impl<L: Locks> Tcp<L> {
         Some(set)
     }
 
-    /// What an accepted connection has of its listener's options: all but O_NONBLOCK, as in Linux.
+    /// Returns the options that an accepted connection inherits from its listener: all but
+    /// O_NONBLOCK, as in Linux.
     pub(super) fn inherited_options(&self, cx: Cx, listener: Option<&Arc<Options>>) -> Option<Arc<Options>> {
         match listener {
             Some(set) if set.nonblocking => {
@@ -40,7 +44,7 @@ impl<L: Locks> Tcp<L> {
     }
 }
 
-/// The configuration as a socket's options change it.
+/// Returns the configuration modified by a socket's options.
 pub(super) fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
     let maxseg = options.maxseg.filter(|mss| *mss < base.mss);
     if maxseg.is_none() && options.recv_space.is_none() && options.congestion.is_none() {
@@ -49,7 +53,8 @@ pub(super) fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
     let mut config = Config::clone(&base);
     config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
     if let Some(space) = options.recv_space {
-        // It is what the window is scaled for, too (as Linux): more, asked for later, is not shown to the peer.
+        // The window scale is derived from it too (as in Linux): a larger value set later is not
+        // visible to the peer.
         (config.recv_space, config.recv_space_max) = (space, space);
     }
     config.algorithm = options.congestion.unwrap_or(config.algorithm);

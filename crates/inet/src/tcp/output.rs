@@ -1,11 +1,13 @@
-//! TCP output: what `Tcb::poll_segment` lets go, as frames.
+//! TCP output: sends the segments of `Tcb::poll_segment` as frames.
 //!
-//! The usual segment goes where the one before went: Ethernet and IP headers are kept with their sums, good while the
-//! stack's epoch stands still, and in front of a lent buffer they are all that is written. The payload's sum was made when it
-//! was copied in. Everything else goes layer by layer ([`Family::send`]).
+//! The usual segment uses the headers of the previous one: Ethernet and IP headers are cached with
+//! their sums, valid while the stack's epoch is unchanged. They are prepended to a lent buffer;
+//! nothing else is written. The payload's sum was computed when it was copied in. All other
+//! segments pass layer by layer ([`Family::send`]).
 //!
-//! Where the iface has TSO, text leaves in large segments of up to 64 KiB, each one walk through here and one frame for the
-//! port. What is lent then is a piece of that size; the rest of a piece of which a part has left is copied, and may be as large.
+//! With TSO on the interface, data is sent in large segments of up to 64 KiB, each one pass through
+//! this code and one frame for the port. A piece of that size is lent; the rest of a partly sent
+//! piece is copied, and may be as large.
 
 use super::counts;
 use super::headers::{Headers, LINK, NO_QUEUE, PEERS};
@@ -28,13 +30,13 @@ use wire::Proto;
 use wire::checksum::{self, Partial};
 use wire::eth;
 
-/// Bytes of the link and network headers of a family.
+/// Returns the length of the link and network headers of a family.
 #[inline(always)]
 pub(super) const fn lower<A: Family>() -> usize {
     LINK + A::IP_LEN
 }
 
-/// What of a socket's options stands in IP headers.
+/// IP header fields from a socket's options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IpOptions {
     ttl: u8,
@@ -47,30 +49,30 @@ impl IpOptions {
     }
 }
 
-/// The core's ends as ours.
+/// Converts the core's ends.
 pub(super) fn sock_ends(ends: &::tcp::Ends) -> SockEnds {
     SockEnds::between(Addr(ends.local), Addr(ends.remote), ends.local_port, ends.remote_port)
 }
 
-/// A segment that is about to leave.
+/// A segment about to be sent.
 struct Leaving<'a> {
     out: &'a Out,
-    /// A frame with its text, and the text's sum if it is known.
+    /// Frame with the data, and the sum of the data if known.
     text: (Frame, Option<Partial>),
-    /// Nothing goes with it: it need not wait at its iface.
+    /// No other segment follows: it need not wait at its interface.
     alone: bool,
 }
 
-/// What is to become of a socket once its lock is given back.
+/// Cleanup of a socket after its lock is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Over {
-    /// It lives on.
+    /// No cleanup: the socket continues to exist.
     No,
-    /// The connection is in TIME-WAIT, which is remembered elsewhere; the process still has the socket.
+    /// The connection is in TIME-WAIT, which is stored elsewhere; the process still has the socket.
     Late,
-    /// The connection is over and nobody holds it.
+    /// The connection has ended and no process has the socket.
     Gone,
-    /// The same, and it is in the table of L4 ports.
+    /// Like `Gone`, and the socket is in the table of L4 ports.
     GoneBound,
 }
 
@@ -81,8 +83,8 @@ impl Over {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
-    /// whenever something has happened to the connection.
+    /// Sends pending segments, sets the timer, and returns the cleanup that the socket needs. Must
+    /// be called before the lock is released whenever the connection was changed.
     #[inline(always)]
     pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
@@ -100,7 +102,8 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         let is_new = stream.headers.queue == NO_QUEUE;
         if L::SHARED && stream.tcb.is_all_acknowledged() && (is_new || stream.tcb.not_sent() > 0) {
-            // The connection changes to this thread's queue: no text is under way that its segments could overtake.
+            // The connection moves to this thread's queue: there is no unacknowledged data that its
+            // segments could overtake.
             stream.headers.queue = self.queue_number(cx) as u16;
         }
         let lap = self.resume(cx);
@@ -149,7 +152,7 @@ impl<L: Locks> Stack<L> {
             if !stream.tcb.poll_into(cx.now, most, &mut out) {
                 break;
             }
-            // One that goes alone goes straight to the port.
+            // A single segment goes directly to the port.
             let alone = at_once == AtOnce::Yes && !staged && !stream.tcb.has_output();
             let text = self.tcp_payload(cx, &mut stream.send, &out, spare);
             let gone =
@@ -157,7 +160,7 @@ impl<L: Locks> Stack<L> {
             if gone.is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
                 self.count(cx).tcp.output.not_sent.bump();
-                break; // no buffer now: the timer comes again
+                break; // no buffer now: retried by the timer
             }
             staged |= !alone;
         }
@@ -167,7 +170,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// How much text the next segment may have, and a buffer for it if it must be copied and is large.
+    /// Returns the maximum amount of data of the next segment, and a buffer for it if it is large
+    /// and must be copied.
     #[inline]
     fn tcp_largest(&self, cx: Cx, stream: &mut Stream) -> (u32, Option<Frame>) {
         if stream.headers.is_plain() || stream.tcb.not_sent() <= u32::from(stream.tcb.mss()) {
@@ -185,7 +189,7 @@ impl<L: Locks> Stack<L> {
         (if spare.is_some() { rest } else { 0 }, spare)
     }
 
-    /// Hands what is staged at a connection's queue to the port; at any, where it is not known yet.
+    /// Flushes a connection's transmit queue, or all of this thread's queues if it is unknown.
     fn tcp_hand_over(&self, cx: Cx, headers: &Headers) {
         let iface = self.ifaces.get(headers.iface);
         match iface.filter(|iface| iface.kind == IfaceKind::Ethernet && iface.tunnel.is_none()) {
@@ -196,7 +200,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// One segment of a connection.
+    /// Sends one segment of a connection.
     #[inline(always)]
     fn tcp_emit<A: Net>(
         &self,
@@ -210,7 +214,7 @@ impl<L: Locks> Stack<L> {
         let lap = counters.ledger.resume();
         counters.audit.made.bump();
         counts::left(&counters.tcp, &stream.tcb, out);
-        // The first segment of a connection goes the short way as well, where the neighbor is known.
+        // The first segment of a connection also takes the fast path if the neighbor is resolved.
         if stream.headers.are_stale(self.epoch()) {
             self.tcp_keep_headers(cx, ends, &mut stream.headers, options);
         }
@@ -229,7 +233,7 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// A frame with the segment's text, and the text's sum if it is known.
+    /// Returns a frame with the segment's data, and the sum of the data if known.
     #[inline(always)]
     fn tcp_payload(
         &self,
@@ -254,7 +258,7 @@ impl<L: Locks> Stack<L> {
         Some((frame, sum))
     }
 
-    /// A buffer with room for `len` bytes: the pool's, or a large one.
+    /// Returns a buffer with room for `len` bytes: from the pool, or a large one.
     pub(super) fn buffer_for(&self, cx: Cx, len: usize) -> Option<Frame> {
         if self.pool.headroom() + len > self.pool.size() {
             return self.large_buffer(cx);
@@ -264,7 +268,7 @@ impl<L: Locks> Stack<L> {
         Some(frame)
     }
 
-    /// Layer by layer.
+    /// Sends a segment layer by layer.
     #[inline(never)]
     fn tcp_send_layered<A: Net>(
         &self,
@@ -306,11 +310,12 @@ impl<L: Locks> Stack<L> {
         let (tos, ports) = (options.tos | out.ecn.bits(), [ends.local_port, ends.remote_port]);
         let ttl = options.ttl;
         let head = Head { src, dst, proto: Proto::TCP, tos, ttl, df: true, has_header: false, ports };
-        // What does not go out is dropped and counted there; its timer comes.
+        // A segment that cannot be sent is dropped and counted there, and retransmitted by its
+        // timer.
         let _ = A::send(self, cx, frame, &head, &exit, partial, AtOnce::Later);
     }
 
-    /// A segment of no connection: RST, challenge, SYN-ACK of a listener.
+    /// Sends a segment without a connection: RST, challenge ACK, SYN-ACK of a listener.
     pub(super) fn tcp_send_bare<A: Net>(&self, cx: Cx, ends: Ends<A>, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
@@ -324,7 +329,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Hands over a segment with all its headers; `alone`: straight to the port.
+    /// Passes on a segment with all its headers; `alone`: directly to the port.
     #[inline(always)]
     fn tcp_stage<A: Net>(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
         A::counts(self.count(cx)).sent.add(1);
@@ -337,7 +342,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Keeps the headers of segments to this peer, if its MAC address is known.
+    /// Caches the headers of segments to this peer, if its MAC address is known.
     pub(super) fn tcp_keep_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
         let epoch = self.epoch();
         let place = ends.remote.addr().0 as usize % PEERS;
@@ -359,7 +364,7 @@ impl<L: Locks> Stack<L> {
 
     #[inline(never)]
     fn tcp_make_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
-        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
+        let epoch = self.epoch(); // before the lookups: a change meanwhile makes the headers stale, not wrong
         let Ok(exit) = A::exit(self, cx, ends.remote, None) else { return };
         let Target::Neighbor(next) = exit.to else { return };
         let Some(iface) = self.ifaces.get(exit.iface).filter(|iface| iface.tunnel.is_none()) else { return };
@@ -380,7 +385,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Headers {
-    /// Notes what `iface` takes and does, and from when the headers are.
+    /// Sets the properties of the interface and the epoch of the headers.
     fn fill<A: Family, L: Locks>(&mut self, epoch: u64, iface: &Iface<L>, tso: bool) {
         self.ip_len = A::IP_LEN as u8;
         self.iface = iface.id;
@@ -390,7 +395,7 @@ impl Headers {
         self.epoch = epoch;
     }
 
-    /// The headers below TCP's, into as many bytes.
+    /// Writes the headers below TCP into a buffer of their length.
     #[inline(always)]
     pub(super) fn emit_lower<A: Family>(&self, segment_len: u16, ecn: Ecn, into: &mut [u8]) {
         if let (Some(into), Some(from)) = (into.get_mut(..lower::<A>()), self.bytes.get(..lower::<A>())) {
@@ -400,7 +405,7 @@ impl Headers {
         }
     }
 
-    /// The segment with all its headers.
+    /// Returns the segment with all its headers.
     #[inline(always)]
     fn emit<A: Net>(&self, ends: Ends<A>, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
         let sum = text_sum(self.offload, sum, &frame);
@@ -426,7 +431,7 @@ impl Headers {
     }
 }
 
-/// The sum of the text, which is all that is in the frame as yet; nothing where the port makes it.
+/// Returns the sum of the data in a frame without headers; zero if the port computes it.
 #[inline(always)]
 pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
     match (is_ports, known) {
@@ -436,7 +441,8 @@ pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> 
     }
 }
 
-/// TCP's header with its options, the checksum field zero. `head` is as long as that.
+/// Writes the TCP header and its options, with a zero checksum field. `head` has their exact
+/// length.
 #[inline(always)]
 fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     let header = wire::tcp::Header {
@@ -460,13 +466,13 @@ fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     }
 }
 
-/// Where the next new text lies in the send queue.
+/// Returns the offset of the next new data in the send queue.
 fn next_text(tcb: &Tcb) -> u32 {
     tcb.snd_nxt().since_or_zero(tcb.snd_una())
 }
 
 impl<L: Locks> Stack<L> {
-    /// Frees a socket that is over. Its lock must not be held.
+    /// Frees a socket that has ended. Its lock must not be held.
     #[inline(always)]
     pub(super) fn tcp_bury(&self, cx: Cx, id: usize, over: Over) {
         if over != Over::No {
@@ -492,7 +498,8 @@ impl<L: Locks> Stack<L> {
                 }
             }
             Over::GoneBound => {
-                // Out of the tables while the number is its own still: the next socket of that number may want its port.
+                // Removed from the tables while it still owns its number: the next socket with that
+                // number may need its port.
                 let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
                 ends.into_iter().for_each(|ends| self.tcp_unfind(cx, id, ends, true));
                 self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
@@ -503,12 +510,12 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends what `answer` says for connection `id`, outside its stream.
+    /// Sends the segment `answer` for connection `id`, outside its stream.
     pub(super) fn tcp_answer(&self, cx: Cx, sock: &Sock<L>, answer: &Out) {
         match sock.ends() {
             SockEnds::V4(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u32, L>(sock.options(), self)),
             SockEnds::V6(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u128, L>(sock.options(), self)),
-            SockEnds::Both(_) => {} // no connection has these
+            SockEnds::Both(_) => {} // connections never have these
         }
     }
 }

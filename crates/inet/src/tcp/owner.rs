@@ -1,11 +1,11 @@
-//! The socket that owns segments.
+//! The socket that owns a segment.
 
 use super::Sock;
 use crate::demux::Ends;
 use crate::slots::Locked;
 use lock::Locks;
 
-/// The socket that owns segments, locked.
+/// The locked socket that owns a segment.
 pub(super) struct Owner<'a, L: Locks, A> {
     pub(super) ends: Ends<A>,
     pub(super) id: usize,

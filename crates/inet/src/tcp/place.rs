@@ -1,8 +1,9 @@
-//! A socket's place: its domain and families, and whether it is bound, in a byte.
+//! A socket's domain and families, and whether it is bound, in one byte.
 
 use crate::ends::{Domain, Families};
 
-/// A socket's domain, the families that it takes, and whether it is in the table of L4 ports: in a byte.
+/// A socket's domain, the families that it accepts, and whether it is in the table of L4 ports, in
+/// one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place(u8);
 
@@ -23,7 +24,7 @@ impl Place {
         }
     }
 
-    /// Notes that the socket is in the table of L4 ports.
+    /// Records that the socket is in the table of L4 ports.
     pub(super) fn set_bound(&mut self) {
         self.0 |= BOUND;
     }

@@ -1,9 +1,10 @@
-//! The segment that was to be expected, from its bytes to its reader ([`::tcp::Expected`]), and the answer that is a matter of
-//! course, from the call to the port ([`::tcp::Next`]).
+//! Fast path of TCP: expected segments from the packet to the reader ([`::tcp::Expected`]), and
+//! ordinary segments from the send call to the port ([`::tcp::Next`]).
 //!
-//! Of nearly every segment of a quiet connection all that has to be seen is 52 bytes of header, at places that are known: so no
-//! [`Segment`](::tcp::Segment) of 90 bytes is made of it, no reply, and nothing is settled where nothing is to be sent. Whatever
-//! is declined here has changed nothing, and goes the way of `input` with the socket that was found. What is taken counts as there.
+//! For nearly every segment of an undisturbed connection, the 52 bytes of headers at fixed offsets
+//! are sufficient. So no [`Segment`](::tcp::Segment) of 90 bytes and no reply are built, and the
+//! output step is skipped if nothing must be sent. A declined segment has changed nothing and
+//! continues in `input` with the socket found. Accepted segments are counted as there.
 
 use super::headers::Headers;
 use super::net::Net;
@@ -22,14 +23,14 @@ use wire::Proto;
 use wire::checksum::Partial;
 use wire::tcp::Timestamped;
 
-/// IP without options, TCP with timestamps and their padding.
+/// Returns the length of an IP header without options and a TCP header with padded timestamps.
 #[inline(always)]
 const fn headers<A: Net>() -> usize {
     A::IP_LEN + Timestamped::LEN
 }
 
-/// Reads a whole, plain IP packet, which came by the link of `zone`: its ends, and what it says if that is but what [`Expected`] has places for. Its checksum is
-/// good then; `sound`: that is known.
+/// Reads an ordinary IP packet received on the link of `zone`; returns its ends and contents if
+/// [`Expected`] can represent them. The checksum is then valid; `sound`: it was verified before.
 #[inline(always)]
 pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -> Option<(Ends<A>, Expected)> {
     let bytes = packet.bytes();
@@ -52,19 +53,19 @@ pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -
     Some((ends, Expected { seq: SeqNum(seq), ack: SeqNum(ack), window, len, fin, timestamps: Timestamps { val, ecr } }))
 }
 
-/// What a connection owes its peer after a segment.
+/// Output that a connection owes its peer after a segment.
 pub(super) enum Owes {
-    /// Nothing that may not wait: its timer is set.
+    /// Nothing urgent: the timer is set.
     Nothing,
-    /// An ACK, or text that had no room: it is to be settled.
+    /// An ACK, or data that had to wait for room: output is required.
     Segments,
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes a segment of the connection that was found for it, if it was to be expected.
+    /// Processes a segment of the connection found for it, if the segment was expected.
     ///
     /// # Errors
-    /// The segment, if it was not.
+    /// The packet, if it was not.
     #[inline(always)]
     pub(super) fn tcp_expected<A: Net>(
         &self,
@@ -96,7 +97,7 @@ impl<L: Locks> Stack<L> {
         if seg.len > 0 && packet.pull(headers::<A>()) {
             stream.recv.push(packet);
         }
-        // A reader is told of text, a writer when there is room again.
+        // A reader is notified of data, a writer only when there is room again.
         let news = seg.len > 0 || !had_room && stream.has_room();
         let owes = stream.tcb.has_output();
         stream.dirty |= owes;
@@ -110,7 +111,8 @@ impl<L: Locks> Stack<L> {
         Ok(if owes { Owes::Segments } else { Owes::Nothing })
     }
 
-    /// Takes a segment that ends the connection of the socket, or a half of it, if that was to be expected ([`Tcb::on_end`](::tcp::Tcb::on_end)).
+    /// Processes a segment that ends the socket's connection or half of it, if that was expected
+    /// ([`Tcb::on_end`](::tcp::Tcb::on_end)).
     #[inline(never)]
     fn tcp_ends<A: Net>(&self, cx: Cx, open: &mut Owner<'_, L, A>, seg: &Expected) -> bool {
         let id = open.id;
@@ -134,8 +136,9 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Sends what was written, if that is the next text and nothing else ([`Tcb::next_text`](::tcp::Tcb::next_text)): from the
-    /// buffer that it was written to, behind the headers that are kept, straight to the port. `false`: it has to go the long way.
+    /// Sends written data if it is simply the next data of the stream
+    /// ([`Tcb::next_text`](::tcp::Tcb::next_text)): from the buffer that it was written to, with
+    /// the cached headers, directly to the port. Returns `false` if the slow path is needed.
     #[inline(always)]
     pub(super) fn tcp_send_next<A: Net>(&self, cx: Cx, ends: Ends<A>, stream: &mut Stream) -> bool {
         let Some(len) = stream.tcb.next_text() else { return false };
@@ -163,8 +166,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends an ACK alone, or FIN, if that is all there is to send ([`Tcb::next_bare`](::tcp::Tcb::next_bare)). `false`: it has to go
-    /// the long way.
+    /// Sends a lone ACK or FIN, if nothing else must be sent
+    /// ([`Tcb::next_bare`](::tcp::Tcb::next_bare)). Returns `false` if the slow path is needed.
     #[inline(never)]
     pub(super) fn tcp_send_bare_next<A: Net>(
         &self,
@@ -208,7 +211,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Headers {
-    /// The headers of `next` in front of its text, which has the sum `text`. There is room for them.
+    /// Prepends the headers of `next` to its data, which has the sum `text`. The caller has checked
+    /// the headroom.
     #[inline(always)]
     fn emit_next<A: Net>(&self, ends: Ends<A>, next: &Next, flags: wire::tcp::Flags, frame: &mut Frame, text: Partial) {
         let segment_len = (Timestamped::LEN + frame.len()) as u16;

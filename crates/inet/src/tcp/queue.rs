@@ -1,26 +1,28 @@
-//! The bytes of a connection: what waits to be sent or acknowledged, what waits to be read, what came too early.
+//! Data of a connection: queued for sending or unacknowledged, queued for reading, and out of
+//! order.
 //!
-//! A [`SendQueue`] keeps what an application wrote in the buffers that it was copied into, with room for headers in front; each is
-//! lent to the frame that carries it, so that nothing is copied again. A [`RecvQueue`] holds frames as they came. Small ones
-//! are copied together: a peer that sends single bytes must not pin a buffer with each. [`OutOfOrder`] holds bytes, not
-//! frames, on pages of 4 kB: its memory is what the window says, however small the segments are.
+//! A [`SendQueue`] keeps written data in the buffers that it was copied into, with headroom for
+//! headers; each is lent to the frame that carries it, so nothing is copied again. A [`RecvQueue`]
+//! holds received frames. Small ones are merged by copying, so that a peer which sends single bytes
+//! does not pin a buffer with each. [`OutOfOrder`] holds bytes, not frames, on pages of 4 kB: the
+//! window bounds its memory, however small the segments are.
 
 use buf::{Frame, Held};
 use std::collections::{BTreeMap, VecDeque};
 use wire::checksum::{self, Partial};
 
-/// One buffer of the send queue.
+/// A buffer of the send queue.
 #[derive(Debug)]
 struct Piece {
     held: Held,
-    /// The number of its first byte in the stream, on a circle of 2^32.
+    /// Stream position of its first byte, modulo 2^32.
     start: u32,
-    /// Sum of its bytes, folded, unless the port was expected to make it.
+    /// Folded sum of its bytes, unless the port was expected to compute it.
     sum: Option<u16>,
 }
 
 impl Piece {
-    /// Where in it the byte number `byte` is, or would be; negative: before it.
+    /// Returns the offset of stream position `byte`; negative if before this piece.
     #[inline]
     fn place_of(&self, byte: u32) -> i32 {
         byte.wrapping_sub(self.start) as i32
@@ -30,7 +32,7 @@ impl Piece {
         self.sum.map(Partial::from_folded)
     }
 
-    /// Copies in what it takes of `left`; `false`: none of it.
+    /// Copies in as much of `left` as fits; `false` if nothing does.
     #[inline(always)]
     fn fill(&mut self, left: &mut &[u8], sizes: Sizes, sums: Sums) -> bool {
         let (at, known) = (self.held.len(), self.sum());
@@ -48,44 +50,47 @@ impl Piece {
     }
 }
 
-/// What was written and is not acknowledged, in order; the front is SND.UNA's byte.
+/// Data written and not acknowledged, in order; the front is the byte of SND.UNA.
 #[derive(Debug)]
 pub struct SendQueue {
     pieces: VecDeque<Piece>,
-    /// The number of SND.UNA's byte in the stream, on a circle: there are never as many as 2^31 in the queue.
+    /// Stream position of SND.UNA, modulo 2^32; the queue is always shorter than 2^31.
     front: u32,
     len: u32,
     space: u32,
-    /// Where the last search ended, as a place in `pieces`: the next begins there, or one further, nearly always.
+    /// Index in `pieces` where the last search ended; the next one is nearly always for this piece
+    /// or the following.
     near: u32,
 }
 
-/// Bytes that a queue takes at most, whatever it is told.
+/// Maximum size of a queue in bytes, whatever is requested.
 const MOST: u32 = 1 << 30;
 
-/// How much goes into one piece.
+/// Size limits of a piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// A segment.
+    /// Maximum bytes of a segment.
     pub small: usize,
-    /// A segment that the port cuts up; 0: there are none.
+    /// Maximum bytes of a segment that the port segments; 0: not supported.
     pub large: usize,
-    /// The first byte begins a piece, however little the last one holds: what is in the queue was sent, the last of it in a short
-    /// segment perhaps. Added to its piece, all segments after it would lie across two pieces, and be copied instead of lent.
+    /// Set to begin a new piece with the first byte, however little the last one holds. Data queued
+    /// before was sent, perhaps with a short last segment. If new data were added to its piece, all
+    /// further segments would span two pieces and be copied instead of lent.
     pub aligned: bool,
 }
 
-/// Who makes the sums of what is added. It is made with the copy, and a guess: one that is needed after all is made then.
+/// Specifies which side computes the sums of added data. They are computed during the copy, based
+/// on a prediction; a sum that is needed anyway is computed later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sums {
-    /// We do.
+    /// The stack computes them.
     Ours,
-    /// The port does.
+    /// The port computes them.
     Ports,
 }
 
 impl Sizes {
-    /// How much more a piece takes.
+    /// Returns how much more fits into a piece.
     #[inline]
     fn fit(self, held: &Held) -> usize {
         let (len, room) = (held.len(), held.tailroom());
@@ -94,68 +99,70 @@ impl Sizes {
     }
 }
 
-/// Where a range of the queue lies.
+/// Location of a range of the queue.
 pub(crate) enum Range {
-    /// At the front of one piece: it can be lent.
+    /// At the front of one piece, with this index: it can be lent.
     Front(usize),
-    /// Anywhere: it must be copied.
+    /// Anywhere else: it must be copied.
     Scattered,
 }
 
 impl SendQueue {
-    /// With room for `space` bytes.
+    /// Creates a queue of up to `space` bytes.
     pub fn new(space: u32) -> SendQueue {
         SendQueue { pieces: VecDeque::new(), front: 0, len: 0, space: space.min(MOST), near: 0 }
     }
 
-    /// As new, in the place of another. What is in it is dropped, room for more than a piece or two given back.
+    /// Resets the queue for a new connection. Its content is dropped, and capacity for more than
+    /// two pieces is freed.
     pub fn renew(&mut self, space: u32) {
         self.pieces.clear();
         self.pieces.shrink_to(2);
         (self.front, self.len, self.space, self.near) = (0, 0, space.min(MOST), 0);
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes queued.
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// None?
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Buffers in it.
+    /// Returns the number of buffers queued.
     #[inline]
     pub fn buffers(&self) -> usize {
         self.pieces.len()
     }
 
-    /// How many bytes it takes.
+    /// Returns the maximum number of bytes.
     pub fn space(&self) -> usize {
         self.space as usize
     }
 
-    /// Takes more or fewer from now on; what is in it stays.
+    /// Changes the maximum number of bytes; queued data stays.
     pub fn set_space(&mut self, bytes: u32) {
         self.space = bytes.min(MOST);
     }
 
-    /// Bytes that may be added.
+    /// Returns the number of bytes that can be added.
     #[inline]
     pub fn room(&self) -> usize {
         self.space.saturating_sub(self.len) as usize
     }
 
-    /// Is a third of it free?
+    /// Returns whether a third of the queue is free.
     pub fn is_roomy(&self) -> bool {
         self.room() * 3 >= self.space()
     }
 
-    /// Copies up to [`SendQueue::room`] bytes in, in pieces for which `make` gives buffers; says how many. A piece has at most
-    /// `sizes.large` bytes if its buffer holds as much, else at most `sizes.small`. `make` is told what wait together: what
-    /// is still to be copied, or what is in the queue if that is more.
+    /// Copies up to [`SendQueue::room`] bytes into pieces with buffers from `make`; returns the
+    /// number of bytes copied. A piece has at most `sizes.large` bytes if its buffer is that large,
+    /// else at most `sizes.small`. `make` receives the number of bytes still to be copied, or of
+    /// bytes queued if that is more.
     pub fn append(
         &mut self,
         bytes: &[u8],
@@ -177,7 +184,7 @@ impl SendQueue {
                 break;
             }
             if self.pieces.capacity() == 0 {
-                self.pieces.reserve_exact(1); // as many as a request or its answer takes, mostly
+                self.pieces.reserve_exact(1); // usually enough for a request or its answer
             }
             self.pieces.push_back(piece);
         }
@@ -186,12 +193,12 @@ impl SendQueue {
         taken
     }
 
-    /// Keeps room for what there is.
+    /// Frees unused capacity.
     pub fn shrink(&mut self) {
         self.pieces.shrink_to_fit();
     }
 
-    /// Lets go of `bytes` at the front.
+    /// Removes `bytes` from the front.
     pub fn release(&mut self, bytes: u32) {
         let bytes = bytes.min(self.len);
         self.len -= bytes;
@@ -205,7 +212,7 @@ impl SendQueue {
         }
     }
 
-    /// The piece that holds the byte at `at`, and where in it that byte is.
+    /// Returns the piece with the byte at `at`, and the offset in the piece.
     #[inline]
     fn find(&mut self, at: u32) -> Option<(usize, usize)> {
         let byte = self.front.wrapping_add(at);
@@ -223,7 +230,8 @@ impl SendQueue {
         found
     }
 
-    /// Bytes from `at` to the end of the piece it is in, and whether it begins the piece.
+    /// Returns the number of bytes from `at` to the end of its piece, and whether `at` begins the
+    /// piece.
     #[inline]
     pub(crate) fn rest_of_piece_at(&mut self, at: u32) -> (usize, bool) {
         match self.find(at) {
@@ -232,7 +240,7 @@ impl SendQueue {
         }
     }
 
-    /// Where the `len` bytes at `at` lie.
+    /// Returns the location of the `len` bytes at `at`.
     pub(crate) fn locate(&mut self, at: u32, len: u32) -> Range {
         match self.find(at) {
             Some((index, 0)) if self.pieces.get(index).is_some_and(|piece| piece.held.len() >= len as usize) => {
@@ -242,7 +250,8 @@ impl SendQueue {
         }
     }
 
-    /// A frame of the first `len` bytes of piece `index`, and their sum if it is known; `None` while it is out.
+    /// Returns a frame with the first `len` bytes of piece `index`, and their sum if known; `None`
+    /// while the piece is lent.
     #[inline]
     pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.get_mut(index)?;
@@ -254,20 +263,21 @@ impl SendQueue {
         Some((frame, None))
     }
 
-    /// A frame of all that is in the queue, if that is `len` bytes in one piece, as by [`SendQueue::lend`].
+    /// Returns a frame with everything queued, if that is `len` bytes in one piece, like
+    /// [`SendQueue::lend`].
     #[inline(always)]
     pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.front_mut()?;
         if self.len != len || piece.held.len() != self.len as usize || piece.start != self.front {
-            return None; // or what is gone of the first piece is as long as the second
+            return None; // otherwise the released part of the first piece could have the length of the second
         }
         self.near = 0;
         let sum = piece.sum();
         Some((piece.held.lend()?, sum))
     }
 
-    /// Copies the `len` bytes at `at` to the end of `frame`; their sum, if we make sums at all; `None` if they are not there or
-    /// find no room.
+    /// Copies the `len` bytes at `at` to the end of `frame`. Returns their sum, if sums are
+    /// computed here; `None` if the bytes are not queued or do not fit.
     pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Option<Partial>> {
         let (mut index, mut from) = self.find(at)?;
         let (mut left, mut done, mut sum) = (len as usize, 0, Some(Partial::ZERO));
@@ -290,70 +300,73 @@ impl SendQueue {
     }
 }
 
-/// Bytes to be read: a frame as it came, or bytes that came in more than one.
+/// Data to be read: a received frame, or bytes merged from several.
 #[derive(Debug)]
 enum Chunk {
     Frame {
         frame: Frame,
-        /// Bytes of it that were read. A frame's own offset ends at 32 KiB, before a large segment does.
+        /// Number of its bytes that were read. A frame's own offset is limited to 32 KiB, less than
+        /// a large segment.
         read: u32,
     },
     #[expect(clippy::box_collection, reason = "8 bytes in the chunk, not 32: few chunks are of this kind")]
     Bytes(Box<VecDeque<u8>>),
 }
 
-/// What came in order and was not read.
+/// Data received in order and not read.
 #[derive(Debug)]
 pub struct RecvQueue {
     chunks: VecDeque<Chunk>,
     len: usize,
-    /// Bytes that came in order since the connection began: where the next one lies in the stream.
+    /// Stream position of the next byte: the number of bytes received in order since the connection
+    /// began.
     end: u64,
 }
 
-/// Text shorter than this part of its buffer is copied, so that buffers are at least so full.
+/// Data shorter than 1/`SMALL` of its buffer is copied, to bound the unused part of buffers.
 const SMALL: usize = 8;
-/// One copied chunk grows to this.
+/// Maximum size of a merged chunk.
 const GATHERED: usize = 1 << 16;
 
 impl RecvQueue {
-    /// Empty; the next byte is number `end`.
+    /// Creates an empty queue; the next byte has stream position `end`.
     pub fn new(end: u64) -> RecvQueue {
         RecvQueue { chunks: VecDeque::new(), len: 0, end }
     }
 
-    /// As new, in the place of another. What is in it is dropped, room for more than a chunk or two given back.
+    /// Resets the queue for a new connection. Its content is dropped, and capacity for more than
+    /// two chunks is freed.
     pub fn renew(&mut self) {
         self.chunks.clear();
         self.chunks.shrink_to(2);
         (self.len, self.end) = (0, 0);
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes queued.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// None?
+    /// Returns whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The number of the byte that comes next.
+    /// Returns the stream position of the next byte.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Adds a frame's bytes.
+    /// Appends the bytes of a frame.
     #[inline]
     pub fn push(&mut self, frame: Frame) {
         if frame.is_empty() {
             return;
         }
         let room = frame.len() + frame.headroom() + frame.tailroom();
-        // One small frame alone may wait as it is: that is a request, and its answer follows.
+        // A single small frame may stay as it is: usually a request, followed by its answer.
         if frame.len() * SMALL < room && !self.chunks.is_empty() {
             return self.push_bytes(frame.bytes());
         }
@@ -365,7 +378,7 @@ impl RecvQueue {
         self.chunks.push_back(Chunk::Frame { frame, read: 0 });
     }
 
-    /// Adds bytes, copied.
+    /// Appends a copy of bytes.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
         self.end += bytes.len() as u64;
@@ -375,10 +388,10 @@ impl RecvQueue {
         }
     }
 
-    /// Moves bytes out, as many as `into` holds or as there are; says how many.
+    /// Moves as many bytes out as fit into `into`; returns their number.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> usize {
-        // A request, or an answer: one frame, read at once.
+        // A request or an answer: one frame, read at once.
         if let Some(Chunk::Frame { frame, read: 0 }) = self.chunks.front()
             && frame.len() == self.len
             && let Some(into) = into.get_mut(..self.len)
@@ -404,7 +417,7 @@ impl RecvQueue {
         read
     }
 
-    /// Copies bytes out and leaves them; says how many.
+    /// Copies bytes out without removing them; returns their number.
     pub fn peek(&self, into: &mut [u8]) -> usize {
         let mut read = 0;
         for chunk in self.chunks.iter() {
@@ -414,24 +427,24 @@ impl RecvQueue {
         read
     }
 
-    /// Keeps room for what there is.
+    /// Frees unused capacity.
     pub fn shrink(&mut self) {
         self.chunks.shrink_to_fit();
     }
 
-    /// Drops everything; says how many bytes that were.
+    /// Drops everything; returns the number of bytes dropped.
     pub fn clear(&mut self) -> usize {
         self.chunks.clear();
         std::mem::take(&mut self.len)
     }
 
-    /// Frames, and bytes of several gathered, that wait in it.
+    /// Returns the number of chunks queued: frames, and merged bytes.
     #[inline]
     pub fn chunks(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Buffers of pools that wait in it.
+    /// Returns the number of pool buffers queued.
     pub fn frames(&self) -> usize {
         self.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Frame { .. })).count()
     }
@@ -477,14 +490,15 @@ fn copy(into: &mut [u8], from: &[u8]) -> usize {
 
 const PAGE: u64 = 4096;
 
-/// Bytes ahead of what was received in order, by their number in the stream. Which of them are there the core knows.
+/// Data received ahead of the in-order data, by stream position. The core tracks which of its bytes
+/// are present.
 #[derive(Debug, Default)]
 pub struct OutOfOrder {
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl OutOfOrder {
-    /// Keeps `bytes`, the first of which is number `at`.
+    /// Stores `bytes`; the first has stream position `at`.
     pub fn insert(&mut self, mut at: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let page = self.pages.entry(at / PAGE).or_insert_with(|| vec![0; PAGE as usize].into());
@@ -495,8 +509,8 @@ impl OutOfOrder {
         }
     }
 
-    /// Moves the `len` bytes from number `at` on to the end of `queue`, and forgets all before their end;
-    /// `false` if some of them are not here.
+    /// Moves the `len` bytes from position `at` to the end of `queue`, and removes everything
+    /// before their end. Returns `false` if some of them are missing.
     #[must_use]
     pub fn take(&mut self, mut at: u64, len: u64, queue: &mut RecvQueue) -> bool {
         let end = at + len;
@@ -514,7 +528,7 @@ impl OutOfOrder {
         true
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used in bytes.
     pub fn bytes(&self) -> usize {
         self.pages.len() * PAGE as usize
     }

@@ -1,4 +1,4 @@
-//! What a TCP socket tells of itself beside `Tcb::info`: its memory, what it waits for, who still has it.
+//! State of a TCP socket for display, in addition to `Tcb::info`: memory, timer, ownership.
 
 use super::{Kind, Sock};
 use crate::Stack;
@@ -7,36 +7,36 @@ use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use tcp::State;
 
-/// Bytes that a socket holds, and may hold. A listener's are its connections'.
+/// Bytes that a socket holds, and their limits. Those of a listener belong to its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
-    /// Received and not read, in order and not.
+    /// Received and not read, in order or not.
     pub recv: usize,
-    /// What may be.
+    /// Limit of `recv`.
     pub recv_space: usize,
     /// Written and not acknowledged.
     pub send: usize,
-    /// What may be.
+    /// Limit of `send`.
     pub send_space: usize,
-    /// Of what was written: under way.
+    /// Part of `send` that was sent.
     pub in_flight: usize,
 }
 
-/// What a connection waits for, by the names of `ss -o`.
+/// Active timer of a connection, named as by `ss -o`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
-    /// An answer: retransmission, or what comes before it (RACK, tail loss probe).
+    /// Waits for an answer: retransmission, or its predecessors (RACK, tail loss probe).
     On,
-    /// Silence, to ask whether the peer is still there.
+    /// Waits for an idle time, then probes whether the peer is alive.
     Keepalive,
-    /// 2 MSL, or FIN-WAIT-2's patience.
+    /// Waits for 2 MSL, or in FIN-WAIT-2.
     TimeWait,
-    /// Room in a window that is closed.
+    /// Waits for room in a closed window.
     Persist,
 }
 
 impl Timer {
-    /// `ss`'s word.
+    /// Returns the name that `ss` uses.
     pub fn word(self) -> &'static str {
         match self {
             Timer::On => "on",
@@ -47,16 +47,17 @@ impl Timer {
     }
 }
 
-/// A deadline no further away than this may be a delayed ACK's (RFC 9293 3.8.6.3), which `ss` does not show.
+/// A deadline within this time may belong to a delayed ACK (RFC 9293 3.8.6.3), which `ss` does not
+/// show.
 const DELAYED_ACK_MAX: Duration = Duration::from_millis(500);
 
 impl<L: Locks> Sock<L> {
-    /// Has the process let go of it?
+    /// Returns whether the process has closed the socket.
     pub fn is_orphan(&self) -> bool {
         self.orphan
     }
 
-    /// A listener's handshakes under way, and how many there may be.
+    /// Returns the number of a listener's handshakes in progress, and its limit.
     pub fn embryonic(&self) -> Option<(usize, usize)> {
         match &self.kind {
             Kind::Listening(listening) => {
@@ -67,14 +68,15 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// A listener's handshakes under way: between whom, in how long the SYN-ACK goes out again, how often it has.
+    /// Returns a listener's handshakes in progress: ends, time until the SYN-ACK is retransmitted,
+    /// number of retransmissions.
     pub fn handshakes(&self, now: Instant) -> Vec<(Tuple, Duration, u8)> {
         let Kind::Listening(listening) = &self.kind else { return Vec::new() };
         let each = |(ends, deadline, again): (::tcp::Ends, Instant, u8)| (tuple_of(&ends), deadline.since(now), again);
         listening.listener.handshakes().map(each).collect()
     }
 
-    /// What it holds.
+    /// Returns the memory that the socket holds.
     pub fn memory(&self) -> Memory {
         let Kind::Stream(stream) = &self.kind else { return Memory::default() };
         let early = stream.ooo.as_ref().map_or(0, |ooo| ooo.bytes());
@@ -88,7 +90,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// What it waits for and how long still. The core tells the first of its deadlines; which it is follows from the state.
+    /// Returns the active timer and its remaining time. The core returns only the first deadline;
+    /// its kind follows from the state.
     pub fn timer(&self, now: Instant) -> Option<(Timer, Duration)> {
         let tcb = self.tcb()?;
         let (info, left) = (tcb.info(now), tcb.next_timer());
@@ -124,7 +127,7 @@ fn tuple_of(ends: &::tcp::Ends) -> Tuple {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Runs `f` on every connection in TIME-WAIT: its ends, and how long it stays.
+    /// Runs `f` on every connection in TIME-WAIT, with its ends and remaining time.
     pub fn for_each_late(&self, cx: Cx, mut f: impl FnMut(Tuple, Duration)) {
         let late = self.tcp.late.lock(cx);
         for (ends, deadline) in late.iter() {

@@ -1,4 +1,4 @@
-//! Time for connections: one wheel, a key for each socket.
+//! Timers of connections: one wheel, with one key per socket.
 
 use super::output::{IpOptions, sock_ends};
 use super::{Kind, Listening, Sock, Stream, counts};
@@ -10,11 +10,12 @@ use clock::{Instant, Wheel};
 use lock::{Cx, Locks};
 use std::sync::atomic::Ordering;
 
-/// Sockets looked at in one poll, so that a storm of timers does not hold up the frames.
+/// Maximum number of sockets processed in one poll, so that a burst of timers does not delay
+/// frames.
 const AT_ONCE: usize = 4096;
 
 impl<L: Locks> Stack<L> {
-    /// Does what is due for TCP; says when to come again.
+    /// Runs due work of TCP; returns the time of the next.
     pub(crate) fn tcp_poll(&self, cx: Cx) -> Instant {
         if self.tcp.used.is_awaited() || self.tcp_retry_at() <= cx.now {
             self.tcp_wake_starved(cx);
@@ -35,7 +36,7 @@ impl<L: Locks> Stack<L> {
         late.min(self.tcp_wheel_next(cx))
     }
 
-    /// Changes the wheel.
+    /// Changes the wheel and publishes its next expiry.
     #[inline]
     pub(super) fn with_tcp_wheel<R>(&self, cx: Cx, change: impl FnOnce(&mut Wheel) -> R) -> R {
         let mut wheel = self.tcp.wheel.lock(cx);
@@ -54,14 +55,14 @@ impl<L: Locks> Stack<L> {
         self.tcp.wheel.lock(cx).next()
     }
 
-    /// Has a connection something to do?
+    /// Returns whether a connection has due work.
     #[inline]
     pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
         self.tcp.used.is_awaited() || self.tcp_next_timer(cx) <= cx.now
     }
 
-    /// Tells the wheel of an earlier deadline. One that moves away is left there: it comes too early, once, and finds the new one.
-    /// Each segment moves one.
+    /// Moves the wheel's timer to an earlier deadline. A later deadline is not set: the timer then
+    /// expires too early once and is set to the new one. Every segment moves a deadline.
     #[inline(always)]
     pub(super) fn tcp_arm(&self, cx: Cx, id: usize, stream: &mut Stream) {
         let next = stream.tcb.next_timer();
@@ -72,7 +73,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the time at which the first timer of a connection expires, or memory is looked for.
+    /// Returns the time at which the first timer of a connection expires, or memory is checked.
     pub(crate) fn tcp_next_timer(&self, cx: Cx) -> Instant {
         self.tcp_wheel_next(cx).min(self.tcp_retry_at())
     }
@@ -119,13 +120,13 @@ impl<L: Locks> Stack<L> {
             Kind::Fresh => {}
         }
         let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
-        // An ACK alone that time let go was delayed; one that asks for an answer is not counted among them.
+        // An ACK alone sent by a timer was delayed; a keepalive probe does not count as one.
         counted.output.delayed_acks.add(counted.output.acks.get().wrapping_sub(acks));
         drop(slot);
         self.tcp_bury(cx, id, over);
     }
 
-    /// SYN-ACKs again.
+    /// Retransmits SYN-ACKs.
     fn tcp_listener_timer(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {
         let Kind::Listening(listening) = &mut sock.kind else { return };
         listening.armed = Instant::NEVER;
@@ -148,7 +149,7 @@ impl<L: Locks> Stack<L> {
                 SockEnds::V6(ends) => {
                     self.tcp_send_bare(cx, ends, &out, &IpOptions::of::<u128, L>(sock.options(), self));
                 }
-                SockEnds::Both(_) => {} // nobody is at both
+                SockEnds::Both(_) => {} // handshakes never have these
             }
         }
     }

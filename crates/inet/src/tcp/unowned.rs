@@ -1,4 +1,5 @@
-//! Segments without a living connection: of one in TIME-WAIT, to a listener, or to no socket; and the handshakes of listeners.
+//! Segments without an active connection: for one in TIME-WAIT, for a listener, or without a
+//! socket; and handshakes of listeners.
 
 use super::counts;
 use super::input::{Seen, mss_of};
@@ -18,13 +19,14 @@ use stats::DropReason;
 use std::sync::Arc;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a segment without a living connection: of one in TIME-WAIT, to a listener, or to no socket.
+    /// Processes a segment without an active connection: for one in TIME-WAIT, for a listener, or
+    /// without a socket.
     #[inline(never)]
     pub(super) fn tcp_for_listener<A: Net>(&self, cx: Cx, listener: Option<usize>, seen: &Seen<A>, packet: Frame) {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
         counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let mut table = self.tcp.late.lock(cx);
-        // A server's is, where clients close first.
+        // On a server the table is empty if clients close first.
         let late = if table.is_empty() {
             Late::Unknown
         } else {
@@ -61,7 +63,7 @@ impl<L: Locks> Stack<L> {
         IpOptions::of::<A, L>(&super::NO_OPTIONS, self)
     }
 
-    /// RFC 9293 3.10.7.1.
+    /// Answers a segment without a socket (RFC 9293 3.10.7.1).
     fn tcp_nobody<A: Net>(&self, cx: Cx, seen: &Seen<A>, packet: Frame) {
         let silent = self.knobs.tcp_blackhole.on();
         if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| !silent) {
@@ -70,7 +72,7 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::TcpNoConnection);
     }
 
-    /// A segment for a listener: SYN, or the ACK that ends a handshake.
+    /// Processes a segment for a listener: a SYN, or the ACK that completes a handshake.
     fn tcp_listener<A: Net>(&self, cx: Cx, id: usize, seen: &Seen<A>, packet: Frame, above: Option<SeqNum>) {
         let Some(mut slot) = self.tcp.socks.get(id).map(|slot| slot.lock(cx)) else {
             return self.tcp_nobody(cx, seen, packet);
@@ -89,7 +91,7 @@ impl<L: Locks> Stack<L> {
         let context = listen::Context { config, counts, now: cx.now, above };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
             Answer::SynAck(out) => {
-                // The timer that is set comes first, and sees to this one then.
+                // The timer already set expires earlier and will set this one.
                 let Config { rto_initial, rto_max, .. } = &**config;
                 if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
                     self.tcp_arm_listener(cx, id, listening);
@@ -116,7 +118,7 @@ impl<L: Locks> Stack<L> {
                 tcb.know_path(mss_of::<A>(self.fitting(cx, seen.ends.remote)), cx.now);
                 counts::noted(&self.count(cx).tcp, tcb);
                 let settings = listening.inherited.clone();
-                // Options may want timers, which the long way sets.
+                // Options may need timers, which the slow path sets.
                 let taken = settings.is_none() && tcb.on_handshake_ack(&seen.segment, cx.now);
                 match self.tcp_child(cx, (domain, seen.ends), place, settings) {
                     Some(child) => {
@@ -138,7 +140,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// A socket for a connection that a listener has made.
+    /// Creates the socket of a connection that a listener has accepted.
     #[inline(always)]
     fn tcp_child<A: Net>(
         &self,
@@ -162,7 +164,7 @@ impl<L: Locks> Stack<L> {
         Some(id)
     }
 
-    /// The ACK that ended the handshake may bring text.
+    /// Processes the ACK that completed the handshake, which may carry data.
     fn tcp_child_segment<A: Net>(&self, cx: Cx, child: usize, seen: &Seen<A>, packet: Frame) {
         let Some(slot) = self.tcp.socks.get(child) else {
             return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
@@ -175,7 +177,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// A listener's.
+/// Converts a listener's reason to a drop reason.
 fn refusal(why: Refused) -> DropReason {
     match why {
         Refused::BadFlags => DropReason::TcpBadFlags,

@@ -1,27 +1,28 @@
-//! The configuration of a tunnel.
+//! Configuration of a tunnel.
 
 use std::net::{IpAddr, Ipv4Addr};
 use wire::eth::{self, EtherType};
 use wire::{L4Port, Proto, etherip, gre, ip4, ip6, udp, vxlan};
 
-/// Kind of a tunnel: its header between two IP headers, or an IP and an Ethernet header.
+/// Kind of a tunnel, by the header between the two IP headers, or between an IP and an Ethernet
+/// header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Nothing (RFC 2003), as BSD's gif.
+    /// No header (RFC 2003), as in BSD's gif.
     Gif,
-    /// A GRE header (RFC 2784).
+    /// GRE header (RFC 2784).
     Gre,
-    /// An EtherIP header (RFC 3378).
+    /// EtherIP header (RFC 3378).
     EtherIp,
     /// UDP and VXLAN headers (RFC 7348).
     Vxlan,
 }
 
 impl Kind {
-    /// Each of them.
+    /// All kinds of tunnels.
     pub const ALL: [Kind; 4] = [Kind::Gif, Kind::Gre, Kind::EtherIp, Kind::Vxlan];
 
-    /// The word before the number in an iface's name.
+    /// Returns the prefix of interface names of this kind.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Gif => "gif",
@@ -31,18 +32,18 @@ impl Kind {
         }
     }
 
-    /// The kind whose ifaces are called `name` and a number.
+    /// Returns the kind of interfaces with this name prefix and a number.
     pub fn of_name(name: &str) -> Option<Kind> {
         let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
         Kind::ALL.into_iter().find(|kind| kind.name() == word && word.len() < name.len())
     }
 
-    /// Returns whether it carries Ethernet frames.
+    /// Returns whether the tunnel carries Ethernet frames.
     pub fn is_ethernet(self) -> bool {
         matches!(self, Kind::EtherIp | Kind::Vxlan)
     }
 
-    /// The protocol in the outer IP header, of what is `inside`.
+    /// Returns the protocol number in the outer IP header, for the EtherType `inside`.
     pub(crate) fn proto(self, inside: EtherType) -> Proto {
         match self {
             Kind::Gif if inside == EtherType::IPV6 => Proto::IPV6,
@@ -60,13 +61,13 @@ pub enum DontFragment {
     /// Copied from the inner packet; clear if that is not IPv4 (RFC 2003 3.1).
     #[default]
     Copy,
-    /// Never.
+    /// Set: never fragmented.
     Set,
-    /// Always, here too if need be.
+    /// Clear: fragmented if necessary, also by this host.
     Clear,
 }
 
-/// Handling of IPv6 UDP datagrams whose checksum field is 0.
+/// Handling of IPv6 UDP datagrams without a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unchecked {
     /// Dropped (RFC 8200 8.1).
@@ -79,32 +80,32 @@ pub enum Unchecked {
 /// Configuration of a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Its kind.
+    /// Kind of the tunnel.
     pub kind: Kind,
-    /// The outer source: an address of this host; unspecified: none yet, and nothing passes.
+    /// Outer source, an address of this host; while unspecified, nothing passes.
     pub local: IpAddr,
-    /// The outer destination, the far end, of the same family; unspecified: none yet.
+    /// Outer destination, the far end, of the same family; unspecified: not set.
     pub remote: IpAddr,
-    /// GRE: the key of both directions.
+    /// GRE: key for both directions.
     pub key: Option<u32>,
-    /// GRE: checksums are sent; received ones are always verified.
+    /// GRE: send checksums; received ones are always verified.
     pub checksum: bool,
-    /// GRE: sequence numbers are sent, and late packets dropped.
+    /// GRE: send sequence numbers, and drop late packets.
     pub sequence: bool,
-    /// VXLAN: the network identifier, 24 bits.
+    /// VXLAN: network identifier, 24 bits.
     pub vni: u32,
-    /// VXLAN: the L4 port of both ends.
+    /// VXLAN: L4 port of both ends.
     pub l4port: L4Port,
-    /// VXLAN over IPv6: what becomes of datagrams without a checksum.
+    /// VXLAN over IPv6: handling of datagrams without a checksum.
     pub unchecked: Unchecked,
-    /// Time to live of the outer packet; `None`: the knob's (`net.inet.ip.gifttl`).
+    /// Time to live of the outer packet; `None`: the knob `net.inet.ip.gifttl`.
     pub ttl: Option<u8>,
-    /// Returns whether the outer packet may be fragmented.
+    /// DF flag of the outer packet.
     pub df: DontFragment,
 }
 
 impl Config {
-    /// A tunnel of this kind that leads nowhere yet.
+    /// Creates the configuration of a tunnel of this kind, without ends.
     pub fn new(kind: Kind) -> Config {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let (key, ttl, df, unchecked) = Default::default();
@@ -118,7 +119,7 @@ impl Config {
         !self.local.is_unspecified() && !self.remote.is_unspecified()
     }
 
-    /// Bytes in front of an inner packet in its outer one.
+    /// Returns the length of the headers before an inner packet.
     pub fn overhead(&self) -> usize {
         let outer = if self.remote.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
         outer
@@ -149,7 +150,7 @@ impl Config {
         }
     }
 
-    /// Returns the key that distinguishes it from others between the same ends.
+    /// Returns the key that distinguishes tunnels between the same ends.
     pub(super) fn key(&self) -> Option<u32> {
         match self.kind {
             Kind::Gre => self.key,

@@ -1,7 +1,8 @@
-//! Congestion marks through a tunnel: normal mode of RFC 6040, in headers of either family.
+//! ECN through a tunnel: normal mode of RFC 6040, for headers of either family.
 //!
-//! On the way in the outer header gets the inner one's ECN field as it is (4.1), and its DSCP (RFC 2983 3.1, the uniform
-//! model). On the way out a mark that was set underway is carried over, figure 4.
+//! On encapsulation the outer header gets a copy of the inner ECN field (4.1) and DSCP (RFC 2983
+//! 3.1, the uniform model). On decapsulation a congestion mark set on the path is copied to the
+//! inner header, as in figure 4.
 
 use stats::DropReason;
 use wire::{ip4, ip6};
@@ -12,10 +13,12 @@ const ECT1: u8 = 1;
 const ECT0: u8 = 2;
 const CE: u8 = 3;
 
-/// The inner packet leaves its outer one, whose type of service or traffic class is `outer`.
+/// Updates the ECN field of a decapsulated packet; `outer` is the outer type of service or traffic
+/// class.
 ///
 /// # Errors
-/// Congestion was marked on a packet whose sender does not understand marks: it is dropped, as congestion would have.
+/// Congestion was marked, but the sender of the inner packet is not ECN-capable: the packet is
+/// dropped, which signals the congestion instead.
 pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
     let six = ip6::is_version(inner);
     let tos = match six {
@@ -43,7 +46,7 @@ mod tests {
     use std::net::Ipv6Addr;
     use wire::Proto;
 
-    /// RFC 6040 figure 4, by rows of the arriving inner field.
+    /// RFC 6040 figure 4, with the arriving inner field as rows.
     #[test]
     fn the_figure() {
         let rows: [[Option<u8>; 4]; 4] = [

@@ -1,9 +1,11 @@
-//! Tunnel input: from `ip4` or `ip6` (or `udp`, where no socket is), a packet for this host, to `requeue`, what was inside.
+//! Tunnel input: from `ip4` or `ip6` (or from `udp`, without a socket), a packet for this host; to
+//! `requeue`, the inner packet.
 //!
-//! The outer source must be the tunnel's far end (RFC 4213 3.6), key or VNI its own. That it came by the way back, as gif(4)'s ingress filter
-//! asks, is for source validation to say.
-//! The frame keeps its buffer: headers are pulled, and nothing is copied. Where there is no tunnel of that kind at the
-//! address spoken to, the packet is of a protocol (or for a port) that nobody here speaks, and is answered so.
+//! The outer source must be the tunnel's far end (RFC 4213 3.6), and the key or VNI must match.
+//! Source validation checks the reverse path, which gif(4) does in its ingress filter. The frame
+//! keeps its buffer: headers are pulled, and nothing is copied. If there is no tunnel of that kind
+//! at the destination address, the packet is handled like one of an unknown protocol (or for an
+//! unused port).
 
 use super::table::Arrival;
 use super::{Kind, ecn};
@@ -18,7 +20,7 @@ use wire::eth::{self, EtherType};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Malformed, Proto, etherip, gre, ip4, udp, vxlan};
 
-/// What a tunnel's header says: bytes that it takes, key or VNI, sequence number, what follows.
+/// Contents of a tunnel header: its length, key or VNI, sequence number, protocol of the payload.
 struct Seen {
     len: usize,
     key: Option<u32>,
@@ -27,7 +29,8 @@ struct Seen {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes a packet whose protocol is a tunnel's; its bytes begin with the header that `header` was read from.
+    /// Processes a packet of a tunnel protocol, which begins with the IP header that `header` was
+    /// parsed from.
     pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) {
         let ends = (header.src.into(), header.dst.into());
         if let Some(packet) = self.take_out(cx, packet, header.proto, ends, (header.ihl_len, header.tos)) {
@@ -35,7 +38,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// The same of an IPv6 packet with its chain of headers; gives it back if there is no tunnel of that kind here.
+    /// Processes an IPv6 packet of a tunnel protocol, with its header chain; returns it if there is
+    /// no tunnel of that kind.
     pub(crate) fn tunnel_input6(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let ends = (header.src.into(), header.dst.into());
         self.take_out(cx, packet, chain.upper, ends, (chain.offset, header.traffic_class))
@@ -63,21 +67,23 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Takes a datagram that no socket wants, from its IP header on; gives it back if it is no VXLAN tunnel's either.
+    /// Processes a datagram without a socket, which begins with its IP header; returns it if there
+    /// is no VXLAN tunnel for it.
     pub(crate) fn vxlan_input(&self, cx: Cx, packet: Frame) -> Option<Frame> {
         let Some(outer) = ip4::Glance::of(packet.bytes()) else { return Some(packet) };
         let (ends, before) = ((outer.src().into(), outer.dst().into()), (outer.ihl_len(), outer.tos()));
         self.take_datagram_out(cx, packet, ends, before)
     }
 
-    /// [`Stack::vxlan_input`] of an IPv6 packet with its chain of headers.
+    /// Processes an IPv6 datagram without a socket, with its header chain, like
+    /// [`Stack::vxlan_input`].
     pub(crate) fn vxlan_input6(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let ends = (header.src.into(), header.dst.into());
         self.take_datagram_out(cx, packet, ends, (chain.offset, header.traffic_class))
     }
 
-    /// [`Stack::vxlan_input6`] of a datagram whose checksum is not right: one without a checksum is for a tunnel that
-    /// accepts such (RFC 6935 5).
+    /// Processes an IPv6 datagram with an invalid checksum, like [`Stack::vxlan_input6`]: without a
+    /// checksum, it may be for a tunnel that accepts such datagrams (RFC 6935 5).
     #[cold]
     pub(crate) fn vxlan_unchecked(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let datagram = udp::Header::parse(chain.payload(header, packet.bytes())).ok();
@@ -87,7 +93,7 @@ impl<L: Locks> Stack<L> {
         if accepts { self.vxlan_input6(cx, packet, header, chain) } else { Some(packet) }
     }
 
-    /// Takes a VXLAN packet whose UDP header has `before` bytes in front of it.
+    /// Processes a VXLAN packet with `before` bytes before its UDP header.
     fn take_datagram_out(
         &self,
         cx: Cx,
@@ -143,14 +149,14 @@ impl<L: Locks> Stack<L> {
             }
             Ok(()) => {
                 packet.mark_l3();
-                packet.set_flags(Flags::default()); // what a port knew was about the outer packet
+                packet.set_flags(Flags::default()); // the port's flags describe the outer packet
                 self.count(cx).tunnel.decapsulated.bump();
                 self.requeue(cx, iface, packet);
             }
         }
     }
 
-    /// Counts what could not go on in or out of a tunnel.
+    /// Counts a packet that failed in a tunnel, for receiving or sending.
     #[cold]
     pub(super) fn count_tunnel_error(&self, cx: Cx, id: IfaceId, way: impl FnOnce(&Iface<L>) -> &Traffic) {
         let _tunnels = self.tunnels.lock(cx);
@@ -159,17 +165,18 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// When [`Stack::poll`] has something of a tunnel's to do.
+    /// Returns the time at which [`Stack::poll`] must process decapsulated packets.
     pub(crate) fn requeued_due(&self, cx: Cx) -> Instant {
         if self.requeued.has_some() { cx.now } else { Instant::NEVER }
     }
 }
 
-/// Takes the outer headers, `len` bytes with ToS `tos`, from what came through a tunnel of this kind and is said to be `said`.
+/// Removes the outer headers, `len` bytes with ToS `tos`, from a packet of a tunnel of this kind;
+/// `said` is the EtherType in its header.
 fn open(packet: &mut Frame, len: usize, kind: Kind, said: EtherType, tos: u8) -> Result<(), DropReason> {
     packet.pull(len).then_some(()).ok_or(DropReason::TunnelMalformed)?;
     if !kind.is_ethernet() && (said == EtherType::IPV6) != ip6::is_version(packet.bytes()) {
-        return Err(DropReason::TunnelMalformed); // taken in by its version, and it is not what it was said to be
+        return Err(DropReason::TunnelMalformed); // the IP version would select another family than its EtherType
     }
     let inside = if kind.is_ethernet() { inside_ethernet(packet) } else { Some(0) };
     let inner = inside.and_then(|at| packet.bytes_mut().get_mut(at..)).unwrap_or_default();
@@ -181,13 +188,13 @@ fn open(packet: &mut Frame, len: usize, kind: Kind, said: EtherType, tos: u8) ->
     ecn::leave(tos, inner)
 }
 
-/// Where the IP packet in an Ethernet frame begins, if it is one.
+/// Returns the offset of the IP packet in an Ethernet frame, if there is one.
 pub(super) fn inside_ethernet(frame: &Frame) -> Option<usize> {
     let header = eth::Header::parse(frame.bytes()).ok()?;
     matches!(header.ethertype, EtherType::IPV4 | EtherType::IPV6).then_some(eth::HEADER_LEN)
 }
 
-/// Reads the header of a tunnel of this kind at the beginning of `payload`.
+/// Parses the header of a tunnel of this kind at the beginning of `payload`.
 fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<Seen, DropReason> {
     let malformed = |_: Malformed| DropReason::TunnelMalformed;
     let plain = |len, inside| Seen { len, key: None, sequence: None, inside };
@@ -212,7 +219,7 @@ fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<Seen, DropReason> {
     }
 }
 
-/// RFC 2890 2.2: a packet numbered as or before the last one has been overtaken, and is dropped.
+/// Drops a packet with a sequence number at or before that of an earlier one (RFC 2890 2.2).
 fn take_in_order(expected: &mut Option<u32>, sequence: Option<u32>) -> Result<(), DropReason> {
     let Some(sequence) = sequence else { return Ok(()) };
     if expected.is_some_and(|expected| (sequence.wrapping_sub(expected) as i32) < 0) {

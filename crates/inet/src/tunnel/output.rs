@@ -1,9 +1,12 @@
-//! Tunnel output: from `ip4` or `ip6` (gif, GRE) or from where frames are staged (EtherIP, VXLAN), to `ip4::output` or `ip6::output` once more.
+//! Tunnel output: from `ip4` or `ip6` (gif, GRE) or from staging (EtherIP, VXLAN), to `ip4::output`
+//! or `ip6::output` again.
 //!
-//! Headers are pushed in front of the packet where it lies; where there is no room it moves to another buffer, counted.
-//! The outer header has the tunnel's TTL, the inner one's DSCP and ECN field (RFC 6040 4.1), and its DF unless told
-//! otherwise: IPv6 inside that is longer than 1280 bytes has it (RFC 4213 3.2.2), what is shorter may be cut up outside. Outside IPv6 it says
-//! whether this host cuts up. A tunnel may lead into another, `net.link.gif.max_nesting` deep: one that leads into itself ends there.
+//! Headers are prepended in place; without headroom the packet moves to another buffer, which is
+//! counted. The outer header has the tunnel's TTL, and the DSCP and ECN field of the inner one (RFC
+//! 6040 4.1). Unless configured otherwise it also has the inner DF: IPv6 packets longer than 1280
+//! bytes count as DF (RFC 4213 3.2.2), shorter ones may be fragmented outside. With an outer IPv6
+//! header, DF controls fragmentation by this host. A tunnel may lead into another, up to
+//! `net.link.gif.max_nesting` deep, which also stops a tunnel that leads into itself.
 
 use super::relay::Trouble;
 use super::table::Way;
@@ -26,12 +29,12 @@ use wire::gso::Segment;
 use wire::ip6;
 use wire::{L4Port, Proto, checksum, eth, etherip, flow, gre, ip4, udp, vxlan};
 
-/// Free bytes in front of a packet that was moved: it may have more tunnels before it.
+/// Headroom of a packet moved to another buffer, for further tunnels.
 const SPARE: usize = 128;
-/// Source ports of VXLAN: the dynamic ones (RFC 7348 5, RFC 6335 6).
+/// First source port of VXLAN, from the dynamic range (RFC 7348 5, RFC 6335 6).
 const FIRST_PORT: u16 = 49_152;
 
-/// What the outer header takes from what is inside.
+/// Fields of the inner header that are copied to the outer one.
 #[derive(Clone, Copy, Default)]
 struct Inner {
     tos: u8,
@@ -39,9 +42,9 @@ struct Inner {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends what is to go through the tunnel `iface`: an IP packet, or an Ethernet frame where it carries those.
+    /// Sends an IP packet through the tunnel `iface`, or an Ethernet frame if it carries those.
     ///
-    /// Callers may hold the lock of a socket, and no other: nothing here asks for one.
+    /// Callers may hold the lock of a socket, but no other; nothing here locks a socket.
     #[inline(never)]
     pub(crate) fn tunnel_output(&self, cx: Cx, iface: &Iface<L>, inner: Frame, at_once: AtOnce) {
         let depth = &self.count(cx).nesting;
@@ -57,8 +60,8 @@ impl<L: Locks> Stack<L> {
         depth.store(level, Ordering::Relaxed);
     }
 
-    /// A large segment, piece by piece: an outer packet as long would go in fragments, and with the loss of one lose all. No
-    /// port cuts up what has two headers.
+    /// Sends a large segment in pieces. An outer packet of that length would be fragmented, and the
+    /// loss of one fragment would lose all. Ports cannot segment packets with two headers.
     #[cold]
     fn encapsulate_pieces(&self, cx: Cx, iface: &Iface<L>, large: (Frame, Segment), at_once: AtOnce) {
         let (whole, mut segment) = large;
@@ -104,7 +107,7 @@ impl<L: Locks> Stack<L> {
         }
         let from_far_end = source_of(inner.bytes()) == Some(config.remote);
         if config.kind == Kind::Gif && from_far_end {
-            // The other end would have it come back (RFC 2003 3.2).
+            // The other end would send it back (RFC 2003 3.2).
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         let inside = if ip6::is_version(inner.bytes()) { EtherType::IPV6 } else { EtherType::IPV4 };
@@ -129,7 +132,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Finds the way to a tunnel's far end, and keeps it for the packets that follow if the next hop is known.
+    /// Finds the route to a tunnel's far end, and caches it if the next hop is resolved.
     #[inline(never)]
     fn find_way(&self, cx: Cx, id: IfaceId, remote: IpAddr) -> Option<Way> {
         let way = self.tunnel_way(cx, remote)?;
@@ -165,19 +168,19 @@ impl<L: Locks> Stack<L> {
                 self.ip6_output(cx, packet, &out)
             }
             _ => {
-                self.drop_frame(cx, packet, DropReason::TunnelNoEnds); // set_tunnel has refused it
+                self.drop_frame(cx, packet, DropReason::TunnelNoEnds); // rejected by set_tunnel
                 Err(OutputError::NoRoute)
             }
         }
     }
 
-    /// Drops what cannot go through `iface`.
+    /// Drops a packet that cannot be sent through `iface`.
     fn not_sent(&self, cx: Cx, iface: &Iface<L>, frame: Frame, why: DropReason) {
         self.count_tunnel_error(cx, iface.id, |iface| &iface.tx);
         self.drop_frame(cx, frame, why);
     }
 
-    /// The header between the outer IP header and what is inside.
+    /// Prepends the header between the outer IP header and the payload.
     fn put_in_front(&self, config: &Config, sequence: u32, inside: EtherType, packet: &mut Frame) -> Option<()> {
         match config.kind {
             Kind::Gif => {}
@@ -194,7 +197,7 @@ impl<L: Locks> Stack<L> {
                 let src = self.vxlan_port(packet.bytes());
                 vxlan::Header { vni: config.vni }.emit(packet.push()?);
                 let len = u16::try_from(packet.len() + udp::HEADER_LEN).ok()?;
-                // No checksum over IPv4: the frame inside has its own (RFC 7348 5).
+                // No checksum over IPv4: the inner frame has its own (RFC 7348 5).
                 let header = udp::Header { src, dst: config.l4port, len, checksum: 0 };
                 header.emit(packet.push()?);
                 if let (IpAddr::V6(local), IpAddr::V6(remote)) = (config.local, config.remote) {
@@ -208,14 +211,14 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// One of the dynamic ports for each flow inside, so that routers spread flows over paths (RFC 7348 5); which one
-    /// nobody outside can tell.
+    /// Returns a dynamic port for each inner flow, so that routers spread flows over paths (RFC
+    /// 7348 5). It is unpredictable from outside.
     fn vxlan_port(&self, frame: &[u8]) -> L4Port {
         let hash = self.secret.hash2(flow::hash(self.secret, frame), u64::from(vxlan::PORT.0));
         L4Port(FIRST_PORT + (hash % u64::from(u16::MAX - FIRST_PORT + 1)) as u16)
     }
 
-    /// The packet with `need` bytes free in front: as it is, or moved to another buffer.
+    /// Returns the packet with `need` bytes of headroom: unchanged, or moved to another buffer.
     fn with_room(&self, cx: Cx, iface: &Iface<L>, packet: Frame, need: usize) -> Option<Frame> {
         if packet.headroom() >= need {
             return Some(packet);
@@ -227,7 +230,7 @@ impl<L: Locks> Stack<L> {
         let moved = copy.and_then(|mut copy| {
             copy.append(shift + len)?;
             copy.pull(shift).then_some(())?;
-            copy.bytes_mut().copy_from_slice(packet.bytes()); // as long: it was cut to it
+            copy.bytes_mut().copy_from_slice(packet.bytes()); // same length: extended to it above
             Some(copy)
         });
         match moved {
@@ -243,7 +246,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Tells the sender of an inner packet what became of it; our own senders at the next poll, as they may hold their socket's lock now.
+    /// Reports the failure of an inner packet to its sender. For a local sender this is deferred to
+    /// the next poll, since its socket may be locked now.
     fn tell_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, trouble: Trouble) {
         if config.kind.is_ethernet() {
             match input::inside_ethernet(inner) {
@@ -257,20 +261,20 @@ impl<L: Locks> Stack<L> {
                 self.tell_later(cx, trouble.cause().problem(), inner.bytes());
             }
             Some(IpAddr::V4(_)) => self.icmp4_error(cx, inner, trouble.cause()),
-            Some(IpAddr::V6(_)) => self.icmp6_error(cx, None, inner, trouble.problem6()), // no socket, no lock of one
+            Some(IpAddr::V6(_)) => self.icmp6_error(cx, None, inner, trouble.problem6()), // needs no socket lock
             None => {}
         }
     }
 }
 
 impl Way {
-    /// Returns the exit, if the next hop is known.
+    /// Returns the exit, if the next hop is resolved.
     fn exit<A>(&self) -> Option<Exit<A>> {
         self.station.map(|mac| Exit { iface: self.iface, to: Target::Station(mac) })
     }
 }
 
-/// Whose packet it is.
+/// Returns the source address of a packet.
 fn source_of(packet: &[u8]) -> Option<IpAddr> {
     match ip6::is_version(packet) {
         true => ip6::Header::parse_quoted(packet).ok().map(|header| header.src.into()),
@@ -278,22 +282,23 @@ fn source_of(packet: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// What is to be cut up before it goes in.
+/// Returns the segment to be split before encapsulation, if there is one.
 fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
     let size = inner.gso_size()?;
     let at = if iface.kind == IfaceKind::Tunnel { 0 } else { input::inside_ethernet(inner)? };
     Segment::read(inner.bytes(), at, size)
 }
 
-/// Completes the checksums that were left to a port: inside a tunnel no port finds them. Returns the fields
-/// of the inner header that are copied to the outer one; `None` without a buffer to compute a checksum in.
+/// Completes the checksums that were left to a port, which cannot compute them inside a tunnel.
+/// Returns the fields of the inner header that are copied to the outer one; `None` if no buffer is
+/// available to compute a checksum in.
 fn settle(config: &Config, inner: &mut Frame) -> Option<Inner> {
     let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
     let work = inner.flags();
     inner.set_flags(Flags::default());
     let Some(at) = at.filter(|at| inner.pull(*at)) else { return Some(Inner::default()) };
     let about = settle_packet(work, inner);
-    inner.push_n(at); // the link header, which still stands there
+    inner.push_n(at); // the link header, which is still in place
     about
 }
 

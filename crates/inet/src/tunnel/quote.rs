@@ -1,10 +1,10 @@
-//! A packet of a tunnel as an error quotes it.
+//! Packet of a tunnel, as quoted in an ICMP error.
 
 use super::config::Kind;
 use std::net::IpAddr;
 use wire::{Proto, gre, icmp4, icmp6, ip6, udp, vxlan};
 
-/// A packet as an error quotes it.
+/// A packet quoted in an ICMP error.
 #[derive(Clone, Copy)]
 pub(crate) enum Quote<'a> {
     V4(icmp4::Inner<'a>),
@@ -56,7 +56,7 @@ impl<'a> Quote<'a> {
     }
 }
 
-/// The key or VNI of a quoted packet; `None`: not enough of it has come back to tell.
+/// Returns the key or VNI of a quoted packet; `None` if the quote is too short.
 pub(super) fn key_in(kind: Kind, payload: &[u8]) -> Option<Option<u32>> {
     match kind {
         Kind::Gif | Kind::EtherIp => Some(None),

@@ -1,10 +1,11 @@
-//! ICMP errors about packets that a tunnel has sent: told to the senders of what was inside (RFC 2003 4, RFC 2473 8), whichever family each
-//! of the two headers is.
+//! ICMP errors about packets that a tunnel has sent: reported to the sender of the inner packet
+//! (RFC 2003 4, RFC 2473 8), for either family of both headers.
 //!
-//! A router that finds the path too narrow lowers the tunnel's MTU (RFC 2003 4.1, 5.1), and the sender is told that much; what is
-//! unreachable or took too long on the outer way is a host unreachable inside (4.1, 4.4; RFC 2473 8.2, 8.3). Port unreachable, source routes,
-//! quenches and redirects are the tunnel's own affair. What is quoted may itself be a tunnel's packet: told one by one, as deep as tunnels may
-//! nest.
+//! An error with a smaller path MTU lowers the tunnel's MTU (RFC 2003 4.1, 5.1), which is reported
+//! to the sender. Unreachable and time exceeded errors on the outer path become host unreachable
+//! for the inner packet (4.1, 4.4; RFC 2473 8.2, 8.3). Port unreachable, source routes, quenches
+//! and redirects concern only the tunnel. The quoted packet may itself be encapsulated: errors pass
+//! through each tunnel, up to the nesting limit.
 
 use super::quote::Quote;
 use super::{Config, DontFragment, Kind};
@@ -21,12 +22,12 @@ use wire::eth::{self, EtherType};
 use wire::icmp4::{self, Problem, unreachable};
 use wire::{etherip, gre, icmp6, udp, vxlan};
 
-/// What befell a packet, as far as who is inside a tunnel has to know.
+/// Failure of an outer packet, as far as it concerns the inner sender.
 #[derive(Clone, Copy)]
 pub(super) enum Trouble {
-    /// Only so much passes.
+    /// The packet exceeds this MTU.
     TooBig(usize),
-    /// It does not get there.
+    /// The destination cannot be reached.
     Host,
 }
 
@@ -38,7 +39,7 @@ impl Trouble {
         }
     }
 
-    /// No sender of IPv6 makes less than 1280 bytes of a packet: what is outside is cut up then (RFC 2473 7.1).
+    /// For IPv6 the MTU is at least 1280: smaller packets are fragmented outside (RFC 2473 7.1).
     pub(super) fn problem6(self) -> icmp6::Problem {
         match self {
             Trouble::TooBig(mtu) => icmp6::Problem::TooBig { mtu: mtu.max(pmtu::FLOOR6) as u32 },
@@ -71,12 +72,13 @@ impl Trouble {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Hands on what a router (or our own ARP) says about the packet `quoted`; false: no tunnel has sent it.
+    /// Processes an error of a router (or our own ARP) about the packet `quoted`; `false` if no
+    /// tunnel has sent it.
     pub(crate) fn tunnel_told(&self, cx: Cx, problem: Problem, quoted: &icmp4::Inner<'_>) -> bool {
         self.told(cx, Trouble::of(problem, quoted.header.total_len), Quote::V4(*quoted))
     }
 
-    /// The same of an IPv6 packet.
+    /// Processes an error about an IPv6 packet, like [`Stack::tunnel_told`].
     pub(crate) fn tunnel_told6(&self, cx: Cx, problem: icmp6::Problem, quoted: &icmp6::Inner<'_>) -> bool {
         self.told(cx, Trouble::of6(problem), Quote::V6(*quoted))
     }
@@ -93,7 +95,8 @@ impl<L: Locks> Stack<L> {
             let Some(inside) = inside(config.kind, quoted.payload()) else { return true };
             let Some(inner) = Quote::parse(inside) else { return true };
             if !self.is_own_end(cx, inner.ends().0) {
-                // What is quoted goes this way, or nobody here has sent it: a forger must not have us complain to whom he names.
+                // The quoted packet must be routed through this tunnel: otherwise forged errors
+                // could make us send errors to arbitrary hosts.
                 if self.leads_through(cx, inner.ends().1, id) && minds(&config, &quoted, &inner, within) {
                     self.count(cx).tunnel.relayed.bump();
                     match inner {
@@ -139,7 +142,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// What an outer problem means to the sender of an inner packet, if anything.
+    /// Converts an outer failure to one of the inner packet, if it concerns its sender.
     fn inward(
         &self,
         cx: Cx,
@@ -154,22 +157,24 @@ impl<L: Locks> Stack<L> {
             Quote::V6(_) => (pmtu::FLOOR6, false),
         };
         if told >= quoted.total_len() || may_be_cut {
-            return None; // it would have passed, or been cut: whoever says so has not had it in hands
+            return None; // the packet would have passed or been fragmented: the error is forged
         }
         if let Quote::V6(inner) = quoted {
             if told < pmtu::FLOOR6 {
-                return None; // RFC 8201 4: no link is so narrow
+                return None; // RFC 8201 4: no link has such an MTU
             }
-            self.note_path6(cx, inner.header.dst, told); // what is cut up here is cut to fit
+            self.note_path6(cx, inner.header.dst, told); // fragments made here are sized by this
         }
-        // The tunnel's is narrowed, and not the path's to that host: a stranger who guesses a tunnel's ends must not reach sockets.
+        // Only the tunnel's MTU is lowered, not the path MTU to that host: an attacker that guesses
+        // a tunnel's ends must not affect sockets.
         let mtu = told.max(floor).saturating_sub(config.overhead());
         self.narrow_tunnel(cx, id, mtu);
         Some(Trouble::TooBig(mtu))
     }
 }
 
-/// Has its sender to know? What may be cut up outside will be (RFC 2473 7).
+/// Returns whether the inner sender must be notified: not of packets that can be fragmented outside
+/// (RFC 2473 7).
 fn minds(config: &Config, outer: &Quote<'_>, inner: &Quote<'_>, trouble: Trouble) -> bool {
     match (trouble, outer, inner) {
         (Trouble::Host, ..) | (_, Quote::V4(_), Quote::V4(_)) => true,
@@ -178,7 +183,7 @@ fn minds(config: &Config, outer: &Quote<'_>, inner: &Quote<'_>, trouble: Trouble
     }
 }
 
-/// What of a quoted packet's payload is the inner packet: as much of it as came back.
+/// Returns the inner packet in the payload of a quoted packet, as far as it is included.
 fn inside(kind: Kind, payload: &[u8]) -> Option<&[u8]> {
     let is_ip = |ethertype| matches!(ethertype, EtherType::IPV4 | EtherType::IPV6);
     let link = match kind {

@@ -1,5 +1,5 @@
-//! What came out of a tunnel waits here, with its iface, as loopback's packets do: taken in at once it would nest the
-//! whole way in, as deep as somebody cares to wrap.
+//! Queue of decapsulated packets with their interfaces, like the loopback queue. Direct processing
+//! would nest the whole input path, as deep as a sender encapsulates packets.
 
 mod queue;
 
@@ -14,13 +14,13 @@ use stats::DropReason;
 use std::sync::atomic::Ordering;
 use wire::icmp4::{Inner, Problem};
 
-/// Troubles that wait; more are of no use to sockets that have not heard of these.
+/// Maximum number of deferred errors; further ones are discarded.
 const TROUBLES_MAX: usize = 64;
-/// Of a packet, as much as an ICMP error would quote: the longest header and 8 bytes.
+/// Number of bytes kept of a packet, as in an ICMP error: the longest header and 8 bytes.
 const QUOTED: usize = 68;
 
 impl<L: Locks> Stack<L> {
-    /// Queues a frame that is as if it had been received on `iface`; bounded by `net.link.tunnel.queue`.
+    /// Queues a frame as if received on `iface`; limited by `net.link.tunnel.queue`.
     pub(super) fn requeue(&self, cx: Cx, iface: IfaceId, frame: Frame) {
         let mut queue = self.requeued.queue.lock(cx);
         if queue.len() as i64 >= self.knobs.tunnel_queue.get() {
@@ -39,12 +39,12 @@ impl<L: Locks> Stack<L> {
         self.due(clock::Instant::ZERO);
     }
 
-    /// Frames that wait here.
+    /// Returns the number of queued frames.
     pub(crate) fn held_by_tunnels(&self, cx: Cx) -> usize {
         self.requeued.queue.lock(cx).len()
     }
 
-    /// Keeps the beginning of a packet of ours, whose socket is to hear of `problem`.
+    /// Stores `problem` with the beginning of a packet of ours, to report it to its socket later.
     pub(super) fn tell_later(&self, cx: Cx, problem: Problem, packet: &[u8]) {
         let mut troubles = self.requeued.troubles.lock(cx);
         if troubles.len() < TROUBLES_MAX {
@@ -62,7 +62,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Takes in what waits; what that gives rise to waits for the next poll.
+    /// Processes the queued packets; packets that result wait for the next poll.
     pub(crate) fn poll_requeued(&self, cx: Cx) {
         if !self.requeued.has_some() {
             return;
@@ -80,7 +80,7 @@ impl<L: Locks> Stack<L> {
         self.requeued.some.store(some, Ordering::Relaxed);
     }
 
-    /// The next run of one iface's frames, at most `most`.
+    /// Removes the next run of frames of one interface, at most `most`.
     fn take_requeued(&self, cx: Cx, frames: &mut Burst, most: usize) -> Option<IfaceId> {
         let mut queue = self.requeued.queue.lock(cx);
         let first = queue.front()?.0;

@@ -1,4 +1,4 @@
-//! The table of tunnels: at most as many as there are ifaces, so it is walked.
+//! Table of tunnels, searched linearly: there are at most as many as interfaces.
 
 use super::config::{Config, Kind, Unchecked};
 use super::quote::{Quote, key_in};
@@ -8,34 +8,32 @@ use stats::DropReason;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::{L4Port, Mac, Proto, udp};
 
-/// A tunnel and what it remembers.
+/// A tunnel and its state.
 pub(super) struct Tunnel {
     pub(super) iface: IfaceId,
     pub(super) config: Config,
-    /// The MTU that was set by hand.
+    /// MTU that was set explicitly.
     pub(super) fixed_mtu: Option<u16>,
-    /// Until when its MTU is lower than it would be.
+    /// Time until which its MTU is lowered.
     pub(super) narrowed: Option<Instant>,
-    /// The next sequence number that leaves.
+    /// Next sequence number to send.
     pub(super) sent: u32,
-    /// The first sequence number that is not late (RFC 2890 2.2); none has come yet.
+    /// Lowest sequence number that is not late (RFC 2890 2.2); `None` before the first packet.
     pub(super) expected: Option<u32>,
-    /// The way to its far end that the packet before took.
+    /// Cached route to the far end.
     pub(super) way: Option<Way>,
-    /// Point-to-point addresses: ours, the peer's.
+    /// Point-to-point addresses: ours and the peer's.
     pub(super) peers: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
-/// The way to a tunnel's far end, good while nothing has changed.
+/// Route to a tunnel's far end, valid while the epoch is unchanged.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// The stack's epoch when it was found.
+    /// Epoch of the stack at the lookup.
     pub(super) epoch: u64,
-    /// The iface by which packets leave.
     pub(super) iface: IfaceId,
-    /// The longest packet that the path takes.
     pub(super) path: usize,
-    /// The next hop's MAC address, if it is known.
+    /// MAC address of the next hop, if resolved.
     pub(super) station: Option<Mac>,
 }
 
@@ -48,7 +46,7 @@ pub(super) struct Arrival {
     pub(super) l4port: L4Port,
 }
 
-/// The tunnels of one stack.
+/// Tunnels of a stack.
 #[derive(Default)]
 pub(crate) struct Tunnels(Vec<Tunnel>);
 
@@ -61,7 +59,7 @@ impl Tunnels {
         self.0.iter_mut().find(|tunnel| tunnel.iface == id)
     }
 
-    /// Another tunnel that nothing tells from `config`.
+    /// Returns another tunnel that `config` could not be distinguished from.
     pub(super) fn rival(&self, id: IfaceId, config: &Config) -> Option<IfaceId> {
         let same = |other: &Config| {
             (other.kind, other.local, other.remote) == (config.kind, config.local, config.remote)
@@ -83,8 +81,8 @@ impl Tunnels {
         self.0.retain(|tunnel| tunnel.iface != id);
     }
 
-    /// Returns the configuration of tunnel `id`, the next packet's sequence number, and the way of the packet before; `None`:
-    /// the tunnel has no ends yet.
+    /// Returns the configuration of tunnel `id`, the sequence number of the next packet, and the
+    /// cached route; `None` if the tunnel has no ends yet.
     pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<Way>)> {
         let tunnel = self.get_mut(id).filter(|tunnel| tunnel.config.is_whole())?;
         let sequence = tunnel.sent;
@@ -92,13 +90,15 @@ impl Tunnels {
         Some((tunnel.config, sequence, tunnel.way))
     }
 
-    /// Is there a tunnel of this kind at our address `dst`, and of VXLAN's at that L4 port?
+    /// Returns whether there is a tunnel of this kind at our address `dst`, and for VXLAN at that
+    /// L4 port.
     pub(super) fn has(&self, kind: Kind, dst: IpAddr, l4port: L4Port) -> bool {
         let of_kind = self.0.iter().filter(|tunnel| tunnel.config.kind == kind && tunnel.config.is_whole());
         of_kind.into_iter().any(|t| t.config.local == dst && (kind != Kind::Vxlan || t.config.l4port == l4port))
     }
 
-    /// Returns whether a VXLAN tunnel at our address and L4 port accepts datagrams of IPv6 without a checksum.
+    /// Returns whether a VXLAN tunnel at our address and L4 port accepts IPv6 datagrams without a
+    /// checksum.
     pub(super) fn accepts_unchecked(&self, dst: IpAddr, l4port: L4Port) -> bool {
         self.0.iter().any(|tunnel| {
             let config = &tunnel.config;
@@ -107,7 +107,8 @@ impl Tunnels {
         })
     }
 
-    /// Whose is it? Its far end must have sent it, with its key or VNI.
+    /// Returns the tunnel of a received packet: its source must be the far end, with the tunnel's
+    /// key or VNI.
     pub(super) fn find(&mut self, came: &Arrival, key: Option<u32>) -> Result<&mut Tunnel, DropReason> {
         let from_far_end = |config: &Config| {
             (config.kind, config.local, config.remote) == (came.kind, came.dst, came.src)
@@ -123,8 +124,8 @@ impl Tunnels {
         Err(why)
     }
 
-    /// Which tunnel has sent the packet that an ICMP error quotes? Of its payload there may be 8 bytes only, in which a
-    /// VNI is not: any tunnel between these ends is told then.
+    /// Returns the tunnel that sent the packet quoted in an ICMP error. With only 8 bytes of
+    /// payload, which do not include a VNI, this is any tunnel between these ends.
     pub(super) fn quoted(&self, quote: &Quote<'_>) -> Option<(IfaceId, Config)> {
         let (payload, ends) = (quote.payload(), quote.ends());
         let kind = match quote.proto() {
@@ -149,7 +150,8 @@ impl Tunnels {
         }
     }
 
-    /// Those whose MTU has been low for long enough.
+    /// Returns the tunnels with an MTU that has been lowered for long enough, and clears their
+    /// mark.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<IfaceId> {
         let due = self.0.iter_mut().filter(|tunnel| tunnel.narrowed.is_some_and(|until| until <= now));
         let due = due.map(|tunnel| {

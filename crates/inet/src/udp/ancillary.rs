@@ -1,23 +1,26 @@
-//! Ancillary data of datagrams: addresses, iface, time to live and type of service, received and sent (RFC 3542 6).
+//! Ancillary data of datagrams: addresses, interface, time to live and type of service, for
+//! receiving and sending (RFC 3542 6).
 //!
-//! A datagram waits with its headers in front, so that all of this can be read from them on receipt. IPv4 headers
-//! have no field for the iface: with [`AncillaryKind::PacketInfo`] its number replaces the total length on delivery,
-//! as it replaces IPv6's payload length on any delivery.
+//! A datagram is queued with its headers in front, so its ancillary data is read from them on
+//! receipt. IPv4 headers have no field for the interface: with [`AncillaryKind::PacketInfo`] its
+//! number replaces the total length on delivery, as it always replaces IPv6's payload length.
 
 use crate::iface::IfaceId;
 use buf::Frame;
 use std::net::IpAddr;
 
-/// Address and iface of a datagram (`in_pktinfo`, `in6_pktinfo`).
+/// Address and interface of a datagram (`in_pktinfo`, `in6_pktinfo`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketInfo {
-    /// Received: the destination address, as it stood on the wire. Sent: the source address; unspecified: the stack's choice.
+    /// Received: destination address in the packet. Sent: source address; unspecified: chosen by
+    /// the stack.
     pub addr: IpAddr,
-    /// The iface by which it came, or by which it has to leave; `None`: unknown, or that of the route.
+    /// Receiving interface, or interface to send by; `None`: unknown, or the route's.
     pub iface: Option<IfaceId>,
 }
 
-/// Ancillary data of one datagram. Received: what the socket's options request. Sent: what replaces the socket's options.
+/// Ancillary data of a datagram. Received: as requested by the socket's options. Sent: overrides
+/// the socket's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ancillary {
     /// `IP_PKTINFO`, `IPV6_PKTINFO`.
@@ -29,7 +32,7 @@ pub struct Ancillary {
 }
 
 impl Ancillary {
-    /// Returns the data of a datagram to be sent from `addr`, by the iface of the route.
+    /// Returns ancillary data for sending from `addr`, by the interface of the route.
     pub fn source(addr: IpAddr) -> Ancillary {
         Ancillary { info: Some(PacketInfo { addr, iface: None }), ..Ancillary::default() }
     }
@@ -56,12 +59,12 @@ impl AncillaryKind {
     }
 }
 
-/// Handling of datagrams that arrive, as bits in a byte of the Pcb's first cache line.
+/// Handling of received datagrams, as bits in a byte of the Pcb's first cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reception(u8);
 
 impl Reception {
-    /// Reading was shut down.
+    /// The socket is shut down for reading.
     pub(crate) const SHUT: Reception = Reception(1);
     pub(crate) const INFO: Reception = Reception(1 << 1);
     pub(crate) const TTL: Reception = Reception(1 << 2);
@@ -73,7 +76,7 @@ impl Reception {
         self.0 & other.0 != 0
     }
 
-    /// Returns whether datagrams are queued as they are.
+    /// Returns whether datagrams are queued unchanged.
     #[inline(always)]
     pub(crate) fn is_usual(self) -> bool {
         !self.has(Reception(Reception::SHUT.0 | Reception::INFO.0))
@@ -84,14 +87,15 @@ impl Reception {
     }
 }
 
-/// Bytes in front of an IPv4 packet that a raw socket has received: the number of the iface.
+/// Length of the interface number before an IPv4 packet of a raw socket.
 pub(crate) const NOTE: usize = 2;
 
-/// Stands for no iface where a number is noted: datagrams that came before the option was set.
+/// Stored instead of an interface number for datagrams received before the option was set.
 pub(super) const UNKNOWN: IfaceId = IfaceId(u16::MAX);
 
-/// Notes the iface in the header of an IPv4 datagram whose payload alone is left, in place of the total length; an IPv6
-/// datagram has it already, and so has a raw socket's packet. `false` if the header cannot be written.
+/// Stores the interface in the header of a received IPv4 datagram, in place of the total length.
+/// IPv6 datagrams and raw packets contain it already. Returns `false` if the header cannot be
+/// written.
 #[cold]
 pub(crate) fn note_iface(datagram: &mut Frame, iface: IfaceId) -> bool {
     let pulled = datagram.l3_bytes().len() - datagram.len();

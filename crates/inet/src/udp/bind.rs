@@ -1,4 +1,4 @@
-//! Opening, binding, connecting and closing UDP sockets: what keeps demux and Pcbs in step.
+//! Opening, binding, connecting and closing of UDP sockets, which keep demux and Pcbs consistent.
 
 use super::{BindError, Domain, Options, Pcb, ReadySet, Reception, SockEnds};
 use crate::Stack;
@@ -11,11 +11,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::{L4Port, Proto};
 
-/// IANA's dynamic range (RFC 6335 6).
+/// Dynamic port range of IANA (RFC 6335 6).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 impl<L: Locks> Stack<L> {
-    /// Opens a UDP socket; `None` when there are too many.
+    /// Opens a UDP socket; `None` if there are too many.
     pub fn udp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
         let options = Options { v6only: self.knobs.v6only.on(), ..Options::default() };
         self.pcbs.insert(cx, Pcb::new(domain, options, self.knobs.udp_recvspace.get() as usize))
@@ -32,7 +32,8 @@ impl<L: Locks> Stack<L> {
         self.pcbs.for_each(cx, f);
     }
 
-    /// Closes a socket: its datagrams are dropped, its groups left; `false` if there is no such socket.
+    /// Closes a socket: drops its datagrams and leaves its groups; `false` if there is no such
+    /// socket.
     pub fn udp_close(&self, cx: Cx, id: usize) -> bool {
         let Some((ends, is_raw)) = self.with_pcb(cx, id, |pcb| (pcb.ends(), pcb.raw().is_some())) else { return false };
         let why = if is_raw { DropReason::RawClosed } else { DropReason::UdpClosed };
@@ -69,7 +70,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Binds socket `id` to `addr`; port 0 picks an ephemeral one. Returns where it is bound now.
+    /// Binds socket `id` to `addr`; port 0 selects an ephemeral one. Returns the local address.
     ///
     /// # Errors
     /// [`BindError`]; nothing has changed then.
@@ -96,11 +97,11 @@ impl<L: Locks> Stack<L> {
                 Addr::ANY6 => domain.any(options.v6only, local_port),
                 _ => SockEnds::bound(local, local_port),
             };
-            // Looked at and taken under one lock: of two threads that ask for a port one gets it.
+            // Checked and entered under one lock, so that two threads cannot get the same port.
             let mut by_port = self.unconnected.lock(cx);
             let others = by_port.get(local_port);
             if addr.port() == 0 && !others.is_empty() {
-                continue; // somebody was faster: another one
+                continue; // another thread took it: try the next
             }
             if self.conflicts(cx, others, ends, shares) || by_port.is_held(local_port) {
                 return Err(BindError::InUse);
@@ -120,10 +121,11 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether a socket may be bound to `local`: an address of this host, a group, or everybody on a link.
+    /// Returns whether a socket may be bound to `local`: an address of this host, a group, or a
+    /// broadcast address.
     ///
     /// # Errors
-    /// [`BindError::Invalid`] for a link-local address without an iface.
+    /// [`BindError::Invalid`] for a link-local address without an interface.
     fn is_bindable(&self, cx: Cx, local: Addr) -> Result<bool, BindError> {
         let for_many = match local.to_v4() {
             Some(v4) => v4.is_multicast() || self.is_broadcast(cx, v4),
@@ -132,7 +134,8 @@ impl<L: Locks> Stack<L> {
         Ok(local.is_any() || for_many || self.owns(cx, local).ok_or(BindError::Invalid)?)
     }
 
-    /// BSD's rule: two sockets may share a port if their addresses differ and neither is "any", or if both say so.
+    /// Returns whether binding conflicts with other sockets. As in BSD, two sockets may share a
+    /// port if their addresses differ and neither is a wildcard, or if both allow sharing.
     fn conflicts(&self, cx: Cx, others: &[usize], ends: SockEnds, shares: bool) -> bool {
         others.iter().any(|&other| {
             self.with_pcb(cx, other, |pcb| {
@@ -143,7 +146,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// A free ephemeral port that nobody can guess from others: RFC 6056 3.3.4, double-hash with a random increment.
+    /// Returns a free ephemeral port that cannot be predicted from others (RFC 6056 3.3.4,
+    /// double-hash with a random increment).
     fn ephemeral(&self, cx: Cx, local: Addr, remote: Addr, remote_port: L4Port) -> Result<L4Port, BindError> {
         let (first, count) = (u64::from(*EPHEMERAL.start()), u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1);
         let ends = self.secret.hash4(local.0 as u64, remote.0 as u64, u64::from(remote_port.0), 0x6056);
@@ -162,7 +166,8 @@ impl<L: Locks> Stack<L> {
         Err(BindError::NoPorts)
     }
 
-    /// Connects socket `id` to `addr`: it sends there and receives only from there. Binds it if need be.
+    /// Connects socket `id` to `addr`: it then sends to that address and receives only from it.
+    /// Binds the socket if needed.
     ///
     /// # Errors
     /// [`BindError`]; nothing has changed then.
@@ -177,7 +182,7 @@ impl<L: Locks> Stack<L> {
         let own = before.tuple();
         let chosen = own.local.is_any() || was_chosen;
         if !chosen && own.local.any() != remote.any() {
-            return Err(BindError::Family); // bound to an address of the other
+            return Err(BindError::Family); // bound to an address of the other family
         }
         let iface = self.connected_iface(&addr, &options);
         let local = match (chosen, remote.to_v4()) {
@@ -216,7 +221,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Returns the iface of a socket that is connected to `addr`: a group's scope id says where it is.
+    /// Returns the interface of a socket connected to `addr`: for a group, from its scope id.
     fn connected_iface(&self, addr: &SocketAddr, options: &Options) -> Option<crate::iface::IfaceId> {
         match addr {
             SocketAddr::V6(v6) if v6.ip().is_multicast() => zone::iface_of(v6.scope_id()).or(options.multicast_iface),
@@ -228,7 +233,7 @@ impl<L: Locks> Stack<L> {
         if !options.broadcast && self.is_broadcast(cx, dst) { Err(BindError::Broadcast) } else { Ok(()) }
     }
 
-    /// Dissolves the connection (connect to AF_UNSPEC): the socket stays bound to its port.
+    /// Disconnects the socket (connect to AF_UNSPEC); it stays bound to its port.
     ///
     /// # Errors
     /// [`BindError::NoSocket`], [`BindError::NotConnected`].
@@ -250,7 +255,8 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Stops reading, writing, or both. What comes after is dropped, what is queued can still be read.
+    /// Shuts down reading, writing, or both. Datagrams that arrive later are dropped; queued ones
+    /// can still be read.
     pub fn udp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), BindError> {
         self.with_pcb(cx, id, |pcb| {
             pcb.reception.set(Reception::SHUT, read || pcb.is_shut_for_reading());
@@ -260,7 +266,7 @@ impl<L: Locks> Stack<L> {
         .ok_or(BindError::NoSocket)
     }
 
-    /// Reports socket `id` to `set` whenever it becomes readable (`None`: no longer).
+    /// Reports socket `id` to `set` when it becomes readable; `None` ends this.
     pub fn udp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), BindError> {
         self.with_pcb(cx, id, |pcb| pcb.set_watch(cx, id, set)).ok_or(BindError::NoSocket)
     }

@@ -9,21 +9,22 @@ use wire::checksum::Partial;
 use wire::ip6::{self, Chain};
 use wire::{Proto, ip4, udp};
 
-/// Checks datagrams of an iface.
+/// Checks for datagrams of an interface.
 #[derive(Clone, Copy)]
 pub(crate) struct Check {
-    /// Flags of those whose checksum is not verified.
+    /// Flags of datagrams that need no checksum verification.
     pub(super) verified: Flags,
 }
 
 impl Check {
     pub(super) fn of<L: Locks>(iface: Option<&Iface<L>>) -> Check {
-        let trusts_port = iface.is_none_or(|iface| iface.offload().rx); // what came through no iface is this host's own
+        let trusts_port = iface.is_none_or(|iface| iface.offload().rx); // without an interface: own packet
         let open = Flags::TX_L4_CSUM; // never on a wire: nothing to verify
         Check { verified: if trusts_port { open.with(Flags::RX_L4_OK) } else { open } }
     }
 
-    /// RFC 768, RFC 1122 4.1.3: lengths, checksum, ends. Counts those that have no checksum.
+    /// Checks lengths, checksum and ports (RFC 768, RFC 1122 4.1.3). Counts datagrams without a
+    /// checksum.
     pub(super) fn look(self, packet: &Frame, without_checksum: &mut u64) -> Result<Seen, DropReason> {
         let bytes = packet.bytes();
         let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
@@ -41,7 +42,7 @@ impl Check {
         Ok(Seen { ends, header_len: ihl + udp::HEADER_LEN, len: ihl + usize::from(header.len) })
     }
 
-    /// Checks a UDP header and what follows it; a checksum of 0 says that there is none.
+    /// Checks a UDP header and its payload; a checksum of 0 means that there is none.
     pub(super) fn look_at(
         self,
         flags: Flags,
@@ -58,7 +59,7 @@ impl Check {
         if header.dst.0 == 0 { Err(DropReason::UdpPortZero) } else { Ok(header) }
     }
 
-    /// [`Check::look`] of IPv6, where there is always a checksum (RFC 8200 8.1).
+    /// Checks an IPv6 datagram, which must have a checksum (RFC 8200 8.1).
     pub(super) fn look6(self, packet: &Frame, header: &ip6::Header, chain: &Chain) -> Result<udp::Header, DropReason> {
         let segment = chain.payload(header, packet.bytes());
         let pseudo = |len| Partial::pseudo6(header.src, header.dst, Proto::UDP, u32::from(len));
@@ -67,8 +68,7 @@ impl Check {
     }
 }
 
-/// Values from the headers of a valid datagram: addresses and ports, bytes of both headers, bytes of
-/// the whole packet.
+/// Ends of a valid datagram, length of its headers, and length of the whole packet.
 pub(super) struct Seen {
     pub(super) ends: Ends4,
     header_len: usize,
@@ -76,7 +76,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Leaves the payload; the headers stay in front.
+    /// Leaves the payload; the headers stay in the headroom.
     pub(super) fn strip(&self, packet: &mut Frame) {
         packet.truncate(self.len);
         packet.pull(self.header_len);

@@ -1,4 +1,4 @@
-//! A Pcb's ends: IPv4's in its first cache line, IPv6's addresses in the second.
+//! Ends of a Pcb: those of IPv4 in its first cache line, IPv6 addresses in the second.
 
 use super::{Domain, Families, Pcb, SockEnds};
 use crate::demux::{Bits, Ends, Ends4, Ends6, Tuple};
@@ -6,12 +6,12 @@ use crate::raw::{RawKind, RawState};
 use lock::Locks;
 use std::net::SocketAddr;
 
-/// A family's view of a Pcb.
+/// Family-specific view of a Pcb.
 pub(crate) trait OfPcb: Bits {
-    /// Whether a socket's ends are in the Pcb's first two cache lines, not in the first alone.
+    /// Set if a socket's ends span the Pcb's first two cache lines, not only the first.
     const IN_TWO_LINES: bool;
 
-    /// Returns the socket's ends if it takes datagrams of this family.
+    /// Returns the socket's ends if it accepts datagrams of this family.
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends<Self>>;
 }
 
@@ -38,18 +38,18 @@ impl OfPcb for u128 {
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns the domain that it was opened for.
+    /// Returns the domain that the socket was opened for.
     #[inline(always)]
     pub fn domain(&self) -> Domain {
         if self.families == Families::V4 { Domain::Inet } else { Domain::Inet6 }
     }
 
-    /// Returns where it is bound and connected.
+    /// Returns the local and remote address and port.
     pub fn tuple(&self) -> Tuple {
         self.ends().tuple()
     }
 
-    /// Returns where it is bound, as its program sees it.
+    /// Returns the local address, as shown to the application.
     pub fn local_addr(&self) -> SocketAddr {
         let mut local = self.domain().shown(self.tuple().local_addr());
         if let Some(RawKind::Raw(_)) = self.raw().map(RawState::kind) {
@@ -58,7 +58,7 @@ impl<L: Locks> Pcb<L> {
         local
     }
 
-    /// Returns to whom it is connected, as its program sees it; `None` if it is not.
+    /// Returns the remote address, as shown to the application; `None` if not connected.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         let mut peer = self.domain().shown(self.tuple().remote_addr());
         if self.raw().is_some() {
@@ -67,7 +67,7 @@ impl<L: Locks> Pcb<L> {
         self.is_connected().then_some(peer)
     }
 
-    /// Binds, connects or disconnects it; kept headers are for the ends before.
+    /// Sets the ends, when the socket is bound, connected or disconnected; discards cached headers.
     pub(crate) fn set_ends(&mut self, ends: SockEnds) {
         match ends {
             SockEnds::V4(ends) if self.families == Families::V4 => self.ends = ends,
@@ -84,7 +84,7 @@ impl<L: Locks> Pcb<L> {
         self.forget_headers();
     }
 
-    /// Returns where it is bound and connected.
+    /// Returns the ends of the socket.
     pub(crate) fn ends(&self) -> SockEnds {
         match self.families {
             Families::V4 | Families::Mapped => SockEnds::V4(self.ends),
@@ -93,14 +93,15 @@ impl<L: Locks> Pcb<L> {
         }
     }
 
-    /// Returns the ends of a socket whose addresses are of IPv6.
+    /// Returns the ends of a socket with IPv6 addresses.
     #[inline(always)]
     fn wide_ends(&self) -> Ends6 {
         let ([local, remote], Ends { local_port, remote_port, .. }) = (self.wide, self.ends);
         Ends { local, remote, local_port, remote_port }
     }
 
-    /// Returns whether a datagram with these ends is for this socket, which may still have no room for it.
+    /// Returns whether a datagram with these ends is for this socket, which may still have no room
+    /// for it.
     #[inline(always)]
     pub(crate) fn accepts<A: OfPcb>(&self, ends: Ends<A>) -> bool {
         A::ends_of(self).is_some_and(|own| own.accepts(ends))

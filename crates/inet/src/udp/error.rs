@@ -3,45 +3,46 @@
 use crate::ends::Unfit;
 use crate::ip4::OutputError;
 
-/// An error that an earlier datagram met on its way, for the socket that sent it.
+/// Error about an earlier datagram, for the socket that sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SoError {
     /// Port or protocol unreachable.
     Refused,
-    /// The host cannot be reached.
+    /// The host is unreachable.
     HostUnreachable,
-    /// The network cannot be reached.
+    /// The network is unreachable.
     NetUnreachable,
-    /// Too long for the path, and not to be fragmented.
+    /// The datagram exceeds the path MTU and must not be fragmented.
     MessageSize,
-    /// Something in the header was not understood.
+    /// A header field was rejected.
     ProtocolOption,
 }
 
-/// Reason for which a socket was not bound or connected.
+/// Reason why a socket was not bound or connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BindError {
-    /// No such socket.
+    /// There is no such socket.
     NoSocket,
-    /// Bound already.
+    /// The socket is bound already.
     AlreadyBound,
     /// The address and port are in use.
     InUse,
     /// Not an address of this host.
     NotOurs,
-    /// An address of a family that the socket was not opened for.
+    /// The address has another family than the socket.
     Family,
-    /// Every ephemeral port is taken.
+    /// All ephemeral ports are in use.
     NoPorts,
-    /// Port 0 or address 0 to connect to; a link-local address without a scope id; an IPv4 address for a socket of IPv6 alone.
+    /// Connecting to port 0 or the unspecified address; a link-local address without a scope id; an
+    /// IPv4 address for an IPv6-only socket.
     Invalid,
     /// Connecting to a broadcast address without the broadcast option.
     Broadcast,
-    /// No route to the destination.
+    /// The destination cannot be reached, for example without a route.
     Output(OutputError),
-    /// More sources than a filter holds.
+    /// There are more sources than a filter holds.
     TooMany,
-    /// Not connected.
+    /// The socket is not connected.
     NotConnected,
 }
 
@@ -54,35 +55,35 @@ impl From<Unfit> for BindError {
     }
 }
 
-/// Reason for which a datagram was not sent.
+/// Reason why a datagram was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendError {
-    /// No such socket.
+    /// There is no such socket.
     NoSocket,
-    /// No destination given, and not connected.
+    /// No destination was given, and the socket is not connected.
     NoDestination,
-    /// A destination given, and connected.
+    /// A destination was given, and the socket is connected.
     Connected,
-    /// A destination of a family that the socket does not have, or port 0.
+    /// The destination has another family than the socket, or port 0.
     BadDestination,
-    /// Longer than a datagram can be.
+    /// The datagram exceeds the maximum length.
     TooLong,
-    /// No buffer free.
+    /// No buffer is free.
     NoBuffer,
-    /// A broadcast address, without the broadcast option.
+    /// The destination is a broadcast address, without the broadcast option.
     Broadcast,
-    /// A source address that is not this host's.
+    /// The source address is not one of this host's.
     BadSource,
-    /// No such iface.
+    /// There is no such interface.
     NoIface,
-    /// Ancillary data that contradicts itself or the destination.
+    /// The ancillary data contradicts itself or the destination.
     Invalid,
-    /// Writing was shut down.
+    /// The socket is shut down for writing.
     Shut,
-    /// No port free to bind to.
+    /// There is no free port to bind to.
     NoPorts,
     /// Pending error of an earlier datagram.
     Earlier(SoError),
-    /// IP could not send it.
+    /// The packet could not be sent.
     Output(OutputError),
 }

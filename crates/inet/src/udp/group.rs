@@ -1,4 +1,4 @@
-//! Groups that a socket joins, and its source filters: RFC 3678, of either family.
+//! Group memberships of a socket and their source filters (RFC 3678), for either family.
 
 use super::pcb::Joined;
 use super::{BindError, Pcb};
@@ -11,18 +11,20 @@ use std::net::IpAddr;
 /// Change of a socket's source filter for a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceChange {
-    /// `MCAST_JOIN_SOURCE_GROUP`, `IP_ADD_SOURCE_MEMBERSHIP`: receives from this source, too.
+    /// `MCAST_JOIN_SOURCE_GROUP`, `IP_ADD_SOURCE_MEMBERSHIP`: also receives from this source.
     Join,
-    /// `MCAST_LEAVE_SOURCE_GROUP`, `IP_DROP_SOURCE_MEMBERSHIP`: no more; without sources the group is left.
+    /// `MCAST_LEAVE_SOURCE_GROUP`, `IP_DROP_SOURCE_MEMBERSHIP`: removes this source; without
+    /// sources the group is left.
     Leave,
-    /// `MCAST_BLOCK_SOURCE`, `IP_BLOCK_SOURCE`: receives from all but this source.
+    /// `MCAST_BLOCK_SOURCE`, `IP_BLOCK_SOURCE`: receives from all sources but this one.
     Block,
     /// `MCAST_UNBLOCK_SOURCE`, `IP_UNBLOCK_SOURCE`.
     Unblock,
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns whether the socket's memberships let it receive what `source` sent to `group`, by `iface` (`None`: any).
+    /// Returns whether the socket's memberships accept packets from `source` to `group`, received
+    /// by `iface` (`None`: any).
     pub(crate) fn receives_from(&self, iface: Option<IfaceId>, group: IpAddr, source: IpAddr) -> bool {
         let is_it = |joined: &&Joined| joined.group == group && iface.is_none_or(|iface| iface == joined.iface);
         self.groups().iter().filter(is_it).any(|joined| joined.filter.passes(source))
@@ -30,8 +32,8 @@ impl<L: Locks> Pcb<L> {
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns whether no filter of the socket blocks what `source` sent to `group`: a raw socket receives from all groups that
-    /// the host has joined.
+    /// Returns whether no filter of the socket blocks packets from `source` to `group`: a raw
+    /// socket receives from all groups that the host has joined.
     pub(crate) fn is_open_to(&self, group: IpAddr, source: IpAddr) -> bool {
         let mut joined = self.groups().iter().filter(|joined| joined.group == group).peekable();
         joined.peek().is_none() || joined.any(|joined| joined.filter.passes(source))
@@ -39,11 +41,11 @@ impl<L: Locks> Pcb<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Joins a multicast group with socket `id`, on `iface` or where the routes lead.
+    /// Joins a multicast group with socket `id`, on `iface` or the interface of the route.
     ///
     /// # Errors
-    /// [`BindError::Invalid`] for an address that is no group, [`BindError::InUse`] if it is joined already,
-    /// [`BindError::NoPorts`] if no more groups can be joined.
+    /// [`BindError::Invalid`] for an address that is not a group, [`BindError::InUse`] if it is
+    /// joined already, [`BindError::NoPorts`] if no more groups can be joined.
     pub fn udp_join(&self, cx: Cx, id: usize, group: IpAddr, iface: Option<IfaceId>) -> Result<(), BindError> {
         let iface = self.iface_of_group(cx, group, iface)?;
         if self.filter_of(cx, id, group, iface)?.is_some() {
@@ -68,9 +70,10 @@ impl<L: Locks> Stack<L> {
     /// Changes the source filter of socket `id` for a group by one source.
     ///
     /// # Errors
-    /// [`BindError::Invalid`]: no group, no source of its family, a group that is joined in the other mode, or none to block a
-    /// source of. [`BindError::NotOurs`]: the source is in the filter already, or is not. [`BindError::TooMany`]: more
-    /// than [`SOURCES_MAX`]. [`BindError::NoPorts`] if no more groups can be joined.
+    /// [`BindError::Invalid`]: not a group, a source of another family, a group joined in the other
+    /// mode, or a group not joined when blocking a source. [`BindError::NotOurs`]: the source is in
+    /// the filter already, or is not. [`BindError::TooMany`]: more than [`SOURCES_MAX`].
+    /// [`BindError::NoPorts`] if no more groups can be joined.
     pub fn udp_change_source(
         &self,
         cx: Cx,
@@ -99,7 +102,8 @@ impl<L: Locks> Stack<L> {
         self.set_filter(cx, id, group, iface, filter)
     }
 
-    /// Sets the source filter of socket `id` for a group (RFC 3678 4.2.1): joins, changes or, if it receives nothing, leaves it.
+    /// Sets the source filter of socket `id` for a group (RFC 3678 4.2.1): joins the group, changes
+    /// the filter or, if it accepts nothing, leaves the group.
     ///
     /// # Errors
     /// As [`Stack::udp_change_source`].

@@ -1,10 +1,12 @@
-//! UDP input: from `ip::input` a chunk at a time, from the slow path of IPv6 one by one, to the sockets' receive queues.
+//! UDP input: from `ip::input` one chunk at a time, from the slow path of IPv6 one by one, to the
+//! sockets' receive queues.
 //!
-//! Of a chunk: two passes over the chunk, with the datagrams where they lie: check, strip and hash; deliver. What is hashed is compared with
-//! that of the datagram before: a run of datagrams for one socket is hashed, looked up and locked once, and queued together. With
-//! many sockets the first pass also asks the cache for the bucket, and one more between them finds the Pcb and asks for its line:
-//! that turns a row of cache misses into one. Of 148 ticks a datagram with 100,000 sockets in random order (TSC 2.0 GHz, shared machine)
-//! 141 were there with 1000; the misses are the other 7.
+//! A chunk takes two passes over the datagrams in place: check, strip and hash; then deliver. The
+//! hashed fields are compared with those of the previous datagram, so a run of datagrams for one
+//! socket is hashed, looked up and locked once, and queued together. With many sockets the first
+//! pass also prefetches the buckets, and a pass in between finds the Pcbs and prefetches them:
+//! consecutive cache misses then overlap. Of 148 ticks a datagram with 100,000 sockets in random
+//! order (TSC 2.0 GHz, shared machine) 141 were there with 1000; the misses are the other 7.
 
 use super::ancillary::note_iface;
 use super::check::Check;
@@ -26,10 +28,10 @@ use wire::icmp6::{self, Problem};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4, udp};
 
-/// Where a socket's state is.
+/// Slot of a socket's state.
 type PcbPlace<'a, L> = &'a Guarded<L, Slot<Pcb<L>>>;
 
-/// The first of a run of datagrams that are for the same socket.
+/// First datagram of a run for the same socket.
 struct Run<'a, L: Locks, A> {
     hash: u64,
     ends: Ends<A>,
@@ -38,7 +40,7 @@ struct Run<'a, L: Locks, A> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes whole, unfragmented packets with UDP in them; of IPv6 without extension headers and link-local addresses.
+    /// Processes unfragmented UDP packets; IPv6 without extension headers and link-local addresses.
     pub(crate) fn udp_input<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let mut chunk = Burst::new();
         while packets.len() > CHUNK {
@@ -55,7 +57,7 @@ impl<L: Locks> Stack<L> {
         let ahead = self.udp.is_large() && n > 1 && self.knobs.prefetch.on();
         let probe = self.udp.ends_probe::<A>();
         let mut lookups = self.udp.run();
-        let (mut hashes, mut ends) = ([0; CHUNK], [A::Wire::default(); CHUNK]); // of the first of each run
+        let (mut hashes, mut ends) = ([0; CHUNK], [A::Wire::default(); CHUNK]); // of the first datagram of each run
         let (mut firsts, mut odd, mut without_checksum) = (Odd::default(), Odd::default(), 0);
         let mut before = A::Wire::default(); // differs from any: no datagram is for port 0
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
@@ -125,7 +127,8 @@ impl<L: Locks> Stack<L> {
         found
     }
 
-    /// Queues the first `n` of `packets`, a run of datagrams for the same socket, whose lock is taken once; returns how many it took.
+    /// Queues the first `n` of `packets`, a run of datagrams for the same socket, taking its lock
+    /// once; returns the number queued.
     #[inline(always)]
     fn udp_run<A: Receive>(
         &self,
@@ -164,7 +167,7 @@ impl<L: Locks> Stack<L> {
         delivered
     }
 
-    /// [`Stack::udp_input`] of a packet that came by itself.
+    /// Processes a single packet, like [`Stack::udp_input`].
     #[inline(always)]
     pub(crate) fn udp_input_one<A: Receive>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
         let (counters, check, mut without_checksum) = (self.count(cx), Check::of(Some(iface)), 0);
@@ -172,7 +175,7 @@ impl<L: Locks> Stack<L> {
         let seen = seen.or_else(|| A::strip_options(check, &mut packet, &mut without_checksum));
         counters.udp.no_checksum.add(without_checksum);
         let Some(seen) = seen else {
-            return counters.udp.delivered.add(A::input_slow(self, cx, Some(iface), packet)); // which counts it
+            return counters.udp.delivered.add(A::input_slow(self, cx, Some(iface), packet)); // counts it as received
         };
         counters.udp.received.bump();
         let ends = seen.into();
@@ -192,7 +195,8 @@ impl<L: Locks> Stack<L> {
         Some((id, self.pcbs.get(id)?))
     }
 
-    /// A datagram that did not pass its checks ends for the reason that they give; one for many goes to all of them.
+    /// Drops a datagram that failed its checks, with the reason; a broadcast or multicast goes to
+    /// all its sockets.
     #[inline(never)]
     pub(super) fn udp_odd(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
         self.count(cx).udp.received.bump();
@@ -219,7 +223,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
-    /// Slow path of IPv6: takes a whole packet with UDP in it, to which `chain` leads; returns the number of deliveries.
+    /// Slow path of IPv6: processes a UDP packet with its header chain; returns the number of
+    /// deliveries.
     pub(crate) fn udp_input6(
         &self,
         cx: Cx,
@@ -279,7 +284,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
-    /// Broadcasts and multicasts go to every socket that takes them, each but the last in a copy. `to`: where they were sent.
+    /// Delivers a broadcast or multicast to every socket that accepts it, copying for all but the
+    /// last. `to`: its destination.
     fn udp_deliver_to_all<A: OfPcb>(
         &self,
         cx: Cx,
@@ -309,14 +315,15 @@ impl<L: Locks> Stack<L> {
         delivered + self.udp_enqueue_group(cx, *last, packet, ends, came_by(iface))
     }
 
-    /// A copy that could not be made: booked as made and dropped, so that the reason shows in the audit.
+    /// Counts a copy that could not be made as made and dropped, so that the reason shows in the
+    /// audit.
     pub(crate) fn udp_no_copy(&self, cx: Cx) {
         self.count(cx).audit.made.bump();
         self.count(cx).drops.bump(DropReason::UdpNoCopy);
     }
 
     fn udp_enqueue_group<A: OfPcb>(&self, cx: Cx, id: usize, packet: Frame, ends: Ends<A>, came_by: IfaceId) -> u64 {
-        // `wants` has checked the ends; the local address of a group is not the socket's own.
+        // `wants` has checked the ends; the local address is a group, not the socket's own.
         let own = self.with_pcb(cx, id, |pcb| A::ends_of(pcb)).flatten();
         let bound = own.map(|own| own.local).filter(|&local| local != A::default());
         let ends = Ends { local: bound.unwrap_or(ends.local), ..ends };
@@ -338,7 +345,7 @@ impl<L: Locks> Stack<L> {
         let slot = slot.lock(cx);
         let Some(pcb) = slot.as_ref() else { return false };
         let Some(own) = A::ends_of(pcb) else { return false };
-        // Who is bound to one address hears what is sent to that address, as in BSD: not to everybody.
+        // A socket bound to a unicast address receives no broadcasts or multicasts, as in BSD.
         let local_ok = own.local == A::default() || own.local == ends.local;
         let remote_ok = !pcb.is_connected() || own.remote == ends.remote && own.remote_port == ends.remote_port;
         let member_ok = !to.is_multicast() || {
@@ -348,14 +355,16 @@ impl<L: Locks> Stack<L> {
         local_ok && remote_ok && member_ok
     }
 
-    /// Hands an ICMP error to the socket that sent the quoted datagram; says whether there is one.
+    /// Reports an ICMP error to the socket that sent the quoted datagram; returns whether there is
+    /// one.
     pub(crate) fn udp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], error: SoError) -> bool {
         let Some((local_port, remote_port)) = ports(quoted) else { return false };
         let (local, remote) = (header.src.to_bits(), header.dst.to_bits());
         self.udp_failed(cx, Ends { local, remote, local_port, remote_port }, error)
     }
 
-    /// The same of IPv6; `iface`: where the error came from, whose link a link-local address is on; `None`: this host.
+    /// Reports an ICMPv6 error to the socket that sent the quoted datagram. `iface`: interface of a
+    /// link-local address, by which the error arrived; `None`: this host.
     pub(crate) fn udp_error6(
         &self,
         cx: Cx,
@@ -370,13 +379,15 @@ impl<L: Locks> Stack<L> {
         self.udp_failed(cx, Ends { local, remote, local_port, remote_port }, error)
     }
 
-    /// Hands an error to the socket whose datagram with these ends met it; returns whether there is one.
+    /// Reports an error to the socket that sent a datagram with these ends; returns whether there
+    /// is one.
     fn udp_failed<A: OfPcb>(&self, cx: Cx, ends: Ends<A>, error: SoError) -> bool {
         let Some(id) = self.udp.lookup(cx, &ends.into()) else { return false };
         let Some(slot) = self.pcbs.get(id) else { return false };
         let mut slot = slot.lock(cx);
         match slot.as_mut() {
-            // Errors about single datagrams are for connected sockets only, as in BSD: others could not tell which.
+            // Errors about single datagrams are reported to connected sockets only, as in BSD:
+            // others could not identify the datagram.
             Some(pcb) if pcb.is_connected() && pcb.accepts(ends) => {
                 pcb.set_error(cx, id, error);
                 true
@@ -387,7 +398,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns the number of the iface by which a packet came; loopback's where it came by none.
+/// Returns the number of the interface by which a packet arrived; loopback's if there is none.
 #[inline(always)]
 pub(crate) fn came_by<L: Locks>(iface: Option<&Iface<L>>) -> IfaceId {
     iface.map_or(LOOPBACK, |iface| iface.id)
@@ -399,7 +410,8 @@ fn ports(quoted: &[u8]) -> Option<(L4Port, L4Port)> {
     Some((L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1]))))
 }
 
-/// Queues a datagram in a socket's place, if it is really for it and has room; gives it back with the reason if not.
+/// Queues a datagram for a socket if it matches the ends and has room; otherwise returns it with
+/// the reason.
 #[inline(always)]
 fn deliver<L: Locks, A: OfPcb>(
     cx: Cx,

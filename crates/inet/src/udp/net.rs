@@ -1,4 +1,4 @@
-//! The headers that UDP keeps of each family, and their fields that differ from one datagram to the next.
+//! Cached UDP headers of each family, and their fields that differ from one datagram to the next.
 
 use super::cache::{Checksum, FOUR, HeaderCache, Kept, SIX};
 use super::ends::OfPcb;
@@ -9,13 +9,13 @@ use lock::Locks;
 use wire::checksum::{self, Partial};
 use wire::{L4Port, ip4, udp};
 
-/// An address family as UDP sends by it, with `N` bytes of Ethernet, IP and UDP headers.
+/// Address family, as used by UDP output with `N` bytes of Ethernet, IP and UDP headers.
 pub(super) trait Net<const N: usize>: Family + OfPcb {
-    /// Returns the headers that a socket has kept.
+    /// Returns the cached headers of a socket.
     fn kept(rest: &mut Rest) -> Option<&mut HeaderCache<Self, N>>;
-    /// Lets a socket keep headers.
+    /// Stores the cached headers of a socket.
     fn keep(rest: &mut Rest, cache: HeaderCache<Self, N>);
-    /// Writes the fields of kept IP headers that differ from one datagram to the next.
+    /// Updates the fields of cached IP headers that differ from one datagram to the next.
     fn patch(cache: &mut HeaderCache<Self, N>, headers: &mut [u8; N], udp_len: u16);
 }
 
@@ -59,8 +59,8 @@ impl Net<SIX> for u128 {
 }
 
 impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
-    /// Returns whether the headers are those of a datagram of `len` bytes to `dst` from `chosen`, or
-    /// from the stack's choice if that is 0.
+    /// Returns whether the headers fit a datagram of `len` bytes to `dst` from `chosen`, or from
+    /// the stack's choice if that is 0.
     #[inline(always)]
     pub(super) fn fits(&self, epoch: u64, chosen: A, dst: A, port: L4Port, len: usize) -> bool {
         self.epoch == epoch
@@ -70,7 +70,7 @@ impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
             && len <= usize::from(self.room)
     }
 
-    /// Writes a datagram: the kept headers, with what differs from one to the next, and the payload.
+    /// Writes a datagram: the cached headers with their updated fields, and the payload.
     #[inline(always)]
     pub(super) fn emit(&mut self, bytes: &mut [u8], payload: &[u8]) -> Option<()> {
         let (headers, room) = bytes.split_first_chunk_mut::<N>()?;
@@ -86,12 +86,13 @@ impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
         [*len0, *len1] = udp_len.to_be_bytes();
         match self.checksum {
             Checksum::Ours => {
-                // The length stands in the pseudo header and in the header.
+                // The length is in the pseudo header and in the header.
                 let sum = self.udp_sum.add(sum).add_u16(udp_len).add_u16(udp_len).finish_nonzero();
                 [*sum0, *sum1] = sum.to_be_bytes();
             }
             Checksum::Port => {
-                // The field holds the pseudo header's sum, not complemented (as virtio and BSD's csum_data want it).
+                // The field holds the sum of the pseudo header, not complemented (as virtio and
+                // BSD's csum_data require).
                 let pseudo = !self.udp_sum.add_u16(udp_len).finish();
                 [*sum0, *sum1] = pseudo.to_be_bytes();
             }
@@ -102,7 +103,7 @@ impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns the headers kept from the datagram before, if that was of this family.
+    /// Returns the headers cached from the previous datagram, if it was of this family.
     #[inline(always)]
     pub(super) fn cache<A: Net<N>, const N: usize>(&mut self) -> Option<&mut HeaderCache<A, N>> {
         self.rest.as_mut().and_then(|rest| A::kept(rest))

@@ -1,10 +1,11 @@
-//! UDP output: from the socket's payload to a staged frame, of either family ([`Net`]).
+//! UDP output: from the socket's payload to a staged frame, for either family ([`Net`]).
 //!
-//! The usual datagram goes where the one before went. Its Ethernet, IP and UDP headers are kept in the Pcb as 42 or 62 bytes
-//! with their checksum sums, good while the stack's epoch stands still; sending then is a copy of the payload, a copy
-//! of the headers, and a few patched fields. Everything else (first datagram, other destination, an unknown neighbor,
-//! fragments, multicast, loopback) goes layer by layer, as does everything when the knob
-//! `net.inet.udp.header_cache` is off.
+//! The usual datagram has the same destination as the previous one. Its Ethernet, IP and UDP
+//! headers are cached in the Pcb, as 42 or 62 bytes with their checksum sums, valid while the
+//! stack's epoch is unchanged. Sending is then a copy of the payload, a copy of the headers, and a
+//! few patched fields. All other datagrams (the first, other destinations, an unresolved neighbor,
+//! fragments, multicast, loopback) pass layer by layer, and so do all with the knob
+//! `net.inet.udp.header_cache` off.
 
 use super::cache::{Checksum, FOUR, HeaderCache, SIX};
 use super::error::SendError;
@@ -44,7 +45,7 @@ impl Payload<'_> {
     }
 }
 
-/// A source that the sender has chosen and a destination; the chosen source 0 leaves the choice to the stack.
+/// A source chosen by the sender and a destination; source 0 leaves the choice to the stack.
 #[derive(Clone, Copy)]
 struct Between<A> {
     chosen: A,
@@ -60,7 +61,7 @@ impl<A: Family> Between<A> {
     }
 }
 
-/// Header fields that one datagram has for itself: it is not sent with the socket's kept headers.
+/// Header fields set for a single datagram, which is not sent with the socket's cached headers.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Own {
     iface: Option<IfaceId>,
@@ -69,7 +70,7 @@ struct Own {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends `payload` from socket `id` to `dst`, or to where it is connected.
+    /// Sends `payload` from socket `id` to `dst`, or to its peer.
     ///
     /// # Errors
     /// [`SendError`].
@@ -100,7 +101,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends with the kept headers of the socket, whose lock is `slot`, if they fit, and else layer by layer.
+    /// Sends with the cached headers of the socket locked in `slot` if they fit, otherwise layer by
+    /// layer.
     #[inline(never)]
     fn send_locked<A: Net<N>, const N: usize>(
         &self,
@@ -123,7 +125,7 @@ impl<L: Locks> Stack<L> {
         self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
     }
 
-    /// Sends with the kept headers if they fit, and else layer by layer.
+    /// Sends with the cached headers if they fit, otherwise layer by layer.
     fn send_to<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -136,15 +138,17 @@ impl<L: Locks> Stack<L> {
         self.send_locked::<A, N>(cx, id, slot.lock(cx), payload, to, lap)
     }
 
-    /// Sends `payload` from socket `id` to `dst`, or to where it is connected, with `ancillary` in place of the socket's options.
+    /// Sends `payload` from socket `id` to `dst`, or to its peer, with `ancillary` overriding the
+    /// socket's options.
     ///
-    /// A source address must be one of this host's: an answer leaves from the address that was asked (RFC 1122 4.1.3.5). A
-    /// broadcast or multicast address is no source (RFC 1122 3.2.1.3) and leaves the choice to the stack, as an unspecified
-    /// one does. An iface must be the one of the route to `dst`.
+    /// A source address must be one of this host's, so that an answer can be sent from the address
+    /// of the request (RFC 1122 4.1.3.5). A broadcast or multicast address is not a valid source
+    /// (RFC 1122 3.2.1.3) and leaves the choice to the stack, like an unspecified one. An interface
+    /// must be that of the route to `dst`.
     ///
     /// # Errors
-    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's, or of another family than `dst`;
-    /// [`SendError::NoIface`], [`SendError::Invalid`].
+    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's, or of
+    /// another family than `dst`; [`SendError::NoIface`], [`SendError::Invalid`].
     pub fn udp_send_msg(
         &self,
         cx: Cx,
@@ -196,7 +200,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends several payloads to one destination; says how many were sent before the first that was not.
+    /// Sends several payloads to one destination; returns the number sent before the first failure.
     ///
     /// # Errors
     /// [`SendError`] of the first, if none was sent.
@@ -236,7 +240,8 @@ impl<L: Locks> Stack<L> {
                 Err(_) => return Ok(sent),
             }
             let Some(payload) = payloads.next() else { break };
-            // What the kept headers did not fit goes the long way, and leaves headers for the rest.
+            // A payload that does not fit the cached headers takes the slow path, which caches
+            // headers for the rest.
             match self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Later) {
                 Ok(_) => sent += 1,
                 Err(error) if sent == 0 => return Err(error),
@@ -246,7 +251,7 @@ impl<L: Locks> Stack<L> {
         Ok(sent)
     }
 
-    /// Sends payloads while the kept headers fit: one socket lock and one iface lock for all of them.
+    /// Sends payloads while the cached headers fit, with a single socket lock and interface lock.
     fn burst_cached<'a, A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -287,10 +292,10 @@ impl<L: Locks> Stack<L> {
         Ok(sent)
     }
 
-    /// Sends a payload that is in a frame already (with headroom for the headers).
+    /// Sends a payload that is in a frame with headroom for the headers.
     ///
     /// # Errors
-    /// [`SendError`]; the frame is dropped then.
+    /// [`SendError`]; the frame has been dropped.
     pub fn udp_send_frame(
         &self,
         cx: Cx,
@@ -317,7 +322,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// The short way: payload, kept headers, out.
+    /// Fast path: sends the payload with the cached headers.
     #[inline(always)]
     fn send_cached<A: Net<N>, const N: usize>(
         &self,
@@ -355,7 +360,7 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// The slow path, layer by layer; keeps the headers for the next datagram where it can.
+    /// Slow path: sends layer by layer; caches the headers for the next datagram if possible.
     #[inline(never)]
     fn send_layered<A: Net<N>, const N: usize>(
         &self,
@@ -375,7 +380,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Checks, binds if need be, and finds the source address.
+    /// Checks the datagram, binds the socket if needed, and selects the source address.
     fn prepare<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -410,7 +415,7 @@ impl<L: Locks> Stack<L> {
         let src = match bound == A::default() || bound.is_for_many() {
             false => bound,
             true => match A::source(self, cx, dst, &exit) {
-                // A host that asks for its first address has none (RFC 1122 3.2.1.3 a).
+                // A host that requests its first address has none (RFC 1122 3.2.1.3 a).
                 Err(_) if out.is_some() && dst.is_for_many() && !dst.is_multicast() => A::default(),
                 src => src.map_err(SendError::Output)?,
             },
@@ -459,14 +464,14 @@ impl<L: Locks> Stack<L> {
             Target::Station(_) if multicast => {
                 to.options.multicast_loop && A::is_heard(self, cx, to.exit.iface, to.dst)
             }
-            Target::Station(_) => true, // a broadcast is for everybody on the link, this host too (BSD's if_simloop)
+            Target::Station(_) => true, // a broadcast includes this host (BSD's if_simloop)
             Target::Neighbor(_) | Target::Here => false,
         };
         if comes_back {
             self.loop_copy(cx, &frame, &head);
         }
         if ttl == 0 && !has_header {
-            self.drop_frame(cx, frame, A::TTL_ZERO); // RFC 1112 6.1: stays in the host
+            self.drop_frame(cx, frame, A::TTL_ZERO); // RFC 1112 6.1: stays on this host
             return Ok(len);
         }
         let lap = self.resume(cx);
@@ -484,7 +489,7 @@ impl<L: Locks> Stack<L> {
         Ok(len)
     }
 
-    /// Puts a UDP header in front of a payload; returns whether its checksum is the port's to fill in.
+    /// Prepends a UDP header to a payload; returns whether its checksum is left to the port.
     fn put_udp_header<A: Family>(
         &self,
         cx: Cx,
@@ -512,7 +517,7 @@ impl<L: Locks> Stack<L> {
         Ok(by_port)
     }
 
-    /// This host's own sockets get a copy of what it sends to its groups and to everybody.
+    /// Delivers a copy of an own multicast or broadcast to this host's sockets.
     fn loop_copy<A: Family>(&self, cx: Cx, datagram: &Frame, head: &Head<A>) {
         let Some(mut copy) = datagram.try_clone() else {
             return self.udp_no_copy(cx);
@@ -538,7 +543,7 @@ impl<L: Locks> Stack<L> {
         self.knobs.udp_maxdgram.get().min(self.knobs.udp_sendspace.get()) as usize
     }
 
-    /// Makes a frame that holds `bytes`, of the pool's size or, for a datagram longer than that, of its own.
+    /// Returns a frame with a copy of `bytes`: from the pool, or a large one if they do not fit.
     fn frame_of(&self, cx: Cx, bytes: &[u8]) -> Result<Frame, SendError> {
         let mut frame = if bytes.len() + self.pool.headroom() <= self.pool.size() {
             self.make_frame(cx).ok_or(SendError::NoBuffer)?
@@ -552,9 +557,9 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// Builds the headers for the next datagram to the same place, if its MAC address is known.
+    /// Caches headers for the next datagram to the same destination, if its MAC address is known.
     fn keep_headers<A: Net<N>, const N: usize>(&self, cx: Cx, id: usize, to: &Prepared<A, A::Addr>, port: L4Port) {
-        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
+        let epoch = self.epoch(); // before the lookups: a change meanwhile makes the headers stale, not wrong
         let Some(cache) = self.headers_for(cx, id, to, port, epoch) else { return };
         self.with_pcb(cx, id, |pcb| A::keep(pcb.rest(), cache));
     }
@@ -568,7 +573,7 @@ impl<L: Locks> Stack<L> {
         epoch: u64,
     ) -> Option<HeaderCache<A, N>> {
         let iface = self.ifaces.get(to.exit.iface).filter(|iface| iface.tunnel.is_none())?;
-        // To a station, sockets here get copies: the long way.
+        // Broadcasts and multicasts are copied to sockets here, which needs the slow path.
         let Target::Neighbor(next) = to.exit.to else { return None };
         let mac = A::neighbor(self, cx, iface.id, next)?;
         let offload = iface.offload();
@@ -623,21 +628,22 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// A destination with its way there and a source address.
+/// A destination with its exit and a source address.
 struct Prepared<A, B> {
     dst: A,
-    /// The sender's choice of a source; 0: the stack's.
+    /// Source chosen by the sender; 0: by the stack.
     chosen: A,
     src: A,
     src_port: L4Port,
     options: Options,
     exit: Exit<B>,
-    /// Its headers are good for the next datagram, too.
+    /// The headers can be cached for the next datagram.
     keeps: bool,
     upper: Upper,
 }
 
-/// A frame that was requested with room for headers has none: tests fail, a release build counts the frame.
+/// Reports that a frame lacks the headroom that was requested for it: tests fail, a release build
+/// counts it.
 #[cold]
 #[inline(never)]
 fn headers_do_not_fit(counters: &Counters) -> SendError {

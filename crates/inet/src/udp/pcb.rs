@@ -1,4 +1,4 @@
-//! The protocol control block of a datagram socket.
+//! Protocol control block of a datagram socket.
 
 use super::Options;
 use super::ancillary::{AncillaryKind, Reception, UNKNOWN, note_iface};
@@ -24,43 +24,44 @@ pub(crate) struct Joined {
     pub(crate) filter: SourceFilter,
 }
 
-/// Receive buffers may pin this many times their size in frames (BSD's sb_mbmax).
+/// Factor of the receive buffer's size that frames may pin (BSD's sb_mbmax).
 const FRAMES_FACTOR: usize = 8;
-/// Bytes charged to the buffer for a sender's address, a sockaddr_in: no queued datagram is free of charge.
+/// Bytes charged to the buffer for a sender's address, a sockaddr_in, so that every queued datagram
+/// counts.
 const NAME_LEN: usize = 16;
 
-/// Returns a buffer size as the Pcb keeps it, at most 4 GiB - 1.
+/// Converts a buffer size for the Pcb, limited to 4 GiB - 1.
 fn saturated(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// One UDP socket's state.
+/// State of a datagram socket.
 ///
-/// The fields that every datagram uses come first. With the lock's word and the place's tag in front they are one cache
-/// line, so that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three; one
-/// of IPv6 waits for the next line, too.
+/// The fields that every datagram uses come first. With the lock's word and the slot's tag in front
+/// they fit into one cache line, so that among 100,000 sockets in random order a datagram waits for
+/// one line of its Pcb and not for three. An IPv6 datagram also needs the next line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcb<L: Locks> {
-    pub(super) first: Option<Frame>, // of a queue that was empty: the usual one is one datagram long and needs no second place
+    pub(super) first: Option<Frame>, // the usual queue is one datagram long and needs no second allocation
     pub(super) watch: Option<Arc<ReadySet<L>>>,
     pub(super) ends: Ends4,
     pub(super) queued_bytes: u32,
     pub(super) recv_limit: u32,
     pub(crate) reception: Reception,
     pub(crate) error: Option<SoError>,
-    pub(super) signalled: bool, // there is a signal in `rest`
+    pub(super) signalled: bool, // a signal is set in `rest`
     pub(super) families: Families,
-    /// Local and remote address of a socket whose addresses are of IPv6; its ports are in `ends`.
+    /// Local and remote address of a socket with IPv6 addresses; its ports are in `ends`.
     pub(super) wide: [u128; 2],
-    /// Options, as the socket layer sets them; boxed, so that a Pcb is two lines long.
+    /// Options set by the socket layer; boxed, so that a Pcb takes two cache lines.
     pub options: Box<Options>,
     pub(crate) shut_write: bool,
-    /// The local address was chosen for the present peer, not bound.
+    /// The local address was chosen for the current peer, not bound.
     pub(crate) chosen_local: bool,
-    /// Calls on this socket never wait.
+    /// Calls on this socket never block.
     pub nonblocking: bool,
-    pub(super) rest: Option<Box<Rest>>, // made when first needed
+    pub(super) rest: Option<Box<Rest>>, // allocated when first needed
 }
 
 const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, wide) == 64 - 8 - 8); // word, tag
@@ -73,7 +74,7 @@ pub(super) struct Rest {
     pub(super) signal: Option<Arc<Signal>>,
     pub(super) groups: Vec<Joined>,
     pub(super) kept: Kept,
-    /// Of a raw or ICMP socket.
+    /// State of a raw or ICMP socket.
     pub(super) raw: Option<Box<RawState>>,
 }
 
@@ -98,13 +99,13 @@ impl<L: Locks> Pcb<L> {
         }
     }
 
-    /// Returns whether it is connected.
+    /// Returns whether the socket is connected.
     #[inline(always)]
     pub fn is_connected(&self) -> bool {
         self.ends.remote_port.0 != 0
     }
 
-    /// Returns whether it is bound.
+    /// Returns whether the socket is bound.
     #[inline(always)]
     pub fn is_bound(&self) -> bool {
         self.ends.local_port.0 != 0
@@ -115,22 +116,22 @@ impl<L: Locks> Pcb<L> {
         self.rest.get_or_insert_default()
     }
 
-    /// Returns what a raw or ICMP socket has besides; `None` of UDP.
+    /// Returns the state of a raw or ICMP socket; `None` for UDP.
     pub fn raw(&self) -> Option<&RawState> {
         self.rest.as_ref()?.raw.as_deref()
     }
 
-    /// Returns what a raw or ICMP socket has besides, to change.
+    /// Returns the state of a raw or ICMP socket for modification.
     pub fn raw_mut(&mut self) -> Option<&mut RawState> {
         self.rest.as_mut()?.raw.as_deref_mut()
     }
 
-    /// Makes it a raw or ICMP socket.
+    /// Makes this a raw or ICMP socket.
     pub(crate) fn set_raw(&mut self, state: RawState) {
         self.rest().raw = Some(Box::new(state));
     }
 
-    /// Groups it has joined.
+    /// Returns the groups that the socket has joined.
     pub(crate) fn groups(&self) -> &[Joined] {
         self.rest.as_ref().map_or(&[], |rest| &rest.groups)
     }
@@ -139,77 +140,77 @@ impl<L: Locks> Pcb<L> {
         &mut self.rest().groups
     }
 
-    /// Datagrams waiting.
+    /// Returns the number of queued datagrams.
     pub fn queued(&self) -> usize {
         self.rest.as_ref().map_or(0, |rest| rest.more.len()) + usize::from(self.first.is_some())
     }
 
-    /// Bytes waiting, senders' addresses not counted.
+    /// Returns the number of queued bytes, without senders' addresses.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes as usize - self.queued() * NAME_LEN
     }
 
-    /// Length of the next datagram.
+    /// Returns the length of the next datagram.
     pub fn next_len(&self) -> Option<usize> {
         self.peek().map(Frame::len)
     }
 
-    /// No datagram waits: each counts for more than nothing.
+    /// Returns whether no datagram is queued; even an empty one counts more than 0 bytes.
     #[inline(always)]
     pub(crate) fn is_queue_empty(&self) -> bool {
         self.queued_bytes == 0
     }
 
-    /// The size of the receive buffer.
+    /// Returns the size of the receive buffer.
     pub fn recv_limit(&self) -> usize {
         self.recv_limit as usize
     }
 
-    /// Changes the size of the receive buffer (4 GiB at most); what is queued stays.
+    /// Changes the size of the receive buffer (4 GiB at most); queued datagrams stay.
     pub fn set_recv_limit(&mut self, bytes: usize) {
         self.recv_limit = saturated(bytes);
     }
 
-    /// Takes the error that waits, if any.
+    /// Removes and returns the pending error.
     pub fn take_error(&mut self) -> Option<SoError> {
         self.error.take()
     }
 
-    /// Returns whether an error waits.
+    /// Returns whether an error is pending.
     pub fn has_error(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Returns whether reading was shut down.
+    /// Returns whether the socket is shut down for reading.
     pub fn is_shut_for_reading(&self) -> bool {
         self.reception.has(Reception::SHUT)
     }
 
-    /// Forgets the kept headers: an option that stands in them has changed.
+    /// Discards the cached headers, after a change of an option in them.
     pub fn forget_headers(&mut self) {
         if let Some(rest) = &mut self.rest {
             rest.forget_headers();
         }
     }
 
-    /// Returns whether there is something to read: a datagram, an error, the end.
+    /// Returns whether there is something to read: a datagram, an error, or the end.
     pub fn is_readable(&self) -> bool {
         !self.is_queue_empty() || self.error.is_some() || self.is_shut_for_reading()
     }
 
-    /// Raises `signal` whenever something comes.
+    /// Sets the signal that is raised when something arrives.
     pub fn set_signal(&mut self, signal: Option<Arc<Signal>>) {
         self.signalled = signal.is_some();
         self.rest().signal = signal;
     }
 
-    /// Something to wait on for this socket.
+    /// Returns the signal to wait on for this socket.
     pub fn signal(&mut self) -> Arc<Signal> {
         self.signalled = true;
         self.rest().signal.get_or_insert_default().clone()
     }
 
-    /// Queues a datagram; gives it back if the buffer is full.
+    /// Queues a datagram; returns it if the buffer is full.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, cx: Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
         let bytes = self.queued_bytes as usize + frame.len() + NAME_LEN;
@@ -231,7 +232,8 @@ impl<L: Locks> Pcb<L> {
         Ok(())
     }
 
-    /// Queues the first `n` of `frames` if there is room for all of them; `false`: nothing was done.
+    /// Queues the first `n` of `frames` if there is room for all of them; otherwise does nothing
+    /// and returns `false`.
     #[inline(always)]
     pub(super) fn enqueue_run(
         &mut self,
@@ -258,7 +260,7 @@ impl<L: Locks> Pcb<L> {
         true
     }
 
-    /// Bytes of buffers, used or not, that what waits may pin.
+    /// Returns the number of buffer bytes, used or not, that queued datagrams may pin.
     #[inline(always)]
     fn frames_limit(&self) -> usize {
         self.recv_limit as usize * FRAMES_FACTOR
@@ -276,7 +278,7 @@ impl<L: Locks> Pcb<L> {
         }
     }
 
-    /// Takes the first datagram.
+    /// Removes and returns the first datagram.
     #[inline(always)]
     pub(crate) fn dequeue(&mut self) -> Option<Frame> {
         let frame = match self.first.take() {
@@ -288,23 +290,23 @@ impl<L: Locks> Pcb<L> {
         Some(frame)
     }
 
-    /// The first datagram, left where it is.
+    /// Returns the first datagram without removing it.
     pub(crate) fn peek(&self) -> Option<&Frame> {
         self.first.as_ref().or_else(|| self.rest.as_ref()?.more.front())
     }
 
-    /// Takes everything queued.
+    /// Removes and returns all queued datagrams.
     pub(crate) fn drain(&mut self) -> Vec<Frame> {
         std::iter::from_fn(|| self.dequeue()).collect()
     }
 
-    /// Puts an error where the socket's owner will find it.
+    /// Sets the pending error.
     pub(crate) fn set_error(&mut self, cx: Cx, id: usize, error: SoError) {
         self.error = Some(error);
         self.wake(cx, id);
     }
 
-    /// Reports what becomes readable to `set`; once now if something is.
+    /// Reports readiness to `set`, immediately if the socket is readable now.
     pub(crate) fn set_watch(&mut self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) {
         self.watch = set;
         if self.is_readable() {
@@ -317,7 +319,8 @@ impl<L: Locks> Pcb<L> {
         self.reception.has(kind.bit())
     }
 
-    /// Sets whether receive calls return ancillary data of this kind. The ifaces of IPv4 datagrams that wait are unknown.
+    /// Sets whether receive calls return ancillary data of this kind. The interfaces of IPv4
+    /// datagrams already queued are unknown.
     pub fn set_receives(&mut self, kind: AncillaryKind, on: bool) {
         if on && kind == AncillaryKind::PacketInfo && !self.receives(kind) {
             let more = self.rest.as_mut().map(|rest| rest.more.iter_mut()).into_iter().flatten();
@@ -330,7 +333,7 @@ impl<L: Locks> Pcb<L> {
 }
 
 impl Rest {
-    /// Forgets the kept headers.
+    /// Discards the cached headers.
     pub(super) fn forget_headers(&mut self) {
         self.kept = Kept::Nothing;
     }

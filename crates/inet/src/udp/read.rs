@@ -1,8 +1,9 @@
-//! Receiving: datagrams out of the sockets' queues.
+//! Receiving of datagrams from the sockets' queues.
 //!
-//! A datagram leaves as its [`Frame`], as a copy of its payload, or stays and is copied (peeking). Its sender is read from its
-//! headers, which are in front of the payload still: of IPv4 with its options, of IPv6 without extension headers and
-//! with the number of the iface it came by in place of the payload's length ([`strip6`]).
+//! A datagram is returned as its [`Frame`], as a copy of its payload, or copied and left in the
+//! queue (peek). Its sender is read from the headers, which are still in front of the payload: IPv4
+//! with options; IPv6 without extension headers and with the number of the receiving interface in
+//! place of the payload length ([`strip6`]).
 
 use super::ancillary::{NOTE, UNKNOWN};
 use super::{Ancillary, Domain, PacketInfo, Reception};
@@ -15,24 +16,24 @@ use lock::{Cx, Locks};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use wire::{L4Port, Proto, ip4, ip6};
 
-/// A datagram taken from a socket's queue.
+/// A datagram removed from a socket's queue.
 #[derive(Debug)]
 pub struct Received {
-    /// The payload (pulled to its first byte; the headers are in front).
+    /// Payload (pulled to its first byte; the headers are in the headroom).
     pub frame: Frame,
-    /// Source address and port, as the socket's domain has them.
+    /// Source address and port, in the form of the socket's domain.
     pub from: SocketAddr,
-    /// Destination address, as it stood on the wire.
+    /// Destination address in the packet.
     pub to: IpAddr,
-    /// The iface by which it came; of IPv4 only if the socket requests it ([`PacketInfo`]).
+    /// Receiving interface; for IPv4 only if the socket requests it ([`PacketInfo`]).
     pub iface: Option<IfaceId>,
-    /// Time to live, or hop limit, with which it came.
+    /// Received time to live or hop limit.
     pub ttl: u8,
-    /// Type of service, or traffic class, with which it came.
+    /// Received type of service or traffic class.
     pub tos: u8,
     pub(crate) reception: Reception,
-    /// The queue holds another datagram. If not, the arrival of the next is reported to the pollers of
-    /// the socket.
+    /// Set if the queue holds another datagram. If not, the arrival of the next is reported to the
+    /// pollers of the socket.
     pub more: bool,
 }
 
@@ -51,26 +52,26 @@ impl Received {
 /// Result of [`Stack::udp_recv_into`](crate::Stack::udp_recv_into).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
-    /// A datagram, which is no longer in the queue.
+    /// A datagram, removed from the queue.
     Datagram {
         /// Bytes copied; the rest of a longer datagram is discarded.
         copied: usize,
-        /// Its sender.
+        /// Source address of the datagram.
         from: Sender,
     },
-    /// No datagram, no error and no end, and the socket's calls never wait.
+    /// No datagram, error or end, and the socket is nonblocking.
     Nothing,
-    /// Any other case: no such socket, a caller that has to wait, a pending error or the end of input.
+    /// Any other case: no such socket, the caller must block, a pending error, or end of input.
     Other,
 }
 
-/// Sender of a datagram; a [`SocketAddr`], which is 32 bytes, is better made where it stays. Addresses are numbers: to read
-/// bytes of one that was just written as words would stall.
+/// Sender of a datagram. A [`SocketAddr`] takes 32 bytes and is better built in its final place.
+/// Addresses are integers: reading an address as words after writing it bytewise would stall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
-    /// Address and port of IPv4.
+    /// IPv4 address and port.
     V4(u32, L4Port),
-    /// Address, port and scope id of IPv6; 0: none.
+    /// IPv6 address, port and scope id; 0: no scope id.
     V6(u128, L4Port, u32),
 }
 
@@ -98,19 +99,20 @@ impl From<Sender> for SocketAddr {
     }
 }
 
-/// Returns the sender of a received datagram, as a socket of `domain` gives it.
+/// Returns the sender of a received datagram, in the form of a socket of `domain`.
 #[inline(always)]
 pub fn sender(frame: &Frame, domain: Domain) -> Option<Sender> {
     Some(ends(frame)?.from.shown(domain))
 }
 
-/// Values from the headers in front of a datagram's payload.
+/// Values of the headers before a datagram's payload.
 pub(crate) struct Headers {
     pub(super) from: Sender,
     pub(super) to: IpAddr,
     ttl: u8,
     tos: u8,
-    /// Number of the iface, written over the length: for IPv6 always, for IPv4 if the socket requests it.
+    /// Number of the interface, stored in the length field: for IPv6 always, for IPv4 if the socket
+    /// requests it.
     pub(super) noted: IfaceId,
 }
 
@@ -125,7 +127,7 @@ pub(super) fn ends(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), ttl, tos, noted })
 }
 
-/// Reads the headers of a datagram of IPv6.
+/// Reads the headers of an IPv6 datagram.
 #[inline(always)]
 fn ends6(frame: &Frame) -> Option<Headers> {
     let headers = frame.headers::<PLAIN6>()?;
@@ -141,7 +143,8 @@ fn headers6(ip: ip6::Glance, port: L4Port) -> Headers {
     Headers { from, to, ttl: ip.hop_limit(), tos: ip.traffic_class(), noted }
 }
 
-/// Reads the headers of IPv4 with options, and of the packets of raw and ICMP sockets, which have no ports.
+/// Reads the headers of IPv4 packets with options, and of packets of raw and ICMP sockets, which
+/// have no ports.
 #[inline(never)]
 fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     let (packet, pulled) = (frame.l3_bytes(), frame.l3_bytes().len() - frame.len());
@@ -167,14 +170,15 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to, ttl: header[8], tos: header[1], noted })
 }
 
-/// IPv4 without options, and UDP.
+/// Length of an IPv4 header without options and a UDP header.
 pub(super) const PLAIN4: usize = ip4::HEADER_LEN + wire::udp::HEADER_LEN;
-/// IPv6 without extension headers, and UDP.
+/// Length of an IPv6 header without extension headers and a UDP header.
 pub(super) const PLAIN6: usize = ip6::HEADER_LEN + wire::udp::HEADER_LEN;
 
-/// Leaves what follows the first `pulled` bytes of the `len` bytes of an IPv6 packet behind its extension headers, where
-/// `at` says which protocol they are of, with those and an IPv6 header without extension headers in front, in whose
-/// field for the length is the number of the iface by which it came. `false`, and no such headers, if that cannot be written.
+/// Strips an IPv6 packet to the part after the first `pulled` of the `len` bytes that follow its
+/// extension headers, at `at` with protocol `proto`. The pulled bytes stay in front, after an IPv6
+/// header without extension headers, with the number of the receiving interface in its length
+/// field. Returns `false` if this cannot be written.
 pub(crate) fn strip6(
     packet: &mut Frame,
     header: &ip6::Header,
@@ -189,7 +193,7 @@ pub(crate) fn strip6(
 }
 
 impl<L: Locks> Stack<L> {
-    /// Takes the next datagram of socket `id` and copies it into `into`, as `recvfrom` does.
+    /// Removes the next datagram of socket `id` and copies it into `into`, like `recvfrom`.
     #[inline(always)]
     pub fn udp_recv_into(&self, cx: Cx, id: usize, into: &mut [u8]) -> Read {
         let Some(place) = self.pcbs.get(id) else { return Read::Other };
@@ -208,7 +212,8 @@ impl<L: Locks> Stack<L> {
         Read::Datagram { copied: frame.len().min(into.len()), from }
     }
 
-    /// Takes the next datagram of socket `id`; `None` if there is none (or no such socket).
+    /// Removes and returns the next datagram of socket `id`; `None` if there is none, or no such
+    /// socket.
     #[inline(always)]
     pub fn udp_recv(&self, cx: Cx, id: usize) -> Option<Received> {
         let mut slot = self.pcbs.get(id)?.lock(cx);
@@ -223,7 +228,8 @@ impl<L: Locks> Stack<L> {
         Some(Received { frame, from: from.shown(domain).into(), to, iface, ttl, tos, more, reception })
     }
 
-    /// Takes up to `most` datagrams of socket `id` under one lock, as many as fit into `into`; returns how many.
+    /// Moves up to `most` datagrams of socket `id` into `into` under one lock, as many as fit;
+    /// returns their number.
     pub fn udp_recv_burst(&self, cx: Cx, id: usize, most: usize, into: &mut Burst) -> usize {
         let Some(slot) = self.pcbs.get(id) else { return 0 };
         let mut slot = slot.lock(cx);
@@ -242,7 +248,8 @@ impl<L: Locks> Stack<L> {
         taken
     }
 
-    /// Copies from the next datagram of socket `id` without taking it: (copied, whole length, sender).
+    /// Copies from the next datagram of socket `id` without removing it; returns (bytes copied,
+    /// datagram length, sender).
     pub fn udp_peek(&self, cx: Cx, id: usize, into: &mut [u8]) -> Option<(usize, usize, SocketAddr)> {
         let slot = self.pcbs.get(id)?.lock(cx);
         let pcb = slot.as_ref()?;

@@ -1,5 +1,5 @@
-//! The differences between the families when UDP receives a datagram: the places of its fields, and the answer where no
-//! socket takes it.
+//! Differences between the families when UDP receives a datagram: field offsets, and the answer
+//! without a socket.
 
 use super::OfPcb;
 use super::check::Check;
@@ -16,19 +16,20 @@ use wire::checksum::Partial;
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4, udp};
 
-/// An address family as UDP receives by it.
+/// Address family, as used by UDP input.
 pub(crate) trait Receive: Family + OfPcb {
-    /// Fast path: returns the ends of a sound datagram to a port of one host that has nothing between its IP header and UDP,
-    /// and leaves its payload, with the headers in front. Counts those that have no checksum. What it does not let through it
-    /// leaves as it is.
+    /// Fast path: strips a valid unicast datagram without headers between IP and UDP to its
+    /// payload, with the headers in front, and returns its ends. Counts datagrams without a
+    /// checksum. Leaves any other datagram unchanged.
     fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, without_checksum: &mut u64) -> Option<Self::Wire>;
-    /// [`Receive::strip`] of a datagram that it does not let through, and that may have IP options.
+    /// Strips a datagram that [`Receive::strip`] rejected, which may have IP options.
     fn strip_options(check: Check, packet: &mut Frame, without_checksum: &mut u64) -> Option<Self::Wire>;
-    /// Slow path: takes a datagram that is not stripped, or ends it with the reason; returns the number of deliveries.
+    /// Slow path: delivers a datagram that is not stripped, or drops it with the reason; returns
+    /// the number of deliveries.
     fn input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64;
-    /// Ends a stripped datagram that no socket takes.
+    /// Ends a stripped datagram without a socket.
     fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame);
-    /// Returns the ends of a stripped datagram in the run that `first` begins: the same port of ours.
+    /// Returns the ends of a stripped datagram in the run of `first`, with the same local port.
     fn ends_in_run(first: Ends<Self>, headers: &Headers) -> Ends<Self>;
 }
 
@@ -96,7 +97,7 @@ impl Receive for u128 {
         let payload = usize::from(len).wrapping_sub(udp::HEADER_LEN);
         let is_all = len == ip.payload_len() && payload <= whole.len() - PLAIN6;
         let for_one = ip.dst >> 120 < 0xfe && !flags.has(Flags::LINK_BROADCAST);
-        // RFC 8200 8.1: there is always a checksum.
+        // RFC 8200 8.1: the checksum is mandatory.
         if ip.next() != Proto::UDP
             || !is_all
             || !for_one
@@ -115,7 +116,7 @@ impl Receive for u128 {
         if !packet.open_headers::<PLAIN6>(payload) {
             return None;
         }
-        // As `strip6` leaves it: the iface in place of the length.
+        // As in `strip6`, the interface replaces the length.
         [packet.headers_mut::<PLAIN6>()?[4], packet.headers_mut::<PLAIN6>()?[5]] = came_by.0.to_be_bytes();
         let (remote_port, local_port) = (L4Port((udp >> 48) as u16), L4Port((udp >> 32) as u16));
         Some(Ends { local: ip.dst, remote: ip.src, local_port, remote_port })
@@ -131,7 +132,7 @@ impl Receive for u128 {
             stack.drop_frame(cx, packet, Self::MALFORMED);
             return 0;
         };
-        let (chain, _) = Chain::walk_far(&header, packet.bytes()); // the protocol stands in the header
+        let (chain, _) = Chain::walk_far(&header, packet.bytes()); // the protocol is in the IP header
         stack.udp_input6(cx, iface, packet, &header, &chain)
     }
 

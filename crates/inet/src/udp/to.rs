@@ -1,4 +1,4 @@
-//! Destination of a socket's next datagram: the one that is given, or its peer.
+//! Destination of a socket's next datagram: the given one, or its peer.
 
 use super::error::SendError;
 use super::{Domain, Pcb, SockEnds};
@@ -13,11 +13,11 @@ use wire::L4Port;
 #[derive(Clone, Copy)]
 pub(super) enum To {
     V4(u32, L4Port),
-    /// With the iface that was named for a group.
+    /// With the interface given for a group.
     V6(u128, L4Port, Option<IfaceId>),
 }
 
-/// Takes the error of an earlier datagram, or that writing was shut down.
+/// Returns the pending error of an earlier datagram, or an error if writing was shut down.
 #[inline(always)]
 pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     if pcb.error.is_some() || pcb.shut_write {
@@ -30,7 +30,7 @@ pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     Ok(())
 }
 
-/// Returns where a socket's next datagram goes: to `dst`, or to where it is connected.
+/// Returns the destination of a socket's next datagram: `dst`, or its peer.
 #[inline(always)]
 pub(super) fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<To, SendError> {
     may_send(pcb)?;
@@ -45,7 +45,7 @@ pub(super) fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) 
     }
 }
 
-/// Returns where a connected socket's datagrams go.
+/// Returns the destination of a connected socket.
 #[inline(always)]
 fn peer<L: Locks>(pcb: &Pcb<L>) -> To {
     match pcb.ends() {
@@ -55,7 +55,7 @@ fn peer<L: Locks>(pcb: &Pcb<L>) -> To {
     }
 }
 
-/// Returns the destination that a socket of IPv6 is given.
+/// Returns the destination given to an IPv6 socket.
 #[inline(never)]
 fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
     let port = L4Port(dst.port());
@@ -67,7 +67,7 @@ fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
         (Domain::Inet, SocketAddr::V6(_)) => return Err(SendError::BadDestination),
         (Domain::Inet6, _) => {}
     }
-    // An IPv4 address may be mapped or not, as in Linux.
+    // An IPv4 address may be given mapped or not, as in Linux.
     let v4 = match dst {
         SocketAddr::V4(v4) => Some(*v4.ip()),
         SocketAddr::V6(v6) => v6.ip().to_ipv4_mapped(),
@@ -78,7 +78,7 @@ fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
         (None, SocketAddr::V4(_)) => Err(SendError::BadDestination),
         (None, SocketAddr::V6(v6)) => {
             let iface = zone::iface_of(v6.scope_id());
-            // As BSD and Linux have it, the unspecified address is this host itself.
+            // As in BSD and Linux, the unspecified address is this host itself.
             let addr = if v6.ip().is_unspecified() { Ipv6Addr::LOCALHOST } else { *v6.ip() };
             Ok(To::V6(zone::embed(addr, iface), port, iface))
         }

@@ -27,7 +27,7 @@ mod models {
     use loom::sync::atomic::{AtomicU64, Ordering};
     use loom::sync::{Arc, Condvar, Mutex};
 
-    /// A thread's earliest work, and what rings in the place of an eventfd.
+    /// A thread's earliest work, and a flag in place of an eventfd.
     struct Sleeper {
         bell: Doorbell,
         due: AtomicU64,
@@ -44,7 +44,7 @@ mod models {
             });
         }
 
-        /// Sleeps until 10, which does not come, unless there is work before.
+        /// Sleeps until 10, which never comes, unless there is work before.
         fn sleep(&self) {
             let stay = || self.due.load(Ordering::Relaxed) < 10;
             let sleep = || {
@@ -58,7 +58,7 @@ mod models {
         }
     }
 
-    /// Work that is slept over is a deadlock, which loom reports.
+    /// Missing work while sleeping is a deadlock, which loom reports.
     #[test]
     fn loom_no_work_is_slept_over() {
         let mut model = loom::model::Builder::new();

@@ -1,4 +1,4 @@
-//! The queue of a semaphore: who comes first is served first.
+//! Tests of the semaphore's queue: first come, first served.
 
 use super::*;
 use crate::How;
@@ -8,7 +8,7 @@ fn cx() -> Cx {
     Cx::enter(How::Register, Instant::ZERO)
 }
 
-/// Threads that wait for the semaphore of `lock`.
+/// Returns the number of threads waiting for the semaphore of `lock`.
 fn waiting<T>(lock: &HeavyLock<T>) -> usize {
     object(lock.id).map_or(0, |semaphore| semaphore.state().waiting.len())
 }
@@ -22,7 +22,7 @@ fn waiters_are_served_in_order_of_arrival() {
         for number in 0..THREADS {
             let lock = &lock;
             scope.spawn(move || lock.lock(cx()).push(number));
-            // The next one starts when this one stands in the queue.
+            // The next thread starts when this one is in the queue.
             while waiting(lock) <= number {
                 std::thread::yield_now();
             }
@@ -44,7 +44,7 @@ fn a_release_hands_the_semaphore_over_so_that_none_overtakes_the_queue() {
             std::thread::yield_now();
         }
         drop(guard);
-        // The waiter owns the semaphore by now, whether it runs or not.
+        // The waiter owns the semaphore by now, even if it is not running yet.
         lock.lock(cx()).push("releaser");
     });
     assert_eq!(*lock.lock(cx()), ["waiter", "releaser"]);

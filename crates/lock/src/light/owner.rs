@@ -1,4 +1,4 @@
-//! The owner word of a light lock: free, or who holds it, and whether others wait.
+//! The owner word of a light lock: free, or its owner, and whether other threads wait.
 //!
 //! ```text
 //! free -- compare-and-swap(me) --> me -- another finds it held, past spinning --> me | WAITERS
@@ -6,10 +6,12 @@
 //!   +------- exchange(free) --------+------------- exchange(free), wake one ----------+
 //! ```
 //!
-//! A thread that waits sets [`WAITERS`] while it holds the gate, and sleeps on the gate's condition variable; who releases a
-//! word with [`WAITERS`] passes through the gate before it wakes one, so the wake-up finds the sleeper. The woken thread
-//! takes the word with [`WAITERS`] set, since it cannot know whether others still sleep. A thread that comes at that moment
-//! may be first: a lock that is handed over would stay idle for the 100,000 ticks of a wake-up. Checked with loom.
+//! A waiting thread sets [`WAITERS`] while it holds the gate, and sleeps on the gate's condition
+//! variable. A thread that releases a word with [`WAITERS`] locks the gate before it wakes a
+//! waiter, so the wake-up is not lost. The woken thread takes the word with [`WAITERS`] set, since
+//! it cannot detect whether others still sleep. A thread that arrives at that moment may get the
+//! lock first: handing it over instead would leave it idle for the 100,000 ticks of a wake-up.
+//! Checked with loom.
 
 #[cfg(all(test, not(loom)))]
 use super::tests::CountedU32 as AtomicU32;
@@ -22,17 +24,18 @@ use std::sync::atomic::Ordering;
 #[cfg(not(all(test, loom)))]
 use std::sync::{Condvar, Mutex};
 
-/// Nobody holds the lock.
+/// The lock has no owner.
 const FREE: u32 = 0;
-/// Set beside the owner: threads wait, so the release must wake one. Owners are small numbers.
+/// Set in addition to the owner: threads wait, so the release must wake one. Owners are small
+/// numbers.
 const WAITERS: u32 = 1 << 31;
-/// Looks at a held lock before waiting for it, as many as the standard library's mutex takes. None under loom, where a loop
-/// of loads never ends.
+/// Number of times a held lock is polled before waiting, as in the standard library's mutex. None
+/// under loom, where a loop of loads never ends.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 
-/// Who holds a lock.
+/// Owner of a lock, and the means to wait for it.
 #[derive(Debug, Default)]
-#[repr(C)] // the word in front
+#[repr(C)] // the word first
 pub(super) struct Owner {
     word: AtomicU32,
     gate: Mutex<()>,
@@ -40,10 +43,10 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Makes `me`, which is not 0, the owner, as soon as nobody else is.
+    /// Makes `me`, which must not be 0, the owner as soon as the lock is free.
     ///
     /// # Panics
-    /// If it is the owner already.
+    /// Panics if `me` is already the owner.
     #[inline(always)]
     pub(super) fn acquire(&self, me: u32) {
         if let Err(held) = self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed) {
@@ -51,7 +54,7 @@ impl Owner {
         }
     }
 
-    /// Makes the lock free, and wakes a thread that waits for it.
+    /// Frees the lock, and wakes a waiting thread.
     #[inline(always)]
     pub(super) fn release(&self) {
         if self.word.swap(FREE, Ordering::Release) & WAITERS != 0 {
@@ -67,7 +70,7 @@ impl Owner {
         }
     }
 
-    /// Takes the lock if it becomes free soon and nobody waits.
+    /// Takes the lock if it becomes free soon and no thread waits.
     fn spin(&self, me: u32) -> bool {
         for _ in 0..SPINS {
             match self.word.load(Ordering::Relaxed) {
@@ -100,12 +103,12 @@ impl Owner {
 
     #[cold]
     fn wake_one(&self) {
-        // Whoever set WAITERS holds the gate until it sleeps.
+        // A thread that set WAITERS holds the gate until it sleeps.
         drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
         self.turn.notify_one();
     }
 
-    /// Whether threads wait.
+    /// Returns whether threads wait.
     #[cfg(all(test, not(loom)))]
     pub(super) fn has_waiters(&self) -> bool {
         self.word.load(Ordering::Relaxed) & WAITERS != 0

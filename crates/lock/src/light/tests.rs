@@ -1,4 +1,4 @@
-//! The operations that a light lock costs, and threads that wait for it.
+//! Tests of the number of atomic operations of a light lock, and of waiting threads.
 
 use super::*;
 use crate::How;
@@ -10,14 +10,15 @@ thread_local! {
     static WRITES: Cell<Writes> = const { Cell::new(Writes { compare_exchange: 0, swap: 0 }) };
 }
 
-/// Atomic operations on owner words by this thread that may write.
+/// Number of this thread's atomic operations on owner words that may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Writes {
     compare_exchange: u32,
     swap: u32,
 }
 
-/// The owner word's type in tests: counts what writes. It has no other method that does, so nothing else can be used.
+/// Type of the owner word in tests, which counts writes. It has no other writing methods, so none
+/// can be used uncounted.
 #[derive(Debug, Default)]
 pub(super) struct CountedU32(AtomicU32);
 

@@ -15,7 +15,7 @@ mod plain {
         assert_eq!(pins.passed(), u64::MAX);
     }
 
-    /// A thread beyond the usual ones has a slot of its own.
+    /// A thread beyond the usual ones has its own slot.
     #[test]
     fn readers_beyond_the_usual_ones_hold_what_they_may_have() {
         let pins = Pins::new(2);
@@ -49,7 +49,7 @@ mod models {
     const OTHER: usize = 1;
     const REUSED: usize = 99;
 
-    /// A table of one entry that leads to one of two parts.
+    /// A table with one entry, which refers to one of two parts.
     struct Table {
         pins: Pins,
         entry: AtomicUsize,
@@ -63,7 +63,7 @@ mod models {
             self.parts[at].load(Ordering::Acquire)
         }
 
-        /// Leads elsewhere, takes the first part out, and uses it again if it may.
+        /// Redirects the entry, removes the first part, and reuses it if allowed.
         fn change(&self) {
             self.entry.store(OTHER, Ordering::Release);
             let at = self.pins.retire();
@@ -94,13 +94,14 @@ mod models {
         loom::model(|| reads_beside_a_change(1));
     }
 
-    /// The reader's slot appears while the writer looks for readers.
+    /// The reader's slot is created while the writer checks for readers.
     #[test]
     fn loom_a_part_is_not_used_again_under_a_reader_whose_slot_is_new() {
         loom::model(|| reads_beside_a_change(5));
     }
 
-    /// Two readers' slots appear in one new chunk: each finds it, whoever makes it.
+    /// Two readers' slots are created in one new chunk: each finds its own, whichever thread makes
+    /// the chunk.
     #[test]
     fn loom_two_readers_whose_slots_are_new() {
         let mut model = loom::model::Builder::new();

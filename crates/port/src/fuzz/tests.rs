@@ -35,7 +35,7 @@ fn the_corpora_hold_whole_cut_and_damaged() {
     }
 }
 
-/// A slot with `frame` (`struct tpacket2_hdr`), and a VLAN tag if `tagged`.
+/// Returns a ring slot (`struct tpacket2_hdr`) with `frame`, and a VLAN tag if `tagged`.
 fn slot(frame: &[u8], tagged: bool) -> Vec<u8> {
     const MAC: usize = 64;
     let mut slot = vec![0; MAC];
@@ -49,7 +49,8 @@ fn slot(frame: &[u8], tagged: bool) -> Vec<u8> {
     slot
 }
 
-/// The seeds of `port_device`, on disk where the repository can be written; each of them cut and damaged holds.
+/// Checks the seeds of `port_device`, also truncated and damaged. Writes them to disk if the
+/// repository is writable.
 #[test]
 fn frames_of_devices_hold() {
     let mut udp = vec![2; 12];

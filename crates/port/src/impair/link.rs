@@ -1,4 +1,4 @@
-//! One direction of an impaired link: frames enter, and leave when their time has come, or not at all.
+//! One direction of an impaired link: frames enter, and leave at their due time or not at all.
 
 use crate::offload;
 use crate::spec::Percent;
@@ -7,33 +7,35 @@ use clock::{Duration, Instant};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is wrong with the link.
+/// Parameters of the impairment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Impairment {
-    /// Frames lost.
+    /// Share of frames lost.
     pub loss: Percent,
-    /// Frames that come twice.
+    /// Share of frames duplicated.
     pub dup: Percent,
-    /// Frames with one bit flipped, after their checksums were made.
+    /// Share of frames with one bit flipped after their checksums are filled in.
     pub corrupt: Percent,
-    /// Frames that skip the delay and so overtake others, by the delay at most. Without a delay nothing overtakes.
+    /// Share of frames that skip the delay and so overtake others. Without a delay no frame
+    /// overtakes.
     pub reorder: Percent,
     /// Only every `gap`-th frame may overtake.
     pub gap: u64,
-    /// Time every frame is held.
+    /// Delay of every frame.
     pub delay: Duration,
-    /// The delay varies by up to this, either way, evenly; a frame never overtakes another by it.
+    /// Largest deviation from the delay in either direction, uniformly distributed. It never
+    /// reorders frames.
     pub jitter: Duration,
-    /// Bits a second, FCS and preamble not counted; 0: no limit.
+    /// Bits per second, FCS and preamble not counted; 0: no limit.
     pub rate: u64,
-    /// Frames held at most.
+    /// Maximum number of frames held.
     pub limit: usize,
-    /// Of the pseudo-random numbers.
+    /// Seed of the pseudo-random numbers.
     pub seed: u64,
 }
 
 impl Default for Impairment {
-    /// A perfect link.
+    /// Returns the parameters of a perfect link.
     fn default() -> Impairment {
         Impairment {
             loss: Percent::ZERO,
@@ -50,36 +52,37 @@ impl Default for Impairment {
     }
 }
 
-/// What happened to frames that entered, for the counters.
+/// Outcome of frames that entered, for the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Noted {
-    /// Frames now held.
+    /// Frames that are now held.
     pub entered: u64,
     /// Frames lost on purpose.
     pub lost: u64,
     /// Frames lost because the queue was full.
     pub queue_full: u64,
-    /// Frames made.
+    /// Duplicates created.
     pub duplicated: u64,
-    /// Frames damaged.
+    /// Frames corrupted.
     pub corrupted: u64,
-    /// Frames that overtake.
+    /// Frames that overtake others.
     pub reordered: u64,
 }
 
-/// A queue on which time and chance work.
+/// A queue that applies an [`Impairment`] to frames.
 #[derive(Debug)]
 pub struct Link {
     how: Impairment,
     random: u64,
     heap: BinaryHeap<Reverse<Held>>,
-    /// Numbers the frames, so that those of one instant stay in order.
+    /// Frame number, to keep frames due at the same instant in order.
     seq: u64,
-    /// Frames since one overtook.
+    /// Frames since the last one that overtook.
     since_reorder: u64,
-    /// The last release in order: no later frame may come before.
+    /// Due time of the last in-order frame: no later in-order frame leaves before it.
     last: Instant,
-    /// When the wire is free again, in units of 1/rate ns: a whole number at any rate, so that no rounding adds up.
+    /// Time at which the wire is free again, in units of 1/rate ns. This is a whole number at any
+    /// rate, so rounding errors do not add up.
     busy_until: u128,
 }
 
@@ -111,7 +114,7 @@ impl Ord for Held {
 }
 
 impl Link {
-    /// An empty link.
+    /// Creates an empty link.
     pub fn new(how: &Impairment) -> Link {
         Link {
             how: how.clone(),
@@ -124,29 +127,29 @@ impl Link {
         }
     }
 
-    /// Frames held.
+    /// Returns the number of frames held.
     pub fn held(&self) -> usize {
         self.heap.len()
     }
 
-    /// When the next frame leaves.
+    /// Returns the time at which the next frame leaves.
     pub fn next_event(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse(held)| held.due)
     }
 
-    /// A frame that is due.
+    /// Removes and returns a frame that is due.
     pub fn leave(&mut self, now: Instant) -> Option<Frame> {
         self.next_event().filter(|due| *due <= now)?;
         self.heap.pop().map(|Reverse(held)| held.frame)
     }
 
-    /// A frame meets the link.
+    /// Passes a frame through loss, duplication and corruption, then queues it.
     pub fn enter(&mut self, mut frame: Frame, now: Instant, noted: &mut Noted) {
         if self.happens(self.how.loss) {
             noted.lost += 1;
             return;
         }
-        // Without a buffer for it there is no duplicate, and none is counted.
+        // Without a free buffer no duplicate is made, and none is counted.
         if self.happens(self.how.dup)
             && let Some(twin) = frame.try_clone()
         {
@@ -160,9 +163,10 @@ impl Link {
         self.hold(frame, now, noted);
     }
 
-    /// Flips one bit of a frame whose checksums are complete: those left to the port are made first, as netem makes them, or the
-    /// checksum would cover the damage. Flags of verified checksums are cleared. Returns `false` if the checksums cannot be
-    /// made: the frame is lost. Without a buffer for a private copy the frame stays unchanged.
+    /// Flips one bit of a frame with complete checksums. Checksums left to the port are filled in
+    /// first, as in netem; otherwise they would cover the damage. Clears the flags of verified
+    /// checksums. Returns `false` if the checksums cannot be computed: the frame is lost. Without a
+    /// free buffer for a private copy the frame stays unchanged.
     fn damage(&mut self, frame: &mut Frame, noted: &mut Noted) -> bool {
         let at = self.below(frame.len() as u64 * 8);
         if !frame.make_own() {
@@ -199,7 +203,7 @@ impl Link {
         self.heap.push(Reverse(Held { due, seq: self.seq, frame }));
     }
 
-    /// When the frame's last bit is on the wire.
+    /// Returns the time at which the frame's last bit is on the wire.
     fn transmit(&mut self, len: usize, now: Instant) -> Instant {
         if self.how.rate == 0 {
             return now;
@@ -219,17 +223,18 @@ impl Link {
         sent.after(self.how.delay.saturating_add(by).saturating_sub(Duration::from_nanos(jitter)))
     }
 
-    /// No number is drawn for what cannot happen.
+    /// Draws whether an event happens. Draws no number if the chance is zero.
     fn happens(&mut self, chance: Percent) -> bool {
         chance != Percent::ZERO && chance.happens(self.draw())
     }
 
-    /// Evenly from 0 to `n` - 1 (0 if `n` is 0).
+    /// Returns a uniform number from 0 to `n` - 1 (0 if `n` is 0).
     fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(n)) >> 64) as u64
     }
 
-    /// SplitMix64 (Steele, Lea, Flood 2014): every seed is good, zero too.
+    /// Returns the next number of SplitMix64 (Steele, Lea, Flood 2014). Every seed is good, zero
+    /// too.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -22,7 +22,7 @@ fn burst(pool: &Pool, n: usize, first: u32, len: usize) -> Burst {
     burst
 }
 
-/// Sends `n` frames of 100 bytes, `every` apart, and says which arrived when.
+/// Sends `n` frames of 100 bytes, `every` apart, and returns which arrived and when.
 fn run(how: &Impairment, n: u32, every: Duration) -> (Vec<(u32, u64)>, Arc<PortCounts>) {
     let pool = pool();
     let (port, mut far) = pair::pair("p", 4096, Caps::PLAIN);
@@ -66,7 +66,8 @@ fn a_perfect_link_changes_nothing() {
 
 #[test]
 fn one_percent_is_one_percent() {
-    // 100,000 frames at 1 %: mean 1000, standard deviation 31.5; the bounds are five of those. Seeds 1 to 3.
+    // 100,000 frames at 1 %: mean 1000, standard deviation 31.5; the bounds are five of those.
+    // Seeds 1 to 3.
     for seed in 1..=3 {
         for (loss, dup, corrupt) in [(100, 0, 0), (0, 100, 0), (0, 0, 100)] {
             let how = Impairment {
@@ -108,8 +109,8 @@ fn a_corrupted_frame_has_one_bit_flipped() {
     assert_eq!(seen.len(), 160, "every bit, in time");
 }
 
-/// The damage is the last thing that happens: checksums that were left to the port are made before it (as netem does), and what
-/// a port verified is not verified any more.
+/// Corruption comes last: checksums left to the port are filled in before it (as in netem), and
+/// flags of verified checksums are cleared.
 #[test]
 fn damage_comes_after_checksums() {
     use crate::offload::{complete, tests::udp4};
@@ -133,7 +134,8 @@ fn damage_comes_after_checksums() {
         let bits = damaged.bytes().iter().zip(whole.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
         assert_eq!((bits, damaged.flags(), noted.corrupted), (1, Flags::default(), 1));
     }
-    // Headers by which no checksum can be found: such a frame cannot be damaged as a link would, and is lost.
+    // A frame without a recognizable checksum offset cannot be corrupted as a link would do it, and
+    // is lost.
     let mut odd = pool.get().unwrap();
     odd.append(60).unwrap().fill(0);
     odd.set_flags(Flags::TX_L4_CSUM);
@@ -142,7 +144,7 @@ fn damage_comes_after_checksums() {
     assert_eq!((noted.lost, noted.corrupted, link.held()), (1, 0, 0));
 }
 
-/// No frame waits for another: the last of a burst leaves by time, however many were to overtake it.
+/// No frame waits for another: the last of a burst leaves on time, however many overtake it.
 #[test]
 fn reordering_holds_nothing_beyond_delay_and_jitter() {
     for (reorder, gap, delay, jitter) in [(5000, 1, 0, 0), (5000, 1, 10, 0), (9900, 3, 10, 4), (100, 1000, 5, 5)] {
@@ -183,7 +185,7 @@ fn a_rate_is_exact_however_odd() {
             assert_eq!(u128::from(at), (bits * 1_000_000_000).div_ceil(u128::from(rate)));
         }
     }
-    // A wire that was idle does not save its time up.
+    // An idle wire does not accumulate credit.
     let (arrived, _) = run(&Impairment { rate: 1_000_000, ..Default::default() }, 10, 10 * MS);
     assert!(arrived.iter().all(|(i, at)| *at == u64::from(*i) * 10_000_000 + 800_000));
 }
@@ -287,13 +289,13 @@ fn a_large_segment_is_impaired_frame_by_frame() {
     assert_eq!((pool.stats().live(), big.stats().live()), (0, 0));
 }
 
-/// Text of the largest IPv4 packet.
+/// TCP payload of the largest IPv4 packet.
 const LARGEST_TEXT: usize = 65_535 - 40;
 
-/// Sends six segments of 64 KiB, with pieces of 1000 bytes, through an impaired port. Returns what
-/// arrives as (segment, piece, nanoseconds), and the counters `segmented`, `segments`,
+/// Sends six segments of 64 KiB, split into pieces of 1000 bytes, through an impaired port. Returns
+/// the arrivals as (segment, piece, nanoseconds), and the counters `segmented`, `segments`,
 /// `duplicated`, `reordered` and `held`. Each frame that arrives equals the one that a sender of
-/// small segments makes.
+/// small segments would send.
 fn large_through(how: &Impairment, direction: Direction) -> (Vec<(u32, usize, u64)>, [u64; 5]) {
     use crate::offload::gso::tests::{Sent, large, packet};
     let (pool, big) = (pool(), Pool::new(&PoolConfig { buffers: 8, data: 65_600, ..PoolConfig::default() }).unwrap());
@@ -345,7 +347,7 @@ fn large_through(how: &Impairment, direction: Direction) -> (Vec<(u32, usize, u6
 
 const PIECES: usize = LARGEST_TEXT.div_ceil(1000);
 
-/// A duplicate is a frame of the link, and follows its original: a large segment is not sent twice
+/// A duplicate is a frame of the link and follows its original: a large segment is not duplicated
 /// as a whole.
 #[test]
 fn a_large_segment_is_duplicated_frame_by_frame() {
@@ -365,7 +367,7 @@ fn a_large_segment_is_duplicated_frame_by_frame() {
     }
 }
 
-/// Every fifth frame of the link overtakes the delayed ones, within a large segment and beyond its
+/// Every fifth frame of the link overtakes the delayed ones, within a large segment and across its
 /// end.
 #[test]
 fn a_large_segment_is_reordered_frame_by_frame() {

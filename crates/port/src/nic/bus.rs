@@ -1,54 +1,57 @@
-//! What the bus between processor and card costs: time the processor waits for a register, and clocks of the bus itself.
+//! Cost model of the bus between processor and card: processor time per register access, and clocks
+//! of the bus.
 //!
-//! The processor's side is real time, spun away: a register read waits for the card's answer, a write only until the bus
-//! bridge has it. Measured on an e1000 of the report's years (R. Olsson, L. Buytenhek, H. Welte, `mmio_test`, 2005): 2100
-//! cycles of 2.4 GHz for ICR, so 875 ns; and 490 cycles, 204 ns, for an uncached access that stays at the memory bridge, which
-//! stands here for a posted write.
+//! Processor time is real time, spent spinning: a register read waits for the card's answer, a
+//! write only until the bus bridge accepts it. Measured on an e1000 of the report's time (R.
+//! Olsson, L. Buytenhek, H. Welte, `mmio_test`, 2005): 2100 cycles of 2.4 GHz for ICR, or 875 ns;
+//! and 490 cycles, or 204 ns, for an uncached access that stays at the memory bridge, used here for
+//! a posted write.
 //!
-//! The bus's side is counted in its clocks: PCI-X, 64 bits, 8 bytes a clock. A burst needs an address, an attribute and a
-//! response phase and a turn-around, 4 clocks, before and after its data; a read is split into request and completion, so
-//! twice that (PCI-X Addendum 1.0, chapter 2). These are least figures, without waiting for the arbiter: what they allow is an
-//! upper limit.
+//! Bus time is counted in bus clocks: PCI-X, 64 bits, 8 bytes a clock. A burst needs an address, an
+//! attribute and a response phase and a turn-around, 4 clocks, in addition to its data. A read is
+//! split into request and completion, so needs twice that (PCI-X Addendum 1.0, chapter 2). These
+//! are minimum costs, without waiting for the arbiter, so the resulting rates are upper limits.
 
 use super::knobs::Knobs;
 use clock::Instant;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Phases of a burst that carry no data.
+/// Clocks of a burst that carry no data.
 const OVERHEAD: u64 = 4;
-/// Bytes a clock.
+/// Bytes per clock.
 const WIDTH: u64 = 8;
-/// The longest burst (the maximum memory read byte count that the 8254x can be given is 4096; 512 is its default).
+/// Longest burst in bytes (default of the 8254x's maximum memory read byte count, which can be up
+/// to 4096).
 const LONGEST: u64 = 512;
 /// Clocks of a register write: one word.
 pub const REGISTER_WRITE: u64 = OVERHEAD + 1;
 /// Clocks of a register read: request and completion.
 pub const REGISTER_READ: u64 = 2 * OVERHEAD + 1;
-/// Bytes of a descriptor, as the card has them.
+/// Bytes of a descriptor in the card's layout.
 pub const DESCRIPTOR: u64 = 16;
 
-/// Clocks of writing `bytes` into memory.
+/// Returns the bus clocks to write `bytes` into memory.
 pub fn write_clocks(bytes: u64) -> u64 {
     bytes.div_ceil(LONGEST) * OVERHEAD + bytes.div_ceil(WIDTH)
 }
 
-/// Clocks of reading `bytes` from memory.
+/// Returns the bus clocks to read `bytes` from memory.
 pub fn read_clocks(bytes: u64) -> u64 {
     bytes.div_ceil(LONGEST) * 2 * OVERHEAD + bytes.div_ceil(WIDTH)
 }
 
-/// A bus whose clocks are counted.
+/// A bus model used for counting clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
-    /// 64 bits at 100 MHz: the report's.
+    /// 64 bits at 100 MHz: the bus of the report.
     PciX100,
-    /// 64 bits at 133 MHz: the report's fastest.
+    /// 64 bits at 133 MHz: the fastest bus of the report.
     PciX133,
 }
 
 impl Model {
-    /// Clocks a second.
+    /// Returns the clocks per second.
     pub fn hertz(self) -> u64 {
         match self {
             Model::PciX100 => 100_000_000,
@@ -66,18 +69,16 @@ impl fmt::Display for Model {
     }
 }
 
-/// The bus of one card, or of several that share it: until when it is busy, for cards that wait for
-/// it.
+/// The bus of one card or of several: the time until which it is busy, for cards that wait for it.
 #[derive(Debug, Default)]
 pub struct Bus {
-    /// Nanoseconds of the clock that the cards are stepped by. All directions write it: what one of
-    /// them loses of another's when they run on two threads makes the bus a little too fast, no
-    /// more.
+    /// Nanoseconds of the clock that steps the cards. All directions write it without locking: on
+    /// two threads an update may be lost, which only makes the bus a little too fast.
     free_at: AtomicU64,
 }
 
 impl Bus {
-    /// The model in force.
+    /// Returns the configured model.
     pub fn model(knobs: &Knobs) -> Option<Model> {
         match knobs.bus.get() {
             1 => Some(Model::PciX100),
@@ -86,25 +87,26 @@ impl Bus {
         }
     }
 
-    /// May the card begin with another frame?
+    /// Returns whether the card may start another frame.
     pub(super) fn is_free(&self, knobs: &Knobs, now: Instant) -> bool {
         !knobs.bus_pace.on() || self.free_at.load(Ordering::Relaxed) <= now.nanos()
     }
 
-    /// Returns until when the bus is busy; [`Instant::ZERO`] for cards that do not wait for it
-    /// (`nic.bus_pace`).
+    /// Returns the time until which the bus is busy; [`Instant::ZERO`] for cards that do not wait
+    /// for it (`nic.bus_pace`).
     pub fn busy_until(&self, knobs: &Knobs) -> Instant {
         if knobs.bus_pace.on() { Instant::from_nanos(self.free_at.load(Ordering::Relaxed)) } else { Instant::ZERO }
     }
 
-    /// The card is stepped again, `before` was the last time: what the bus did not do until then it has not saved up.
+    /// Discards unused bus time up to `before`, the time of the previous step: an idle bus
+    /// accumulates no credit.
     pub(super) fn resume(&self, knobs: &Knobs, before: Instant) {
         if knobs.bus_pace.on() {
             self.free_at.store(self.free_at.load(Ordering::Relaxed).max(before.nanos()), Ordering::Relaxed);
         }
     }
 
-    /// Is busy for so many clocks; what is counted.
+    /// Occupies the bus for `clocks` and returns the clocks to count (0 without a model).
     pub(super) fn take(&self, knobs: &Knobs, clocks: u64) -> u64 {
         if Bus::model(knobs).is_none() {
             return 0;
@@ -113,8 +115,8 @@ impl Bus {
         clocks
     }
 
-    /// Keeps a bus that is waited for busy for so many clocks. Register accesses are counted by
-    /// themselves: this is all they do here.
+    /// Occupies a paced bus for `clocks`. Called directly for register accesses, which are counted
+    /// elsewhere.
     #[inline(always)]
     pub(super) fn occupy(&self, knobs: &Knobs, clocks: u64) {
         if knobs.bus_pace.on()
@@ -126,7 +128,7 @@ impl Bus {
     }
 }
 
-/// Waits as long as an access to a register takes.
+/// Waits for the duration of a register access.
 #[inline(always)]
 pub(super) fn wait(ns: u64) {
     if ns > 0 {

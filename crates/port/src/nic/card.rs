@@ -1,8 +1,9 @@
-//! The card: takes frames off the wire into posted buffers, and frames out of descriptors onto the wire.
+//! The card: moves frames from the wire into posted buffers, and from descriptors onto the wire.
 //!
-//! It runs when its owner steps it and then does as much as descriptors, wire and bus allow by `now`. Descriptors are read
-//! from memory up to `nic.fetch` at a time, receive descriptors written back four at a time (64 bytes), transmit descriptors
-//! only where the driver asked for a report (RS).
+//! The card runs when its owner steps it, and then does as much as descriptors, wire and bus allow
+//! by `now`. It reads up to `nic.fetch` descriptors from memory at a time, writes receive
+//! descriptors back four at a time (64 bytes), and writes transmit descriptors back only where the
+//! driver requested a report (RS).
 
 use super::knobs::{COLD, MOVE};
 use super::regs::{LSC, RXO, RXT0, TXDW};
@@ -16,15 +17,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Receive descriptors written back in one burst on the bus: a line of 64 bytes.
+/// Receive descriptors written back in one bus burst: a cache line of 64 bytes.
 const LINE: usize = 4;
 
-/// Both engines.
+/// A card with its receiving and transmitting engine.
 #[derive(Debug)]
 pub struct Card {
-    /// From the wire into posted buffers.
+    /// Moves frames from the wire into posted buffers.
     pub rx: RxEngine,
-    /// From descriptors onto the wire.
+    /// Moves frames from descriptors onto the wire.
     pub tx: TxEngine,
 }
 
@@ -64,13 +65,13 @@ impl Card {
         }
     }
 
-    /// Does what can be done by `now`; says how many frames moved.
+    /// Performs the work possible by `now`. Returns the number of frames moved.
     pub fn step(&mut self, now: Instant) -> usize {
         self.tx.step(now) + self.rx.step(now)
     }
 }
 
-/// The receiving engine.
+/// The receiving engine of the card.
 #[derive(Debug)]
 pub struct RxEngine {
     nic: Arc<Nic>,
@@ -78,17 +79,17 @@ pub struct RxEngine {
     wire: Option<RxEnd>,
     copies: bool,
     vlan: u16,
-    /// Descriptors that were read from memory and not used.
+    /// Descriptors read from memory and not yet used.
     fetched: usize,
-    /// Descriptors used whose status is not yet written back.
+    /// Descriptors used, with a status not written back yet.
     unwritten: usize,
     stepped: Instant,
-    /// Buffers that are not needed any more: returned together.
+    /// Buffers no longer needed, freed together.
     done: Burst,
 }
 
 impl RxEngine {
-    /// Does what can be done by `now`; says how many frames it put into buffers.
+    /// Performs the work possible by `now`. Returns the number of frames stored in buffers.
     pub fn step(&mut self, now: Instant) -> usize {
         self.nic.bus.resume(&self.nic.knobs, std::mem::replace(&mut self.stepped, now));
         let mut stored = 0;
@@ -98,19 +99,20 @@ impl RxEngine {
             stored += usize::from(good);
         }
         if self.nic.bus.is_free(&self.nic.knobs, now) {
-            self.write_back(); // no frame is left to fill the line; a bus that is busy is waited for
+            self.write_back(); // no further frame will fill the cache line
         }
         self.done.clear();
         if stored > 0 {
             self.nic.interrupt(RXT0, now);
         } else if let Some(side) = &self.nic.side {
-            side.interrupts.deliver(now); // one that moderation held back
+            side.interrupts.deliver(now); // an interrupt that moderation held back
         }
         self.watch_link(now);
         stored
     }
 
-    /// Takes the next frame off the wire; `None`: there is none, or it waits. Was it put into a buffer?
+    /// Takes the next frame off the wire. Returns whether it was stored in a buffer; `None`: there
+    /// is none, or it must wait.
     fn receive_next(&mut self, now: Instant) -> Option<bool> {
         let wire = self.wire.as_mut()?;
         wire.next_at().filter(|at| *at <= now)?;
@@ -135,7 +137,8 @@ impl RxEngine {
         Some(true)
     }
 
-    /// Puts a frame into the next descriptor's buffer, or in its place; false: it does not fit, or is not for us.
+    /// Stores a frame in the next descriptor: copied into its buffer, or in exchange for it.
+    /// Returns false if it does not fit or belongs to another VLAN.
     fn store(&mut self, frame: Frame) -> bool {
         let (copies, vlan) = (self.copies, self.vlan);
         let (look, cold) = (self.nic.knobs.csum.on(), self.nic.knobs.dma.get() == COLD);
@@ -174,10 +177,10 @@ impl RxEngine {
         if self.done.room() == 0 {
             self.done.clear();
         }
-        self.done.put(frame, || {}); // a buffer that was sent
+        self.done.put(frame, || {}); // drops a buffer that was already sent
     }
 
-    /// Counts a frame of `len` bytes, and what it costs the bus.
+    /// Counts a frame of `len` bytes and its bus cost.
     fn account(&mut self, len: usize) {
         let (counts, knobs) = (&self.nic.counts, &self.nic.knobs);
         let mut clocks = bus::write_clocks(len as u64);
@@ -210,30 +213,30 @@ impl RxEngine {
         }
     }
 
-    /// When the next frame arrives that is on its way; `None`: none is.
+    /// Returns when the next frame on the wire arrives; `None`: there is none.
     pub fn next_event(&mut self) -> Option<Instant> {
         let has_place = self.ring.ready() > 0;
         let at = self.wire.as_mut()?.next_at()?;
         has_place.then(|| at.max(self.nic.bus.busy_until(&self.nic.knobs)))
     }
 
-    /// Frames on the wire.
+    /// Returns the number of frames on the wire.
     pub fn held(&self) -> usize {
         self.wire.as_ref().map_or(0, RxEnd::held)
     }
 
-    /// Has the other end of the wire gone, and all that came over it been taken?
+    /// Returns whether the other end of the wire is gone and all frames from it were taken.
     pub fn is_gone(&self) -> bool {
         self.wire.as_ref().is_some_and(RxEnd::is_gone)
     }
 
-    /// Is there no wire?
+    /// Returns whether there is no wire.
     pub fn is_unplugged(&self) -> bool {
         self.wire.is_none()
     }
 }
 
-/// The transmitting engine.
+/// The transmitting engine of the card.
 #[derive(Debug)]
 pub struct TxEngine {
     nic: Arc<Nic>,
@@ -242,15 +245,15 @@ pub struct TxEngine {
     copies: bool,
     vlan: u16,
     fetched: usize,
-    /// A large segment under the knife; its descriptor is the next one.
+    /// The large segment being split; its descriptor is the next one.
     cutting: Option<Cutter>,
     stepped: Instant,
-    /// Buffers at rest, the one that has rested longest first: see [`TxEngine::rest`].
+    /// Sent buffers held back, oldest first: see [`TxEngine::rest`].
     resting: VecDeque<Frame>,
 }
 
 impl TxEngine {
-    /// Does what can be done by `now`; says how many frames it put onto the wire.
+    /// Performs the work possible by `now`. Returns the number of frames put onto the wire.
     pub fn step(&mut self, now: Instant) -> usize {
         self.nic.bus.resume(&self.nic.knobs, std::mem::replace(&mut self.stepped, now));
         let (mut sent, before) = (0, self.nic.counts.tx_writebacks.get());
@@ -273,10 +276,10 @@ impl TxEngine {
         sent
     }
 
-    /// Puts buffers to rest: from now on each buffer that was sent rests, and the one that has
-    /// rested longest goes back to the driver in its place. So a driver whose pool reuses the last
-    /// buffer first visits all of them in turn, as on a machine whose buffers pass through many
-    /// hands. Only where payload is copied on the card (`nic.dma` is not `move`).
+    /// Adds `buffers` to a delay queue: from now on each sent buffer enters the queue, and the
+    /// oldest in it goes back to the driver instead. A driver with a pool that reuses the last
+    /// freed buffer first then cycles through all of them, as on a machine where buffers pass
+    /// through many stages. Applies only where the card copies payload (`nic.dma` is not `move`).
     pub fn rest(&mut self, buffers: impl IntoIterator<Item = Frame>) {
         self.resting.extend(buffers);
     }
@@ -289,7 +292,7 @@ impl TxEngine {
             Some(wire) if !wire.is_closed() => wire.has_room(now),
             _ => {
                 self.nic.link_up.store(false, Ordering::Relaxed);
-                true // to be dropped: nobody is there
+                true // to be dropped: there is no peer
             }
         }
     }
@@ -306,7 +309,8 @@ impl TxEngine {
         }
     }
 
-    /// The next frame for the wire; `Some(None)`: that one was malformed; `None`: none, or no memory on the card now.
+    /// Returns the next frame for the wire; `Some(None)`: it was malformed; `None`: there is none,
+    /// or the card has no memory now.
     fn next_frame(&mut self) -> Option<Option<Frame>> {
         if self.cutting.is_some() {
             return self.next_piece();
@@ -362,7 +366,7 @@ impl TxEngine {
         }
     }
 
-    /// The next piece of a large segment; after the last its descriptor is done.
+    /// Returns the next piece of a large segment; after the last piece its descriptor is done.
     fn next_piece(&mut self) -> Option<Option<Frame>> {
         let (fifo, cutter) = (self.nic.fifo.as_ref()?, self.cutting.as_mut()?);
         let piece = cutter.cut(fifo)?;
@@ -371,14 +375,14 @@ impl TxEngine {
         self.nic.counts.tx_malformed.add(u64::from(piece.is_none())); // no memory for its tag: lost
         if cutter.is_done() {
             let frame = self.cutting.take().map(Cutter::into_frame);
-            // The driver's buffer goes back to the driver, who returns it when it cleans up.
+            // The buffer goes back to the driver, which frees it when it cleans up.
             self.ring.with_next(|slot, _| *slot = frame);
             self.finish();
         }
         Some(piece)
     }
 
-    /// Has done with the next descriptor.
+    /// Completes the next descriptor.
     fn finish(&mut self) {
         if self.ring.with_next(|_, command| command & desc::RS != 0) == Some(true) {
             self.nic.counts.tx_writebacks.bump();
@@ -388,7 +392,7 @@ impl TxEngine {
         self.ring.finish();
     }
 
-    /// What reading a frame of `len` bytes and its descriptor costs the bus.
+    /// Counts the bus cost of reading a frame of `len` bytes and its descriptor.
     fn account(&mut self, len: usize) {
         let mut clocks = bus::read_clocks(len as u64);
         if self.fetched == 0 {
@@ -400,7 +404,7 @@ impl TxEngine {
         self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.knobs, clocks));
     }
 
-    /// When a frame that waits for the wire or the bus can go; `None`: none does.
+    /// Returns when a frame waiting for the wire or the bus can go; `None`: none is waiting.
     pub fn next_event(&mut self) -> Option<Instant> {
         if self.ring.ready() == 0 {
             return None;
@@ -409,21 +413,22 @@ impl TxEngine {
         Some(wire.max(self.nic.bus.busy_until(&self.nic.knobs)))
     }
 
-    /// Is nobody at the other end of the wire any more?
+    /// Returns whether the other end of the wire is gone.
     pub fn is_gone(&self) -> bool {
         self.wire.as_ref().is_some_and(TxEnd::is_closed)
     }
 }
 
 enum Next {
-    /// A frame for the wire, or none: it was malformed.
+    /// A frame for the wire, or `None` if it was malformed.
     Frame(Option<Frame>),
     Cut(Box<Cutter>),
     /// The card has no memory now.
     Wait,
 }
 
-/// The frame as it leaves: nothing is left open in it. `None`: its headers are not such that it can be done.
+/// Completes requested offloads and clears the frame's flags. Returns `None` if its headers do not
+/// allow it.
 fn finished(mut frame: Frame) -> Option<Frame> {
     if frame.flags().any(Flags::TX_WORK) {
         crate::offload::complete(&mut frame)?;
@@ -432,13 +437,13 @@ fn finished(mut frame: Frame) -> Option<Frame> {
     Some(frame)
 }
 
-/// Can a large segment be cut up on the card: do its pieces, with a tag, fit in the card's buffers?
+/// Returns whether the pieces of a large segment, with a tag, fit in the card's buffers.
 fn fits_pieces(frame: &Frame, fifo: Option<&buf::Pool>) -> bool {
     let (Some(fifo), Some(size), Some((_, text))) = (fifo, frame.gso_size(), gso::places(frame)) else { return false };
     text + usize::from(size) + ::wire::vlan::TAG_LEN <= fifo.size() - fifo.headroom()
 }
 
-/// A copy of a piece with a tag; `None`: no room for it.
+/// Returns a copy of a piece with a tag; `None`: no room for it.
 fn tagged(piece: &Frame, fifo: &buf::Pool, vlan: u16) -> Option<Frame> {
     let mut copy = fifo.get()?;
     work::extend_tagged(&mut copy, piece.bytes(), vlan)?;

@@ -1,4 +1,5 @@
-//! What a card and its driver count, and what that is per frame: doorbells, write-backs, register reads, the bus.
+//! Counters of a card and its driver, and their values per frame: doorbells, write-backs, register
+//! reads, the bus.
 
 use super::bus::{self, Model};
 use std::fmt::Write;
@@ -14,9 +15,9 @@ stats::counters! {
         rx_doorbells,
         /// Writes of TDT: more transmit descriptors for the card.
         tx_doorbells,
-        /// Register reads (ICR, STATUS), each as slow as the bus there and back.
+        /// Register reads (ICR, STATUS), each of which waits for a bus round trip.
         register_reads,
-        /// Register writes besides the doorbells (IMS, IMC, ITR).
+        /// Register writes other than doorbells (IMS, IMC, ITR).
         register_writes,
         /// Reads of receive descriptors by the card, up to four at a time.
         rx_fetches,
@@ -40,32 +41,33 @@ stats::counters! {
         missed,
         /// Missed: longer than a buffer, or of another VLAN.
         refused,
-        /// The driver wanted to post a buffer, and the pool had none.
+        /// The driver had room for a receive buffer, but the pool was empty.
         no_buffer,
         /// Receive buffers posted.
         rx_posted,
-        /// Receive buffers posted whose link was read: they came from a list that goes through the
-        /// buffers.
+        /// Receive buffers posted after reading their free-list link, because the pool links free
+        /// buffers through their memory.
         rx_links_read,
-        /// Receive buffers posted whose first line was written (`nic.refill=touch`).
+        /// Receive buffers posted after writing their first cache line (`nic.refill=touch`).
         rx_headers_written,
-        /// Receive buffers posted from the array of pointers, untouched (`nic.refill=stack`).
+        /// Receive buffers posted from the array of pointers, without touching them
+        /// (`nic.refill=stack`).
         rx_from_stock,
-        /// Received frames whose first line the driver read (`nic.parse=early`).
+        /// Received frames for which the driver read the first cache line (`nic.parse=early`).
         rx_early_reads,
-        /// Received frames whose first line was prefetched (`nic.prefetch`).
+        /// Received frames for which the first cache line was prefetched (`nic.prefetch`).
         rx_prefetches,
         /// Buffers taken back from the transmit ring.
         cleaned,
-        /// Rounds of cleaning that took some.
+        /// Cleaning passes that took buffers back.
         cleanings,
-        /// Times the driver had frames and the transmit ring no room.
+        /// Times the driver had frames while the transmit ring was full.
         tx_full,
-        /// Dropped: no wire, or nobody at its other end.
+        /// Dropped: no wire, or no peer at its other end.
         unplugged,
-        /// Dropped on the card: asks for work that its headers do not allow.
+        /// Dropped on the card: requested offload that their headers do not allow.
         tx_malformed,
-        /// Frames that large segments were cut into on the card.
+        /// Frames that the card created from large segments.
         tx_segments,
         /// Frames put onto the wire.
         tx_wire,
@@ -75,9 +77,9 @@ stats::counters! {
 /// One figure of [`NicCounts::report`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// What it is.
+    /// Name of the figure.
     pub name: &'static str,
-    /// How much of it for one frame, received or sent as the name says.
+    /// Value per frame, received or sent as the name indicates.
     pub per_frame: f64,
 }
 
@@ -86,14 +88,15 @@ fn per(n: u64, frames: u64) -> f64 {
 }
 
 impl NicCounts {
-    /// Bus clocks of both directions and of the driver's register accesses.
+    /// Returns the bus clocks of both directions and of the driver's register accesses.
     pub fn bus_clocks(&self) -> u64 {
         let writes = self.rx_doorbells.get() + self.tx_doorbells.get() + self.register_writes.get();
         let registers = writes * bus::REGISTER_WRITE + self.register_reads.get() * bus::REGISTER_READ;
         self.rx_bus_clocks.get() + self.tx_bus_clocks.get() + registers
     }
 
-    /// What one frame has cost: each figure by the frames of its own direction, register accesses by all.
+    /// Returns the costs per frame: each figure divided by the frames of its own direction,
+    /// register accesses by all frames.
     pub fn report(&self) -> Vec<Figure> {
         let (rx, tx) = (self.rx_frames.get(), self.tx_frames.get());
         [
@@ -113,14 +116,15 @@ impl NicCounts {
         .collect()
     }
 
-    /// Frames a second, received and sent counted together, that the bus would carry if it did nothing else.
+    /// Returns the frames per second, received plus sent, that the bus would carry if it did
+    /// nothing else.
     pub fn bus_limit(&self, model: Model) -> Option<f64> {
         let frames = self.rx_frames.get() + self.tx_frames.get();
         let clocks = self.bus_clocks();
         (frames > 0 && clocks > 0).then(|| model.hertz() as f64 * frames as f64 / clocks as f64)
     }
 
-    /// The figures as lines of text, and what the bus allows if a model of it is counted.
+    /// Returns the figures as lines of text, with the bus limit if a bus model is counted.
     pub fn show(&self, model: Option<Model>) -> String {
         let mut out = format!(
             "frames: {} received, {} sent; refused {}, unplugged {}\n",

@@ -1,9 +1,10 @@
 //! The driver, written as for hardware: it polls memory, not registers.
 //!
-//! Receiving: buffers of the pool are posted, the card is told by RDT (T1), what it has filled is found by DD and taken in
-//! bursts; when a frame's memory is touched, and by whom, are knobs (T4 to T6, T10). Transmitting: frames are put into
-//! descriptors, the card is told by TDT (T2), a report is asked for every so often (T3), and by it buffers come back, many
-//! at a time.
+//! Receiving: the driver posts buffers of the pool and announces them to the card by RDT (T1). It
+//! finds filled buffers by DD and takes them in bursts. Knobs set when a frame's memory is touched,
+//! and by which code (T4 to T6, T10). Transmitting: the driver puts frames into descriptors and
+//! announces them by TDT (T2). It requests a report every so many descriptors (T3); each report
+//! returns many buffers at a time.
 
 use super::Nic;
 use super::bus;
@@ -22,13 +23,13 @@ pub struct RxDriver {
     nic: Arc<Nic>,
     ring: desc::Driver<Frame>,
     pool: Pool,
-    /// The pool's free buffers are linked through their own memory: taking one reads its first
-    /// line.
+    /// The pool's free buffers are linked through their own memory, so taking one reads its first
+    /// cache line.
     linked: bool,
     port: Arc<PortCounts>,
     /// Pointers to buffers, taken from the pool in bulk; the buffers are not touched.
     stock: Burst,
-    /// Woken by an interrupt, and not yet done with what it announced.
+    /// An interrupt arrived and its frames are not all taken yet.
     awake: bool,
 }
 
@@ -38,12 +39,13 @@ impl RxDriver {
         RxDriver { nic, ring, pool, linked, port, stock: Burst::new(), awake: true }
     }
 
-    /// Descriptors at most between two writes of a tail: never so many that the card has none while the driver saves up.
+    /// Returns the maximum number of descriptors between two writes of a tail. It is limited to a
+    /// quarter of the ring, so that the card does not run out while the driver accumulates.
     fn at_most(wanted: usize, size: usize) -> usize {
         wanted.min(size / 4).max(1)
     }
 
-    /// Takes `n` frames that are done.
+    /// Takes `n` completed frames. Returns their bytes.
     #[inline(always)]
     fn harvest(&mut self, n: usize, into: &mut Burst) -> u64 {
         let ahead = self.nic.knobs.prefetch.size();
@@ -65,7 +67,7 @@ impl RxDriver {
         bytes
     }
 
-    /// Posts buffers wherever there is room for one.
+    /// Posts buffers to all free descriptors.
     #[inline(always)]
     fn refill(&mut self) {
         let knobs = &self.nic.knobs;
@@ -123,7 +125,7 @@ impl RxDriver {
         }
     }
 
-    /// The pool is empty: what there is, the card is to have.
+    /// Announces all posted buffers to the card, because the pool is empty.
     #[cold]
     fn starve(&mut self) {
         self.nic.counts.no_buffer.bump();
@@ -140,7 +142,8 @@ impl RxDriver {
         self.nic.access(bus::REGISTER_WRITE, self.nic.knobs.reg_write_ns.get());
     }
 
-    /// Interrupt-driven: is there something to do? Reading ICR tells, and costs what a register read does.
+    /// Returns whether there is work, in interrupt mode. Reading ICR reports it, at the cost of a
+    /// register read.
     fn is_awake(&mut self) -> bool {
         if let Some(side) = &self.nic.side
             && side.interrupts.is_asserted()
@@ -155,7 +158,7 @@ impl RxDriver {
     }
 }
 
-/// Adds a frame that was received to the burst; says how many bytes it has.
+/// Adds a received frame to the burst. Returns its length in bytes.
 #[inline(always)]
 fn keep(frame: Option<Frame>, late: bool, bugs: &Counter, into: &mut Burst) -> u64 {
     let Some(mut frame) = frame else {
@@ -171,7 +174,7 @@ fn keep(frame: Option<Frame>, late: bool, bugs: &Counter, into: &mut Burst) -> u
     bytes
 }
 
-/// What reading a frame early is good for: whether it is for a group.
+/// Flags a frame sent to a group address: the use of reading it early.
 #[inline(always)]
 fn mark_broadcast(frame: &mut Frame) {
     if frame.bytes().first().is_some_and(|first| first & 1 != 0) {
@@ -179,7 +182,8 @@ fn mark_broadcast(frame: &mut Frame) {
     }
 }
 
-/// Writes to the buffer where a frame will begin, as a free list through the buffers or a header in them does.
+/// Writes to the buffer where a frame will begin, as a free list through the buffers or a header in
+/// them does.
 #[inline(always)]
 fn touched(mut buffer: Frame) -> Frame {
     if let Some(line) = buffer.append(8) {
@@ -226,9 +230,9 @@ pub struct TxDriver {
     nic: Arc<Nic>,
     ring: desc::Driver<Frame>,
     port: Arc<PortCounts>,
-    /// Frames since a report was asked for.
+    /// Frames since a report was last requested.
     unreported: usize,
-    /// Frames that the card has done with: returned together.
+    /// Frames completed by the card, freed together.
     done: Burst,
 }
 
@@ -237,7 +241,7 @@ impl TxDriver {
         TxDriver { nic, ring, port, unreported: 0, done: Burst::new() }
     }
 
-    /// Takes back what the card has reported, and returns it to its pools.
+    /// Takes back the buffers that the card has reported, and frees them to their pools.
     #[inline(always)]
     fn clean(&mut self) {
         match self.ring.find_reported() {
@@ -246,7 +250,8 @@ impl TxDriver {
         }
     }
 
-    /// Out of line, so that the loop in it is whole: called from two places the compiler made a call for each frame of it.
+    /// Frees completed buffers. Kept out of line so that its loop is compiled as a whole: inlined
+    /// at two places, the compiler made a call for each frame.
     #[inline(never)]
     fn return_buffers(&mut self, mut ready: usize) {
         self.nic.counts.cleanings.bump();
@@ -255,7 +260,7 @@ impl TxDriver {
         while ready > 0 {
             ready -= self.ring.take_done(BURST_MAX, |frame| {
                 if let Some(frame) = frame {
-                    done.put(frame, || {}); // it was empty; a buffer that was sent
+                    done.put(frame, || {}); // there is room, and the buffer was sent
                 }
             });
             done.clear();
@@ -269,7 +274,7 @@ impl TxDriver {
         self.nic.access(bus::REGISTER_WRITE, self.nic.knobs.reg_write_ns.get());
     }
 
-    /// Tells the card of what it has not been told of.
+    /// Announces the pending descriptors to the card.
     #[inline(always)]
     fn flush(&mut self) {
         if self.ring.unannounced() > 0 {
@@ -277,7 +282,7 @@ impl TxDriver {
         }
     }
 
-    /// No wire: nothing can be sent.
+    /// Drops all frames: without a wire nothing can be sent.
     #[cold]
     fn drop_all(&mut self, from: &mut Burst) -> usize {
         let frames = from.len();
@@ -287,12 +292,12 @@ impl TxDriver {
         frames
     }
 
-    /// Frames in the ring that the card has not been told of.
+    /// Returns the number of frames in the ring not yet announced to the card.
     pub fn unannounced(&self) -> usize {
         self.ring.unannounced()
     }
 
-    /// Frames in the ring that the card has not come to.
+    /// Returns the number of frames in the ring that the card has not processed.
     pub fn pending(&self) -> usize {
         self.ring.pending()
     }

@@ -1,76 +1,78 @@
-//! The knobs of `nic:`, each declared once: here. The options of a port's name are the same words without `nic.`.
+//! The knobs of `nic:`, each declared once, here. The options of a port's name use the same words
+//! without `nic.`.
 //!
-//! Those that may change while the card runs are read anew in each burst. Defaults are the driver of bridge2004 before its
-//! tweaks (T1 to T11, as the report is numbered in docs), so that each can be switched on alone.
+//! Knobs that may change while the card runs are read again in each burst. The defaults are the
+//! driver of bridge2004 before its tweaks (T1 to T11, as docs number them), so that each can be
+//! enabled alone.
 
 use crate::spec::{Fallback, Form, OptionInfo, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When a knob may be set.
+/// Time at which a knob may be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// In the port's name, when it is opened.
+    /// Only when the port is opened, in its name.
     Open,
-    /// Also while it runs.
+    /// Also while the port runs.
     Live,
 }
 
-/// What is known about a knob.
+/// Description of a knob.
 #[derive(PartialEq, Eq, Debug)]
 pub struct KnobInfo {
-    /// Its word, form, default and sentence; its name is `nic.` and the word.
+    /// Option name, form, default and sentence; the knob's full name is `nic.` and the option name.
     pub option: OptionInfo,
-    /// When it may be set.
+    /// Time at which it may be set.
     pub when: When,
-    /// Which tweak of bridge2004 it is: `T1`; empty: none.
+    /// The tweak of bridge2004 that it enables, as `T1`; empty: none.
     pub tweak: &'static str,
 }
 
-/// One knob's value: a count, a switch as 0 or 1, a word as its place in the list of words.
+/// Value of one knob: a count, a switch as 0 or 1, a word as its index in the list of words.
 #[derive(Debug)]
 pub struct Knob(AtomicU64);
 
 impl Knob {
-    /// The value.
+    /// Returns the value.
     #[inline(always)]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Is it not 0?
+    /// Returns whether the value is not 0.
     #[inline(always)]
     pub fn on(&self) -> bool {
         self.get() != 0
     }
 
-    /// The value as a number of frames or descriptors.
+    /// Returns the value as a number of frames or descriptors.
     #[inline(always)]
     pub fn size(&self) -> usize {
         self.get() as usize
     }
 
-    /// Sets it, unchecked: see [`Knobs::set`].
+    /// Sets the value without checks: see [`Knobs::set`].
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-/// Why a knob was not set.
+/// Reasons why a knob was not set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KnobError {
-    /// There is none of that name.
+    /// No knob has that name.
     Unknown(String),
-    /// A value of another form.
+    /// The value has another form.
     BadValue {
-        /// The knob.
+        /// Name of the knob.
         name: &'static str,
-        /// The value.
+        /// Text of the rejected value.
         found: String,
-        /// What was expected.
+        /// Form of valid values.
         expected: Form,
     },
-    /// It can be set only when the port is opened.
+    /// The knob can be set only when the port is opened.
     Running(&'static str),
 }
 
@@ -96,7 +98,7 @@ macro_rules! knobs {
         pub struct Knobs { $( #[doc = $sentence] pub $field: Knob, )+ }
 
         impl Knobs {
-            /// Every knob's description, in one order with [`Knobs::list`].
+            /// Descriptions of all knobs, in the order of [`Knobs::list`].
             pub const INFO: &'static [KnobInfo] = &[$( KnobInfo {
                 option: OptionInfo {
                     name: stringify!($field),
@@ -188,7 +190,7 @@ impl Default for Knobs {
     }
 }
 
-/// The options of a port's name: these knobs, then what else the opening wants to know; `N` is how many there are together.
+/// Returns the options of a port's name: these knobs, then `more`; `N` is their total number.
 pub const fn options<const N: usize>(more: &[OptionInfo]) -> [OptionInfo; N] {
     let none = OptionInfo { name: "", form: Form::Switch, fallback: Fallback::Open, sentence: "" };
     let mut all = [none; N];
@@ -229,7 +231,7 @@ impl Knobs {
     /// Sets the knob called `name` (`nic.rx_tail_batch`) from its text, while the card runs.
     ///
     /// # Errors
-    /// No such knob, a value of another form, or a knob for the opening only.
+    /// No such knob, a value of another form, or a knob that can be set only at opening.
     pub fn set(&self, name: &str, value: &str) -> Result<(), KnobError> {
         let (info, cell) = self.find(name)?;
         if info.when == When::Open {
@@ -243,14 +245,15 @@ impl Knobs {
         Ok(())
     }
 
-    /// Sets the knob before the opening, from the value of the port's option; options that are no knobs change nothing.
+    /// Sets a knob before opening, from the value of the port's option. Ignores options that are
+    /// not knobs.
     pub fn preset(&self, option: &str, value: &Value) {
         if let Some((info, cell)) = Knobs::INFO.iter().zip(self.cells()).find(|(info, _)| info.option.name == option) {
             cell.set(number(&info.option.form, value));
         }
     }
 
-    /// The value of the knob called `name`, as text.
+    /// Returns the value of the knob called `name`, as text.
     ///
     /// # Errors
     /// No such knob.
@@ -258,7 +261,7 @@ impl Knobs {
         self.find(name).map(|(info, cell)| text(&info.option.form, cell.get()))
     }
 
-    /// Every knob's description and value.
+    /// Returns every knob's description and value.
     pub fn list(&self) -> impl Iterator<Item = (&'static KnobInfo, String)> {
         let value = |(info, cell): (&'static KnobInfo, &Knob)| (info, text(&info.option.form, cell.get()));
         Knobs::INFO.iter().zip(self.cells()).map(value).collect::<Vec<_>>().into_iter()
@@ -270,12 +273,12 @@ impl Knobs {
         Knobs::INFO.iter().zip(self.cells()).find(named).ok_or_else(|| KnobError::Unknown(name.to_string()))
     }
 
-    /// Receive and transmit descriptors.
+    /// Returns the number of receive and of transmit descriptors.
     pub fn rings(&self) -> (usize, usize) {
         (64 << self.rx_ring.get().min(6), 64 << self.tx_ring.get().min(6))
     }
 
-    /// Bits a second on the wire; `None`: no pace.
+    /// Returns the bits per second on the wire; `None`: no pace.
     pub fn bits_a_second(&self) -> Option<u64> {
         [None, Some(1_000_000_000), Some(10_000_000_000), Some(25_000_000_000), Some(100_000_000_000)]
             .get(self.speed.size())
@@ -283,7 +286,7 @@ impl Knobs {
             .flatten()
     }
 
-    /// Do frames wait on the wire when there are no descriptors for them?
+    /// Returns whether frames wait on the wire when there are no descriptors for them.
     pub fn pauses(&self) -> bool {
         match self.pause.get() {
             0 => self.bits_a_second().is_none(),

@@ -1,4 +1,4 @@
-//! A live port: whoever polls the driver steps the card, so that it needs no thread.
+//! A live port: polling the driver also steps the card, so the card needs no thread.
 
 use super::card::{Card, RxEngine, TxEngine};
 use super::driver::{RxDriver, TxDriver};
@@ -8,13 +8,14 @@ use clock::Instant;
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 
-/// The halves of a live port.
+/// Returns the halves of a live port.
 pub(super) fn halves(rx: RxDriver, tx: TxDriver, card: Card) -> (Rx, Tx) {
     let rx = Rx { driver: rx, engine: RefCell::new(card.rx) };
     (rx, Tx { driver: tx, engine: RefCell::new(card.tx) })
 }
 
-/// Asking when something will happen looks at the rings, which keeps copies of the other side's place.
+/// Receiving half. Computing the next event needs `&mut` access to the engine, since reading a ring
+/// updates its cached copy of the other side's index.
 pub(super) struct Rx {
     driver: RxDriver,
     engine: RefCell<RxEngine>,
@@ -73,7 +74,7 @@ impl TxHalf for Tx {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // What the card was not told of waits for no time, only for the poll.
+        // Unannounced descriptors need only a poll, at any time.
         if self.driver.unannounced() > 0 { Some(Instant::ZERO) } else { self.engine.borrow_mut().next_event() }
     }
 

@@ -1,7 +1,9 @@
-//! The card's registers that are more than a number: the interrupt's cause, mask and moderation (ICR, IMS, ITR).
+//! The card's registers that are more than a number: interrupt cause, mask and moderation (ICR,
+//! IMS, ITR).
 //!
-//! RDH, RDT, TDH and TDT are the ends of the descriptor rings ([`buf::ring::desc`]); ring sizes, receive and transmit control
-//! are set once, by the opening. Bits are those of the 8254x manual, 13.4.17.
+//! RDH, RDT, TDH and TDT are the ends of the descriptor rings ([`buf::ring::desc`]). Ring sizes and
+//! the receive and transmit control registers are set once, at opening. Bits follow the 8254x
+//! manual, 13.4.17.
 
 use crate::os::event::Event;
 use clock::{Duration, Instant};
@@ -18,49 +20,50 @@ pub const RXO: u32 = 1 << 6;
 /// ICR: a receive descriptor was written back.
 pub const RXT0: u32 = 1 << 7;
 
-/// STATUS, as far as a driver wants it, and ICR as it was read.
+/// STATUS, as far as a driver uses it, and ICR as read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Is there somebody at the other end of the wire (STATUS.LU)?
+    /// True if there is a peer at the other end of the wire (STATUS.LU).
     pub link_up: bool,
-    /// Causes since ICR was read last.
+    /// Causes since ICR was last read.
     pub cause: u32,
 }
 
-/// The interrupt of one card: raised by the card, or by what arrives on its wire while nobody steps it.
+/// The interrupt of one card, raised by the card, or by the far end of its wire while the card is
+/// not stepped.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     cause: AtomicU32,
-    /// Causes that interrupt; none: the card is polled.
+    /// Causes that interrupt; 0: the card is polled.
     mask: AtomicU32,
     itr_us: AtomicU64,
-    /// The line is asserted: ICR has not been read since.
+    /// True while the line is asserted: ICR has not been read since.
     asserted: AtomicBool,
-    /// When the next one may come (ITR).
+    /// Earliest time of the next interrupt (ITR).
     next_at: Mutex<Instant>,
     event: OnceLock<Event>,
-    /// Interrupts delivered; counted under the mutex.
+    /// Interrupts delivered, counted under the mutex.
     count: Counter,
 }
 
 impl Interrupts {
-    /// What a thread can sleep on, if the card interrupts.
+    /// Returns the event that a thread can sleep on, if the card interrupts.
     pub fn event(&self) -> Option<&Event> {
         self.event.get()
     }
 
-    /// Makes the card interrupt for the causes in `mask` (IMS).
+    /// Enables interrupts for the causes in `mask` (IMS).
     pub fn enable(&self, mask: u32, event: Event) {
         let _ = self.event.set(event);
         self.mask.store(mask, Ordering::Release);
     }
 
-    /// Microseconds between two interrupts at least.
+    /// Sets the minimum time between two interrupts, in microseconds.
     pub fn moderate(&self, itr_us: u64) {
         self.itr_us.store(itr_us, Ordering::Relaxed);
     }
 
-    /// Interrupts delivered so far.
+    /// Returns the number of interrupts delivered so far.
     pub fn count(&self) -> u64 {
         self.count.get()
     }
@@ -69,7 +72,7 @@ impl Interrupts {
         self.cause.load(Ordering::Acquire) & self.mask.load(Ordering::Acquire) != 0
     }
 
-    /// Something happened.
+    /// Records a cause and delivers an interrupt if allowed.
     pub fn raise(&self, cause: u32, now: Instant) {
         if self.cause.load(Ordering::Relaxed) & cause != cause {
             self.cause.fetch_or(cause, Ordering::AcqRel);
@@ -77,7 +80,7 @@ impl Interrupts {
         self.deliver(now);
     }
 
-    /// Asserts the line if there is a cause for it and moderation allows it by now.
+    /// Asserts the line if there is an enabled cause and moderation allows it at `now`.
     pub fn deliver(&self, now: Instant) {
         if !self.is_wanted() || self.is_asserted() {
             return;
@@ -93,18 +96,18 @@ impl Interrupts {
         }
     }
 
-    /// When a cause that is held back by moderation will interrupt.
+    /// Returns when a cause held back by moderation will interrupt.
     pub fn next_event(&self) -> Option<Instant> {
         (self.is_wanted() && !self.is_asserted()).then(|| *self.lock())
     }
 
-    /// Is the line asserted?
+    /// Returns whether the line is asserted.
     #[inline(always)]
     pub fn is_asserted(&self) -> bool {
         self.asserted.load(Ordering::Acquire)
     }
 
-    /// ICR, which reading clears.
+    /// Reads ICR, which clears it.
     pub fn read_cause(&self) -> u32 {
         if let Some(event) = self.event.get()
             && self.is_asserted()

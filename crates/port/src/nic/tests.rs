@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const ZERO: Instant = Instant::ZERO;
 
-/// Knobs as in a port's name, with free registers.
+/// Returns the knobs of a port's name, with register accesses at no cost.
 pub fn knobs(text: &str) -> Knobs {
     let knobs = Knobs::default();
     let spec = crate::Spec::parse(&format!("nic(reg_read_ns=0,reg_write_ns=0{text}):x")).unwrap();
@@ -21,13 +21,13 @@ fn pool(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// A nic in parts and the far end of its wire.
+/// Returns a nic in parts and the far end of its wire.
 fn parts(text: &str, pool: &Pool) -> (Parts, End) {
     let (near, far) = wire(WIRE_SLOTS);
     (assemble("em0", knobs(text), 1500, Some(near), pool).unwrap(), far)
 }
 
-/// `n` frames of `len` bytes, numbered from `first`, for a group if `first` is odd.
+/// Returns `n` frames of `len` bytes, numbered from `first`, to a group address if `first` is odd.
 fn frames(pool: &Pool, first: u32, n: usize, len: usize) -> Burst {
     let mut burst = Burst::new();
     assert_eq!(pool.get_burst(n, &mut burst), n);
@@ -94,7 +94,7 @@ fn early_means_that_the_driver_has_read_the_frame() {
     }
 }
 
-/// Sends `n` frames in bursts of 32 through both directions; gives the counts.
+/// Sends `n` frames in bursts of 32 through both directions. Returns the counters.
 fn run(text: &str, n: u32) -> Arc<Nic> {
     let pool = pool(16384);
     let (mut nic, mut far) = parts(text, &pool);
@@ -120,7 +120,7 @@ fn run(text: &str, n: u32) -> Arc<Nic> {
     assert_eq!(back, (0..n).collect::<Vec<_>>());
     let shared = nic.nic.clone();
     let rx = shared.counts.rx_doorbells.get() - posted;
-    shared.counts.rx_doorbells.sub(posted); // only what frames have cost
+    shared.counts.rx_doorbells.sub(posted); // count only the cost of frames
     assert_eq!(rx, shared.counts.rx_doorbells.get());
     drop((nic, far, got, sent));
     assert_eq!(pool.stats().live(), 0);
@@ -141,14 +141,14 @@ fn doorbells_and_write_backs_are_as_many_as_the_knobs_say() {
     assert_eq!((c.cleaned.get() / c.cleanings.get(), c.register_reads.get()), (64, 0));
     let ahead = run(",fetch=32", n as u32);
     let fetches = |nic: &Nic| (nic.counts.rx_fetches.get(), nic.counts.tx_fetches.get());
-    // A ring of 256 has 255 posted: once it has three left at its end.
+    // A ring of 256 has 255 descriptors posted: once, a fetch near its end finds only three left.
     assert_eq!((fetches(&plain), fetches(&ahead)), ((n / 4 + 1, n / 4), (n / 32 + 1, n / 32)));
-    // 8 clocks, and 2 for each descriptor of 16 bytes: 16 for four of them, 72 for 32.
+    // 8 clocks per fetch, and 2 for each descriptor of 16 bytes: 16 for four of them, 72 for 32.
     let saved = plain.counts.tx_bus_clocks.get() - ahead.counts.tx_bus_clocks.get();
     assert_eq!(saved, n / 4 * 16 - n / 32 * 72);
     let flushed = run(",tx_tail_batch=64", n as u32);
     assert_eq!(flushed.counts.tx_doorbells.get(), n / 32, "and at the end of the burst");
-    // The bus: bridge2004's 64 bits at 100 MHz, both directions of one frame.
+    // The bus of bridge2004: 64 bits at 100 MHz, both directions of one frame.
     let limit = |nic: &Nic| nic.counts.bus_limit(nic.bus_model().unwrap()).unwrap() / 2.0;
     assert!((1.6e6..2.2e6).contains(&limit(&plain)), "{}", limit(&plain));
     assert!(limit(&tuned) > 1.2 * limit(&plain), "{} {}", limit(&plain), limit(&tuned));
@@ -179,7 +179,7 @@ fn the_wire_has_its_exact_pace_at_each_speed() {
             assert_eq!(got.len() as u64, frame, "{speed}: frame {frame} at {due} ns");
         }
         assert_eq!(taken, 1);
-        // The FIFO holds 16 KiB: the rest waits in the ring, and the wire never falls silent.
+        // The FIFO holds 16 KiB: the rest waits in the ring, and the wire is never idle.
         assert!(nic.tx.pending() > 0);
         let next = nic.card.tx.next_event().unwrap();
         assert!(nic.card.step(at(next.nanos() - 1)) == 0 && nic.card.step(next) == 1, "{speed}");
@@ -190,7 +190,8 @@ fn the_wire_has_its_exact_pace_at_each_speed() {
     assert_eq!((wire::bits(60), wire::bits(14), wire::bits(1514)), (672, 672, 12_304));
 }
 
-/// How many frames of a full 1 Gb/s are missed when the driver is distracted for a millisecond.
+/// Returns how many frames of a full 1 Gb/s are missed when the driver does not run for a
+/// millisecond.
 fn missed_in_a_stall(ring: &str) -> (u64, u64) {
     let pool = pool(16384);
     let (mut nic, mut far) = parts(&format!(",rx_ring={ring},speed=1g"), &pool);
@@ -543,7 +544,8 @@ fn a_card_on_a_thread_of_its_own_keeps_order_and_loses_nothing() {
         std::thread::sleep(Duration::from_millis(20));
         stop.store(true, Ordering::Relaxed);
         let back = worker.join().unwrap();
-        // The last burst may go beyond N, where an earlier one found fewer buffers than it asked for.
+        // The last burst may go beyond N, because an earlier one found fewer buffers than
+        // requested.
         assert!((N..N + 32).contains(&(back.len() as u32)), "{}", back.len());
         assert!(back.iter().zip(0..).all(|(got, want)| *got == want));
     });

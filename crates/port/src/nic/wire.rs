@@ -1,9 +1,10 @@
-//! The wire: two ends, each a ring in either direction, and the pace at which frames leave.
+//! The wire: two ends, each with a ring in either direction, and the pace at which frames leave.
 //!
-//! A frame stands in memory without its FCS. On a paced wire it takes the time of preamble and start (8 bytes), at least 60
-//! bytes of frame, FCS (4) and the gap (12): 672 bits for the shortest (IEEE 802.3 clause 4.4.2), and arrives when its last bit
-//! does. The card's FIFO lets the wire stay busy between two steps. At the other end may be another card, or a rig that feeds
-//! and drains it in bursts with [`End`].
+//! A frame in memory has no FCS. On a paced wire it takes the time of preamble and start (8 bytes),
+//! at least 60 bytes of frame, FCS (4) and the gap (12): 672 bits for the shortest frame (IEEE
+//! 802.3 clause 4.4.2). It arrives when its last bit does. The card's FIFO keeps the wire busy
+//! between two steps. The other end may be another card, or a test rig that sends and receives
+//! bursts with [`End`].
 
 use super::regs::{Interrupts, RXT0};
 use buf::ring::{Consumer, Producer, ring};
@@ -14,34 +15,36 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of transmit FIFO (the 82540 to 82546: 64 KiB for both directions, 16 of them for this one by default).
+/// Bytes of transmit FIFO (the 82540 to 82546 have 64 KiB for both directions, 16 KiB of them for
+/// transmission by default).
 const FIFO: u64 = 16 << 10;
-/// Frames looked at ahead, at the receiving end.
+/// Maximum number of frames moved from the ring to the receiving end's inbox at once.
 const INBOX: usize = 64;
 
-/// A frame on its way, and when its last bit arrives.
+/// A frame on the wire, and the time at which its last bit arrives.
 #[derive(Debug)]
 struct Sent {
     frame: Frame,
     at: Instant,
 }
 
-/// What both ends know of one of them.
+/// State of one end that both ends access.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     pub interrupts: Interrupts,
-    /// Frames wait on the wire until this end takes them; they are not lost.
+    /// True if frames wait on the wire until this end takes them, instead of being lost.
     pub waits: AtomicBool,
-    /// Lost on a full wire on their way to this end: as good as missed by it. Written by the other end.
+    /// Frames lost on a full wire on their way to this end, counted as missed by it. Written by the
+    /// other end.
     pub overrun: Counter,
 }
 
 /// One end of a wire.
 #[derive(Debug)]
 pub struct End {
-    /// Where frames leave.
+    /// Sending half of the end.
     pub tx: TxEnd,
-    /// Where they arrive.
+    /// Receiving half of the end.
     pub rx: RxEnd,
 }
 
@@ -50,7 +53,7 @@ pub struct End {
 pub struct TxEnd {
     out: Producer<Sent>,
     far: Arc<Side>,
-    /// Picoseconds of the clock at which the last bit sent so far leaves.
+    /// Time at which the last bit sent so far leaves, in picoseconds of the clock.
     free_at: u128,
     bits_a_second: Option<u64>,
 }
@@ -63,7 +66,7 @@ pub struct RxEnd {
     inbox: VecDeque<Sent>,
 }
 
-/// A wire that holds `slots` frames in each direction.
+/// Creates a wire that holds `slots` frames in each direction.
 pub fn wire(slots: usize) -> (End, End) {
     let (left_out, right_from) = ring(slots);
     let (right_out, left_from) = ring(slots);
@@ -77,18 +80,18 @@ pub fn wire(slots: usize) -> (End, End) {
     (end(left_out, left_from, &left, &right), end(right_out, right_from, &right, &left))
 }
 
-/// Bits that a frame of `len` bytes (FCS not included) takes on the wire.
+/// Returns the bits that a frame of `len` bytes (FCS not included) takes on the wire.
 pub fn bits(len: usize) -> u64 {
     (len.max(60) as u64 + 4 + 8 + 12) * 8
 }
 
 impl End {
-    /// Sends frames from the front of `from` while the wire takes them; says how many.
+    /// Sends frames from the front of `from` while the wire accepts them. Returns how many.
     pub fn send(&mut self, from: &mut Burst, now: Instant) -> usize {
         self.tx.send(from, now)
     }
 
-    /// Takes up to `most` frames that have arrived; says how many.
+    /// Takes up to `most` frames that have arrived. Returns how many.
     pub fn take(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
         let most = most.min(into.room());
         let mut taken = 0;
@@ -103,17 +106,18 @@ impl End {
 }
 
 impl TxEnd {
-    /// Sets the pace in bits a second; `None`: none.
+    /// Sets the pace in bits per second; `None`: unlimited.
     pub fn set_pace(&mut self, bits_a_second: Option<u64>) {
         self.bits_a_second = bits_a_second;
     }
 
-    /// Has the other end gone?
+    /// Returns whether the other end is gone.
     pub fn is_closed(&self) -> bool {
         self.out.is_closed()
     }
 
-    /// Can another frame be sent: does the FIFO take it, and the wire, or is it lost on it?
+    /// Returns whether another frame can be sent: the FIFO has room, and the wire has room or may
+    /// lose the frame.
     pub fn has_room(&mut self, now: Instant) -> bool {
         let paced = match self.bits_a_second {
             Some(rate) => self.free_at <= now_ps(now) + ps(FIFO * 8, rate),
@@ -122,7 +126,7 @@ impl TxEnd {
         paced && (self.out.room() > 0 || !self.far.waits.load(Ordering::Relaxed))
     }
 
-    /// Sends a frame at the wire's pace; the caller has asked for the room.
+    /// Sends a frame at the wire's pace. The caller has checked for room.
     pub(super) fn push(&mut self, frame: Frame, now: Instant) {
         let mut at = now;
         if let Some(rate) = self.bits_a_second {
@@ -134,12 +138,12 @@ impl TxEnd {
         }
     }
 
-    /// Tells the other end that something came, if it sleeps.
+    /// Raises an interrupt at the other end.
     pub(super) fn ring_far(&self, now: Instant) {
         self.far.interrupts.raise(RXT0, now);
     }
 
-    /// Sends frames from the front of `from` while the wire takes them; says how many.
+    /// Sends frames from the front of `from` while the wire accepts them. Returns how many.
     pub fn send(&mut self, from: &mut Burst, now: Instant) -> usize {
         let mut sent = 0;
         while self.has_room(now)
@@ -154,7 +158,7 @@ impl TxEnd {
         sent
     }
 
-    /// When a FIFO that is full will take the next frame.
+    /// Returns when a full FIFO will accept the next frame.
     pub(super) fn next_room(&self) -> Instant {
         let behind = self.bits_a_second.map_or(0, |rate| self.free_at.saturating_sub(ps(FIFO * 8, rate)));
         Instant::from_nanos(u64::try_from(behind.div_ceil(1000)).unwrap_or(u64::MAX))
@@ -162,7 +166,7 @@ impl TxEnd {
 }
 
 impl RxEnd {
-    /// When the next frame arrives, or has arrived.
+    /// Returns the arrival time of the next frame, in the past if it has arrived.
     pub fn next_at(&mut self) -> Option<Instant> {
         if self.inbox.is_empty() {
             let inbox = &mut self.inbox;
@@ -171,23 +175,23 @@ impl RxEnd {
         self.inbox.front().map(|sent| sent.at)
     }
 
-    /// The next frame that has arrived.
+    /// Takes the next frame that has arrived.
     pub fn take(&mut self, now: Instant) -> Option<Frame> {
         self.next_at().filter(|at| *at <= now)?;
         self.inbox.pop_front().map(|sent| sent.frame)
     }
 
-    /// Frames on the wire towards this end.
+    /// Returns the number of frames on the wire towards this end.
     pub fn held(&self) -> usize {
         self.inbox.len() + self.from.level()
     }
 
-    /// Has the other end gone, and all that it sent been taken?
+    /// Returns whether the other end is gone and all its frames were taken.
     pub fn is_gone(&self) -> bool {
         self.from.is_closed() && self.held() == 0
     }
 
-    /// Has the other end gone?
+    /// Returns whether the other end is gone.
     pub fn is_closed(&self) -> bool {
         self.from.is_closed()
     }
@@ -201,7 +205,7 @@ fn now_ps(now: Instant) -> u128 {
     u128::from(now.nanos()) * 1000
 }
 
-/// Picoseconds that so many bits take: at 1, 10, 25 and 100 Gb/s a whole number.
+/// Returns the picoseconds that `bits` take: a whole number at 1, 10, 25 and 100 Gb/s.
 fn ps(bits: u64, rate: u64) -> u128 {
     u128::from(bits) * 1_000_000_000_000 / u128::from(rate)
 }

@@ -1,15 +1,15 @@
-//! Work on the card: received checksums verified, VLAN tags put in and taken out.
+//! Offloads of the card: verifying received checksums, inserting and removing VLAN tags.
 
 use crate::offload::{l3_place, l4_place};
 use buf::{Flags, Frame};
 use wire::checksum::{self, Partial};
 use wire::{Proto, eth, ip4, ip6, vlan};
 
-/// Both addresses: what stands before a tag.
+/// Length of both addresses, which precede a tag.
 const ADDRESSES: usize = 12;
 
-/// What a card that looked says of a received frame: which of its checksums are right. (One that is wrong is not dropped: the host
-/// finds it, and counts it.)
+/// Verifies the checksums of a received frame. Returns flags for those that are correct. A frame
+/// with a wrong checksum is not dropped: the host finds and counts it.
 pub(super) fn verify(frame: &[u8]) -> Flags {
     let Some((ethertype, l3)) = l3_place(frame) else { return Flags::default() };
     let Some(packet) = frame.get(l3..) else { return Flags::default() };
@@ -38,14 +38,15 @@ pub(super) fn verify(frame: &[u8]) -> Flags {
     }
 }
 
-/// A UDP checksum of 0 is none (RFC 768), and nothing to vouch for.
+/// Returns whether the transport checksum is correct. A UDP checksum of 0 means none (RFC 768), so
+/// it is not verified.
 fn is_right(frame: &[u8], start: usize, field: usize, end: usize, pseudo: Partial) -> bool {
     let none = field - start == 6 && frame.get(field..field + 2) == Some(&[0, 0]);
     !none && frame.get(start..end).is_some_and(|segment| pseudo.add(checksum::sum(segment)).finish() == 0)
 }
 
-/// Appends `bytes` to `frame`, with the tag of VLAN `vid` put in; `None` (nothing is promised about `frame` then): no room, or no
-/// frame.
+/// Appends `bytes` to `frame` with a tag of VLAN `vid` inserted. Returns `None` if there is no room
+/// or `bytes` is not a frame; the content of `frame` is then unspecified.
 pub(super) fn extend_tagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option<()> {
     let (addresses, rest) = bytes.split_at_checked(ADDRESSES)?;
     let [high, low] = vid.to_be_bytes();
@@ -54,7 +55,8 @@ pub(super) fn extend_tagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option
     frame.extend(rest)
 }
 
-/// Appends `bytes` to `frame` without their tag; `None` (and no change): they have none of VLAN `vid`, or no room.
+/// Appends `bytes` to `frame` without their tag. Returns `None`, without change, if they have no
+/// tag of VLAN `vid` or there is no room.
 pub(super) fn extend_untagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option<()> {
     eth::Header::parse(bytes).ok().filter(|header| header.ethertype.is_tag())?;
     vlan::Tag::parse(bytes.get(eth::HEADER_LEN..)?).ok().filter(|tag| tag.vid == vid)?;

@@ -1,13 +1,13 @@
-//! Large TCP segments, cut into what a link takes, where the port does not do it: [`wire::gso`] for frames.
+//! Splits large TCP segments in software, for ports that cannot: [`wire::gso`] for frames.
 //!
-//! The text is copied: a frame has one buffer.
+//! Payload is copied, because a frame has one buffer.
 
 use super::l3_place;
 use buf::{Flags, Frame, Pool};
 use wire::eth;
 use wire::gso::Segment;
 
-/// A large segment that is being cut up.
+/// A large segment being split.
 #[derive(Debug)]
 pub struct Cutter {
     frame: Frame,
@@ -15,10 +15,10 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// Begins to cut `frame` up.
+    /// Starts splitting `frame`.
     ///
     /// # Errors
-    /// The frame, if it is not a large segment of TCP.
+    /// Returns the frame if it is not a large TCP segment.
     pub fn new(frame: Frame) -> Result<Cutter, Frame> {
         match read(&frame) {
             Some(segment) => Ok(Cutter { frame, segment }),
@@ -26,22 +26,23 @@ impl Cutter {
         }
     }
 
-    /// Is all of it cut?
+    /// Returns whether the whole segment was split.
     pub fn is_done(&self) -> bool {
         self.segment.is_done()
     }
 
-    /// Bytes of the longest piece.
+    /// Returns the bytes of the longest piece.
     pub fn longest(&self) -> usize {
         self.segment.longest()
     }
 
-    /// The segment itself, whatever was cut off.
+    /// Returns the original large segment.
     pub fn into_frame(self) -> Frame {
         self.frame
     }
 
-    /// The next piece, in a buffer of `pool`; `None`: it has none, or none so large.
+    /// Returns the next piece, in a buffer of `pool`; `None`: the pool has no buffer, or none that
+    /// large.
     pub fn cut(&mut self, pool: &Pool) -> Option<Frame> {
         let len = self.segment.next_len()?;
         let mut piece = pool.get()?;
@@ -58,8 +59,8 @@ fn read(frame: &Frame) -> Option<Segment> {
     Segment::read(frame.bytes(), l3, size)
 }
 
-/// The headers of a large segment as virtio wants to know them: where the TCP header begins, and where the text does;
-/// `None`: it is none.
+/// Returns the offsets of the TCP header and of its payload in a large segment, as virtio needs
+/// them; `None`: it is not a large segment.
 pub fn places(frame: &Frame) -> Option<(usize, usize)> {
     read(frame).map(|segment| segment.places())
 }

@@ -1,77 +1,81 @@
-//! Large TCP segments that a device gives uncut: buffers for them, and what becomes of them when there are no more.
+//! Large TCP segments that a device delivers whole: their buffers, and splitting when those run
+//! out.
 //!
-//! A reader that never reads must not stop the device. So one large buffer is always kept back; the segment that came into that one is cut
-//! up into small buffers, and then the buffer is kept back again.
+//! A consumer that never reads must not stop the device, so one large buffer is always kept in
+//! reserve. A segment received into the reserve is split into small buffers, and then the large
+//! buffer is in reserve again.
 
 use super::gso::Cutter;
 use buf::{Flags, Frame, Pool, PoolConfig, PoolLocks};
 use std::io::{self, ErrorKind};
 
-/// Large buffers of one device: more than fill the largest receive buffer of a connection. Memory is theirs once they are used.
+/// Large buffers of one device: more than fill the largest receive buffer of a connection. They use
+/// memory only once written.
 pub const LARGE_BUFFERS: usize = 128;
 
-/// The largest IP packet.
+/// Length of the largest IP packet.
 pub const LARGEST: usize = 65_535;
 
-/// The largest packet, and what stands around it.
+/// Length of the largest packet plus the headers around it.
 const LARGE_DATA: usize = LARGEST + 1 + 64;
 
-/// Buffers for large segments. Frames of theirs end on any thread.
+/// Creates the pool for large segments. Its frames may be freed on any thread.
 pub fn pool(buffers: usize) -> io::Result<Pool> {
     let config = PoolConfig { buffers, data: LARGE_DATA, locks: PoolLocks::Light, ..PoolConfig::default() };
     Pool::new(&config).map_err(|error| io::Error::new(ErrorKind::OutOfMemory, error.to_string()))
 }
 
-/// What a segment in the last large buffer came to.
+/// Result of splitting a segment from the reserve buffer.
 #[derive(Debug)]
 pub enum Cut {
-    /// A piece of it.
+    /// A piece of the segment.
     Piece(Frame),
     /// No buffer for the next piece.
     NoBuffer,
-    /// It is no segment that could be cut, a packet of a large MTU; or its pieces are longer than a small buffer: dropped.
+    /// Dropped: not a segment that can be split (a packet of a large MTU), or its pieces are longer
+    /// than a small buffer.
     Uncuttable,
 }
 
-/// A receiving half's large buffers.
+/// Large buffers of a receiving half.
 #[derive(Debug)]
 pub struct Large {
     pool: Option<Pool>,
-    /// The buffer that is kept back; `None`: it is in use.
+    /// The buffer in reserve; `None`: it is in use.
     spare: Option<Frame>,
     cutting: Option<Cutter>,
 }
 
 impl Large {
-    /// Of `pool`; without one there are no large buffers.
+    /// Creates the state with `pool`; without one there are no large buffers.
     pub fn new(pool: Option<Pool>) -> Large {
         Large { spare: pool.as_ref().and_then(Pool::get), pool, cutting: None }
     }
 
-    /// Are there any?
+    /// Returns whether there are large buffers.
     #[inline]
     pub fn is_some(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// A buffer, if it is not the last.
+    /// Returns a buffer, but never the one in reserve.
     pub fn get(&self) -> Option<Frame> {
         self.pool.as_ref()?.get()
     }
 
-    /// The last one.
+    /// Takes the buffer in reserve.
     #[inline]
     pub fn take(&mut self) -> Option<Frame> {
         self.spare.take()
     }
 
-    /// Is the last one in use?
+    /// Returns whether the reserve buffer is in use.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.pool.is_some() && self.spare.is_none()
     }
 
-    /// Keeps a buffer back, whatever frame it was; one that is not needed ends.
+    /// Keeps `spare` in reserve if there is no reserve buffer; otherwise frees it.
     pub fn keep(&mut self, mut spare: Frame) {
         if self.is_spent() {
             spare.truncate(0);
@@ -80,13 +84,13 @@ impl Large {
         }
     }
 
-    /// Is a segment being cut?
+    /// Returns whether a segment is being split.
     #[inline]
     pub fn is_cutting(&self) -> bool {
         self.cutting.is_some()
     }
 
-    /// Begins to cut a segment into buffers of `small`; the first piece.
+    /// Starts splitting a segment into buffers of `small`. Returns the first piece.
     #[cold]
     pub fn split(&mut self, frame: Frame, small: &Pool) -> Cut {
         let room = small.size() - small.headroom();
@@ -95,7 +99,7 @@ impl Large {
                 self.cutting = Some(cutter);
                 self.cut(small)
             }
-            // No buffer will ever do for a piece that is too long: who waited for one would receive nothing any more.
+            // Piece longer than any buffer: waiting for one would stop reception for good.
             Ok(cutter) => self.refuse(cutter.into_frame()),
             Err(frame) => self.refuse(frame),
         }
@@ -106,7 +110,7 @@ impl Large {
         Cut::Uncuttable
     }
 
-    /// The next piece. Without a buffer for it, it is cut next time.
+    /// Returns the next piece. Without a buffer for it, the caller tries again later.
     #[cold]
     pub fn cut(&mut self, small: &Pool) -> Cut {
         let Some(mut cutter) = self.cutting.take() else { return Cut::NoBuffer };

@@ -1,8 +1,8 @@
-//! A port's missing offloads, done in software between the host and the port: checksums, and large segments cut up.
+//! Software fallback for offloads that a port lacks: checksums, and splitting large segments.
 //!
-//! Frames arrive as a host gives them to its port and leave as the port can send them, in order. What a large segment is cut
-//! into, and the port does not take at once, waits here; until it has gone nothing more is taken, so that no more than one
-//! large segment is ever under the knife.
+//! Frames arrive as a host passes them to its port and leave as the port can send them, in order.
+//! Pieces of a large segment that the port does not accept at once wait here. Until they are gone
+//! no more frames are taken, so at most one large segment is being split at any time.
 
 use super::gso::Cutter;
 use crate::{Caps, PortCounts, TxHalf};
@@ -10,23 +10,23 @@ use buf::{Burst, Flags, Frame, Pool};
 use clock::{Duration, Instant};
 use std::sync::Arc;
 
-/// How soon a port that took nothing is asked again.
+/// Time before frames are offered again to a port that accepted none.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// What stands in for a port's offloads.
+/// Software offloads for one port.
 #[derive(Debug)]
 pub struct Soft {
-    /// What the port does not do.
+    /// Offloads that the port lacks.
     missing: Flags,
     pool: Pool,
     counts: Arc<PortCounts>,
     cutting: Option<Cutter>,
-    /// Ready for the port, which has not taken it yet.
+    /// Frames ready for the port, which has not accepted them yet.
     ready: Burst,
 }
 
 impl Soft {
-    /// For a port that can `caps`; pieces of large segments get buffers of `pool`.
+    /// Creates the fallback for a port with `caps`; pieces of large segments use buffers of `pool`.
     pub fn new(caps: &Caps, pool: Pool, counts: Arc<PortCounts>) -> Soft {
         let mut missing = Flags::TX_WORK;
         for (can, work) in
@@ -37,19 +37,21 @@ impl Soft {
         Soft { missing, pool, counts, cutting: None, ready: Burst::new() }
     }
 
-    /// Is there something to do before the port gets `frames`?
+    /// Returns whether `frames` need work before the port can send them, or earlier frames are
+    /// waiting.
     #[inline(always)]
     pub fn has_work(&self, frames: &[Frame]) -> bool {
         frames.iter().any(|frame| frame.flags().any(self.missing)) || self.is_behind()
     }
 
-    /// Does something wait here?
+    /// Returns whether frames or pieces are waiting here.
     #[inline(always)]
     pub fn is_behind(&self) -> bool {
         !self.ready.is_empty() || self.cutting.is_some()
     }
 
-    /// Takes frames from the front of `from` and hands them to the port; says how many were taken.
+    /// Takes frames from the front of `from` and passes them to the port. Returns how many were
+    /// taken.
     #[inline(never)]
     pub fn tx_burst(&mut self, half: &mut dyn TxHalf, from: &mut Burst, now: Instant) -> usize {
         let mut taken = 0;
@@ -57,7 +59,7 @@ impl Soft {
             let Some(frame) = from.pop() else { break };
             taken += 1;
             self.take(frame);
-            // Those that need nothing go along, as far as the next that does.
+            // Also take further frames, up to the next large segment to split.
             while self.cutting.is_none() && self.ready.room() > 0 {
                 let Some(frame) = from.pop() else { break };
                 taken += 1;
@@ -88,10 +90,10 @@ impl Soft {
         self.ready.put(frame, || {
             tx.held.sub(1);
             tx.bugs.bump();
-        }); // the caller has asked for the room
+        }); // the caller has checked for room
     }
 
-    /// Goes on with what waits; true when nothing does any more.
+    /// Processes waiting frames. Returns true when none are left.
     pub fn poll(&mut self, half: &mut dyn TxHalf, now: Instant) -> bool {
         loop {
             self.cut();
@@ -106,7 +108,7 @@ impl Soft {
         }
     }
 
-    /// Cuts as many pieces as there is room for.
+    /// Splits off as many pieces as there is room for.
     fn cut(&mut self) {
         let tx = &self.counts.tx;
         while let Some(cutter) = &mut self.cutting
@@ -121,7 +123,7 @@ impl Soft {
                         tx.bugs.bump();
                     });
                 }
-                // The rest is lost, as on any link that is full: TCP sends it again.
+                // The rest is lost, as on any congested link: TCP retransmits it.
                 None => {
                     tx.no_buffer.bump();
                     self.cutting = None;
@@ -134,7 +136,7 @@ impl Soft {
         }
     }
 
-    /// When to come again for what waits.
+    /// Returns when to retry waiting frames.
     pub fn next_event(&self, now: Instant) -> Option<Instant> {
         self.is_behind().then(|| now.after(RETRY))
     }

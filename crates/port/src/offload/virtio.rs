@@ -1,5 +1,6 @@
-//! `struct virtio_net_hdr` (virtio 1.2, 5.1.6), in the machine's byte order as a legacy TAP and a packet socket have it: what it says
-//! of a received frame becomes flags, and a sent frame's flags become one.
+//! `struct virtio_net_hdr` (virtio 1.2, 5.1.6), in native byte order as for a legacy TAP and a
+//! packet socket. Headers of received frames are converted to frame flags, and frame flags to
+//! headers of sent frames.
 
 use super::{L4Place, RxCsum, gso};
 use crate::os::tun::VNET_HDR_LEN;
@@ -11,16 +12,16 @@ use wire::tcp;
 pub const NEEDS_CSUM: u8 = 1;
 /// `flags`: the checksum has been verified.
 pub const DATA_VALID: u8 = 2;
-/// `gso_type`: one frame as it is.
+/// `gso_type`: a single frame, not to be split.
 pub const GSO_NONE: u8 = 0;
 /// `gso_type`: a large TCP segment over IPv4.
 pub const GSO_TCPV4: u8 = 1;
 /// `gso_type`: a large TCP segment over IPv6.
 pub const GSO_TCPV6: u8 = 4;
-/// `gso_type`, beside another: with CWR, for the first piece only.
+/// `gso_type`, combined with another: CWR is set, for the first piece only.
 pub const GSO_ECN: u8 = 0x80;
 
-/// The header.
+/// Fields of the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     pub flags: u8,
@@ -32,7 +33,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Nothing special.
+    /// A header that requests nothing.
     pub const NONE: Header =
         Header { flags: 0, gso_type: GSO_NONE, hdr_len: 0, gso_size: 0, csum_start: 0, csum_offset: 0 };
 
@@ -56,8 +57,9 @@ impl Header {
     }
 }
 
-/// Does and notes what the header of a received frame says; `None`: it makes no sense, or asks for what was not agreed on: `largest`
-/// is the longest large segment that is taken (0: none).
+/// Applies the header of a received frame: completes its checksum or sets its flags. Returns `None`
+/// if the header is inconsistent or uses a feature that was not negotiated. `largest` is the
+/// longest large segment accepted (0: none).
 pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: usize) -> Option<()> {
     match header.gso_type & !GSO_ECN {
         GSO_NONE => {}
@@ -65,7 +67,7 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
             frame.set_gso_size(header.gso_size);
             gso::places(frame)?;
         }
-        _ => return None, // never asked for
+        _ => return None, // never negotiated
     }
     if header.flags & NEEDS_CSUM != 0 {
         let start = usize::from(header.csum_start);
@@ -73,7 +75,7 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
         if place.field + 2 > frame.len() {
             return None;
         }
-        // In a tunnel's packet it is the innermost that is open, and only here is it known where.
+        // In a tunnelled packet the innermost checksum is open, and only this header locates it.
         let outermost = super::l4_place(frame.bytes()).is_some_and(|own| own.start == start);
         if rx_csum == RxCsum::Trust && outermost {
             frame.set_flags(frame.flags().with(Flags::TX_L4_CSUM));
@@ -82,19 +84,21 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
         }
     }
     if header.flags & (NEEDS_CSUM | DATA_VALID) != 0 {
-        // The IPv4 header's checksum is not spoken of (virtio 1.2, 5.1.6.4): a bridged frame's may be wrong.
+        // This does not cover the IPv4 header checksum (virtio 1.2, 5.1.6.4), which may be wrong in
+        // a bridged frame.
         frame.set_flags(frame.flags().with(Flags::RX_L4_OK));
     }
     Some(())
 }
 
-/// Does the checksum work of a frame to be sent that is ours, and says in the header what is the kernel's: with `csum`, TCP and UDP
-/// checksums, and the cutting of large segments. `None`: its headers do not allow what it asks for.
+/// Prepares a frame for sending: computes checksums that the kernel does not, and returns a header
+/// that requests the rest. With `csum` the kernel computes TCP and UDP checksums and splits large
+/// segments. Returns `None` if the frame's headers do not allow the requested offloads.
 pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
     let l4 = frame.flags().has(Flags::TX_L4_CSUM);
     let large = frame.gso_size();
     if large.is_some() && !l4 {
-        return None; // the kernel cuts up what has an open checksum only
+        return None; // the kernel splits only segments with an open checksum
     }
     if !csum || !l4 {
         super::complete(frame)?;
@@ -105,7 +109,7 @@ pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
         frame.set_flags(frame.flags().without(Flags::TX_IP_CSUM));
     }
     let place = super::l4_place(frame.bytes())?;
-    // What lies behind the packet would be summed too: Ethernet padding is cut off.
+    // The kernel would include bytes after the packet in the sum, so Ethernet padding is removed.
     frame.truncate(place.end);
     let header = Header {
         flags: NEEDS_CSUM,

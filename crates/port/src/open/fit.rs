@@ -1,4 +1,4 @@
-//! Buffers that a port needs, known from its name before it is opened.
+//! Buffer sizes that a port needs, derived from its name before it is opened.
 
 use super::OpenError;
 use crate::os::xdp::KERNEL_HEADROOM;
@@ -7,14 +7,15 @@ use crate::spec::{Kind, Spec};
 use buf::{Pool, PoolConfig, PoolLocks, Stride};
 use wire::{eth, vlan};
 
-/// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
+/// Bytes around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
-/// Largest MTU of Ethernet devices in use. Loopback's is larger, and its packets are few: where a port has large buffers
-/// for segments (`lro`), they go into these.
+/// Largest MTU of common Ethernet devices. Loopback has a larger one but few such packets: if a
+/// port has large segment buffers (`lro`), they are received into those.
 const MTU_USUAL: u16 = 9_216;
 
-/// Returns the bytes that a buffer needs behind its headroom for the frames of the port called `spec`: those of the device's MTU,
-/// or of the one that the options set. `None`: any buffer does, or there is no such device yet.
+/// Returns the bytes that a buffer needs after its headroom for frames of the port `spec`, from the
+/// device's MTU or the one in the options. `None`: any buffer is large enough, or there is no such
+/// device yet.
 pub fn buffer_len(spec: &Spec) -> Option<usize> {
     let device = || tun::mtu(&spec.name).ok().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
     let set = || spec.port.get_count("mtu").map(super::narrow);
@@ -31,8 +32,9 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
     Some(usize::from(mtu) + AROUND + kernel)
 }
 
-/// Returns whether a device is to read and write the pool's buffers itself: asked for by name (`mode=zerocopy`), or what its driver
-/// does and nothing else was asked for (`mode=auto`). It needs buffers within pages.
+/// Returns whether the device will access the pool's buffers directly (zero copy): requested by
+/// name (`mode=zerocopy`), or supported by the driver with `mode=auto`. The buffers must then lie
+/// within pages.
 pub fn is_zero_copy(spec: &Spec) -> bool {
     spec.port.kind == Kind::Xdp
         && match spec.port.word("mode") {
@@ -42,19 +44,19 @@ pub fn is_zero_copy(spec: &Spec) -> bool {
         }
 }
 
-/// Returns how far apart the buffers of a pool for these ports are to lie.
+/// Returns the buffer spacing of a pool for these ports.
 pub fn stride_for<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Stride {
     if specs.into_iter().any(is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
 }
 
-/// Makes the buffers of a pool as long as the longest frame of these ports, if they are shorter.
+/// Enlarges the buffers of a pool to the longest frame of these ports.
 pub fn fit_pool<'a>(config: &mut PoolConfig, specs: impl IntoIterator<Item = &'a Spec>) {
     let longest = specs.into_iter().filter_map(buffer_len).max();
     config.data = config.data.max(longest.unwrap_or_default());
 }
 
-/// Returns the pool for a port that is added to a running host or bridge: `pool`, or one that is like `config`, of which `pool` was
-/// made, but for longer buffers, or for buffers within pages.
+/// Returns the pool for a port added to a running host or bridge: `pool`, or a new one like
+/// `config`, from which `pool` was made, with longer buffers or buffers within pages.
 ///
 /// # Errors
 /// [`OpenError::Pool`]: no memory.
@@ -64,7 +66,7 @@ pub fn pool_for(spec: &Spec, pool: &Pool, config: &PoolConfig) -> Result<Pool, O
     if (stride, data) == (config.stride, config.data) {
         return Ok(pool.clone());
     }
-    // Several threads have halves of the port.
+    // The halves of the port belong to different threads.
     let config = PoolConfig { data, stride, locks: PoolLocks::Light, ..config.clone() };
     Pool::new(&config).map_err(|error| OpenError::Pool { spec: spec.to_string(), error })
 }

@@ -1,4 +1,5 @@
-//! `pair:a` opened twice in one process gives the two ends of one pair: here the second finds the first. So with the queues of a TAP.
+//! Registry by which the second `pair:a` opened in a process becomes the other end of the first.
+//! Also holds multi-queue TAP devices and wires.
 
 use super::wires::Wires;
 use crate::spec::Layer;
@@ -8,8 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// The pairs of a process, by name, its TAP devices of several queues and the wires between its nics. A pair's name and a wire's stay taken,
-/// also when their ends are gone.
+/// A process's pairs by name, its multi-queue TAP devices, and the wires between its nics. Names of
+/// pairs and wires stay taken even when their ends are gone.
 #[derive(Debug, Default)]
 pub struct Pairs {
     ends: Mutex<HashMap<String, Ends>>,
@@ -19,22 +20,22 @@ pub struct Pairs {
 
 #[derive(Debug)]
 struct Ends {
-    /// What the first end asked for.
+    /// Options of the first end.
     layer: Layer,
-    /// The second end, until it is asked for.
+    /// The second end, until it is opened.
     second: Option<Port>,
 }
 
-/// Why there is no end of a pair.
+/// Reasons why an end of a pair cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PairError {
-    /// Both ends have been opened.
+    /// Both ends were already opened.
     Taken(String),
-    /// The second end was opened with other options than the first.
+    /// The second end was opened with options other than those of the first.
     Differs {
-        /// The pair's name.
+        /// Name of the pair.
         name: String,
-        /// How the first end was opened.
+        /// Spec of the first end.
         first: String,
     },
 }
@@ -53,17 +54,17 @@ impl fmt::Display for PairError {
 impl std::error::Error for PairError {}
 
 impl Pairs {
-    /// No pairs.
+    /// Creates an empty registry.
     pub fn new() -> Pairs {
         Pairs::default()
     }
 
-    /// The TAP devices of several queues.
+    /// Returns the multi-queue TAP devices.
     pub(super) fn queues(&self) -> &Queues {
         &self.queues
     }
 
-    /// The first end of a new pair, or the second of one that is there.
+    /// Opens the first end of a new pair, or the second end of an existing one.
     pub(super) fn open(&self, name: &str, layer: &Layer, caps: Caps) -> Result<Port, PairError> {
         let mut pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ends) = pairs.get_mut(name) else {
@@ -82,12 +83,13 @@ impl Pairs {
         &self.wires
     }
 
-    /// Names of wires that only one nic is at: the same for them.
+    /// Returns the names of wires with only one nic attached.
     pub fn unfinished_wires(&self) -> Vec<String> {
         self.wires.unfinished()
     }
 
-    /// Names of pairs of which one end has not been opened: wired wrongly, if the configuration is complete.
+    /// Returns the names of pairs with one end not opened: an error if the configuration is
+    /// complete.
     pub fn unfinished(&self) -> Vec<String> {
         let pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> =

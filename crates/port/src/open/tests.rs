@@ -83,7 +83,7 @@ fn null_claims_the_mtu_it_is_told() {
     assert_eq!(open_text("null(mtu=9k):", &env(&pairs)).unwrap().caps.mtu, 9000);
 }
 
-/// Each error chain names the port once.
+/// Checks that each error chain names the port once.
 #[test]
 fn a_port_is_named_once() {
     for (spec, why, said) in [

@@ -1,43 +1,43 @@
-//! `nic(wire=w):a` and `nic(wire=w):b` are the two ends of one wire: here the second finds the first.
+//! Registry by which `nic(wire=w):a` and `nic(wire=w):b` become the two ends of one wire.
 
 use crate::nic::{self, End};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// The wires of a process, by name.
+/// Wires of a process, by name.
 #[derive(Debug, Default)]
 pub(super) struct Wires(Mutex<HashMap<String, Ends>>);
 
 #[derive(Debug)]
 struct Ends {
-    /// The nic at the first end, and its speed.
+    /// The first nic and its speed.
     first: (String, &'static str),
-    /// The nic at the second end, or the end itself until there is one.
+    /// The second nic, or the free end of the wire until one is attached.
     second: Result<String, Box<End>>,
 }
 
-/// Why there is no end of a wire.
+/// Reasons why an end of a wire cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WireError {
-    /// A third nic.
+    /// The wire already has two nics.
     Taken {
-        /// The nic.
+        /// Name of the nic.
         nic: String,
-        /// The wire.
+        /// Name of the wire.
         wire: String,
-        /// Who is at its ends.
+        /// The nics at the ends of the wire.
         ends: [String; 2],
     },
-    /// The nics at its ends have different speeds.
+    /// The nics at the two ends have different speeds.
     Differs {
-        /// The nic.
+        /// Name of the nic.
         nic: String,
-        /// The wire.
+        /// Name of the wire.
         wire: String,
-        /// Who is at the other end.
+        /// The nic at the other end.
         first: String,
-        /// Its speed.
+        /// Speed of that nic.
         speed: &'static str,
     },
 }
@@ -58,7 +58,7 @@ impl fmt::Display for WireError {
 impl std::error::Error for WireError {}
 
 impl Wires {
-    /// An end of the wire called `wire` for `nic`.
+    /// Returns an end of the wire called `wire` for `nic`.
     pub fn end(&self, wire: &str, nic: &str, speed: &'static str) -> Result<End, WireError> {
         let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ends) = wires.get_mut(wire) else {
@@ -81,7 +81,7 @@ impl Wires {
         }
     }
 
-    /// Wires with one end open.
+    /// Returns the names of wires with one end open.
     pub fn unfinished(&self) -> Vec<String> {
         let wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> = wires.iter().filter(|(_, ends)| ends.second.is_err()).map(|(n, _)| n.clone()).collect();

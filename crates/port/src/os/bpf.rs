@@ -1,8 +1,9 @@
-//! The little of bpf(2) that AF_XDP needs: a map of sockets, a program that hands each of a device's frames to the socket of
-//! its queue, and the link that keeps the program on the device for as long as we live.
+//! The part of bpf(2) that AF_XDP needs: a map of sockets, a program that passes each frame of a
+//! device to the socket of its queue, and the link that keeps the program on the device for the
+//! lifetime of its owners.
 //!
-//! The program is six instructions, written here as numbers (RFC 9669); what no socket wants goes on to the kernel. Numbers:
-//! linux/bpf.h.
+//! The program has six instructions, encoded here by hand (RFC 9669). Frames without a socket go on
+//! to the kernel. Numbers: linux/bpf.h.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -24,40 +25,41 @@ const LINK_TYPE_XDP: u32 = 6;
 const FUNC_REDIRECT_MAP: i32 = 51;
 const PSEUDO_MAP_FD: u8 = 1;
 const XDP_PASS: i32 = 2;
-/// Where `struct xdp_md` has `rx_queue_index`.
+/// Offset of `rx_queue_index` in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Queues that a map has room for.
+/// Number of queues that a map has room for.
 pub const QUEUES: u32 = 256;
-/// What the program and its map are called, so that others can tell whose they are.
+/// Name of the program and of its map, by which other processes recognize them.
 const NAME: &[u8; 16] = b"linerate_xdp\0\0\0\0";
 
-/// Creating the map of sockets.
+/// Step name: creating the map of sockets.
 pub const STEP_MAP: &str = "BPF_MAP_CREATE";
-/// Loading the program.
+/// Step name: loading the program.
 pub const STEP_LOAD: &str = "BPF_PROG_LOAD";
-/// Putting it on the device.
+/// Step name: attaching the program to the device.
 pub const STEP_ATTACH: &str = "BPF_LINK_CREATE";
-/// Putting a socket into the map.
+/// Step name: inserting a socket into the map.
 pub const STEP_INSERT: &str = "BPF_MAP_UPDATE_ELEM";
 
-/// Where a program looks at frames.
+/// Place where the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
-    /// In the driver, before the kernel makes a packet of the frame.
+    /// In the driver, before the kernel builds a packet from the frame.
     Native,
-    /// In the kernel's receive path, with any driver.
+    /// In the kernel's receive path; works with any driver.
     Generic,
 }
 
-/// A program on a device, and its map. When the last of those who have it goes, the device is as before.
+/// A program on a device, and its map. When its last owner drops it, the device is restored.
 #[derive(Debug)]
 pub struct Redirect {
     map: OwnedFd,
     _link: OwnedFd,
 }
 
-/// An argument of bpf(2): words, in the order and width of the command's part of `union bpf_attr`; the rest is zero.
+/// An argument of bpf(2): words in the order and width of the command's part of `union bpf_attr`,
+/// followed by zeros.
 #[repr(C, align(8))]
 struct Attr([u8; 128]);
 
@@ -82,39 +84,40 @@ fn pointer<T>(to: *const T) -> [u8; 8] {
 }
 
 /// # Safety
-/// Pointers in `attr` are to live memory of the lengths that it says.
+/// Pointers in `attr` must be to live memory of the lengths given in `attr`.
 unsafe fn bpf(command: i32, attr: &mut Attr) -> io::Result<i32> {
     let len = size_of::<Attr>();
-    // SAFETY: the attribute is alive and `len` bytes long, and the caller answers for what it points at.
+    // SAFETY: the attribute is alive and `len` bytes long; the caller guarantees what it points to.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), len) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as i32) }
 }
 
 /// # Safety
-/// As for [`bpf`]; the command is one that answers with a new descriptor.
+/// As for [`bpf`]; the command must return a new descriptor.
 unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
-    // SAFETY: as the caller says; the descriptor was just made and nobody else has it.
+    // SAFETY: guaranteed by the caller; the descriptor is new and has no other owner.
     unsafe { bpf(command, attr).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// Memory that a frame given to the program lies in.
+/// Memory layout of the frames passed to the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// One piece. A device with longer frames refuses such a program.
+    /// One buffer per frame. A device with longer frames rejects such a program.
     Whole,
-    /// Several, if it is long (Linux 5.18).
+    /// Several buffers for a long frame (Linux 5.18).
     Pieces,
 }
 
-/// The program looks at frames in several pieces (`BPF_F_XDP_HAS_FRAGS`).
+/// Flag: the program accepts frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
 const XDP_HAS_FRAGS: u32 = 1 << 5;
 
 impl Redirect {
-    /// Puts the program on a device. If the one that is there already, by the number `present`, is of this kind (of another port,
-    /// or another process), it is shared.
+    /// Attaches the program to a device. If the program already there, with the number `present`,
+    /// is of this kind (from another port or process), it is shared.
     ///
     /// # Errors
-    /// The step, and why. EBUSY or EEXIST at [`STEP_ATTACH`]: another program is there.
+    /// The failed step and its error. EBUSY or EEXIST at [`STEP_ATTACH`]: the device has another
+    /// program.
     pub fn attach(
         ifindex: u32,
         hook: Hook,
@@ -130,10 +133,10 @@ impl Redirect {
         Ok(Redirect { map, _link: link })
     }
 
-    /// From now on the frames of `queue` go to `socket`.
+    /// Redirects the frames of `queue` to `socket`.
     ///
     /// # Errors
-    /// E2BIG: no room for a queue of this number.
+    /// E2BIG: the map has no room for this queue number.
     pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let (key, value) = (word(queue), fd_word(socket));
         let parts: [&[u8]; 4] = [&fd_word(self.map.as_fd()), &word(0), &pointer(&key), &pointer(&value)];
@@ -149,7 +152,7 @@ fn create_map() -> io::Result<OwnedFd> {
     unsafe { bpf_fd(MAP_CREATE, &mut Attr::of(&[&head, NAME])) }
 }
 
-/// One instruction: opcode, registers, offset, immediate.
+/// Encodes one instruction: opcode, registers, offset, immediate.
 fn instruction(opcode: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> [u8; 8] {
     let mut bytes = [opcode, src << 4 | dst, 0, 0, 0, 0, 0, 0];
     let tail = offset.to_ne_bytes().into_iter().chain(immediate.to_ne_bytes());
@@ -157,7 +160,8 @@ fn instruction(opcode: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> [u8
     bytes
 }
 
-/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: without an entry the helper answers its last argument.
+/// Returns `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`. Without an entry for the
+/// queue the helper returns its last argument.
 fn program(map: i32) -> Vec<u8> {
     const LDX_W: u8 = 0x61;
     const LD_DW: u8 = 0x18;
@@ -180,10 +184,12 @@ fn load(map: BorrowedFd<'_>, extent: Extent) -> io::Result<OwnedFd> {
     let license = c"Dual MIT/GPL";
     let count = word((program.len() / 8) as u32);
     let (code, license) = (pointer(program.as_ptr()), pointer(license.as_ptr()));
-    // prog_type, insn_cnt, insns, license, log_level, log_size, log_buf, kern_version, prog_flags, prog_name
+    // prog_type, insn_cnt, insns, license, log_level, log_size, log_buf, kern_version, prog_flags,
+    // prog_name
     let flags = word(if extent == Extent::Pieces { XDP_HAS_FRAGS } else { 0 });
     let parts: [&[u8]; 7] = [&word(PROG_TYPE_XDP), &count, &code, &license, &[0; 20], &flags, NAME];
-    // SAFETY: program and license live across the call; their lengths are the count and the closing NUL.
+    // SAFETY: program and license live across the call; their lengths are given by the count and
+    // the final NUL.
     unsafe { bpf_fd(PROG_LOAD, &mut Attr::of(&parts)) }
 }
 
@@ -197,11 +203,12 @@ fn link(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::Result<OwnedFd
     unsafe { bpf_fd(LINK_CREATE, &mut Attr::of(&parts)) }
 }
 
-/// What keeps `program` on a device, and its map, if it is of this kind and we may see it (that takes CAP_SYS_ADMIN).
+/// Returns the link that keeps `program` on a device, and its map, if it is of this kind and
+/// visible to this process (requires CAP_SYS_ADMIN).
 fn shared(ifindex: u32, program: u32) -> Option<Redirect> {
     let map = map_of(program)?;
     let mut id = 0;
-    // Links come and go: a walk over more of them than any machine has is given up.
+    // Links come and go: stop after more of them than any machine has.
     for _ in 0..65_536 {
         id = next_link(id)?;
         let Some(link) = by_id(LINK_GET_FD_BY_ID, id) else { continue };
@@ -214,7 +221,7 @@ fn shared(ifindex: u32, program: u32) -> Option<Redirect> {
     None
 }
 
-/// The map of the program numbered `id`, if that is one of ours.
+/// Returns the map of the program numbered `id`, if its name is [`NAME`].
 fn map_of(id: u32) -> Option<OwnedFd> {
     let program = by_id(PROG_GET_FD_BY_ID, id)?;
     let mut maps = [0u32; 1];
@@ -242,17 +249,17 @@ fn by_id(command: i32, id: u32) -> Option<OwnedFd> {
     unsafe { bpf_fd(command, &mut Attr::of(&[&word(id)])) }.ok()
 }
 
-/// Asks about an object; `asked` may hold a pointer to an array, and its length.
+/// Reads information about an object; `asked` may hold a pointer to an array, and its length.
 fn info_of<const N: usize>(fd: BorrowedFd<'_>, mut asked: [u8; N]) -> Option<[u8; N]> {
     let into = pointer(asked.as_mut_ptr());
     let parts: [&[u8]; 3] = [&fd_word(fd), &word(N as u32), &into];
-    // SAFETY: `asked` lives across the call and is N bytes long; the only pointer ever put into it is `map_of`'s, to as many
-    // words as it says, alive there.
+    // SAFETY: `asked` lives across the call and is N bytes long; the only pointer ever in it is set
+    // by `map_of`, to an array alive there and of the stated length.
     unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut Attr::of(&parts)) }.ok()?;
     Some(asked)
 }
 
-/// The word at a place; 0 beyond the end.
+/// Returns the word at a byte offset; 0 beyond the end.
 fn at(bytes: &[u8], place: usize) -> u32 {
     bytes.get(place..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_ne_bytes(*word))
 }

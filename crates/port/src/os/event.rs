@@ -1,40 +1,41 @@
-//! An event that a thread can sleep on and any thread can raise: eventfd(2), in place of a card's interrupt line.
+//! An event that a thread can sleep on and any thread can raise: eventfd(2), used as a card's
+//! interrupt line.
 #![allow(unsafe_code)] // eventfd(2) has no safe form in std
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
-/// An event: raised until it is cleared.
+/// An event that stays raised until it is cleared.
 #[derive(Debug)]
 pub struct Event(File);
 
 impl Event {
-    /// An event that nobody has raised.
+    /// Creates an event that is not raised.
     ///
     /// # Errors
-    /// The system's: no descriptors left.
+    /// The system's errors: no descriptors left.
     pub fn new() -> io::Result<Event> {
         // SAFETY: eventfd(2) takes no pointers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel just gave us this descriptor; nobody else has it.
+        // SAFETY: the kernel just returned this descriptor; nothing else owns it.
         Ok(Event(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Raises it. It cannot fail: a count that is full is raised already.
+    /// Raises the event. This cannot fail: if the counter is full, the event is already raised.
     pub fn raise(&self) {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Clears it; returns whether it was raised.
+    /// Clears the event. Returns whether it was raised.
     pub fn clear(&self) -> bool {
         (&self.0).read(&mut [0; 8]).is_ok()
     }
 
-    /// To sleep on until it is raised.
+    /// Returns a descriptor that is readable while the event is raised.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

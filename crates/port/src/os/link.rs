@@ -1,25 +1,26 @@
-//! How an interface's link is: whether it carries frames, and how fast (netdevice(7), linux/ethtool.h).
+//! Link status of an interface: whether it carries frames, and its speed (netdevice(7),
+//! linux/ethtool.h).
 
 use super::tun::{control, ifreq, ioctl_ifreq};
 use std::io;
 
-/// A link as the kernel has it.
+/// Link status as reported by the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkStatus {
-    /// The interface is up, and its driver says that it carries frames (IFF_UP, IFF_RUNNING).
+    /// The interface is up and its driver reports carrier (IFF_UP, IFF_RUNNING).
     pub up: bool,
-    /// The interface is administratively up (IFF_UP), whatever its driver says.
+    /// The interface is administratively up (IFF_UP), with or without carrier.
     pub admin_up: bool,
-    /// In megabits per second; `None`: the driver does not say.
+    /// Speed in megabits per second; `None`: the driver does not report it.
     pub speed_mbps: Option<u32>,
-    /// One direction at a time.
+    /// True if the link is half duplex.
     pub half_duplex: bool,
 }
 
-/// The link of interface `name`.
+/// Returns the link status of interface `name`.
 ///
 /// # Errors
-/// What SIOCGIFFLAGS says (ENODEV: no such interface).
+/// Errors of SIOCGIFFLAGS (ENODEV: no such interface).
 pub fn status(name: &str) -> io::Result<LinkStatus> {
     let control = control()?;
     let mut request = ifreq(name)?;
@@ -32,7 +33,7 @@ pub fn status(name: &str) -> io::Result<LinkStatus> {
     Ok(LinkStatus { up, admin_up, speed_mbps, half_duplex })
 }
 
-/// Speed and duplex by ETHTOOL_GSET: enough for 4 Tb/s, and the one that all drivers answer.
+/// Reads speed and duplex by ETHTOOL_GSET, which covers 4 Tb/s and which all drivers support.
 fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Option<u32>, bool)> {
     const GET_SETTINGS: u32 = 1;
     // struct ethtool_cmd: cmd at 0, speed at 12, duplex at 14, speed_hi at 28; 44 bytes.
@@ -43,7 +44,8 @@ fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Opti
     let mut request = ifreq(name)?;
     request.ifr_ifru.ifru_data = at.cast();
     ioctl_ifreq(control, libc::SIOCETHTOOL, &mut request)?;
-    // SAFETY: `value` is alive and aligned; volatile because the compiler does not see the kernel's write to it.
+    // SAFETY: `value` is alive and aligned; volatile because the compiler does not see the kernel's
+    // write to it.
     let [_, _, _, speed_duplex, _, _, _, speed_hi, ..] = unsafe { at.read_volatile() };
     let ([low0, low1, duplex, _], [high0, high1, ..]) = (speed_duplex.to_ne_bytes(), speed_hi.to_ne_bytes());
     let [low, high] = [[low0, low1], [high0, high1]].map(u16::from_ne_bytes);
@@ -56,7 +58,7 @@ fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Opti
 mod tests {
     use super::*;
 
-    /// The loopback carries; it has no speed. What is not there has no link.
+    /// The loopback has carrier but no speed. A missing interface is an error.
     #[test]
     fn the_kernel_says_how_a_link_is() {
         let lo = status("lo").unwrap();

@@ -1,6 +1,8 @@
-//! A little rtnetlink: links, addresses, neighbours, routes, a filter that drops, counts of drops (rtnetlink(7)).
+//! A minimal rtnetlink client: links, addresses, neighbors, routes, a drop filter, drop counters
+//! (rtnetlink(7)).
 //!
-//! One request, one answer, on one socket; the kernel answers within the call. Names are looked up on each call.
+//! Each call sends one request and reads its reply on the same socket; the kernel replies within
+//! the call. Names are looked up on each call.
 
 mod counts;
 mod drop;
@@ -21,14 +23,14 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use wire::Mac;
 
-/// Why the kernel did not do what it was asked.
+/// Error of a kernel request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NetlinkError {
-    /// What it was asked.
+    /// Description of the requested operation.
     pub doing: String,
-    /// The error's number.
+    /// Error number of the kernel.
     pub errno: i32,
-    /// The kernel's own words, when it said any (extended acknowledgement).
+    /// The kernel's error text, if it sent one (extended acknowledgement).
     pub why: Option<String>,
 }
 
@@ -41,10 +43,10 @@ impl fmt::Display for NetlinkError {
 
 impl std::error::Error for NetlinkError {}
 
-/// What an answer gave: nothing, or a link's number.
+/// Result of a request: nothing, or a link's index.
 type Answer = Result<Option<u32>, NetlinkError>;
 
-/// A socket to the kernel's routing.
+/// A netlink socket to the kernel's routing subsystem.
 #[derive(Debug)]
 pub struct Netlink {
     socket: File,
@@ -55,7 +57,7 @@ impl Netlink {
     /// Opens the socket, in the namespace of the calling process.
     ///
     /// # Errors
-    /// No netlink here, or no descriptors left.
+    /// No netlink support, or no descriptors left.
     pub fn open() -> Result<Netlink, NetlinkError> {
         Netlink::open_family(libc::NETLINK_ROUTE)
     }
@@ -63,18 +65,18 @@ impl Netlink {
     fn open_family(family: i32) -> Result<Netlink, NetlinkError> {
         let failed = |error: std::io::Error| failure("open a netlink socket", &error);
         let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, family).map_err(failed)?;
-        // Better words in errors; kernels before 4.12 have none.
+        // Better error texts; kernels before 4.12 have none.
         let _ = set_option(fd.as_fd(), libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1i32);
-        // The answer is there when the request returns; should it not be, do not wait for ever.
+        // The reply is there when the request returns; the timeout is only a safeguard.
         let patience = libc::timeval { tv_sec: 2, tv_usec: 0 };
         set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience).map_err(failed)?;
         Ok(Netlink { socket: File::from(fd), seq: 0 })
     }
 
-    /// The number of interface `dev`.
+    /// Returns the index of interface `dev`.
     ///
     /// # Errors
-    /// ENODEV: there is none of that name.
+    /// ENODEV: no interface has that name.
     pub fn ifindex(&mut self, dev: &str) -> Result<u32, NetlinkError> {
         let mut message = Message::new(libc::RTM_GETLINK, 0);
         message.ifinfo(0, 0, 0);
@@ -86,7 +88,7 @@ impl Netlink {
     /// Brings `dev` up.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's errors.
     pub fn set_up(&mut self, dev: &str) -> Result<(), NetlinkError> {
         let up = libc::IFF_UP as u32;
         self.link(dev, "up", |message, index| message.ifinfo(index, up, up))
@@ -95,7 +97,7 @@ impl Netlink {
     /// Takes `dev` down.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's errors.
     pub fn set_down(&mut self, dev: &str) -> Result<(), NetlinkError> {
         self.link(dev, "down", |message, index| message.ifinfo(index, 0, libc::IFF_UP as u32))
     }
@@ -103,7 +105,7 @@ impl Netlink {
     /// Sets the MTU of `dev`.
     ///
     /// # Errors
-    /// EINVAL: outside what the device takes.
+    /// EINVAL: outside the range that the device supports.
     pub fn set_mtu(&mut self, dev: &str, mtu: u32) -> Result<(), NetlinkError> {
         self.link(dev, &format!("mtu {mtu}"), |message, index| {
             message.ifinfo(index, 0, 0);
@@ -140,7 +142,7 @@ impl Netlink {
         self.request(message, || format!("delete {dev}")).map(drop)
     }
 
-    /// Makes two virtual Ethernet devices joined back to back.
+    /// Creates a pair of connected virtual Ethernet devices.
     ///
     /// # Errors
     /// EEXIST: a name is taken; EOPNOTSUPP: the kernel has no veth.
@@ -164,7 +166,7 @@ impl Netlink {
     /// Moves `dev` to another namespace, where it is down and has no addresses.
     ///
     /// # Errors
-    /// EEXIST: its name is taken there; EPERM: that one is not ours.
+    /// EEXIST: its name is taken there; EPERM: no rights in that namespace.
     pub fn move_to(&mut self, dev: &str, namespace: &Namespace) -> Result<(), NetlinkError> {
         self.link(dev, "to another namespace", |message, index| {
             message.ifinfo(index, 0, 0);
@@ -172,7 +174,7 @@ impl Netlink {
         })
     }
 
-    /// Makes a bridge of the kernel's (its spanning tree is off).
+    /// Creates a kernel bridge (with its spanning tree off).
     ///
     /// # Errors
     /// EEXIST: the name is taken; EOPNOTSUPP: the kernel has no bridge.
@@ -187,7 +189,7 @@ impl Netlink {
     /// Makes `dev` a port of the kernel's bridge `bridge`.
     ///
     /// # Errors
-    /// EBUSY: it is one of another bridge; ELOOP, EINVAL: not a device for a bridge.
+    /// EBUSY: it is a port of another bridge; ELOOP, EINVAL: the device cannot be a bridge port.
     pub fn set_master(&mut self, dev: &str, bridge: &str) -> Result<(), NetlinkError> {
         let master = self.ifindex(bridge)?;
         self.link(dev, &format!("master {bridge}"), |message, index| {
@@ -199,7 +201,7 @@ impl Netlink {
     /// Adds an address to `dev`; an IPv6 address without duplicate address detection.
     ///
     /// # Errors
-    /// EEXIST: it has it already.
+    /// EEXIST: the interface has the address already.
     pub fn add_addr(&mut self, dev: &str, address: impl Into<IpAddr>, prefix_len: u8) -> Result<(), NetlinkError> {
         let (index, address) = (self.ifindex(dev)?, address.into());
         let (family, octets) = parts(address);
@@ -215,7 +217,7 @@ impl Netlink {
     /// Adds a permanent neighbor to `dev`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's errors.
     pub fn add_neighbor(&mut self, dev: &str, address: impl Into<IpAddr>, mac: Mac) -> Result<(), NetlinkError> {
         let (index, address) = (self.ifindex(dev)?, address.into());
         let (family, octets) = parts(address);
@@ -229,7 +231,7 @@ impl Netlink {
         self.request(message, || format!("add neighbour {address} {mac} to {dev}")).map(drop)
     }
 
-    /// Adds a route to the main table: by a gateway, or on the link of `dev`.
+    /// Adds a route to the main table: through a gateway, or directly on the link of `dev`.
     ///
     /// # Errors
     /// ENETUNREACH: the gateway is not on a link; ENETDOWN: `dev` is down.
@@ -256,7 +258,7 @@ impl Netlink {
         self.request(message, || format!("add route {dst}/{prefix_len} by {dev}")).map(drop)
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its reply.
     fn request(&mut self, message: Message, doing: impl Fn() -> String) -> Answer {
         let mut found = None;
         self.exchange(message, doing, |reply| {
@@ -267,7 +269,8 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Sends a request and hands `each` what comes back, up to the error number or, of a dump, its end.
+    /// Sends a request and passes each reply to `each`, up to the acknowledgement or the end of a
+    /// dump.
     fn exchange(
         &mut self,
         message: Message,

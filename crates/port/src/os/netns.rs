@@ -1,7 +1,8 @@
-//! Network namespaces of our own, so that tests and measurements have devices without touching the machine's.
+//! Private network namespaces, which give tests and measurements their own devices.
 //!
-//! A namespace belongs to a child process: [`command`] arranges that it enters one after the fork and before the exec.
-//! Root enters a network namespace alone; others need a user namespace around it, in which they are root.
+//! A namespace belongs to a child process: [`command`] makes the child enter one between fork and
+//! exec. Root needs only a network namespace; other users also need a user namespace, in which they
+//! are root.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Texts for /proc/self, made before the fork: nothing is allocated after it.
+/// Texts for /proc/self, created before the fork, because nothing may be allocated after it.
 #[derive(Clone)]
 struct Maps {
     uid_map: String,
@@ -25,13 +26,13 @@ impl Maps {
         Maps { uid_map: format!("0 {uid} 1\n"), gid_map: format!("0 {gid} 1\n"), root: uid == 0 }
     }
 
-    /// Only system calls: it may run between fork and exec.
+    /// Enters the namespaces. Makes system calls only, so it may run between fork and exec.
     fn enter(&self) -> io::Result<()> {
         if self.root && unshare(libc::CLONE_NEWNET).is_ok() {
             return Ok(());
         }
         unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET)?;
-        // A kernel before 3.19 has no setgroups file, and does not need it written.
+        // Kernels before 3.19 have no setgroups file, and do not need it.
         let _ = write(c"/proc/self/setgroups", b"deny");
         write(c"/proc/self/uid_map", self.uid_map.as_bytes())?;
         write(c"/proc/self/gid_map", self.gid_map.as_bytes())
@@ -39,7 +40,7 @@ impl Maps {
 }
 
 fn unshare(flags: i32) -> io::Result<()> {
-    // SAFETY: unshare(2) takes no pointers; it changes what this thread sees, not its memory.
+    // SAFETY: unshare(2) takes no pointers; it changes this thread's namespaces, not its memory.
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -52,40 +53,44 @@ fn write(path: &CStr, text: &[u8]) -> io::Result<()> {
     // SAFETY: pointer and length are of one live slice.
     let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
     let error = io::Error::last_os_error();
-    // SAFETY: `fd` was opened above and is used by nobody else.
+    // SAFETY: `fd` was opened above and is not used elsewhere.
     unsafe { libc::close(fd) };
     if written == text.len() as isize { Ok(()) } else { Err(error) }
 }
 
 /// Moves the calling process to a new network namespace (in a new user namespace, unless root).
 ///
-/// For a child between fork and exec, as [`command`] does, or a process with one thread: a user namespace cannot be
-/// entered with more.
+/// For a child between fork and exec, as in [`command`], or a single-threaded process: a process
+/// with more threads cannot enter a user namespace.
 ///
 /// # Errors
-/// What unshare(2) or the writing of the id maps says: EPERM where user namespaces are forbidden, ENOSPC at their
-/// limit.
+/// Errors of unshare(2) or of writing the id maps: EPERM where user namespaces are forbidden,
+/// ENOSPC at their limit.
 pub fn enter_new() -> io::Result<()> {
     Maps::new().enter()
 }
 
-/// Arranges that `cmd` runs in its own network namespace (as root of its own user namespace, unless root). It has a
-/// loopback interface, down, and nothing else. Where that cannot be, `cmd.spawn()` fails with the reason.
+/// Makes `cmd` run in its own network namespace (as root of its own user namespace, unless root).
+/// The namespace has only a loopback interface, which is down. Where this is not possible,
+/// `cmd.spawn()` fails with the reason.
 pub fn command(cmd: &mut Command) -> &mut Command {
     let maps = Maps::new();
-    // SAFETY: `enter` makes system calls and touches nothing but `maps`, which was allocated before the fork.
+    // SAFETY: `enter` makes system calls and touches nothing but `maps`, which was allocated before
+    // the fork.
     unsafe { cmd.pre_exec(move || maps.enter()) }
 }
 
-/// A network namespace that is held. Threads of a process that is root where it stands may go from one to another.
+/// An open network namespace. Threads of a process that is root in its user namespace may switch
+/// between such namespaces.
 #[derive(Debug)]
 pub struct Namespace(File);
 
 impl Namespace {
-    /// A new one, its loopback interface down. The calling thread stays where it is.
+    /// Creates a namespace, its loopback interface down. The calling thread stays in its own.
     ///
     /// # Errors
-    /// EPERM: the process is root neither of the machine nor of a user namespace ([`command`]); ENOSPC: too many.
+    /// EPERM: the process is root neither of the machine nor of a user namespace ([`command`]).
+    /// ENOSPC: too many namespaces.
     pub fn new() -> io::Result<Namespace> {
         let here = Namespace::of_this_thread()?;
         unshare(libc::CLONE_NEWNET)?;
@@ -94,7 +99,7 @@ impl Namespace {
         made
     }
 
-    /// The one that the calling thread is in.
+    /// Returns the namespace of the calling thread.
     ///
     /// # Errors
     /// No /proc, or no descriptors left.
@@ -102,7 +107,7 @@ impl Namespace {
         File::open("/proc/thread-self/ns/net").map(Namespace)
     }
 
-    /// Another hold of it.
+    /// Returns another handle to the same namespace.
     ///
     /// # Errors
     /// No descriptors left.
@@ -110,10 +115,11 @@ impl Namespace {
         self.0.try_clone().map(Namespace)
     }
 
-    /// Brings the calling thread there. What it has open stays where it was opened.
+    /// Moves the calling thread to this namespace. Open descriptors keep the namespace in which
+    /// they were opened.
     ///
     /// # Errors
-    /// EPERM, as of [`Namespace::new`].
+    /// EPERM, as for [`Namespace::new`].
     pub fn enter(&self) -> io::Result<()> {
         // SAFETY: setns(2) takes no pointers; the descriptor is open while it is called.
         if unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) } == 0 {
@@ -123,10 +129,10 @@ impl Namespace {
         }
     }
 
-    /// Does something there, and comes back.
+    /// Runs `act` in this namespace, then returns to the previous one.
     ///
     /// # Errors
-    /// As [`Namespace::enter`].
+    /// As for [`Namespace::enter`].
     pub fn within<R>(&self, act: impl FnOnce() -> R) -> io::Result<R> {
         let here = Namespace::of_this_thread()?;
         self.enter()?;
@@ -142,13 +148,14 @@ impl AsFd for Namespace {
     }
 }
 
-/// Can [`command`] work here? Tried in a child that exists for nothing else.
+/// Checks whether [`command`] works here, by trying it in a child process.
 ///
 /// # Errors
-/// Why not, as a sentence.
+/// The reason why not, as a sentence.
 pub fn available() -> Result<(), String> {
     let maps = Maps::new();
-    // SAFETY: the child makes only async-signal-safe calls (unshare, open, write, close, _exit) and returns nowhere.
+    // SAFETY: the child makes only async-signal-safe calls (unshare, open, write, close, _exit) and
+    // returns nowhere.
     let child = unsafe { libc::fork() };
     match child {
         -1 => Err(format!("cannot fork: {}", io::Error::last_os_error())),

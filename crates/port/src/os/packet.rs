@@ -1,7 +1,9 @@
-//! Packet sockets (packet(7)) and their rings (Documentation/networking/packet_mmap.rst): what is set up by system calls.
+//! Packet sockets (packet(7)) and their rings (Documentation/networking/packet_mmap.rst): setup by
+//! system calls.
 //!
-//! Receiving and sending have a socket each: the one that sends is bound to no protocol and so is never given a frame. How the rings are
-//! used is in [`rx`] and [`tx`]: a slot belongs to one side at a time, and its status word says to which.
+//! Receiving and sending use separate sockets: the sending one is bound to no protocol and so never
+//! receives a frame. The rings are used in [`rx`] and [`tx`]. A slot belongs to one side at a time,
+//! given by its status word.
 
 mod map;
 pub mod rx;
@@ -12,39 +14,41 @@ use map::Map;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The step that failed, and why.
+/// The failed step and its error.
 pub type Failure = (&'static str, io::Error);
 
-/// What is known about an interface.
+/// Properties of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Iface {
-    /// Its number.
+    /// Index of the interface.
     pub index: u32,
-    /// Bytes of the largest packet.
+    /// MTU of the interface in bytes.
     pub mtu: u32,
-    /// Do its frames begin with an Ethernet header (ARPHRD_ETHER, ARPHRD_LOOPBACK)?
+    /// True if its frames begin with an Ethernet header (ARPHRD_ETHER, ARPHRD_LOOPBACK).
     pub ethernet: bool,
 }
 
-/// Looks interface `name` up.
+/// Looks up interface `name`.
 ///
 /// # Errors
-/// ENODEV: there is none of that name.
+/// ENODEV: no interface has that name.
 pub fn iface(name: &str) -> Result<Iface, Failure> {
     let control = tun::control().map_err(|error| ("socket", error))?;
     let mut request = tun::ifreq(name).map_err(|error| ("the interface's name", error))?;
     tun::ioctl_ifreq(&control, libc::SIOCGIFINDEX, &mut request).map_err(|error| ("SIOCGIFINDEX", error))?;
-    // SAFETY: SIOCGIFINDEX succeeded, so the kernel wrote `ifru_ifindex`; all bits are a valid int anyway.
+    // SAFETY: SIOCGIFINDEX succeeded, so the kernel wrote `ifru_ifindex`; all bits are a valid int
+    // anyway.
     let index = unsafe { request.ifr_ifru.ifru_ifindex };
     tun::ioctl_ifreq(&control, libc::SIOCGIFHWADDR, &mut request).map_err(|error| ("SIOCGIFHWADDR", error))?;
-    // SAFETY: SIOCGIFHWADDR succeeded, so the kernel wrote `ifru_hwaddr`; all bits are a valid sockaddr anyway.
+    // SAFETY: SIOCGIFHWADDR succeeded, so the kernel wrote `ifru_hwaddr`; all bits are a valid
+    // sockaddr anyway.
     let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
     let mtu = tun::mtu(name).map_err(|error| ("SIOCGIFMTU", error))?;
     let ethernet = matches!(hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
     Ok(Iface { index: index.cast_unsigned(), mtu, ethernet })
 }
 
-/// Can interface `name` send: is it up, and is there somebody at the other end of its wire?
+/// Returns whether interface `name` can send: it is up and has carrier.
 pub fn is_running(name: &str) -> bool {
     let flags = || {
         let mut request = tun::ifreq(name)?;
@@ -56,15 +60,15 @@ pub fn is_running(name: &str) -> bool {
     flags().is_ok_and(|flags| flags & both == both)
 }
 
-/// A packet socket of whole frames, non-blocking, that gets none yet.
+/// Opens a non-blocking packet socket for whole frames that receives none yet.
 fn open() -> Result<OwnedFd, Failure> {
     socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0).map_err(|error| ("socket", error))
 }
 
-/// Binds to interface `index`: `protocol` 0 to send only.
+/// Binds to interface `index`; `protocol` 0: only for sending.
 fn bind(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> Result<(), Failure> {
     let address = address(index.cast_signed(), protocol);
-    // SAFETY: a live sockaddr_ll, whose true size goes with it; the kernel only reads.
+    // SAFETY: a live sockaddr_ll, passed with its true size; the kernel only reads.
     let answer = unsafe {
         let at = std::ptr::from_ref(&address).cast();
         libc::bind(fd.as_raw_fd(), at, size_of::<libc::sockaddr_ll>() as libc::socklen_t)
@@ -89,20 +93,22 @@ fn set<T: Copy>(fd: &OwnedFd, step: &'static str, option: i32, value: &T) -> Res
     set_option(fd.as_fd(), libc::SOL_PACKET, option, value).map_err(|error| (step, error))
 }
 
-/// Reads a socket option whose value is a plain structure of integers.
+/// Reads a socket option with a plain structure of integers as its value.
 fn get<T: Copy + Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is writable and its true size goes with it; every T here is integers, of which all bits are values.
+    // SAFETY: `value` is writable and passed with its true size; every T here consists of
+    // integers, for which all bit patterns are valid.
     let answer =
         unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, std::ptr::from_mut(&mut value).cast(), &mut len) };
     if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of a block of slots: a size of contiguous memory that the kernel has at any time.
+/// Bytes of a block of slots: contiguous memory of this size is always available in the kernel.
 const BLOCK: u32 = 64 << 10;
 
-/// Makes `option` a ring of `slots` frames of `slot` octets, and maps it; `named` and `mapped` are the steps' names.
+/// Sets up `option` as a ring of `slots` frames of `slot` octets, and maps it; `named` and `mapped`
+/// are the names of these steps.
 fn ring(fd: &OwnedFd, option: i32, [named, mapped]: [&'static str; 2], slot: u32, slots: u32) -> Result<Map, Failure> {
     let len = slots * slot;
     let block = slot.max(BLOCK).min(len);
@@ -112,7 +118,7 @@ fn ring(fd: &OwnedFd, option: i32, [named, mapped]: [&'static str; 2], slot: u32
     Map::new(fd, len as usize).map_err(|error| (mapped, error))
 }
 
-/// Asks for more room for frames under way than the default, if that may be had; else the default does.
+/// Enlarges the send buffer beyond the default, if permitted.
 fn widen(fd: &OwnedFd) {
     const ROOM: i32 = 4 << 20;
     if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &ROOM).is_err() {
@@ -120,7 +126,8 @@ fn widen(fd: &OwnedFd) {
     }
 }
 
-/// Asks for room for large segments that wait to be read, beyond the default, if that may be had.
+/// Enlarges the receive buffer, for large segments waiting to be read, beyond the default if
+/// permitted.
 fn widen_rx(fd: &OwnedFd) {
     const ROOM: i32 = 8 << 20; // doubled by the kernel: as many segments of 64 KiB as there are buffers for them
     if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
@@ -128,16 +135,17 @@ fn widen_rx(fd: &OwnedFd) {
     }
 }
 
-/// What a bound socket is bound to; `None`: to nothing any more, its interface has been deleted or moved to another namespace.
+/// Returns the interface that a bound socket is bound to; `None`: none any more, because it was
+/// deleted or moved to another namespace.
 pub fn bound_to(fd: BorrowedFd<'_>) -> Option<u32> {
     let mut address = address(0, 0);
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: a live sockaddr_ll to be written, whose true size goes with it.
+    // SAFETY: a live, writable sockaddr_ll, passed with its true size.
     let answer = unsafe { libc::getsockname(fd.as_raw_fd(), std::ptr::from_mut(&mut address).cast(), &mut len) };
     u32::try_from(address.sll_ifindex).ok().filter(|index| answer == 0 && *index > 0)
 }
 
-/// The error that waits at a socket, which is thereby taken from it.
+/// Takes the pending error of a socket.
 pub fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     let errno: i32 = get(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok()?;
     (errno != 0).then(|| io::Error::from_raw_os_error(errno))

@@ -1,4 +1,5 @@
-//! TAP devices: /dev/net/tun and its ioctls (Documentation/networking/tuntap.rst, drivers/net/tun.c).
+//! TAP devices: /dev/net/tun and its ioctls (Documentation/networking/tuntap.rst,
+//! drivers/net/tun.c).
 
 use super::socket;
 use std::fs::{File, OpenOptions};
@@ -7,46 +8,49 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use wire::Mac;
 
-/// Bytes of `struct virtio_net_hdr`, in front of every frame when it was asked for.
+/// Bytes of `struct virtio_net_hdr`, in front of every frame if enabled.
 pub const VNET_HDR_LEN: usize = 10;
 /// Bytes of `struct virtio_net_hdr_v1` (`VNET_HDR_LEN` and a count of buffers).
 pub const VNET_HDR_V1_LEN: usize = 12;
 
-/// How a TAP device is to be opened.
+/// Configuration for opening a TAP device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Bytes of virtio header before every frame: 0, [`VNET_HDR_LEN`] or [`VNET_HDR_V1_LEN`].
     pub vnet_hdr: usize,
-    /// May the kernel leave TCP and UDP checksums open (TUN_F_CSUM)? Needs a virtio header.
+    /// Allows the kernel to leave TCP and UDP checksums open (TUN_F_CSUM); needs a virtio header.
     pub rx_csum: bool,
-    /// Lets the kernel leave TCP segments of up to 64 KiB uncut (TUN_F_TSO4, TUN_F_TSO6); needs open checksums.
+    /// Allows the kernel to pass TCP segments of up to 64 KiB unsplit (TUN_F_TSO4, TUN_F_TSO6);
+    /// needs `rx_csum`.
     pub rx_large: bool,
 }
 
-/// A TAP device that was opened: how it is, which may be less than was asked for.
+/// An open TAP device and its actual configuration, which may be less than requested.
 #[derive(Debug)]
 pub struct Opened {
-    /// The device.
+    /// File of the device.
     pub file: File,
-    /// Its real name.
+    /// Actual name of the device.
     pub name: String,
-    /// What the kernel gave.
+    /// Actual configuration of the device.
     pub config: Config,
 }
 
-/// Opens the TAP device `name` (made if there is none), non-blocking. A kernel that has no virtio headers, or leaves nothing
-/// open or uncut, gives a plainer device: [`Opened::config`] tells.
+/// Opens the TAP device `name` (created if missing), non-blocking. On a kernel without virtio
+/// headers or offloads, the device has fewer features; [`Opened::config`] has the actual ones.
 ///
 /// # Errors
-/// The step that failed, and why: opening /dev/net/tun, or one of its ioctls.
+/// The failed step and its error: opening /dev/net/tun, or one of its ioctls.
 pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
     open_as(name, config, 0)
 }
 
-/// The same, of a device with several queues (IFF_MULTI_QUEUE): each opening gives another queue of it.
+/// Opens a queue of the multi-queue TAP device `name` (IFF_MULTI_QUEUE): each call opens another
+/// queue.
 ///
 /// # Errors
-/// As [`open_tap`]; EINVAL of TUNSETIFF also if the device was made without queues, E2BIG if it has no more.
+/// As for [`open_tap`]; also EINVAL of TUNSETIFF if the device was created without queues, E2BIG if
+/// it has no more.
 pub fn open_tap_queue(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
     open_as(name, config, libc::IFF_MULTI_QUEUE)
 }
@@ -74,7 +78,8 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     }
     config.rx_csum &= config.vnet_hdr > 0;
     config.rx_large &= config.rx_csum;
-    // ECN too: a segment with CWR stays whole, and whoever cuts it up keeps CWR on the first piece.
+    // ECN too: a segment with CWR stays whole, and the code that splits it keeps CWR on the first
+    // piece.
     let large = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     config.rx_large &= set_offload(&file, large, config.rx_large).is_ok();
     if !config.rx_large {
@@ -83,7 +88,7 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     Ok(Opened { file, name: name_of(&request), config })
 }
 
-/// What the kernel may leave to the reader: `what`, or nothing.
+/// Sets the TUN offload flags (TUNSETOFFLOAD) to `what`, or to none.
 fn set_offload(file: &File, what: libc::c_uint, on: bool) -> io::Result<()> {
     let what = libc::c_ulong::from(if on { what } else { 0 });
     // SAFETY: TUNSETOFFLOAD takes its argument by value.
@@ -97,14 +102,15 @@ fn has_virtio_headers(file: &File) -> bool {
     checked(answer).is_ok() && features & libc::IFF_VNET_HDR as libc::c_uint != 0
 }
 
-/// The MTU of interface `name`.
+/// Returns the MTU of interface `name`.
 ///
 /// # Errors
-/// What SIOCGIFMTU says (ENODEV: no such interface).
+/// Errors of SIOCGIFMTU (ENODEV: no such interface).
 pub fn mtu(name: &str) -> io::Result<u32> {
     let mut request = ifreq(name)?;
     ioctl_ifreq(&control()?, libc::SIOCGIFMTU, &mut request)?;
-    // SAFETY: SIOCGIFMTU succeeded, so the kernel wrote `ifru_mtu`; all bits are a valid int anyway.
+    // SAFETY: SIOCGIFMTU succeeded, so the kernel wrote `ifru_mtu`; all bits are a valid int
+    // anyway.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     Ok(u32::try_from(mtu).unwrap_or_default())
 }
@@ -112,7 +118,7 @@ pub fn mtu(name: &str) -> io::Result<u32> {
 /// Sets the MTU of interface `name`.
 ///
 /// # Errors
-/// What SIOCSIFMTU says (EPERM, EINVAL: outside what the device takes).
+/// Errors of SIOCSIFMTU (EPERM; EINVAL: outside the range that the device supports).
 pub fn set_mtu(name: &str, mtu: u32) -> io::Result<()> {
     let mut request = ifreq(name)?;
     request.ifr_ifru.ifru_mtu = i32::try_from(mtu).unwrap_or(i32::MAX);
@@ -122,7 +128,7 @@ pub fn set_mtu(name: &str, mtu: u32) -> io::Result<()> {
 /// Sets the MAC address of interface `name`.
 ///
 /// # Errors
-/// What SIOCSIFHWADDR says (EADDRNOTAVAIL: a group address).
+/// Errors of SIOCSIFHWADDR (EADDRNOTAVAIL: a group address).
 pub fn set_mac(name: &str, mac: Mac) -> io::Result<()> {
     let mut request = ifreq(name)?;
     let mut data = [0; 14];
@@ -131,10 +137,10 @@ pub fn set_mac(name: &str, mac: Mac) -> io::Result<()> {
     ioctl_ifreq(&control()?, libc::SIOCSIFHWADDR, &mut request)
 }
 
-/// Does interface `name` ask the kernel to leave transmit checksums to it (ETHTOOL_GTXCSUM)?
+/// Returns whether interface `name` offloads transmit checksums from the kernel (ETHTOOL_GTXCSUM).
 ///
 /// # Errors
-/// What SIOCETHTOOL says (EOPNOTSUPP: the device does not tell).
+/// Errors of SIOCETHTOOL (EOPNOTSUPP: the device does not report it).
 pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     const GET_TX_CHECKSUM: u32 = 0x16;
     let mut value = [GET_TX_CHECKSUM, 0]; // struct ethtool_value: cmd, data
@@ -142,16 +148,16 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     let mut request = ifreq(name)?;
     request.ifr_ifru.ifru_data = at.cast();
     ioctl_ifreq(&control()?, libc::SIOCETHTOOL, &mut request)?;
-    // SAFETY: `value` is alive and aligned; volatile because the compiler does not see the kernel's write to it.
+    // SAFETY: `value` is alive and aligned; volatile because the compiler does not see the kernel's
+    // write to it.
     let [_, taken] = unsafe { at.read_volatile() };
     Ok(taken != 0)
 }
 
-/// Switches TSO, GSO and GRO of interface `name` off: it carries no packet beyond its MTU, neither cut up by the device nor
-/// merged on receipt.
+/// Turns off TSO, GSO and GRO of interface `name`, so that it carries no packet beyond its MTU.
 ///
 /// # Errors
-/// Those of SIOCETHTOOL (EPERM, or EOPNOTSUPP: the device has no such settings).
+/// Errors of SIOCETHTOOL (EPERM, or EOPNOTSUPP: the device has no such settings).
 pub fn carry_no_large(name: &str) -> io::Result<()> {
     const SET_TSO: u32 = 0x1f;
     const SET_GSO: u32 = 0x24;
@@ -169,7 +175,7 @@ fn switch_off(name: &str, what: u32) -> io::Result<()> {
 /// Brings interface `name` up.
 ///
 /// # Errors
-/// What SIOCGIFFLAGS or SIOCSIFFLAGS says.
+/// Errors of SIOCGIFFLAGS or SIOCSIFFLAGS.
 pub fn set_up(name: &str) -> io::Result<()> {
     let mut request = ifreq(name)?;
     let control = control()?;
@@ -180,13 +186,15 @@ pub fn set_up(name: &str) -> io::Result<()> {
     ioctl_ifreq(&control, libc::SIOCSIFFLAGS, &mut request)
 }
 
-/// The socket on which interface ioctls are made: of any family, and AF_UNIX needs no right to reach a network.
+/// Opens the socket for interface ioctls. Any family works, and AF_UNIX needs no network access
+/// rights.
 pub(super) fn control() -> io::Result<OwnedFd> {
     socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
 }
 
 pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: ifreq is integers, arrays and a union of such (and a pointer, for which null is valid): zero is a value.
+    // SAFETY: ifreq consists of integers, arrays, a union of these, and a pointer that may be null:
+    // all zeros are a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() || name.contains('\0') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{name}' is not an interface name")));
@@ -200,8 +208,9 @@ fn name_of(request: &libc::ifreq) -> String {
 }
 
 pub(super) fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: every `what` here and in `link` takes a pointer to a whole ifreq, which the kernel reads and may write; the one
-    // with a pointer inside (SIOCETHTOOL) has it to a live structure of the command's size.
+    // SAFETY: every `what` here and in `link` takes a pointer to a whole ifreq, which the kernel
+    // reads and may write; for SIOCETHTOOL, which has a pointer inside, that points to a live
+    // structure of the command's size.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), what as _, std::ptr::from_mut(request)) })
 }
 

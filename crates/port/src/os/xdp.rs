@@ -1,8 +1,10 @@
-//! AF_XDP sockets: memory registered with the kernel, four rings to exchange descriptors of it, a queue of a device.
+//! AF_XDP sockets: memory registered with the kernel, four rings to exchange descriptors of it, a
+//! queue of a device.
 //!
-//! Two of the rings are for receiving: of buffers to fill, and of frames that lie in them; two for sending: of frames, and
-//! of buffers that are done with. Who uses them: [`frames`], which exchanges the frames of a pool, and [`bare`], which has
-//! neither frames nor a pool and is the yardstick for the other. Source of the numbers: linux/if_xdp.h, net/xdp/xsk.c.
+//! Two rings are for receiving (buffers to fill, received frames) and two for sending (frames to
+//! send, completed buffers). Two modules use them: [`frames`] exchanges the frames of a pool;
+//! [`bare`] has neither frames nor a pool and is the baseline for measuring the other. Source of
+//! the numbers: linux/if_xdp.h, net/xdp/xsk.c.
 
 pub mod bare;
 pub mod frames;
@@ -14,75 +16,76 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// What the kernel puts in front of each received frame, within the buffer (`XDP_PACKET_HEADROOM`).
+/// Bytes that the kernel reserves in front of each received frame, within the buffer
+/// (`XDP_PACKET_HEADROOM`).
 pub const KERNEL_HEADROOM: usize = 256;
-/// The shortest buffer that the kernel takes (`XDP_UMEM_MIN_CHUNK_SIZE`).
+/// The shortest buffer that the kernel accepts (`XDP_UMEM_MIN_CHUNK_SIZE`).
 pub const CHUNK_MIN: usize = 2048;
-/// The longest: a page.
+/// The longest buffer that the kernel accepts: a page.
 pub const CHUNK_MAX: usize = 4096;
-/// Frames that the kernel sends in one call unless told otherwise (`TX_BATCH_SIZE`).
+/// Default number of frames that the kernel sends per call (`TX_BATCH_SIZE`).
 pub const TX_BUDGET: u32 = 32;
-/// The option that tells otherwise (`XDP_MAX_TX_SKB_BUDGET`), from Linux 6.17 on.
+/// Socket option that changes that number (`XDP_MAX_TX_SKB_BUDGET`), since Linux 6.17.
 const MAX_TX_SKB_BUDGET: i32 = 9;
 
-/// Which step failed, as error texts say it, and why.
+/// The failed step, as named in error texts, and its error.
 pub type Failure = (&'static str, io::Error);
 
-/// Opening the socket.
+/// Step name: opening the socket.
 pub const STEP_SOCKET: &str = "socket(AF_XDP)";
-/// Registering memory.
+/// Step name: registering memory.
 pub const STEP_UMEM: &str = "XDP_UMEM_REG";
-/// Binding to a queue.
+/// Step name: binding to a queue.
 pub const STEP_BIND: &str = "bind";
 
-/// Whether frames are copied between the kernel's buffers and ours.
+/// Mode of passing frames between the kernel and the pool: copying or zero copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CopyMode {
-    /// As the driver can.
+    /// The best mode that the driver supports.
     #[default]
     Auto,
     /// Copied, by any driver.
     Copy,
-    /// The device reads and writes our memory, or there is an error.
+    /// Zero copy by the device; an error if not supported.
     ZeroCopy,
 }
 
-/// When the kernel is told of frames to send.
+/// When the kernel is notified of frames to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wakeup {
-    /// When it asks for it.
+    /// When its need-wakeup flag is set.
     #[default]
     Asked,
     /// After every burst.
     Always,
 }
 
-/// How a socket is to be.
+/// Requested properties of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// The device.
+    /// Index of the device.
     pub ifindex: u32,
-    /// Its queue.
+    /// Queue of the device.
     pub queue: u32,
-    /// Places in each ring, a power of two.
+    /// Entries in each ring, a power of two.
     pub places: u32,
-    /// Copied or not.
+    /// Mode of copying frames.
     pub mode: CopyMode,
-    /// When to tell the kernel.
+    /// When to notify the kernel.
     pub wakeup: Wakeup,
-    /// Frames may lie in several buffers (Linux 6.6).
+    /// True if frames may span several buffers (Linux 6.6).
     pub multi: bool,
 }
 
-/// Memory to exchange frames in: `len` bytes from a page's beginning on, in pieces of `chunk` bytes.
+/// Memory for frames: `len` bytes from a page boundary on, in chunks of `chunk` bytes.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     base: NonNull<u8>,
     len: usize,
     chunk: usize,
-    /// Bytes that the kernel leaves free beyond its own headroom.
+    /// Bytes left free in addition to the kernel's own headroom.
     headroom: usize,
-    /// Pieces begin anywhere, and not at multiples of their length.
+    /// Chunks may begin anywhere, not only at multiples of their length.
     unaligned: bool,
 }
 
@@ -96,23 +99,23 @@ struct Queue {
     zero_copy: bool,
 }
 
-/// What the kernel dropped or refused, since the socket was opened.
+/// Frames that the kernel dropped or rejected since the socket was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Received frames lost for other reasons than those below: too long for a buffer, as a rule.
+    /// Received frames lost for reasons other than those below; usually too long for a buffer.
     pub rx_dropped: u64,
     /// Received frames lost because their ring was full.
     pub rx_ring_full: u64,
-    /// Received frames lost for want of a buffer to fill.
+    /// Received frames lost because no buffer was available to fill.
     pub fill_ring_empty: u64,
-    /// Descriptors of buffers to fill that made no sense.
+    /// Invalid descriptors of buffers to fill.
     pub rx_invalid: u64,
-    /// Descriptors of frames to send that made no sense.
+    /// Invalid descriptors of frames to send.
     pub tx_invalid: u64,
 }
 
 impl Statistics {
-    /// Frames that came and were not received.
+    /// Returns the number of frames that arrived but were not received.
     pub fn missed(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full + self.fill_ring_empty
     }
@@ -121,8 +124,8 @@ impl Statistics {
 /// Opens a socket on a queue, over `memory`.
 ///
 /// # Safety
-/// The memory lives until the socket is closed and its rings are unmapped, and is written or read by nobody else where the
-/// rings say that the kernel has it.
+/// The memory must outlive the socket and the mapping of its rings. Nothing else may access a part
+/// of it while the rings show that the kernel owns it.
 unsafe fn open(memory: &Memory, ask: &Ask) -> Result<Queue, Failure> {
     let at = |step: &'static str| move |error| (step, error);
     let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(at(STEP_SOCKET))?;
@@ -158,7 +161,8 @@ unsafe fn open(memory: &Memory, ask: &Ask) -> Result<Queue, Failure> {
     Ok(Queue { socket, fill, rx, tx, done, zero_copy })
 }
 
-/// Lets one call send a whole ring, as far as this kernel and our privileges go: without, it takes more calls.
+/// Lets one call send a whole ring, as far as the kernel and our privileges allow; otherwise it
+/// takes several calls.
 fn allow_more(fd: BorrowedFd<'_>, places: u32) {
     let _ = set_option(fd, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &places);
     let room = (places as i32).saturating_mul(CHUNK_MAX as i32);
@@ -180,7 +184,7 @@ fn bind(fd: BorrowedFd<'_>, ask: &Ask) -> io::Result<()> {
         sxdp_shared_umem_fd: 0,
     };
     let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
-    // SAFETY: the address is a live sockaddr_xdp, and its true size goes with it.
+    // SAFETY: the address is a live sockaddr_xdp, passed with its true size.
     let answer = unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -194,12 +198,12 @@ pub fn swap_macs(frame: &mut [u8]) {
     }
 }
 
-/// Reads a socket option that is a structure of integers, for which zero is a value.
+/// Reads a socket option that is a structure of integers.
 fn option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T> {
-    // SAFETY: callers ask for structures of integers only: zero is a value.
+    // SAFETY: callers request only structures of integers, for which zero is a valid value.
     let mut value: T = unsafe { std::mem::zeroed() };
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer is to a live `T`, and its true size goes with it.
+    // SAFETY: the pointer is to a live `T`, passed with its true size.
     let answer = unsafe {
         let at = std::ptr::from_mut(&mut value).cast();
         libc::getsockopt(fd.as_raw_fd(), level, option, at, &mut len)
@@ -209,7 +213,7 @@ fn option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T>
 
 fn offsets(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
     let offsets: libc::xdp_mmap_offsets = option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
-    // Before Linux 5.4 there were no flags, and the answer is shorter.
+    // Before Linux 5.4 there were no flags, and the structure is shorter.
     if offsets.cr.desc == 0 { Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT)) } else { Ok(offsets) }
 }
 
@@ -229,7 +233,7 @@ fn statistics(fd: BorrowedFd<'_>) -> io::Result<Statistics> {
     })
 }
 
-/// The error that waits at the socket, if there is one: ENETDOWN when its device has gone.
+/// Returns the pending error of the socket, if any: ENETDOWN when its device is gone.
 fn waiting_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     match option::<i32>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
         Ok(0) => None,
@@ -238,17 +242,17 @@ fn waiting_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     }
 }
 
-/// Tells the kernel that there are frames to send.
+/// Notifies the kernel that there are frames to send.
 fn wake_tx(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no bytes and no address are passed.
     let answer = unsafe { libc::sendto(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Tells the kernel that there are buffers to fill.
+/// Notifies the kernel that there are buffers to fill.
 fn wake_rx(fd: BorrowedFd<'_>) {
     let none = std::ptr::null_mut();
-    // Its answer is that of the next look at the socket.
+    // The result is ignored: the next check of the socket reports errors.
     // SAFETY: no bytes and no address are passed.
     let _ = unsafe { libc::recvfrom(fd.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, none.cast(), none.cast()) };
 }

@@ -1,7 +1,9 @@
-//! The yardstick of this kind of port: what comes from one interface's ring goes, its addresses swapped, into another's, and nothing else.
+//! Baseline for packet ports: moves frames from one interface's ring to another's, with their
+//! addresses swapped, and does nothing else.
 //!
-//! No frames, no pool, no burst, no counters: slots are read and filled in place, with one system call per turn, by sockets that are set
-//! up as the port's are. `linerate bench bridge` holds the port against it (`packet.forward`).
+//! It has no frames, pool, bursts or counters: slots are read and filled in place, with one system
+//! call per turn, on sockets configured like the port's. `linerate bench bridge` compares the port
+//! with it (`packet.forward`).
 
 use super::slot::{Extent, Packet};
 use super::{AROUND, PacketConfig, PacketError, open_rx};
@@ -11,10 +13,10 @@ use crate::os::packet::tx::{Slot, TxRing};
 use crate::os::tun::VNET_HDR_LEN;
 use wire::eth;
 
-/// Frames passed on before others have their turn.
+/// Maximum number of frames per turn.
 const BURST: usize = 64;
 
-/// Two rings, joined.
+/// A receiving ring joined to a sending ring.
 #[derive(Debug)]
 pub struct Bare {
     rx: RxRing,
@@ -24,10 +26,10 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// From interface `from` to interface `to`, which may be the same.
+    /// Opens rings that pass frames from interface `from` to interface `to`, which may be the same.
     ///
     /// # Errors
-    /// As [`super::open`].
+    /// As for [`super::open`].
     pub fn open(from: &str, to: &str, config: &PacketConfig) -> Result<Bare, PacketError> {
         let failed = |(step, error)| PacketError::new(to, config, step, error);
         let (_, rx) = open_rx(from, config)?;
@@ -36,8 +38,8 @@ impl Bare {
         Ok(Bare { rx, tx, vnet_hdr: config.vnet_hdr, tail: 0 })
     }
 
-    /// Passes on what is there, at most 64 frames; returns how many. Those that are too long for a slot, or find none free, are left
-    /// out.
+    /// Passes on the waiting frames, at most 64. Returns how many. Frames that are too long for a
+    /// slot, or find none free, are dropped.
     pub fn step(&mut self) -> usize {
         let mut frames = 0;
         for _ in 0..BURST {
@@ -47,7 +49,7 @@ impl Bare {
             }
             if let Some(packet) = packet.filter(|packet| packet.extent() == Extent::Whole) {
                 let mut vnet = packet.vnet;
-                let [_, _, h0, h1, ..] = &mut vnet; // have the kernel copy the frame whole, as the port does
+                let [_, _, h0, h1, ..] = &mut vnet; // make the kernel copy the frame whole, as the port does
                 [*h0, *h1] = (packet.bytes.len() as u16).to_ne_bytes();
                 let front = if self.vnet_hdr { VNET_HDR_LEN } else { 0 };
                 let len = front + packet.bytes.len();
@@ -68,7 +70,7 @@ impl Bare {
     }
 }
 
-/// The frame with its addresses swapped.
+/// Writes the frame with its addresses swapped into a slot.
 fn fill(slot: &mut [u8], vnet: &[u8], bytes: &[u8]) -> Option<()> {
     let (front, rest) = slot.get_mut(..vnet.len() + bytes.len())?.split_at_mut_checked(vnet.len())?;
     front.copy_from_slice(vnet);

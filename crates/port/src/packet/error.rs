@@ -1,68 +1,68 @@
-//! Why an interface could not be opened, and what to do about it.
+//! Reasons why a packet port could not be opened, and what to do about it.
 
 use super::PacketConfig;
 use std::fmt;
 use std::io;
 
-/// Why there is no packet port.
+/// Errors of opening a packet port.
 #[derive(Debug)]
 pub enum PacketError {
     /// The kernel has no packet sockets.
     Missing {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
-        /// What opening one said.
+        /// Error of opening one.
         error: io::Error,
     },
-    /// Not allowed.
+    /// The process lacks a permission.
     Permission {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
-        /// The step that was refused.
+        /// The step that was denied.
         step: &'static str,
     },
-    /// No interface of that name.
+    /// No interface has that name.
     NoInterface {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
     },
     /// Its frames do not begin with an Ethernet header.
     NotEthernet {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
     },
-    /// The rings are larger than is allowed, or than there is memory.
+    /// The rings exceed the limit or the available memory.
     Memory {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
         /// Bytes of the receiving ring.
         bytes: u64,
     },
-    /// The fanout group is full, or was made in another mode or on another interface.
+    /// The fanout group is full, or was created with another mode or on another interface.
     Fanout {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
-        /// The group.
+        /// Number of the group.
         group: u16,
-        /// What joining it said.
+        /// Error of joining it.
         error: io::Error,
     },
     /// The pool's buffers cannot hold a frame of the interface's MTU.
     SmallBuffers {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
-        /// Bytes needed.
+        /// Bytes needed for a frame.
         need: usize,
-        /// Bytes a buffer has behind its headroom.
+        /// Bytes a buffer has after its headroom.
         have: usize,
     },
-    /// Anything else the system said.
+    /// Any other system error.
     Os {
-        /// The interface's name.
+        /// Name of the interface.
         name: String,
-        /// The step.
+        /// The step that failed.
         step: &'static str,
-        /// What it said.
+        /// Error of the step.
         error: io::Error,
     },
 }
@@ -73,7 +73,7 @@ impl PacketError {
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => PacketError::Permission { name, step },
             Some(libc::EAFNOSUPPORT) => PacketError::Missing { name, error },
-            // ENXIO: it was deleted between the first step and this one.
+            // ENXIO: the interface was deleted between the first step and this one.
             Some(libc::ENODEV | libc::ENXIO) => PacketError::NoInterface { name },
             Some(libc::ENOMEM) if step.contains("_RING") => {
                 let bytes = u64::from(config.rx_ring) * super::SLOT_MIN as u64;

@@ -1,8 +1,10 @@
-//! From the interface to a host: along the ring, a slot at a time.
+//! Receiving half: reads the ring slot by slot.
 //!
-//! A frame of the MTU goes into a buffer of the pool. A large segment goes into a large buffer, and is cut up from the last of these
-//! (`offload::large`); the socket's queue has it, its slot only the beginning. Without a buffer the frame stays where it is, and comes
-//! next time. When nothing is there, now and then the socket is asked what it lost, and whether its interface is up.
+//! A frame of the MTU goes into a buffer of the pool. A large segment goes into a large buffer, and
+//! is split if it is in the last of these (`offload::large`). Its slot holds only the beginning;
+//! the whole segment is in the socket's queue. Without a free buffer the frame stays where it is
+//! until the next poll. When the ring is empty, the socket is checked periodically for lost frames
+//! and for whether its interface is up.
 
 use super::slot::{self, Extent, Packet};
 use super::{PacketConfig, RxCsum};
@@ -19,32 +21,32 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use wire::{eth, vlan};
 
-/// So many times asked in vain, the socket's state is looked at.
+/// Number of empty polls between two checks of the socket's state.
 const LOOK_EVERY: u32 = 64;
-/// While the interface is down, this long until it is looked for again.
+/// While the interface is down, time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) struct PacketRx {
     name: String,
     ring: RxRing,
     pool: Pool,
-    /// Bytes that a buffer of `pool` has room for.
+    /// Bytes that fit in a buffer of `pool`.
     room: usize,
     large: Large,
     counts: Arc<PortCounts>,
     rx_csum: RxCsum,
-    /// Give large segments uncut?
+    /// True if large segments are passed on unsplit.
     whole: bool,
     vnet_hdr: bool,
     asked: u32,
-    /// When it was asked last.
+    /// Time of the last poll.
     now: Instant,
     is_down: bool,
     gone: bool,
     seen: Seen,
 }
 
-/// What there is to remark on.
+/// Counts for the warnings.
 #[derive(Default)]
 struct Seen {
     lost: u64,
@@ -54,14 +56,14 @@ struct Seen {
     crowded: u64,
 }
 
-/// What was taken from the ring.
+/// Result of reading the ring.
 enum Got {
     Frame(Frame),
-    /// A frame that was no good, dropped.
+    /// A bad frame, dropped.
     Malformed,
     /// A frame that was dropped and counted.
     Dropped,
-    /// Nothing more now.
+    /// No frame is available now.
     Empty,
 }
 
@@ -133,7 +135,7 @@ impl PacketRx {
             return self.cut(cut);
         }
         if self.large.is_spent() {
-            // No segment that could be cut, in the last large buffer: a packet of a large MTU.
+            // A packet of a large MTU, not a segment that can be split, in the last large buffer.
             self.large.keep(frame);
             self.counts.rx.no_buffer.bump();
             return Got::Dropped;
@@ -141,10 +143,10 @@ impl PacketRx {
         Got::Frame(frame)
     }
 
-    /// Leaves out a frame that is longer than any buffer, or that lost its end.
+    /// Drops a frame that is longer than any buffer, or that was truncated.
     #[cold]
     fn leave_out(&mut self) -> Got {
-        // Nothing is queued without a virtio header, with which there are large buffers.
+        // Frames are queued only with a virtio header, and then there are large buffers.
         let crowded = self.large.is_some();
         self.seen.crowded += u64::from(crowded);
         self.seen.cut_short += u64::from(!crowded);
@@ -152,7 +154,7 @@ impl PacketRx {
         Got::Malformed
     }
 
-    /// Applies and counts the kernel's report about the frame; `None`: the report makes no sense.
+    /// Applies the kernel's report about the frame; `None`: the report is invalid.
     #[inline]
     fn understand(&self, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
         if packet.bytes.len() < eth::HEADER_LEN {
@@ -163,7 +165,7 @@ impl PacketRx {
             if packet.tag.is_some() {
                 header.csum_start = header.csum_start.saturating_add(vlan::TAG_LEN as u16);
             }
-            // What is cut up gets its checksums then.
+            // A segment that will be split gets its checksums then.
             let cuts = header.gso_type != virtio::GSO_NONE && (!self.whole || self.large.is_spent());
             let rx_csum = if cuts { RxCsum::Trust } else { self.rx_csum };
             return virtio::understand(&header, frame, rx_csum, usize::MAX);
@@ -192,7 +194,7 @@ impl PacketRx {
         }
     }
 
-    /// Nothing was there: is something wrong?
+    /// Checks the socket's state after an empty poll.
     fn look(&mut self) {
         self.asked = self.asked.wrapping_add(1);
         if self.asked % LOOK_EVERY != 1 {
@@ -203,7 +205,8 @@ impl PacketRx {
             self.seen.downs += 1;
             self.is_down = true;
         }
-        // Frames from before still come; and of its deletion an interface that was down says nothing more.
+        // Frames from before still arrive. For an interface that was down, the kernel does not
+        // report the deletion.
         if self.is_down && bound_to(self.ring.as_fd()).is_none() {
             self.gone = true;
             self.counts.rx.errors.bump();
@@ -220,10 +223,11 @@ fn count_lost(ring: &RxRing, counts: &PortCounts, seen: &mut Seen) {
     seen.lost += lost;
 }
 
-/// Reads a frame that is longer than its slot from the socket's queue. `None`: it is longer than the buffer, too.
+/// Reads a frame longer than its slot from the socket's queue. `None`: it is longer than the
+/// buffer, too.
 #[cold]
 fn read_queued(ring: &RxRing, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
-    // The slot has the same header.
+    // The virtio header is also in the slot, so this copy is ignored.
     let (mut vnet, mut beyond) = ([0; VNET_HDR_LEN], [0]);
     let room = frame.tailroom();
     let mut parts = [IoSliceMut::new(&mut vnet), IoSliceMut::new(frame.append(room)?), IoSliceMut::new(&mut beyond)];
@@ -235,7 +239,7 @@ fn read_queued(ring: &RxRing, packet: &Packet<'_>, frame: &mut Frame) -> Option<
     packet.tag.map_or(Some(()), |tag| slot::insert_tag(frame, tag))
 }
 
-/// A buffer for a frame that is too long for the pool's.
+/// Returns a buffer for a frame too long for the pool's buffers.
 #[cold]
 fn large_buffer(large: &mut Large, whole: bool) -> Option<Frame> {
     let buffer = if whole { large.get() } else { None };

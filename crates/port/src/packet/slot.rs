@@ -1,23 +1,24 @@
-//! A slot of the receiving ring: from the kernel's bytes to a frame (`struct tpacket2_hdr`).
+//! A slot of the receiving ring: conversion of the kernel's bytes to a frame (`struct
+//! tpacket2_hdr`).
 
 use crate::os::packet::rx::HEADER_LEN;
 use crate::os::tun::VNET_HDR_LEN;
 use buf::Frame;
 
-/// The destination and source addresses: a tag follows them.
+/// Length of both addresses, which precede a tag.
 const ADDRESSES: usize = 12;
 
-/// EtherType of a tag whose own the kernel does not report.
+/// EtherType of a tag if the kernel does not report it.
 const TPID: u16 = 0x8100;
 
 /// A frame in a slot.
 #[derive(Debug)]
 pub struct Packet<'a> {
-    /// Its bytes, as far as the slot holds them.
+    /// Bytes of the frame that the slot holds.
     pub bytes: &'a [u8],
-    /// The VLAN tag that was taken from it.
+    /// The VLAN tag that the kernel removed.
     pub tag: Option<[u8; 4]>,
-    /// The virtio header in front of it, whatever is there.
+    /// The virtio header in front of the frame, unchecked.
     pub vnet: [u8; VNET_HDR_LEN],
     /// `tp_status`.
     pub status: u32,
@@ -25,19 +26,19 @@ pub struct Packet<'a> {
     whole: usize,
 }
 
-/// Whether the slot holds the frame.
+/// Part of the frame that the slot holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// All of it.
+    /// The whole frame.
     Whole,
-    /// Its beginning; all of it waits in the socket's queue.
+    /// Its beginning; the whole frame is in the socket's queue.
     Queued,
     /// Its beginning; the rest is lost.
     Cut,
 }
 
 impl Packet<'_> {
-    /// The frame of `slot`; `None`: no such thing there.
+    /// Parses the frame in `slot`; `None`: the slot is not valid.
     #[inline]
     pub fn parse(slot: &[u8]) -> Option<Packet<'_>> {
         let header: &[u8; HEADER_LEN] = slot.first_chunk()?;
@@ -61,13 +62,13 @@ impl Packet<'_> {
         }
     }
 
-    /// Bytes of the whole frame with its tag.
+    /// Returns the length of the whole frame with its tag.
     #[inline]
     pub fn len(&self) -> usize {
         self.whole + self.tag.map_or(0, |tag| tag.len())
     }
 
-    /// Copies the slot's bytes into `frame`, with the tag where it was. `None`: it has no room.
+    /// Copies the slot's bytes into `frame`, with the tag restored. `None`: no room.
     #[inline]
     pub fn copy_to(&self, frame: &mut Frame) -> Option<()> {
         let Some(tag) = &self.tag else { return frame.extend(self.bytes) };
@@ -78,7 +79,7 @@ impl Packet<'_> {
     }
 }
 
-/// The tag of a frame, as on the wire (`tp_vlan_tci`, `tp_vlan_tpid`).
+/// Returns the tag of a frame, as on the wire (`tp_vlan_tci`, `tp_vlan_tpid`).
 #[cold]
 fn tag(header: &[u8; HEADER_LEN], status: u32) -> [u8; 4] {
     let &[.., i0, i1, p0, p1, _, _, _, _] = header;
@@ -88,7 +89,7 @@ fn tag(header: &[u8; HEADER_LEN], status: u32) -> [u8; 4] {
     [p0, p1, t0, t1]
 }
 
-/// Puts a tag back into a frame without one. `None`: it has no room, or no addresses.
+/// Inserts a tag into a frame without one. `None`: no room, or no addresses.
 #[cold]
 pub fn insert_tag(frame: &mut Frame, tag: [u8; 4]) -> Option<()> {
     frame.push_n(tag.len())?;

@@ -23,13 +23,14 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 600, ..PoolConfig::default() }).unwrap()
 }
 
-/// A wire from `ours` to `kernel`, both up; the kernel's end has an address and knows ours.
+/// Creates a wire from `ours` to `kernel`, both up; the kernel's end has an address and a neighbor
+/// entry for the other end.
 fn wire_up() -> (Netlink, UdpSocket) {
     let mut netlink = Netlink::open().unwrap();
     netlink.add_veth("ours", "kernel").unwrap();
     netlink.set_mac("kernel", KERNEL_MAC).unwrap();
     for end in ["ours", "kernel"] {
-        // No router solicitations and the like: frames are those of the test.
+        // Suppress router solicitations and the like, so that all frames are those of the test.
         std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1").ok();
         netlink.set_up(end).unwrap();
     }
@@ -40,7 +41,7 @@ fn wire_up() -> (Netlink, UdpSocket) {
     (netlink, socket)
 }
 
-/// Frames that `want` picks, up to `most`, of those that come before 20 ms pass with nothing.
+/// Returns frames accepted by `want`, up to `most`, until nothing arrives for 20 ms.
 fn receive(port: &mut Port, most: usize, want: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Flags)> {
     let (mut got, mut quiet) = (Vec::new(), 0);
     while quiet < 100 && got.len() < most {
@@ -56,7 +57,7 @@ fn receive(port: &mut Port, most: usize, want: impl Fn(&[u8]) -> bool) -> Vec<(V
     got
 }
 
-/// Asks in vain until the port has looked at its socket.
+/// Polls without frames until the port has checked its socket.
 fn look(port: &mut Port) {
     for _ in 0..200 {
         port.rx.rx_burst(&mut Burst::new(), 32, Instant::ZERO);
@@ -187,7 +188,7 @@ fn bursts_go_through_a_ring_smaller_than_all_of_them_in_order() {
             }
         }
         assert_eq!((port.counts.tx.frames.get(), port.counts.tx.bursts.get()), (4000, 20));
-        // And the other way: asked for in small bursts, around the ring.
+        // The other direction, in small bursts, around the ring.
         let mut numbers = Vec::new();
         for n in 0..4000u32 {
             socket.send_to(&n.to_be_bytes(), (US, 9)).unwrap();
@@ -234,7 +235,7 @@ fn a_vlan_tag_that_the_kernel_took_off_is_put_back() {
                 let plain = [&frame[..12], &frame[16..]].concat();
                 let open = flags.has(Flags::TX_L4_CSUM);
                 assert_eq!((open, udp_checksum_ok(&plain)), (rx_csum == RxCsum::Trust, rx_csum != RxCsum::Trust));
-                // And back: the tag in the frame, the checksum open or closed.
+                // The reply direction: the tag in the frame, the checksum open or completed.
                 let mut back =
                     udp4((Mac(*frame[6..].first_chunk().unwrap()), OUR_MAC), (US, 9), (KERNEL, 1), b"", true);
                 back[26..34].copy_from_slice(&[10, 2, 0, 2, 10, 2, 0, 1]);
@@ -261,7 +262,7 @@ fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
         let pool = pool();
         let config = PacketConfig { vnet_hdr: false, tx_ring: 64, ..PacketConfig::default() };
         let mut port = super::open("ours", &config, &pool).unwrap();
-        netlink.set_mtu("ours", 600).unwrap(); // behind the port's back
+        netlink.set_mtu("ours", 600).unwrap(); // not visible to the port
         for turn in 1..=30 {
             let (small, big) = (udp_to_kernel(b"small", false), udp_to_kernel(&[1; 1000], false));
             let frames = [&big, &small, &big, &big, &small, &big].map(|bytes| (bytes.clone(), Flags::default()));
@@ -277,7 +278,8 @@ fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
     });
 }
 
-/// A frame is there when the sender's call returns: it does not wait until a block is full or a timer of a millisecond expires.
+/// A frame is available when the sender's call returns, without waiting for a full block or a
+/// millisecond timer.
 #[test]
 fn a_frame_that_comes_alone_is_received_at_once() {
     let name = "packet::tests::a_frame_that_comes_alone_is_received_at_once";
@@ -302,7 +304,8 @@ fn a_frame_that_comes_alone_is_received_at_once() {
     });
 }
 
-/// An MTU that grows later: what is longer than a slot comes by the socket's queue, whole and in its order.
+/// When the MTU grows later, frames longer than a slot arrive through the socket's queue, whole and
+/// in order.
 #[test]
 fn a_frame_longer_than_its_slot_comes_whole_and_in_order() {
     let name = "packet::tests::a_frame_longer_than_its_slot_comes_whole_and_in_order";

@@ -1,8 +1,10 @@
-//! From a host to the interface: into slots of the ring, and one system call for all of them.
+//! Transmitting half: writes frames into slots of the ring, then sends them all with one system
+//! call.
 //!
-//! Slots `head..tail` have been filled and not yet taken by the kernel: they are held. What the kernel refuses is taken out from among
-//! them, counted, and the others move up. A frame too long for a slot, or to be cut up by the kernel, goes by a call of its own, after
-//! those before it. An interface that is down takes nothing: what is held is then lost, and counted.
+//! Slots `head..tail` are filled and not yet taken by the kernel: their frames are held. A frame
+//! that the kernel rejects is removed and counted, and the following ones move up. A frame that is
+//! too long for a slot, or that the kernel must split, is sent by a separate call after the frames
+//! before it. If the interface is down, the held frames are dropped and counted.
 
 use crate::offload::virtio;
 use crate::os::packet::is_running;
@@ -16,11 +18,12 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use std::sync::Arc;
 use wire::eth;
 
-/// How soon a kernel that did not take all is asked again.
+/// Time before another send call if the kernel did not take everything.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Up to this length the kernel is asked to copy a frame as a whole, and not to borrow the slot's page for most of it: a page that goes
-/// through a virtual device would be copied after all, and into one more page.
+/// Maximum length of a frame that the kernel copies as a whole. It borrows the slot's page for most
+/// of a longer frame. For short frames that does not pay: a page that goes through a virtual device
+/// is copied after all, into one more page.
 const LINEAR: usize = 2048;
 
 pub(super) struct PacketTx {
@@ -30,7 +33,7 @@ pub(super) struct PacketTx {
     counts: Arc<PortCounts>,
     vnet_hdr: usize,
     longest: usize,
-    /// The longest large segment; 0: none.
+    /// Maximum length of a large segment; 0: none accepted.
     largest: usize,
     csum: bool,
     head: usize,
@@ -39,19 +42,19 @@ pub(super) struct PacketTx {
     now: Instant,
 }
 
-/// What became of one frame.
+/// Result of sending one frame.
 enum Put {
-    /// It is in the ring.
+    /// The frame is in the ring.
     Held,
-    /// It has been sent.
+    /// The frame has been sent.
     Sent,
     /// Dropped: too long for the interface.
     TooLarge,
-    /// Dropped: shorter than a header, or asks for work that its headers do not allow.
+    /// Dropped: shorter than a header, or requests offloads that its headers do not allow.
     Malformed,
     /// Dropped: the interface is down or gone.
     Error,
-    /// Nothing more is taken now.
+    /// No frame is accepted now.
     Full,
 }
 
@@ -124,7 +127,7 @@ impl PacketTx {
         Some(())
     }
 
-    /// Sends what has no place in the ring, after what is there.
+    /// Sends a frame that does not fit in the ring, after the frames in the ring.
     #[cold]
     fn send_alone(&mut self, header: &virtio::Header, frame: &Frame) -> Put {
         self.kick();
@@ -146,7 +149,7 @@ impl PacketTx {
         }
     }
 
-    /// Has the kernel send what is held, as far as it goes.
+    /// Makes the kernel send the held frames, as far as possible.
     fn kick(&mut self) {
         while self.head != self.tail {
             let answer = self.ring.send();
@@ -162,7 +165,7 @@ impl PacketTx {
         }
     }
 
-    /// Counts what the kernel has taken.
+    /// Counts the frames that the kernel has taken.
     fn settle(&mut self) {
         let (mut frames, mut bytes) = (0, 0);
         while self.head != self.tail && !matches!(self.ring.state(self.head), Slot::Waiting | Slot::Refused) {
@@ -175,7 +178,8 @@ impl PacketTx {
         self.counts.tx.held.sub(frames);
     }
 
-    /// Drops the frame that was refused: those behind it move up by a slot, as the kernel goes on where it stopped.
+    /// Drops the rejected frame. The frames after it move up by a slot, since the kernel resumes
+    /// where it stopped.
     #[cold]
     fn take_out(&mut self, error: &io::Error) {
         match error.raw_os_error() {
@@ -199,19 +203,19 @@ impl PacketTx {
         self.tail = last;
     }
 
-    /// Will it not help to try again?
+    /// Returns whether retrying is useless.
     #[cold]
     fn is_fatal(&mut self, error: &io::Error) -> bool {
         self.gone |= error.raw_os_error() == Some(libc::ENXIO);
         match error.raw_os_error() {
             Some(libc::ENXIO | libc::ENETDOWN) => true,
-            // A wire without another end says so too.
+            // A wire without another end also reports this.
             Some(libc::ENOBUFS) => !is_running(&self.name),
             _ => false,
         }
     }
 
-    /// Drops all that is held.
+    /// Drops all held frames.
     #[cold]
     fn lose(&mut self) {
         let held = self.held();

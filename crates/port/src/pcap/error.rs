@@ -1,67 +1,68 @@
-//! What can be wrong with a capture file, and where.
+//! Errors in a capture file, with their positions.
 
 use std::fmt;
 use std::io;
 
-/// What is wrong.
+/// Kind of error in a capture file.
 #[derive(Debug)]
 pub enum Fault {
-    /// The first bytes are of neither format.
+    /// The first bytes match neither format.
     UnknownMagic([u8; 4]),
-    /// A version we do not read.
+    /// The version is not supported.
     Version {
-        /// Major.
+        /// Major version number.
         major: u16,
-        /// Minor.
+        /// Minor version number.
         minor: u16,
     },
-    /// A section header's byte-order magic is neither way round.
+    /// The byte-order magic of a section header is invalid.
     ByteOrder(u32),
-    /// The file ends inside something.
+    /// The file ends inside a header, block or record.
     Truncated {
-        /// Bytes it claims.
+        /// Bytes needed by the item.
         need: u64,
-        /// Bytes there are.
+        /// Bytes available in the file.
         have: u64,
     },
-    /// A length that cannot be.
+    /// A length is invalid.
     Length {
-        /// The length.
+        /// The length in the file.
         len: u64,
-        /// Of what, and why not.
+        /// The item that has this length, and the reason.
         what: &'static str,
     },
-    /// A block ends with another length than it began with.
+    /// The lengths at a block's start and end differ.
     Trailer {
-        /// At its start.
+        /// Length at its start.
         start: u32,
-        /// At its end.
+        /// Length at its end.
         end: u32,
     },
-    /// A packet of an interface that was not described.
+    /// A packet refers to an interface that was not described.
     UnknownInterface {
-        /// Its number.
+        /// Number of the interface.
         id: u32,
-        /// Interfaces described so far.
+        /// Number of interfaces described so far.
         known: usize,
     },
-    /// More than [`super::MAX_INTERFACES`] in a section.
+    /// A section has more than [`super::MAX_INTERFACES`] interfaces.
     TooManyInterfaces,
-    /// Reading failed.
+    /// Reading the file failed.
     Io(io::Error),
 }
 
-/// What is wrong with a file, and at which byte of it.
+/// An error in a capture file and its position.
 #[derive(Debug)]
 pub struct PcapError {
-    /// The offset of the block or record, from the file's start.
+    /// Offset of the block or record from the file's start.
     pub at: u64,
-    /// What.
+    /// Kind of error.
     pub fault: Fault,
 }
 
 impl PcapError {
-    /// Is it only that nothing can be read without waiting? Then the next read goes on.
+    /// Returns whether the error only means that no data is available now; the next read then
+    /// continues.
     pub fn is_would_block(&self) -> bool {
         matches!(&self.fault, Fault::Io(error) if error.kind() == io::ErrorKind::WouldBlock)
     }

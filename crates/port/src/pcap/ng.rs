@@ -1,22 +1,23 @@
-//! The insides of pcapng blocks: interfaces, packets, options (draft-ietf-opsawg-pcapng-04, sections 3 and 4).
+//! Contents of pcapng blocks: interfaces, packets, options (draft-ietf-opsawg-pcapng-04, sections 3
+//! and 4).
 
 use super::{Direction, Fault, Interface, LINKTYPE_ETHERNET, Record};
 use std::ops::Range;
 
-/// Section Header Block; the same either way round.
+/// Section Header Block; reads the same in either byte order.
 pub const SECTION: u32 = 0x0a0d_0d0a;
-/// Interface Description Block.
+/// Block type of an Interface Description Block.
 pub const INTERFACE: u32 = 1;
-/// Packet Block, obsolete.
+/// Block type of a Packet Block, obsolete.
 pub const OLD_PACKET: u32 = 2;
-/// Simple Packet Block.
+/// Block type of a Simple Packet Block.
 pub const SIMPLE_PACKET: u32 = 3;
-/// Enhanced Packet Block.
+/// Block type of an Enhanced Packet Block.
 pub const PACKET: u32 = 6;
-/// The byte-order magic of a section.
+/// Byte-order magic of a section.
 pub const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
-/// Numbers of a file, in its byte order.
+/// Reads numbers of a file in its byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
     pub big_endian: bool,
@@ -38,14 +39,14 @@ impl Numbers {
         Some(if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) })
     }
 
-    /// Appends the options that still hold in another file to `out`, little-endian and without the end
-    /// of the list. `form` returns the form of an option's value by its code.
+    /// Appends the options that remain valid in another file to `out`, little-endian and without
+    /// the end-of-list option. `form` returns the form of an option's value by its code.
     pub fn copy_options(self, mut options: &[u8], form: fn(u16) -> Form, out: &mut Vec<u8>) {
         while let (Some(code @ 1..), Some(len)) = (self.u16(options, 0), self.u16(options, 2)) {
             let len = usize::from(len);
             let Some(value) = options.get(4..4 + len) else { return };
             let form = match form(code) {
-                Form::Number if !matches!(len, 4 | 8) => Form::Left, // a number of another width is none
+                Form::Number if !matches!(len, 4 | 8) => Form::Left, // a number of another width is invalid
                 form => form,
             };
             let swapped = match form {
@@ -68,7 +69,7 @@ impl Numbers {
         }
     }
 
-    /// The first option of that code.
+    /// Returns the value of the first option with code `wanted`.
     fn option(self, mut options: &[u8], wanted: u16) -> Option<&[u8]> {
         loop {
             let (code, len) = (self.u16(options, 0)?, usize::from(self.u16(options, 2)?));
@@ -84,21 +85,22 @@ impl Numbers {
     }
 }
 
-/// Form of an option's value, for its copy in the other byte order.
+/// Form of an option's value, for conversion to the other byte order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Bytes whose order is that of the standard.
+    /// Bytes in the order defined by the standard.
     Bytes,
-    /// One number.
+    /// A single number.
     Number,
     /// An enterprise number of 4 bytes, then bytes.
     Enterprise,
-    /// Not copied: untrue in another file, or written anew.
+    /// Not copied: invalid in another file, or rewritten.
     Left,
 }
 
-/// Returns the form of an Enhanced Packet Block's option. The hash (3) is left out, since it covers
-/// bytes that may be changed or stripped, and so is the verdict (7), whose numbers have no fixed width.
+/// Returns the form of an Enhanced Packet Block's option. The hash (3) is omitted because it covers
+/// bytes that may be changed or stripped, and the verdict (7) because its numbers have no fixed
+/// width.
 pub fn packet_option(code: u16) -> Form {
     match code {
         2 | 4 | 5 | 6 => Form::Number,
@@ -108,7 +110,7 @@ pub fn packet_option(code: u16) -> Form {
 }
 
 /// Returns the form of an Interface Description Block's option. Resolution (9), FCS length (13) and
-/// offset (14) are left out: the writer writes its own.
+/// offset (14) are omitted: the writer writes its own.
 pub fn interface_option(code: u16) -> Form {
     match code {
         8 | 10 | 16 | 17 => Form::Number,
@@ -117,7 +119,8 @@ pub fn interface_option(code: u16) -> Form {
     }
 }
 
-/// Returns the form of a Section Header Block's option; the application (4) is the writer's.
+/// Returns the form of a Section Header Block's option. The application (4) is omitted: the writer
+/// writes its own.
 pub fn section_option(code: u16) -> Form {
     if code == 4 { Form::Left } else { custom_option(code) }
 }
@@ -148,21 +151,21 @@ impl Interface {
         })
     }
 
-    /// The name (if_name), where there is one.
+    /// Returns the interface's name (if_name), if it has one.
     pub fn name(&self) -> Option<String> {
         let name = Numbers { big_endian: false }.option(&self.options, 2)?;
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns this interface as it can be written: without offset and FCS, and with nanoseconds
-    /// where 64 bits of its own unit would overflow.
+    /// Returns this interface in the form in which it can be written: without offset and FCS, and
+    /// with nanoseconds where 64 bits of its own unit would overflow.
     pub(super) fn writable(&self) -> Interface {
         let keeps = matches!(self.resolution, 0..=9 | 0x80..=0x9d);
         let resolution = if keeps { self.resolution } else { 9 };
         Interface { resolution, offset_s: 0, fcs_len: 0, ..self.clone() }
     }
 
-    /// Returns nanoseconds as units of the interface's clock, of which [`Interface::nanos`] is the inverse.
+    /// Converts nanoseconds to units of the interface's clock; the inverse of [`Interface::nanos`].
     pub(super) fn units(&self, ns: u64) -> u64 {
         let power = u32::from(self.resolution & 0x7f);
         let units = match self.resolution {
@@ -172,7 +175,7 @@ impl Interface {
         u64::try_from(units).unwrap_or(u64::MAX)
     }
 
-    /// Units of the interface's clock as nanoseconds since 1970, saturating.
+    /// Converts units of the interface's clock to nanoseconds since 1970, saturating.
     fn nanos(&self, units: u64) -> u64 {
         let power = u32::from(self.resolution & 0x7f);
         let ns = if self.resolution & 0x80 != 0 {
@@ -187,7 +190,7 @@ impl Interface {
     }
 }
 
-/// A record whose data lie at a range of the block's body.
+/// A record with its data given as a range of the block's body.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub record: Record<'static>,
@@ -196,7 +199,7 @@ pub struct Found {
 
 /// Reads the body of a packet block of type `ty`.
 ///
-/// Its options are appended to `copied`. An FCS that the file announces is left out of the data.
+/// Appends its options to `copied`. A declared FCS is excluded from the data.
 pub fn packet(
     numbers: Numbers,
     ty: u32,
@@ -251,7 +254,7 @@ fn short(body: &[u8]) -> Fault {
     Fault::Length { len: body.len() as u64, what: "too short for its type of block" }
 }
 
-/// Sets the FCS length in the flags of little-endian options to 0: the FCS is not there any more.
+/// Sets the FCS length in the flags of little-endian options to 0, because the FCS was removed.
 fn clear_fcs_flag(mut options: &mut [u8]) {
     const FCS: u32 = 0x1e0;
     while let Some(&[code, code_high, len, len_high]) = options.first_chunk() {
@@ -265,7 +268,7 @@ fn clear_fcs_flag(mut options: &mut [u8]) {
     }
 }
 
-/// Lengths of a packet without its FCS.
+/// Lengths of a packet after removing its FCS.
 pub struct Stripped {
     /// Bytes at the end of the data that belong to the FCS.
     pub captured: usize,
@@ -274,7 +277,8 @@ pub struct Stripped {
 }
 
 impl Stripped {
-    /// `fcs`: bytes that the file announces. A capture cut short may have some of them, or none.
+    /// Computes the lengths for a declared FCS of `fcs` bytes. A truncated capture may contain some
+    /// of them, or none.
     pub fn of(linktype: u16, fcs: u32, captured: u32, orig_len: u32) -> Stripped {
         if linktype != LINKTYPE_ETHERNET || fcs == 0 {
             return Stripped { captured: 0, orig_len };

@@ -1,17 +1,17 @@
-//! Comments and directions among the options of a packet ([`Record::options`](super::Record::options)), for forms of output
-//! that have no options.
+//! Comments and directions among the options of a packet
+//! ([`Record::options`](super::Record::options)), for output formats without options.
 
 use super::{Direction, writer};
 
 const COMMENT: u16 = 1;
 const FLAGS: u16 = 2;
 
-/// Returns the comments, in their order; bytes that are no UTF-8 are replaced.
+/// Returns the comments in order; invalid UTF-8 is replaced.
 pub fn comments(options: &[u8]) -> impl Iterator<Item = String> {
     each(options).filter(|(code, _)| *code == COMMENT).map(|(_, value)| String::from_utf8_lossy(value).into_owned())
 }
 
-/// Returns the direction.
+/// Returns the direction given in the options.
 pub fn direction(options: &[u8]) -> Direction {
     let flags = each(options).find_map(|(code, value)| value.first_chunk().filter(|_| code == FLAGS));
     match flags.map_or(0, |flags| u32::from_le_bytes(*flags) & 3) {
@@ -21,7 +21,7 @@ pub fn direction(options: &[u8]) -> Direction {
     }
 }
 
-/// Appends a comment. `false`: it is longer than the 65,535 bytes of an option.
+/// Appends a comment. Returns `false` if it is longer than the 65,535 bytes of an option.
 pub fn push_comment(options: &mut Vec<u8>, comment: &str) -> bool {
     let fits = comment.len() <= usize::from(u16::MAX);
     if fits {
@@ -30,7 +30,7 @@ pub fn push_comment(options: &mut Vec<u8>, comment: &str) -> bool {
     fits
 }
 
-/// Appends the direction, if it is known.
+/// Appends the direction, unless it is unknown.
 pub fn push_direction(options: &mut Vec<u8>, direction: Direction) {
     let bits: u32 = match direction {
         Direction::Unknown => return,
@@ -40,7 +40,7 @@ pub fn push_direction(options: &mut Vec<u8>, direction: Direction) {
     writer::option(options, FLAGS, &bits.to_le_bytes());
 }
 
-/// The options, little-endian, as codes and values.
+/// Iterates over the little-endian options as codes and values.
 fn each(mut options: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let [a, b, c, d] = *options.first_chunk()?;
@@ -67,7 +67,7 @@ mod tests {
         push_direction(&mut options, Direction::Unknown);
         assert!(!push_comment(&mut options, &"x".repeat(65_536)));
         assert_eq!(options.len(), before);
-        // Cut anywhere, nothing but whole options is read.
+        // If the input is truncated anywhere, only whole options are read.
         for len in 0..before {
             assert!(comments(&options[..len]).all(|comment| ["first", "zweiter: ö"].contains(&comment.as_str())));
             let _ = direction(&options[..len]);

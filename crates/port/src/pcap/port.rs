@@ -1,4 +1,4 @@
-//! The port: a file replayed as what is received, and what is sent written to another.
+//! The port: replays one file as received frames, and writes sent frames to another.
 
 use super::{Direction, Fault, Format, LINKTYPE_ETHERNET, PcapError, Reader, Record, Stamps, Writer};
 use crate::long::Buffers;
@@ -13,22 +13,23 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use wire::text::MAX_FRAME;
 
-/// What is read and written, and how.
+/// Configuration of a capture port.
 #[derive(Clone, Debug)]
 pub struct PcapConfig {
-    /// The file to receive from; `-` is standard input.
+    /// File to receive from; `-` is standard input.
     pub read: Option<String>,
-    /// The file to send to; `-` is standard output.
+    /// File to write sent frames to; `-` is standard output.
     pub write: Option<String>,
-    /// Keep the distances between the stamps; else frames come as fast as they are asked for.
+    /// Keep the time distances of the file; otherwise frames are returned as fast as they are
+    /// polled.
     pub pace: bool,
-    /// How many times the file is read; 0: no end.
+    /// Number of times the file is read; 0: endlessly.
     pub loops: u64,
-    /// The format written; `None`: by the name.
+    /// Format to write; `None`: chosen by the file name.
     pub format: Option<Format>,
-    /// Bytes written of each frame at most.
+    /// Maximum bytes written of each frame.
     pub snaplen: u32,
-    /// Write stamps of the calendar, not of the clock.
+    /// Write wall-clock timestamps instead of the clock's own.
     pub wall: bool,
 }
 
@@ -38,31 +39,31 @@ impl Default for PcapConfig {
     }
 }
 
-/// Why a capture port could not be opened.
+/// Reasons why a capture port could not be opened.
 #[derive(Debug)]
 pub enum PcapFileError {
     /// The file cannot be opened or written.
     Io {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Why.
+        /// Cause of the failure.
         error: io::Error,
     },
-    /// It is not a capture file.
+    /// The file is not a capture file.
     Bad {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Why.
+        /// Cause of the failure.
         error: PcapError,
     },
-    /// It is one, but not of an Ethernet.
+    /// The file is a capture file, but not of Ethernet frames.
     LinkType {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Its link type.
+        /// Link type of the file.
         linktype: u16,
     },
-    /// Standard input can be read once.
+    /// Standard input can be read only once.
     LoopStdin,
 }
 
@@ -81,10 +82,10 @@ impl fmt::Display for PcapFileError {
 
 impl std::error::Error for PcapFileError {}
 
-/// Opens a capture port. Without a file to write, what is sent is counted and discarded.
+/// Opens a capture port. Without a file to write, sent frames are counted and discarded.
 ///
 /// # Errors
-/// See [`PcapFileError`]; a file's header is checked here (that of standard input when it comes).
+/// See [`PcapFileError`]. A file's header is checked here; that of standard input when it arrives.
 pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFileError> {
     let counts = Arc::new(PortCounts::default());
     let replay = config.read.as_ref().map(|file| Replay::open(file, config, pool, &counts)).transpose()?;
@@ -107,7 +108,7 @@ pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFi
     })
 }
 
-/// A file to write on, buffered; `-` is standard output.
+/// Creates a buffered output file; `-` is standard output.
 pub(crate) fn create_output(file: &str) -> io::Result<Box<dyn Write + Send>> {
     let out: Box<dyn Write + Send> = if file == "-" { Box::new(io::stdout()) } else { Box::new(File::create(file)?) };
     Ok(Box::new(BufWriter::with_capacity(64 * 1024, out)))
@@ -126,7 +127,7 @@ fn create(file: &str, config: &PcapConfig, name: &str) -> Result<Output, PcapFil
     make().map_err(|error| PcapFileError::Io { file: file.to_string(), error })
 }
 
-/// A file, or standard input, which is only read when that needs no waiting.
+/// A file, or standard input, which is read only when that does not block.
 struct Input {
     file: File,
     stream: bool,
@@ -157,15 +158,15 @@ struct Replay {
     stdin: Option<File>,
     buffers: Buffers,
     counts: Arc<PortCounts>,
-    /// Records that were no Ethernet frames, and the reason for the first.
+    /// Number of records that were not valid frames; below, the reason for the first.
     left_out: u64,
     first_left_out: String,
     pace: bool,
-    /// Passes still to come after this one; `None`: no end.
+    /// Remaining passes after this one; `None`: endless.
     passes: Option<u64>,
-    /// Did this pass give a frame? A file without any is not read for ever.
+    /// True if this pass returned a frame. A file without frames is not read again.
     fruitful: bool,
-    /// Where this pass began: the clock's instant and the file's stamp.
+    /// Start of this pass: instant of the clock and timestamp of the file.
     base: Option<(Instant, u64)>,
     last_due: Instant,
     pending: Option<(Frame, Instant)>,
@@ -207,7 +208,7 @@ impl Replay {
         })
     }
 
-    /// The next frame and when it is due; `None`: not now, or never again.
+    /// Returns the next frame and its due time; `None`: none now, or none at all any more.
     fn next(&mut self, now: Instant) -> Option<(Frame, Instant)> {
         if let Some(pending) = self.pending.take() {
             return Some(pending);
@@ -267,11 +268,11 @@ impl Replay {
         }
         let (start, first_ns) = *self.base.get_or_insert((now.max(self.last_due), ts_ns));
         let due = start.after(Duration::from_nanos(ts_ns.saturating_sub(first_ns)));
-        self.last_due = due.max(self.last_due); // stamps that go back do not
+        self.last_due = due.max(self.last_due); // a timestamp that goes backwards is clamped
         self.last_due
     }
 
-    /// Begins the next pass, if there is one.
+    /// Starts the next pass, if there is one.
     fn again(&mut self) -> bool {
         if self.passes == Some(0) || !self.fruitful {
             self.gone = true;
@@ -342,12 +343,12 @@ impl RxHalf for Replay {
 
 struct Recorder {
     counts: Arc<PortCounts>,
-    /// `None`: frames are discarded.
+    /// Output; `None`: frames are discarded.
     writer: Option<Output>,
-    /// Somebody reads along: pass on each burst at once.
+    /// True for standard output, where each burst is flushed at once.
     live: bool,
     stamps: Stamps,
-    /// Error of a write, after which the file is left alone: a record may have been written in part.
+    /// Error of a write. No further writes follow, because a record may have been written in part.
     failed: Option<io::Error>,
 }
 

@@ -1,4 +1,5 @@
-//! Reads captures of both formats. Works on input that comes in pieces: a read that would have to wait loses nothing.
+//! Reads captures of both formats. Input may arrive in pieces: when no more data is available, no
+//! data is lost.
 
 use super::ng::{self, Found, Numbers, Stripped};
 use super::{
@@ -8,16 +9,16 @@ use std::io::{self, Read};
 
 const CHUNK: usize = 64 * 1024;
 
-/// A capture being read: `while let Some(record) = reader.read()? { ... }`
+/// Reader of a capture: `while let Some(record) = reader.read()? { ... }`
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
-    /// What has been read and not yet used begins at `start`, which is byte `offset` of the file.
+    /// Buffered input. Unused data begins at `start`, which is byte `offset` of the file.
     buf: Vec<u8>,
     start: usize,
     offset: u64,
     state: State,
-    /// Bytes of a block of no interest that are still to be stepped over, and the length that must follow them.
+    /// Bytes still to skip in a block that is not needed, and the length field expected after them.
     skip: Option<(u64, u32)>,
     last_ns: u64,
     section: Section,
@@ -29,7 +30,7 @@ pub struct Reader<R> {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing is known.
+    /// The file's header was not read yet.
     Begin,
     Pcap {
         numbers: Numbers,
@@ -43,11 +44,11 @@ enum State {
     Pcapng {
         numbers: Numbers,
     },
-    /// After an error.
+    /// Reading ended after an error.
     Failed,
 }
 
-/// What one step gave.
+/// Result of one step.
 enum Step {
     Record(Found, usize),
     More,
@@ -55,7 +56,7 @@ enum Step {
 }
 
 impl<R: Read> Reader<R> {
-    /// A reader; nothing is read yet.
+    /// Creates a reader, without reading anything yet.
     pub fn new(input: R) -> Reader<R> {
         Reader {
             input,
@@ -71,10 +72,10 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The format; reads the file's header if that was not read yet.
+    /// Returns the format, reading the file's header if necessary.
     ///
     /// # Errors
-    /// An unknown format or version, or a file that ends before it is known.
+    /// An unknown format or version, or a file that ends within its header.
     pub fn format(&mut self) -> Result<Format, PcapError> {
         if matches!(self.state, State::Begin) {
             self.guard(Self::begin)?;
@@ -82,19 +83,21 @@ impl<R: Read> Reader<R> {
         Ok(if matches!(self.state, State::Pcapng { .. }) { Format::Pcapng } else { Format::Pcap })
     }
 
-    /// The link type, if the whole file has one; reads the file's header if that was not read yet.
+    /// Returns the link type, if the format has one for the whole file, reading the file's header
+    /// if necessary.
     ///
     /// # Errors
-    /// As [`Reader::format`].
+    /// As for [`Reader::format`].
     pub fn linktype(&mut self) -> Result<Option<u16>, PcapError> {
         self.format()?;
         Ok(if let State::Pcap { linktype, .. } = self.state { Some(linktype) } else { None })
     }
 
-    /// The next record; `None` at the end, and after an error.
+    /// Returns the next record; `None` at the end, and after an error.
     ///
     /// # Errors
-    /// What is wrong and where. If [`PcapError::is_would_block`], try again later; else it is over.
+    /// The fault and its position. If [`PcapError::is_would_block`], call again later; other errors
+    /// are final.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, PcapError> {
         let (found, len) = loop {
             match self.guard(Self::step)? {
@@ -115,12 +118,14 @@ impl<R: Read> Reader<R> {
         &self.section
     }
 
-    /// Bytes set aside at present: bounded, whatever the file claims.
+    /// Returns the bytes allocated now. They are bounded, independent of lengths claimed by the
+    /// file.
     pub fn allocated(&self) -> usize {
         self.buf.capacity()
     }
 
-    /// Runs a step, names the place of its fault, and ends the reading unless it was only to wait.
+    /// Runs a step. Adds the position to its fault, and stops reading unless the fault only means
+    /// waiting.
     fn guard<T>(&mut self, step: fn(&mut Self) -> Result<T, Fault>) -> Result<T, PcapError> {
         step(self).map_err(|fault| {
             let error = PcapError { at: self.offset, fault };
@@ -143,7 +148,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The first four bytes say what it is.
+    /// Reads the file's header. The first four bytes identify the format.
     fn begin(&mut self) -> Result<(), Fault> {
         let magic = *self.need(4)?.first_chunk().ok_or(Fault::UnknownMagic([0; 4]))?;
         let (big_endian, nanos, record) = match u32::from_be_bytes(magic) {
@@ -152,7 +157,8 @@ impl<R: Read> Reader<R> {
             0xd4c3_b2a1 => (false, false, 16),
             0xa1b2_3c4d => (true, true, 16),
             0x4d3c_b2a1 => (false, true, 16),
-            // Of patched kernels and AVM's routers: interface index, protocol and packet type behind the lengths.
+            // The modified form of patched kernels and AVM's routers: interface index, protocol and
+            // packet type follow the lengths.
             0xa1b2_cd34 => (true, false, 24),
             0x34cd_b2a1 => (false, false, 24),
             _ => return Err(Fault::UnknownMagic(magic)),
@@ -165,7 +171,8 @@ impl<R: Read> Reader<R> {
             return Err(Fault::Version { major, minor });
         }
         let word = |at| numbers.u32(header, at).unwrap_or_default();
-        // Link type, and in the upper half the FCS length in units of 2 bytes if bit 26 is set (draft-ietf-opsawg-pcap 4).
+        // Link type; the upper half has the FCS length in units of 2 bytes if bit 26 is set
+        // (draft-ietf-opsawg-pcap 4).
         let (snaplen, link) = (word(16), word(20));
         let (linktype, fcs) = (link as u16, if link & 1 << 26 != 0 { 2 * (link >> 28) } else { 0 });
         self.consume(24);
@@ -176,7 +183,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// One record of a pcap file.
+    /// Reads one record of a pcap file.
     fn record(&mut self) -> Result<Step, Fault> {
         let State::Pcap { numbers, nanos, linktype, fcs, header: front } = self.state else { return Ok(Step::End) };
         if self.at_end()? {
@@ -205,7 +212,7 @@ impl<R: Read> Reader<R> {
         Ok(Step::Record(Found { record, data: front..front + len - stripped.captured }, front + len))
     }
 
-    /// One block of a pcapng file.
+    /// Reads one block of a pcapng file.
     fn block(&mut self) -> Result<Step, Fault> {
         if self.at_end()? {
             return Ok(Step::End);
@@ -235,7 +242,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A section begins: its byte order is its own, and so are its interfaces.
+    /// Starts a section, which has its own byte order and its own interfaces.
     fn begin_section(&mut self) -> Result<(), Fault> {
         let header = self.need(12)?;
         let magic = Numbers { big_endian: false }.u32(header, 8).unwrap_or_default();
@@ -280,7 +287,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// A whole block, its two lengths compared.
+    /// Returns a whole block after checking that its two lengths match.
     fn whole(&mut self, numbers: Numbers, len: u32) -> Result<&[u8], Fault> {
         let size = check_len(len)?;
         if size > MAX_BLOCK {
@@ -291,7 +298,7 @@ impl<R: Read> Reader<R> {
         if end == len { Ok(block) } else { Err(Fault::Trailer { start: len, end }) }
     }
 
-    /// Steps over a block of no interest, however long, in pieces.
+    /// Skips a block that is not needed, of any length, in pieces.
     fn step_over(&mut self) -> Result<Step, Fault> {
         let Some((left, len)) = self.skip else { return Ok(Step::More) };
         if left > 0 {
@@ -324,7 +331,7 @@ impl<R: Read> Reader<R> {
         Ok(!self.fill(1)?)
     }
 
-    /// The next `n` bytes, which stay until consumed.
+    /// Returns the next `n` bytes, which stay buffered until consumed.
     fn need(&mut self, n: usize) -> Result<&[u8], Fault> {
         if !self.fill(n)? {
             return Err(Fault::Truncated { need: n as u64, have: self.have() as u64 });
@@ -332,8 +339,8 @@ impl<R: Read> Reader<R> {
         Ok(self.buf.get(self.start..self.start + n).unwrap_or_default())
     }
 
-    /// Reads until `n` bytes are there; `false`: the input ends before. Room grows with what came, not with what is
-    /// claimed.
+    /// Reads until `n` bytes are buffered. Returns `false` if the input ends before. The buffer
+    /// grows with received data, not with claimed lengths.
     fn fill(&mut self, n: usize) -> Result<bool, Fault> {
         while self.have() < n {
             self.buf.drain(..self.start);
@@ -353,7 +360,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Blocks have 12 bytes at least, and come in fours.
+/// Checks a block's length: at least 12, and a multiple of 4.
 fn check_len(len: u32) -> Result<usize, Fault> {
     if len < 12 || !len.is_multiple_of(4) {
         return Err(Fault::Length { len: len.into(), what: "a block has at least 12 bytes and a multiple of 4" });

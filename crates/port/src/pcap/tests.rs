@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Small pieces of files, in either byte order.
+/// Builds parts of files in either byte order.
 struct Bytes {
     big: bool,
     out: Vec<u8>,
@@ -86,7 +86,8 @@ fn pcap_of_both_orders_and_both_resolutions_is_read() {
     }
 }
 
-/// draft-ietf-opsawg-pcap 4: bit 26 of the link type's word says that its upper 4 bits are the FCS length in 2 bytes.
+/// draft-ietf-opsawg-pcap 4: if bit 26 of the link type's word is set, its upper 4 bits are the FCS
+/// length in units of 2 bytes.
 #[test]
 fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
     let mut file = Bytes::new(false);
@@ -98,13 +99,14 @@ fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
     assert!(error.is_none());
     let lens: Vec<(u32, usize)> = seen.iter().map(|(_, orig, data)| (*orig, data.len())).collect();
     assert_eq!(lens, [(6, 6), (6, 6), (6, 6), (6, 4), (0, 0)]);
-    // Of a pcapng: by the interface, and by the packet's own flags (4 << 5), which are cleared.
+    // In pcapng the length is given by the interface, and by the packet's own flags (4 << 5), which
+    // are cleared.
     for big in [false, true] {
         let mut file = Bytes::new(big);
         file.section().interface(0, &[(13, &[2])]).packet(0, 0, b"frame..");
         file.block(ng::PACKET, |b| {
             b.u32(0).u32(0).u32(0).u32(9).u32(9).raw(b"frame....\0\0\0");
-            // A code above 255 in front of the flags hides them no more than a small one.
+            // An option with a code above 255 before the flags must not hide them.
             b.u16(0x0b00).u16(0).u16(2).u16(4).u32(4 << 5 | 2).u32(0);
         });
         let mut reader = Reader::new(&file.out[..]);
@@ -116,7 +118,7 @@ fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
     }
 }
 
-/// The form of patched kernels, of AVM's routers and of editcap -F modpcap.
+/// The form written by patched kernels, AVM's routers and editcap -F modpcap.
 #[test]
 fn the_modified_form_has_8_more_bytes_a_record() {
     for big in [false, true] {
@@ -135,7 +137,8 @@ fn the_modified_form_has_8_more_bytes_a_record() {
     }
 }
 
-/// Options are copied little-endian: numbers are swapped, names and comments are not, hashes are left out.
+/// Options are copied little-endian: numbers are swapped, names and comments are not, hashes are
+/// omitted.
 #[test]
 fn what_is_said_about_interfaces_and_packets_survives_a_copy() {
     for big in [false, true] {
@@ -184,12 +187,12 @@ fn pcapng_of_both_orders_with_sections_options_and_strangers_is_read() {
         file.interface(2, &[]).interface(0, &[(9, &[9])]).interface(0, &[(2, b"eth0"), (9, &[0x8a]), (14, &offset)]);
         file.packet(0, 3, b"micro").packet(1, 3, b"nano").packet(2, 1024 * 3 + 512, b"binary, offset");
         file.block(ng::SIMPLE_PACKET, |b| {
-            b.u32(9).raw(b"ab\0\0"); // snaplen 2 cuts it
+            b.u32(9).raw(b"ab\0\0"); // truncated to snaplen 2
         });
         file.block(ng::OLD_PACKET, |b| {
             b.u16(1).u16(0).u32(0).u32(77).u32(4).u32(5).raw(b"obso");
         });
-        // The next section counts its interfaces from zero, in its own byte order.
+        // The next section numbers its interfaces from zero, in its own byte order.
         let mut second = Bytes::new(!big);
         second.section().interface(0, &[(9, &[12])]).packet(0, 5_000, b"pico");
         file.raw(&second.out);
@@ -290,7 +293,7 @@ fn write_file(path: &Path, format: Format) {
     }
 }
 
-/// What a tool printed; `None` (and a notice) if it is not installed.
+/// Returns the output of a tool; `None` (and a notice) if it is not installed.
 fn tool(name: &str, args: &[&str]) -> Option<String> {
     match Command::new(name).args(args).output() {
         Ok(output) => {
@@ -375,7 +378,7 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap()
 }
 
-/// Buffered packets are written at the end, and an error of that is not silent.
+/// Buffered packets are written at the end, and an error in that write is reported.
 #[test]
 fn a_file_that_takes_no_more_ends_the_port() {
     let (pool, (reader, writer)) = (pool(), std::io::pipe().unwrap());
@@ -424,7 +427,7 @@ fn a_port_writes_what_another_replays() {
     assert_eq!((port.counts.rx.frames.get(), port.rx.why_gone()), (10, None));
 }
 
-/// The child is this test again, with the capture on its standard input.
+/// The child process is this test again, with the capture on its standard input.
 #[test]
 fn standard_input_is_read_as_it_comes_without_waiting() {
     const CHILD: &str = "LINERATE_PCAP_STDIN";
@@ -541,7 +544,7 @@ proptest! {
         let (seen, error) = read(&bytes);
         prop_assert!(error.is_none());
         prop_assert_eq!(seen, wanted);
-        // Cut anywhere: the records before the cut, and then an end or an error, never a panic.
+        // Truncated input gives the records before the cut, then an end or an error, never a panic.
         let cut = bytes.len() / 2;
         prop_assert!(read(&bytes[..cut]).0.len() <= all.len());
     }

@@ -1,9 +1,9 @@
-//! Writes captures: pcap or pcapng, little-endian, always.
+//! Writes captures, pcap or pcapng, always little-endian.
 
 use super::{Direction, Format, Interface, LINKTYPE_ETHERNET, Record, Section, ng};
 use std::io::{self, Write};
 
-/// A capture being written.
+/// Writer of a capture.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
@@ -14,21 +14,21 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the header of a file of Ethernet frames with timestamps of nanoseconds, and keeps at most
-    /// `snaplen` bytes of each frame.
+    /// Writes the header of a file of Ethernet frames with nanosecond timestamps. At most `snaplen`
+    /// bytes of each frame are written.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of the underlying writer.
     pub fn new(out: W, format: Format, snaplen: u32) -> io::Result<Writer<W>> {
         let interface = Interface::ethernet("", snaplen);
         Writer { out, format, snaplen, interfaces: Vec::new(), scratch: Vec::new() }.begin(&interface, &[])
     }
 
-    /// Writes the header of a file whose packets come from a file with `section`. A pcap file has the
-    /// link type of its first interface; of pcapng, the interfaces are still to be described.
+    /// Writes the header of a file for packets from a file with `section`. A pcap file gets the
+    /// link type of its first interface; for pcapng, the caller must still describe the interfaces.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of the underlying writer.
     pub fn like(out: W, format: Format, section: &Section) -> io::Result<Writer<W>> {
         let first = written(format, section).into_iter().next();
         let first = first.unwrap_or_else(|| Interface::ethernet("", super::MAX_SNAPLEN));
@@ -55,18 +55,19 @@ impl<W: Write> Writer<W> {
         Ok(self)
     }
 
-    /// Describes one more Ethernet interface and returns its number. A pcap file has one without a name: 0.
+    /// Describes another Ethernet interface and returns its number. A pcap file has a single
+    /// unnamed one: 0.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of the underlying writer.
     pub fn add_interface(&mut self, name: &str) -> io::Result<u32> {
         self.describe(&Interface::ethernet(name, self.snaplen))
     }
 
-    /// Describes one more interface and returns its number. A pcap file has one: 0.
+    /// Describes another interface and returns its number. A pcap file has a single one: 0.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of the underlying writer.
     pub fn describe(&mut self, interface: &Interface) -> io::Result<u32> {
         if self.format == Format::Pcap {
             return Ok(0);
@@ -79,20 +80,21 @@ impl<W: Write> Writer<W> {
         Ok(self.interfaces.len() as u32 - 1)
     }
 
-    /// Interfaces described so far; a pcap file always has one.
+    /// Returns the number of interfaces described so far; a pcap file always has one.
     pub fn described(&self) -> usize {
         self.interfaces.len()
     }
 
-    /// Link type of a pcap file; packets of a pcapng file have those of their interfaces.
+    /// Returns the link type of a pcap file; packets of a pcapng file have those of their
+    /// interfaces.
     pub fn linktype(&self) -> Option<u16> {
         (self.format == Format::Pcap).then(|| self.interfaces.first().map_or(LINKTYPE_ETHERNET, |first| first.linktype))
     }
 
-    /// Writes one record; its link type is its interface's, whatever it says.
+    /// Writes one record. Its link type is that of its interface; `record.linktype` is ignored.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of the underlying writer.
     pub fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
@@ -110,30 +112,31 @@ impl<W: Write> Writer<W> {
         append_record(self.format, self.interfaces.get(at), &Record { data, ..*record }, into);
     }
 
-    /// Writes bytes that [`Writer::encode`] or [`append_record`] made.
+    /// Writes bytes produced by [`Writer::encode`] or [`append_record`].
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of the underlying writer.
     pub fn write_encoded(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
     }
 
-    /// Passes on what the writer underneath holds back.
+    /// Flushes the underlying writer.
     ///
     /// # Errors
-    /// What flushing says.
+    /// Errors of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// The writer underneath.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.out
     }
 }
 
-/// Returns the interfaces of a file of `format` that has the packets of a file with `section`: their clocks
-/// keep their resolution where 64 bits hold it; a pcap file has microseconds only if it comes from one.
+/// Returns the interfaces of a file of `format` that has the packets of a file with `section`.
+/// Their clocks keep their resolution where 64 bits can hold it. A pcap file has microseconds only
+/// if it comes from one with microseconds.
 pub fn written(format: Format, section: &Section) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = section.interfaces.iter().map(Interface::writable).collect();
     if format == Format::Pcap {
@@ -146,7 +149,7 @@ pub fn written(format: Format, section: &Section) -> Vec<Interface> {
     interfaces
 }
 
-/// Appends the block that describes `interface` in a pcapng file.
+/// Appends the pcapng block that describes `interface`.
 pub fn append_interface(interface: &Interface, into: &mut Vec<u8>) {
     block(into, ng::INTERFACE, |body| {
         words(body, &[u32::from(interface.linktype), interface.snaplen]);
@@ -156,7 +159,7 @@ pub fn append_interface(interface: &Interface, into: &mut Vec<u8>) {
     });
 }
 
-/// Appends `record` as a file of `format` has it, with the clock of `interface` (nanoseconds without one).
+/// Appends `record` in `format`, with the clock of `interface` (nanoseconds without one).
 pub fn append_record(format: Format, interface: Option<&Interface>, record: &Record<'_>, into: &mut Vec<u8>) {
     let captured = record.data.len() as u32;
     match format {
@@ -191,7 +194,7 @@ fn words(out: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// Zeros up to a multiple of four, behind `len` bytes.
+/// Pads with zeros to a multiple of four, after `len` bytes.
 fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice([0; 3].get(..len.next_multiple_of(4) - len).unwrap_or_default());
 }
@@ -203,7 +206,7 @@ pub(super) fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(out, value.len());
 }
 
-/// A block around what `fill` writes.
+/// Appends a block with a body written by `fill`.
 fn block(out: &mut Vec<u8>, ty: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     words(out, &[ty, 0]);

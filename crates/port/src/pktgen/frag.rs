@@ -1,7 +1,9 @@
-//! A source of datagrams that are longer than its MTU: each is made as its fragments, in order (RFC 791 2.3).
+//! A source of datagrams longer than its MTU: each is created as fragments, in order (RFC 791 2.3).
 //!
-//! Over IPv6 each has a Fragment header (RFC 8200 4.5). The fragments of a datagram have its identification, which is one
-//! more than that of the datagram before; without it fragments of two datagrams could be put together. Rates, flows and random destinations are for whole datagrams only.
+//! Over IPv6 each fragment has a Fragment header (RFC 8200 4.5). All fragments of a datagram have
+//! the same identification, which increments with each datagram, so that fragments of two datagrams
+//! are not reassembled together. Rates, flows and random destinations work for unfragmented
+//! datagrams only.
 
 use super::{ETH, Source, template};
 use crate::{PortCounts, RxHalf};
@@ -10,20 +12,20 @@ use clock::Instant;
 use std::sync::Arc;
 use wire::{ip4, ip6};
 
-/// Makes one datagram over and over, a fragment at a time.
+/// Source of one datagram over and over, a fragment at a time.
 pub(super) struct Fragments {
     pieces: Vec<Box<[u8]>>,
-    /// The piece that is made next.
+    /// Index of the next fragment.
     next: usize,
     id: u32,
     pool: Pool,
     counts: Arc<PortCounts>,
-    /// Fragments left to make.
+    /// Number of fragments left to create.
     left: u64,
 }
 
 impl Fragments {
-    /// `None` if the source's datagrams fit into packets of its MTU.
+    /// Creates the source; `None` if its datagrams fit into packets of its MTU.
     pub(super) fn new(source: &Source, pool: &Pool, counts: &Arc<PortCounts>) -> Option<Fragments> {
         let mtu = source.mtu.filter(|mtu| source.headers() - ETH + source.size > *mtu)?;
         let pieces = cut(&template(source), mtu)?;
@@ -34,7 +36,7 @@ impl Fragments {
         Some(Fragments { pieces, next: 0, id: 0, pool: pool.clone(), counts: counts.clone(), left })
     }
 
-    /// The next fragment; `None` if the pool has no buffer, or none that is long enough.
+    /// Creates the next fragment; `None` if the pool has no buffer, or none that is long enough.
     fn make(&mut self) -> Option<Frame> {
         let piece = self.pieces.get(self.next)?;
         if self.pool.headroom() + piece.len() > self.pool.size() {
@@ -55,8 +57,8 @@ impl Fragments {
     }
 }
 
-/// Cuts a frame with one long packet into frames with packets of at most `mtu` bytes; `None` if an MTU has no room for 8 bytes
-/// of payload.
+/// Splits a frame with one long packet into frames with packets of at most `mtu` bytes; `None` if
+/// the MTU has no room for 8 bytes of payload.
 fn cut(whole: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
     let (link, packet) = whole.split_at_checked(ETH)?;
     match ip6::is_version(packet) {
@@ -91,8 +93,8 @@ fn cut6(link: &[u8], packet: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
 /// Bytes of a Fragment header.
 const FRAGMENT: usize = 8;
 
-/// Cuts a payload into parts of at most `room` bytes, multiples of 8 but the last; `make` takes a part, its offset and
-/// whether more follow.
+/// Splits a payload into parts of at most `room` bytes, all multiples of 8 except the last. `make`
+/// receives a part, its offset, and whether more follow.
 fn pieces(payload: &[u8], room: usize, make: impl Fn(&[u8], u16, bool) -> Box<[u8]>) -> Option<Vec<Box<[u8]>>> {
     let room = room & !7;
     if room == 0 {

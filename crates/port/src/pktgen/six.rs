@@ -17,13 +17,13 @@ const SUM: usize = PORT + 6;
 #[derive(Clone)]
 pub(super) struct Variety {
     turns: Turns,
-    /// Sum of what does not vary.
+    /// Sum of the constant fields.
     rest: Partial,
     src: u128,
     dst: u128,
     port: u16,
     destinations: Arc<[Ipv6Addr]>,
-    /// The next of the destinations.
+    /// Index of the next destination.
     next: usize,
 }
 

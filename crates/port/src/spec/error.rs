@@ -1,103 +1,103 @@
-//! What can be wrong with a spec, and what to say about it.
+//! Errors in a spec, and their texts.
 
 use super::{Kind, OptionInfo, nearest};
 use std::fmt;
 
-/// Why a text is not a port's name. Positions are byte offsets into the text.
+/// Reasons why a text is not a valid port name. Positions are byte offsets into the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SpecError {
-    /// Longer than [`super::MAX_LEN`].
+    /// The text is longer than [`super::MAX_LEN`].
     TooLong {
-        /// Its length.
+        /// Length of the text.
         len: usize,
     },
-    /// More than [`super::MAX_WRAPPERS`] wrappers.
+    /// There are more than [`super::MAX_WRAPPERS`] wrappers.
     TooDeep {
-        /// Where the first too many stands.
+        /// Position of the first excess wrapper.
         at: usize,
     },
-    /// A kind was expected and nothing stands there.
+    /// A kind is missing.
     NoKind {
-        /// Where.
+        /// Position where it was expected.
         at: usize,
     },
-    /// No kind of that name.
+    /// No kind has that name.
     UnknownKind {
-        /// The word.
+        /// The word in the text.
         found: String,
-        /// The kind that is most like it, if any is.
+        /// The most similar kind, if any.
         nearest: Option<&'static str>,
-        /// Where.
+        /// Position of the word.
         at: usize,
     },
     /// The kind has no option of that name.
     UnknownOption {
-        /// The kind.
+        /// Kind of the port or wrapper.
         kind: Kind,
-        /// The word.
+        /// The word in the text.
         found: String,
-        /// The option that is most like it, if any is.
+        /// The most similar option, if any.
         nearest: Option<&'static str>,
-        /// Where.
+        /// Position of the word.
         at: usize,
     },
-    /// An option without `=value`.
+    /// An option has no `=value`.
     NoValue {
-        /// The kind.
+        /// Kind of the port or wrapper.
         kind: Kind,
-        /// What stands in the option's place.
+        /// The text found in place of the option.
         found: String,
-        /// Where.
+        /// Position of that text.
         at: usize,
     },
-    /// A value that is not of the option's form.
+    /// A value does not have the option's form.
     BadValue {
-        /// The kind.
+        /// Kind of the port or wrapper.
         kind: Kind,
-        /// The option.
+        /// Option that has this value.
         option: &'static OptionInfo,
-        /// The text.
+        /// Text of the rejected value.
         found: String,
-        /// Where.
+        /// Position of the value.
         at: usize,
     },
-    /// An option given twice.
+    /// An option is given twice.
     GivenTwice {
-        /// The kind.
+        /// Kind of the port or wrapper.
         kind: Kind,
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// Where the second one stands.
+        /// Position of the second one.
         at: usize,
     },
-    /// An option that must be given was not.
+    /// A required option is missing.
     MissingOption {
-        /// The kind.
+        /// Kind of the port or wrapper.
         kind: Kind,
-        /// The option.
+        /// Name of the option.
         option: &'static str,
     },
-    /// A bracket or quote without its partner.
+    /// A bracket or quote is not paired.
     Unbalanced {
-        /// Where it stands.
+        /// Position of the bracket or quote.
         at: usize,
-        /// Which it is.
+        /// The bracket or quote.
         found: &'static str,
     },
-    /// A kind, with or without options, must be followed by a colon.
+    /// The colon after a kind is missing.
     NoColon {
-        /// The kind.
+        /// Kind of the port or wrapper.
         kind: Kind,
-        /// Where the colon should be.
+        /// Position where the colon was expected.
         at: usize,
     },
-    /// The kind cannot have this name.
+    /// The kind does not allow this name.
     BadName {
-        /// The kind.
+        /// Kind of the port.
         kind: Kind,
-        /// The name.
+        /// Text of the rejected name.
         found: String,
-        /// What names it takes.
+        /// Description of the allowed names.
         expected: &'static str,
     },
 }

@@ -1,4 +1,5 @@
-//! The kinds of ports and wrappers, and their options: name, form, default, sentence. Declared here and nowhere else.
+//! The kinds of ports and wrappers, and their options: name, form, default, sentence. This is their
+//! only declaration.
 
 use super::{Form, SpecError, Value};
 use std::fmt;
@@ -9,82 +10,82 @@ use std::str::FromStr;
 pub enum Kind {
     /// Generates and sinks UDP frames.
     Pktgen,
-    /// Gives nothing, takes everything.
+    /// Receives nothing and discards everything sent.
     Null,
-    /// One end of two joined ports.
+    /// One end of a pair of connected ports.
     Pair,
-    /// An Ethernet controller with descriptor rings, in memory.
+    /// An in-memory Ethernet controller with descriptor rings.
     Nic,
-    /// The kernel's TAP device.
+    /// A TAP device of the kernel.
     Tap,
-    /// An interface of the kernel, by packet sockets.
+    /// A kernel interface, through packet sockets.
     Packet,
-    /// A queue of a network interface, by AF_XDP.
+    /// A queue of a network interface, through AF_XDP.
     Xdp,
-    /// A capture file.
+    /// Frames of a capture file.
     Pcap,
-    /// Files of lines.
+    /// Files of text lines.
     Text,
-    /// Wrapper: writes what passes to a capture file.
+    /// Wrapper: writes all passing frames to a capture file.
     Tracer,
-    /// Wrapper: loses, delays, reorders, damages.
+    /// Wrapper: drops, delays, reorders and corrupts frames.
     Impair,
 }
 
-/// What is known about a kind.
+/// Description of a kind.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Info {
-    /// The word for it.
+    /// Name of the kind.
     pub name: &'static str,
-    /// Does it stand in front of another port?
+    /// True if it is a wrapper around another port.
     pub wrapper: bool,
-    /// The sentence.
+    /// Description in one sentence.
     pub sentence: &'static str,
-    /// What names it takes (ports only).
+    /// Names that it allows (ports only).
     pub names: NameRule,
-    /// Its options.
+    /// Options of the kind.
     pub options: &'static [OptionInfo],
 }
 
-/// Which names a kind of port takes.
+/// Names that a kind of port allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameRule {
-    /// Any, or none.
+    /// Any name, or an empty one.
     Any,
-    /// Any, but one.
+    /// Any name that is not empty.
     Some,
-    /// A network interface's name.
+    /// Name of a network interface.
     Interface,
-    /// A file's name; `-` is standard input or output.
+    /// Name of a file; `-` is standard input or output.
     File,
 }
 
 /// One option of a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionInfo {
-    /// The word for it.
+    /// Name of the option.
     pub name: &'static str,
-    /// What its values look like.
+    /// Form of its values.
     pub form: Form,
-    /// What holds when it is not given.
+    /// Default behavior if it is not given.
     pub fallback: Fallback,
-    /// The sentence.
+    /// Description in one sentence.
     pub sentence: &'static str,
 }
 
-/// What holds when an option is not given.
+/// Default of an option that is not given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// This value, in its text form.
+    /// This value, as text.
     Is(&'static str),
-    /// Something that only the opening knows, told by the sentence.
+    /// Determined when the port is opened, as described in the sentence.
     Open,
-    /// It must be given.
+    /// No default: the option is required.
     Required,
 }
 
 impl OptionInfo {
-    /// The default value, if it is known here.
+    /// Returns the default value, if it is fixed.
     pub fn default(&self) -> Option<Value> {
         match self.fallback {
             Fallback::Is(text) => self.form.parse(text),
@@ -387,7 +388,7 @@ impl Kind {
         Kind::Impair,
     ];
 
-    /// What is known about the kind.
+    /// Returns the description of the kind.
     pub fn info(self) -> &'static Info {
         match self {
             Kind::Pktgen => &PKTGEN,
@@ -404,7 +405,7 @@ impl Kind {
         }
     }
 
-    /// The option of that name.
+    /// Returns the option called `name`.
     pub fn option(self, name: &str) -> Option<&'static OptionInfo> {
         self.info().options.iter().find(|option| option.name == name)
     }
@@ -416,7 +417,7 @@ impl Kind {
             NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
             NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
             NameRule::Interface => (
-                // What dev_valid_name of the kernel takes (a percent sign only as in tap%d).
+                // Names accepted by the kernel's dev_valid_name (a percent sign only as in tap%d).
                 (1..=15).contains(&name.len())
                     && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':')
                     && !matches!(name, "." | "..")

@@ -1,31 +1,33 @@
-//! Values of options: counts, durations, percentages, switches, addresses, words, texts. Each prints as it is read.
+//! Values of options: counts, durations, percentages, switches, addresses, words, texts. Each
+//! prints in a form that parses back.
 
 use clock::Duration;
 use std::fmt;
 use std::net::IpAddr;
 use wire::Mac;
 
-/// What an option's value must look like.
+/// Form of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// A whole number from `min` to `max`, with an optional k, M or G (thousands): `100`, `1.5M`.
+    /// A whole number from `min` to `max`, with an optional decimal suffix k, M or G: `100`,
+    /// `1.5M`.
     Count {
-        /// The least.
+        /// Smallest value allowed.
         min: u64,
-        /// The most.
+        /// Largest value allowed.
         max: u64,
     },
-    /// Something per second, with an optional k, M or G; 0: no limit.
+    /// A rate per second, with an optional k, M or G; 0: no limit.
     Rate,
     /// A time with its unit: `10ms`, `1.5s`.
     Duration,
-    /// 0% to 100%, to nine digits.
+    /// A percentage from 0% to 100%, in billionths.
     Percent,
     /// `on` or `off`.
     Switch,
-    /// An Ethernet address.
+    /// An Ethernet (MAC) address.
     Mac,
-    /// An IPv4 address.
+    /// An IPv4 or IPv6 address.
     Ip,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -33,24 +35,24 @@ pub enum Form {
     Text,
 }
 
-/// An option's value.
+/// Value of an option.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
     /// A count or a rate.
     Count(u64),
-    /// A time.
+    /// A time span.
     Duration(Duration),
-    /// A share.
+    /// A share of a whole.
     Percent(Percent),
     /// On or off.
     Switch(bool),
-    /// An Ethernet address.
+    /// An Ethernet (MAC) address.
     Mac(Mac),
-    /// An IPv4 address.
+    /// An IPv4 or IPv6 address.
     Ip(IpAddr),
     /// A word of the form's list.
     Word(&'static str),
-    /// A text.
+    /// A text of any content.
     Text(String),
 }
 
@@ -59,22 +61,23 @@ pub enum Value {
 pub struct Percent(u32);
 
 impl Percent {
-    /// Never.
+    /// Probability 0: never.
     pub const ZERO: Percent = Percent(0);
-    /// Always.
+    /// Probability 1: always.
     pub const ALL: Percent = Percent(1_000_000_000);
 
-    /// From billionths; more than all is all.
+    /// Creates a share from billionths; values above 100 % are limited to 100 %.
     pub const fn from_billionths(n: u32) -> Percent {
         if n > Percent::ALL.0 { Percent::ALL } else { Percent(n) }
     }
 
-    /// Billionths.
+    /// Returns the share in billionths.
     pub const fn billionths(self) -> u32 {
         self.0
     }
 
-    /// Does an event of this probability happen, when `draw` is uniform over all 64-bit numbers?
+    /// Returns whether an event of this probability occurs, for a `draw` uniform over all 64-bit
+    /// numbers.
     #[inline]
     pub const fn happens(self, draw: u64) -> bool {
         ((draw as u128 * Percent::ALL.0 as u128) >> 64) < self.0 as u128
@@ -93,7 +96,7 @@ impl fmt::Display for Percent {
 }
 
 impl Form {
-    /// Reads a value of this form.
+    /// Parses a value of this form.
     pub fn parse(&self, text: &str) -> Option<Value> {
         Some(match self {
             Form::Count { min, max } => Value::Count(count(text).filter(|n| (*min..=*max).contains(n))?),
@@ -118,7 +121,7 @@ impl Form {
 }
 
 impl fmt::Display for Form {
-    /// What was expected, for an error's end.
+    /// Writes what was expected, for the end of an error text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Form::Count { min: 0, max: u64::MAX } => f.write_str("a count such as 100, 10k or 1M"),
@@ -153,7 +156,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// In the largest unit of which `n` is a whole number.
+/// Writes `n` in the largest unit that divides it.
 fn largest(f: &mut fmt::Formatter<'_>, n: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
     match units.iter().find(|(size, _)| n != 0 && n.is_multiple_of(*size)) {
         Some((size, unit)) => write!(f, "{}{unit}", n / size),
@@ -181,7 +184,7 @@ fn duration(text: &str) -> Option<Duration> {
     decimal(number, unit).map(Duration::from_nanos)
 }
 
-/// A decimal number of `unit`s, if that is exactly a whole number that fits.
+/// Returns a decimal number in `unit`s, if it is exactly a whole number that fits.
 fn decimal(text: &str, unit: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |s: &str| !s.is_empty() && s.len() <= 20 && s.bytes().all(|b| b.is_ascii_digit());

@@ -1,7 +1,8 @@
-//! The yardstick of this kind of port: what is read from one TAP device is written to another, and nothing else.
+//! Baseline for TAP ports: writes frames read from one TAP device to another, and does nothing
+//! else.
 //!
-//! One buffer, no pool, no burst, no counters; frames of any size a device gives, its virtio header passed on with them. `linerate bench
-//! bridge` holds the port against it (`tap.forward`).
+//! It has one buffer, and no pool, bursts or counters. It passes on frames of any size, with their
+//! virtio headers. `linerate bench bridge` compares the port with it (`tap.forward`).
 
 use super::{TapConfig, TapError};
 use crate::offload::large::LARGEST;
@@ -9,7 +10,7 @@ use crate::os::tun::{self, Config, VNET_HDR_LEN};
 use std::fs::File;
 use std::io::{Read, Write};
 
-/// Two devices, joined.
+/// Two connected devices.
 #[derive(Debug)]
 pub struct Bare {
     from: File,
@@ -17,14 +18,15 @@ pub struct Bare {
     buffer: Vec<u8>,
 }
 
-/// Frames passed on before others have their turn.
+/// Maximum number of frames per turn.
 const BURST: usize = 64;
 
 impl Bare {
-    /// From device `from` to device `to`, both made if there are none. Of `config` the offloads and `up` are heeded.
+    /// Opens a path from device `from` to device `to`, creating both if necessary. Only the
+    /// offloads and `up` of `config` are used.
     ///
     /// # Errors
-    /// As [`super::open`].
+    /// As for [`super::open`].
     pub fn open(from: &str, to: &str, config: &TapConfig) -> Result<Bare, TapError> {
         let open = |name: &str| {
             let failed = |(step, error)| TapError::new(name, step, error);
@@ -39,7 +41,7 @@ impl Bare {
         Ok(Bare { from: open(from)?, to: open(to)?, buffer: vec![0; VNET_HDR_LEN + LARGEST + super::AROUND] })
     }
 
-    /// Passes on what is there, at most 64 frames; says how many.
+    /// Passes on the waiting frames, at most 64. Returns how many.
     pub fn step(&mut self) -> usize {
         (0..BURST).take_while(|_| self.pass()).count()
     }

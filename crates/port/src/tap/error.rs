@@ -1,79 +1,79 @@
-//! Why a TAP device could not be opened, and what to do about it.
+//! Reasons why a TAP device could not be opened, and what to do about it.
 
 use std::fmt;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 
-/// The device that makes others.
+/// The device file through which TAP devices are created.
 const DEVICE: &str = "/dev/net/tun";
 
-/// Why there is no TAP port.
+/// Errors of opening a TAP port.
 #[derive(Debug)]
 pub enum TapError {
-    /// There is no /dev/net/tun: no such file, or no driver behind it.
+    /// There is no /dev/net/tun: no such file, or no driver for it.
     Missing {
-        /// The device's name.
+        /// Name of the device.
         name: String,
-        /// What opening it said.
+        /// Error of opening it.
         error: io::Error,
     },
-    /// /dev/net/tun is there and this user may not open it.
+    /// /dev/net/tun exists, but this user may not open it.
     Closed {
-        /// The device's name.
+        /// Name of the device.
         name: String,
         /// The file's permission bits, if they can be read.
         mode: Option<u32>,
     },
-    /// Not allowed.
+    /// The process lacks a permission.
     Permission {
-        /// The device's name.
+        /// Name of the device.
         name: String,
-        /// The step that was refused.
+        /// The step that was denied.
         step: &'static str,
     },
-    /// Another process has it open.
+    /// Another process has the device open.
     Busy {
-        /// The device's name.
+        /// Name of the device.
         name: String,
     },
-    /// An interface of that name is there and is not a TAP device, or has other flags.
+    /// An interface of that name exists and is not a TAP device, or has other flags.
     NotTap {
-        /// The device's name.
+        /// Name of the device.
         name: String,
     },
-    /// It is there, and was made for one queue.
+    /// The device exists, but was created for a single queue.
     NotMultiQueue {
-        /// The device's name.
+        /// Name of the device.
         name: String,
     },
-    /// Another queue of it was opened with other options.
+    /// Another queue of the device was opened with other options.
     Differs {
-        /// The device's name.
+        /// Name of the device.
         name: String,
     },
-    /// All of its queues are open.
+    /// All queues of the device are open.
     QueuesTaken {
-        /// The device's name.
+        /// Name of the device.
         name: String,
-        /// How many it has.
+        /// Number of queues of the device.
         queues: u16,
     },
     /// The pool's buffers cannot hold a frame of the device's MTU.
     SmallBuffers {
-        /// The device's name.
+        /// Name of the device.
         name: String,
-        /// Bytes needed.
+        /// Bytes needed for a frame.
         need: usize,
-        /// Bytes a buffer has behind its headroom.
+        /// Bytes a buffer has after its headroom.
         have: usize,
     },
-    /// Anything else the system said.
+    /// Any other system error.
     Os {
-        /// The device's name.
+        /// Name of the device.
         name: String,
-        /// The step.
+        /// The step that failed.
         step: &'static str,
-        /// What it said.
+        /// Error of the step.
         error: io::Error,
     },
 }

@@ -1,8 +1,10 @@
-//! `tap(queues=2):tap0` opened twice in one process gives two ports of one device, a queue each: here the second finds the first.
+//! Registry by which each further `tap(queues=2):tap0` opened in a process becomes a port on
+//! another queue of the same device.
 //!
-//! The kernel spreads what it sends over the queues by flow, and a flow's frames come to the queue through which its other direction was
-//! sent last. Offloads and the virtio header belong to the device and not to a queue: opened otherwise, the second would change them
-//! under the first, so that is refused.
+//! The kernel distributes frames over the queues by flow: a flow's frames arrive on the queue that
+//! last sent in the flow's other direction. Offloads and the virtio header belong to the device,
+//! not to a queue. A second queue with different options would change them for the first, so that
+//! is refused.
 
 use super::{TapConfig, TapError};
 use crate::Port;
@@ -12,7 +14,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Mutex, PoisonError, Weak};
 
-/// The devices with several queues that a process has open, by name. What is closed is forgotten when its name is asked for again.
+/// Multi-queue devices that a process has open, by name. A closed device is removed when its name
+/// is opened again.
 #[derive(Debug, Default)]
 pub struct Queues(Mutex<HashMap<String, Device>>);
 
@@ -26,7 +29,8 @@ impl Queues {
     /// Opens the device, or another queue of it.
     ///
     /// # Errors
-    /// As [`super::open`]; and if its queues are open already, or the options are not those of the queue that was opened first.
+    /// As for [`super::open`]; also if all queues are open, or the options differ from those of the
+    /// first queue.
     pub fn open(&self, name: &str, config: &TapConfig, pool: &Pool) -> Result<Port, TapError> {
         let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = devices.get_mut(name) {

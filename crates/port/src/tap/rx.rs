@@ -1,8 +1,9 @@
-//! From the device to a host.
+//! Receiving half: reads frames from the device.
 //!
-//! How long the next frame is nobody knows before it is read. So each read goes into a buffer of the pool and, behind it, into a
-//! large one that is kept ready: a frame of the MTU stays where it is, a large one costs a copy of its first two kilobytes and
-//! takes the large buffer along. Without another large buffer it is cut up into small ones instead (`offload::large`).
+//! The length of the next frame is unknown before it is read. So each read goes into a buffer of
+//! the pool and, for the rest, into a large buffer kept ready. A frame of the MTU stays in the
+//! first. A large frame costs a copy of its first two kilobytes and uses up the large buffer. If
+//! there is no other large buffer, the frame is split into small ones instead (`offload::large`).
 
 use crate::offload::large::{Cut, Large};
 use crate::offload::{RxCsum, virtio};
@@ -26,12 +27,12 @@ pub(super) struct TapRx {
     gone: Option<io::Error>,
 }
 
-/// What one read gave.
+/// Result of one read.
 enum Got {
     Frame(Frame),
-    /// A frame that was no good, dropped.
+    /// A bad frame, dropped.
     Malformed,
-    /// Nothing more now.
+    /// No frame is available now.
     Empty,
 }
 
@@ -84,12 +85,14 @@ impl TapRx {
         Got::Frame(frame)
     }
 
-    /// Reads one frame: into `frame`, which is filled up, and from its end on into `spare`, as if all of it were there. Says how
-    /// long it is; a frame too long for both is one byte longer than they are.
+    /// Reads one frame. Fills `frame`, then continues in `spare` at the offset where it would be if
+    /// `spare` held the whole frame. Returns its length; a frame too long for both is reported as
+    /// one byte longer than they are.
     fn read(&mut self, header: &mut [u8; VNET_HDR_LEN], frame: &mut Frame, spare: Option<&mut Frame>) -> Option<usize> {
         let room = frame.tailroom();
         let data = frame.append(room)?;
-        // The kernel cuts a frame that is too long without a word: the byte behind the buffers tells.
+        // The kernel truncates a frame that is too long without reporting it; the extra byte
+        // detects that.
         let mut beyond = [0];
         let behind = match spare {
             Some(spare) => {
@@ -129,14 +132,15 @@ impl TapRx {
         if matches!(cut, Cut::Uncuttable) { Got::Malformed } else { Got::Empty }
     }
 
-    /// Does and notes what the virtio header says; `false`: it makes no sense.
+    /// Applies the virtio header; returns `false` if it is invalid.
     fn understand(&self, frame: &mut Frame, header: &[u8; VNET_HDR_LEN]) -> bool {
         let largest = if self.large.is_some() { usize::MAX } else { 0 };
         virtio::understand(&virtio::Header::parse(header), frame, self.rx_csum, largest).is_some()
     }
 }
 
-/// Makes `large`, into which all but the beginning was read, a frame of `len` bytes that begins with `first`.
+/// Completes `large`, which holds all but the beginning of a frame of `len` bytes, with the
+/// beginning in `first`.
 fn fill(large: &mut Frame, first: &Frame, len: usize) {
     large.truncate(len);
     if let Some(front) = large.bytes_mut().get_mut(..first.len()) {

@@ -19,7 +19,7 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap()
 }
 
-/// A TAP device that is up and has an address, and the kernel's socket on it.
+/// Creates a TAP device that is up and has an address, and a kernel socket on it.
 fn world(config: &TapConfig, pool: &Pool) -> (Port, Netlink, UdpSocket) {
     let port = open("tap0", &TapConfig { mac: Some(KERNEL_MAC), up: true, ..config.clone() }, pool).unwrap();
     let mut netlink = Netlink::open().unwrap();
@@ -29,7 +29,8 @@ fn world(config: &TapConfig, pool: &Pool) -> (Port, Netlink, UdpSocket) {
     (port, netlink, socket)
 }
 
-/// Frames that `want` picks, of those the kernel sends within a while (it sends others of its own accord).
+/// Returns frames accepted by `want` of those that the kernel sends within a while (it also sends
+/// others by itself).
 fn receive(port: &mut Port, want: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Flags)> {
     for _ in 0..100 {
         let mut burst = Burst::new();
@@ -194,7 +195,8 @@ fn a_device_that_is_down_loses_frames_and_comes_back() {
         let frame = udp4((KERNEL_MAC, OUR_MAC), (US, 9), (KERNEL, 7000), b"hello", false);
         send(&mut port, &pool, &frame, Flags::default());
         assert_eq!(port.counts.tx.errors.get(), 1);
-        // What the kernel sent before (it looks for IPv6 routers whenever it likes) is still there to be read; no more comes.
+        // Frames that the kernel sent before (such as router solicitations, at any time) can still
+        // be read; no more arrive.
         while port.rx.rx_burst(&mut Burst::new(), 32, Instant::ZERO) > 0 {}
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert_eq!(port.rx.rx_burst(&mut Burst::new(), 32, Instant::ZERO), 0);
@@ -237,7 +239,7 @@ fn a_frame_longer_than_a_buffer_is_malformed_and_the_next_one_is_not() {
         let pool = pool();
         let (mut port, mut netlink, socket) = world(&TapConfig { lro: false, ..TapConfig::default() }, &pool);
         netlink.add_neighbor("tap0", US, OUR_MAC).unwrap();
-        netlink.set_mtu("tap0", 4000).unwrap(); // behind the port's back
+        netlink.set_mtu("tap0", 4000).unwrap(); // not visible to the port
         socket.send_to(&[1; 3000], (US, 9)).unwrap();
         socket.send_to(b"after", (US, 9)).unwrap();
         let got = receive(&mut port, is_udp);
@@ -246,7 +248,8 @@ fn a_frame_longer_than_a_buffer_is_malformed_and_the_next_one_is_not() {
     });
 }
 
-/// The kernel's TCP sends to a connection of ours that is made of three frames: SYN, SYN-ACK, ACK.
+/// Connects to a kernel TCP listener with three hand-made frames: SYN, SYN-ACK, ACK. The kernel
+/// sends to this connection.
 fn connect(port: &mut Port, pool: &Pool, listener: &std::net::TcpListener) -> (std::net::TcpStream, u32) {
     let dst = listener.local_addr().unwrap().port();
     send(port, pool, &tcp4(dst, 1000, 0, 0x02, &[2, 4, 5, 0xb4]), Flags::default());
@@ -362,10 +365,11 @@ fn when_large_buffers_are_used_up_large_segments_come_in_pieces() {
             for frame in burst.drain().filter(|frame| is_tcp(frame.bytes()) && frame.len() > 54) {
                 let seq = u32::from_be_bytes(*frame.bytes()[38..].first_chunk().unwrap());
                 if seq != ack.wrapping_add(came.len() as u32) {
-                    continue; // sent again
+                    continue; // retransmitted
                 }
                 came.extend(&frame.bytes()[54..]);
-                // What was large on its way says so by its open checksum; in pieces it is closed.
+                // A frame that arrived in a large segment has an open checksum; in split pieces it
+                // is completed.
                 cut += u32::from(!frame.flags().has(Flags::TX_L4_CSUM));
                 kept.extend(frame.flags().has(Flags::GSO).then_some(frame));
             }
@@ -419,7 +423,7 @@ fn no_privilege_is_an_error_with_advice() {
     assert!(matches!(error, TapError::Missing { .. }));
     let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::EACCES));
     let said = error.to_string();
-    // The mode of the file as it is on this machine, in four digits.
+    // The actual mode of the file on this machine, in four digits.
     let mode = said.split_once("its mode is ").map(|(_, rest)| &rest[..4]);
     assert!(mode.is_some_and(|mode| mode.bytes().all(|b| b.is_ascii_digit()) || mode == "unkn"), "{said}");
 }
@@ -430,8 +434,8 @@ fn a_virtio_header_reads_as_it_was_written() {
     assert_eq!(virtio::Header::parse(&header.emit()), header);
 }
 
-/// VXLAN: the datagram has no checksum, and the open one is that of the segment inside. Left open it would be closed at the outer
-/// header's place.
+/// VXLAN: the datagram has no checksum, and the open one belongs to the inner segment. If left
+/// open, it would be completed at the position of the outer header.
 #[test]
 fn an_open_checksum_in_a_tunnel_is_closed_here() {
     let inner = tcp4(7, 1, 2, 0x10, b"");

@@ -1,4 +1,4 @@
-//! From a host to the device.
+//! Transmitting half: writes frames to the device.
 
 use crate::offload::virtio;
 use crate::{Caps, PortCounts, TxHalf};
@@ -13,25 +13,25 @@ pub(super) struct TapTx {
     counts: Arc<PortCounts>,
     vnet_hdr: usize,
     longest: usize,
-    /// The longest large segment; 0: none.
+    /// Maximum length of a large segment; 0: none accepted.
     largest: usize,
     csum: bool,
-    /// The device has been deleted.
+    /// True once the device has been deleted.
     gone: bool,
 }
 
-/// What became of one frame.
+/// Result of writing one frame.
 enum Sent {
     Yes(usize),
     /// Dropped: too long for the device.
     TooLarge,
-    /// Dropped: asks for work that its headers do not allow.
+    /// Dropped: requests offloads that its headers do not allow.
     Malformed,
     /// Dropped: the device is down.
     Error,
     /// Dropped: the device is gone.
     Gone,
-    /// The device takes no more now.
+    /// The device accepts no more frames now.
     Full,
 }
 

@@ -1,35 +1,36 @@
-//! Frames out of lines that come in pieces. Knows no file: bytes go to [`Lines::room`], and [`Lines::next`] finds frames in them.
+//! Parses frames from lines that arrive in pieces. Independent of files: bytes are written to
+//! [`Lines::room`], and [`Lines::next`] finds frames in them.
 
 use wire::text::{self, MAX_FRAME, MAX_READ, Next, SLACK};
 
-/// Bytes asked of a file at once.
+/// Maximum bytes of one read.
 const BLOCK: usize = 64 * 1024;
-/// Lines that are no frames of which more is kept than their number.
+/// Maximum number of bad lines reported individually; further ones are only counted.
 const TOLD: usize = 10;
 
-/// What a line was.
+/// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// A frame: [`Lines::frame`].
+    /// A frame, returned by [`Lines::frame`].
     Frame,
-    /// No frame.
+    /// Not a frame.
     Bad,
 }
 
-/// Bytes that came, and what was found in them.
+/// Buffered bytes, and the frame parsed from them.
 #[derive(Debug)]
 pub(crate) struct Lines {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// The frame of the line before `start`, and room for vectors behind it.
+    /// The frame of the line before `start`, and room after it for vector stores.
     frame: Vec<u8>,
     len: usize,
-    /// That frame is to come again.
+    /// True if that frame must be returned again.
     again: bool,
-    /// Within a line without an end: the rest of it is nothing.
+    /// Discarding the rest of an over-long line.
     skipping: bool,
-    /// Lines so far.
+    /// Number of lines so far.
     lines: u64,
     bad: u64,
     told: Vec<String>,
@@ -38,7 +39,7 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new() -> Lines {
         Lines {
-            // What may wait for the end of its line, a block behind it, and that end where a file lacks it.
+            // An incomplete line, one block after it, and a newline where a file lacks it.
             buf: vec![0; MAX_READ + BLOCK + 2],
             start: 0,
             end: 0,
@@ -52,7 +53,7 @@ impl Lines {
         }
     }
 
-    /// Where bytes that come are to be written, once [`Lines::next`] has given all it can; never empty then.
+    /// Returns the space for further bytes. Never empty after [`Lines::next`] has returned `None`.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.buf.copy_within(self.start..self.end, 0);
@@ -62,12 +63,12 @@ impl Lines {
         self.buf.get_mut(self.end..most).unwrap_or_default()
     }
 
-    /// So many bytes were written to [`Lines::room`].
+    /// Records that `bytes` bytes were written to [`Lines::room`].
     pub(crate) fn came(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buf.len() - 1);
     }
 
-    /// Nothing more will come: the last line may lack its end.
+    /// Marks the end of input. The last line may lack its newline.
     pub(crate) fn close(&mut self) {
         let rest = self.held().last().is_some_and(|last| *last != b'\n');
         if let Some(behind) = self.buf.get_mut(self.end).filter(|_| rest) {
@@ -80,12 +81,12 @@ impl Lines {
         self.buf.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Is there nothing left, not even the beginning of a line?
+    /// Returns whether nothing is left, not even part of a line.
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end && !self.again
     }
 
-    /// The next line that is not blank; `None` if there is no whole one.
+    /// Parses the next line that is not blank; `None` if there is no complete one.
     pub(crate) fn next(&mut self) -> Option<Line> {
         if std::mem::take(&mut self.again) {
             return Some(Line::Frame);
@@ -117,17 +118,17 @@ impl Lines {
         }
     }
 
-    /// The frame of the line that [`Lines::next`] has found.
+    /// Returns the frame of the line that [`Lines::next`] parsed.
     pub(crate) fn frame(&self) -> &[u8] {
         self.frame.get(..self.len).unwrap_or_default()
     }
 
-    /// Gives the last frame once more: there was no place for it.
+    /// Makes [`Lines::next`] return the last frame again, because there was no buffer for it.
     pub(crate) fn once_more(&mut self) {
         self.again = true;
     }
 
-    /// The last line is counted as no frame: `why` says what is wrong.
+    /// Counts the last line as bad; `why` is the reason.
     pub(crate) fn refuse(&mut self, why: &str) {
         self.tell(why);
     }
@@ -145,13 +146,13 @@ impl Lines {
         self.skipping = end.is_none();
     }
 
-    /// The first lines that are no frames, a sentence each, and how many there were.
+    /// Returns the first bad lines, a sentence each, and their total number.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let sum = (self.bad > 0).then(|| format!("{} of {} lines are no frames", self.bad, self.lines));
         self.told.iter().cloned().chain(sum).collect()
     }
 
-    /// The first line that is no frame.
+    /// Returns the first bad line.
     pub(crate) fn first_bad(&self) -> Option<&str> {
         self.told.first().map(String::as_str)
     }

@@ -1,4 +1,5 @@
-//! The receiving half: whole lines of a file, a FIFO or standard input become frames, as they come.
+//! The receiving half: converts whole lines of a file, a FIFO or standard input to frames as they
+//! arrive.
 
 use super::{Line, Lines};
 use crate::long::Buffers;
@@ -11,16 +12,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::Arc;
 
-/// What is read, and so how.
+/// Kind of input, which determines how it is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Standard input, which others may have too: it is asked first whether a read would wait.
+    /// Standard input. It may be shared with other processes, so readability is checked before each
+    /// read.
     Stdin,
-    /// A named pipe, which may not have been opened at its other end yet.
+    /// A named pipe; its other end may not be open yet.
     Fifo,
-    /// A terminal or the like.
+    /// A terminal or similar device.
     Device,
-    /// A plain file: there is always something, or its end.
+    /// A regular file, which always has data or is at its end.
     Plain,
 }
 
@@ -32,9 +34,9 @@ pub(super) struct TextRx {
     buffers: Buffers,
     counts: Arc<PortCounts>,
     lines: Lines,
-    /// Did anything ever come?
+    /// True once any data has arrived.
     began: bool,
-    /// The file is at its end; lines of it may be left.
+    /// The file is at its end; buffered lines may be left.
     ended: bool,
     why: Option<String>,
 }
@@ -67,14 +69,15 @@ impl TextRx {
         })
     }
 
-    /// Reads more; says whether there is more to look at.
+    /// Reads more data. Returns whether there is more to parse.
     fn fill(&mut self) -> bool {
         if self.ended || (self.kind == Kind::Stdin && !os::is_readable(self.from.as_fd())) {
             return false;
         }
         let mut read = self.from.read(self.lines.room());
         if matches!(read, Ok(0)) && self.kind == Kind::Fifo && !self.began {
-            // Nobody had opened it to write, or somebody did and went; it is readable then, and also when one has come just now.
+            // The FIFO had no writer yet, or its writer closed it. In the second case it is
+            // readable, as it also is when a writer has just written.
             if !os::is_readable(self.from.as_fd()) {
                 return false;
             }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use wire::Mac;
 
-/// The most that a test writes into a FIFO without a reader.
+/// Maximum bytes that a test writes into a FIFO without a reader.
 const PIPE: usize = 64 * 1024;
 
 fn line(dst: u8, src: u8) -> String {
@@ -21,7 +21,7 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { data: 2048, buffers: 4096, ..PoolConfig::default() }).unwrap()
 }
 
-/// A directory of a test's own, gone at its end.
+/// A temporary directory of one test, removed at its end.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -58,7 +58,7 @@ fn open_spec(text: &str) -> Port {
     crate::open(&Spec::parse(text).unwrap(), &env).unwrap()
 }
 
-/// All frames that are there now, as lines.
+/// Returns all frames available now, as lines.
 fn received(port: &mut Port) -> String {
     let (mut burst, mut out) = (Burst::new(), String::new());
     while port.rx.rx_burst(&mut burst, 100, Instant::ZERO) > 0 {
@@ -144,7 +144,7 @@ fn a_bad_line_is_counted_told_and_stepped_over() {
     );
     assert_eq!((port.counts.rx.malformed.get(), port.counts.rx.frames.get()), (3, 3));
     assert!(port.rx.why_gone().is_none());
-    // A wrapper tells it on.
+    // A wrapper passes the warnings on.
     let mut port = open_spec(&format!("impair(dir=both):text:{a}"));
     received(&mut port);
     assert_eq!(port.rx.remarks().len(), 4);
@@ -191,7 +191,7 @@ fn a_fifo_is_opened_before_anybody_is_there_and_over_when_they_have_gone() {
     let mut port = open_spec(&format!("text(write={to}):{from}"));
     assert_eq!(received(&mut port), "");
     assert!(!port.rx.is_gone() && port.rx.wait_fd().is_some());
-    // Nobody reads: it is held, and told again when there is a reader.
+    // Without a reader the frame is held, and retried until there is one.
     let now = Instant::from_millis(5);
     assert_eq!(port.tx.tx_burst(&mut burst(&[frame(1, 2)]), now), 1);
     assert_eq!((port.tx.held(), port.counts.tx.held.get(), port.counts.tx.frames.get()), (1, 1, 0));
@@ -222,7 +222,8 @@ fn a_fifo_is_opened_before_anybody_is_there_and_over_when_they_have_gone() {
     assert_eq!((port.counts.tx.errors.get(), port.counts.tx.from_host()), (2, 3));
 }
 
-/// Lines longer than the pipe's rest are written in parts; a full port takes nothing, and nothing is lost or cut.
+/// Lines longer than the pipe's remaining space are written in parts. A full port accepts nothing,
+/// and no line is lost or truncated.
 #[test]
 fn a_slow_reader_gets_whole_lines_in_their_order() {
     let dir = Dir::new("slow");
@@ -257,7 +258,8 @@ fn a_slow_reader_gets_whole_lines_in_their_order() {
     assert_eq!((tx.frames.get(), tx.bytes.get(), tx.held.get()), (sent, bytes as u64, 0));
 }
 
-/// What waits when the port is dropped goes to who reads; who does not read does not hold it up for ever.
+/// Data waiting when the port is dropped is written to a reader; a reader that does not read must
+/// not delay this forever.
 #[test]
 fn what_waits_at_the_end_is_still_written_to_who_reads() {
     let dir = Dir::new("end");
@@ -271,7 +273,7 @@ fn what_waits_at_the_end_is_still_written_to_who_reads() {
         File::open(&to).unwrap().read_to_string(&mut text).unwrap();
         text
     });
-    // The reader is in open(2) or behind it: what opens the other end now succeeds.
+    // The reader is in open(2) or past it: opening the other end succeeds now.
     while port.tx.held() == 200 {
         port.tx.poll(Instant::ZERO);
     }
@@ -296,7 +298,7 @@ fn no_line_is_written_of_what_is_no_frame_and_open_checksums_are_closed() {
     let mut port = open_spec(&format!("text(read=off):{out}"));
     let mut frames = burst(&[vec![1; 13], frame(1, 2), frame(1, 2)]);
     let [_, open, _] = frames.as_mut_slice() else { panic!("three") };
-    open.set_flags(Flags::TX_L4_CSUM); // of no packet that has one
+    open.set_flags(Flags::TX_L4_CSUM); // the frame has no L4 checksum
     assert_eq!(port.tx.tx_burst(&mut frames, Instant::ZERO), 3);
     assert_eq!((port.counts.tx.malformed.get(), port.counts.tx.frames.get()), (2, 1));
     assert_eq!(fs::read_to_string(&out).unwrap(), line(1, 2));

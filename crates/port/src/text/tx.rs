@@ -1,7 +1,8 @@
-//! The sending half: frames become lines of a file, a FIFO or standard output.
+//! The sending half: writes frames as lines to a file, a FIFO or standard output.
 //!
-//! A frame is sent when the last byte of its line is written; until then it is held. What cannot be written without waiting waits
-//! here. When nobody reads any more, what waited and all that follows is dropped (`port.tx.errors`), and the half says that it is gone.
+//! A frame counts as sent when the last byte of its line is written; until then it is held. Data
+//! that cannot be written without blocking waits here. When the reader is gone, waiting and later
+//! frames are dropped (`port.tx.errors`), and the half reports that it is gone.
 
 use crate::{PortCounts, TxHalf, offload, os};
 use buf::{Burst, Frame};
@@ -15,28 +16,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wire::text::{self, MAX_LINE, MIN_FRAME, SLACK};
 
-/// Bytes that may wait to be written.
+/// Maximum bytes that may wait to be written.
 const MOST: usize = 1 << 20;
-/// What is certain not to wait when a pipe says that it can be written to (PIPE_BUF).
+/// Bytes that never block when a pipe is reported writable (PIPE_BUF).
 const CERTAIN: usize = 4096;
-/// Standard output by name.
+/// Path of standard output.
 const STDOUT: &str = "/proc/self/fd/1";
-/// How soon who read too slowly is asked again.
+/// Time before writing to a slow reader again.
 const RETRY: Duration = Duration::from_micros(100);
-/// The same for a FIFO that nobody reads yet.
+/// Time before opening a FIFO without a reader again.
 const NOBODY: Duration = Duration::from_millis(2);
-/// At the end: how long a reader may take for the next piece of what still waits.
+/// Maximum time, on drop, for a reader to accept the next piece of the waiting data.
 const PATIENCE_MS: i32 = 500;
 
-/// Where lines go.
+/// Destination of the lines.
 enum To {
-    /// Written without waiting.
+    /// Written in non-blocking mode.
     Open(File),
-    /// Standard output that others may have too: it is asked first whether a write would wait. Bytes written at once.
+    /// Standard output, possibly shared with other processes, so writability is checked first. The
+    /// number is the maximum bytes of one write.
     Stdout(File, usize),
-    /// A FIFO that nobody has opened to read.
+    /// A FIFO without a reader.
     Nobody(PathBuf),
-    /// Nobody reads any more, or writing failed.
+    /// The reader is gone, or writing failed.
     Gone,
 }
 
@@ -44,11 +46,11 @@ pub(super) struct TextTx {
     name: String,
     to: To,
     counts: Arc<PortCounts>,
-    /// Lines, from `start` to `end`.
+    /// Buffered lines, from `start` to `end`.
     out: Vec<u8>,
     start: usize,
     end: usize,
-    /// The lengths of the lines that are not written whole, and how much of the first is written.
+    /// Lengths of the lines that are not completely written, and the bytes of the first that are.
     lens: VecDeque<u32>,
     written: usize,
     retry: Option<Instant>,
@@ -61,8 +63,9 @@ impl TextTx {
         let to = if name == "-" {
             let file = os::stdout()?;
             let what = file.metadata()?.file_type();
-            // A pipe opened once more is ours alone, and may refuse to wait: that is three times as
-            // fast as asking before each piece (0.83 to 0.27 GB/s of lines of 64-byte frames into cat).
+            // A reopened pipe has its own file description, so it can be non-blocking. That is
+            // three times as fast as checking before each piece (0.83 versus 0.27 GB/s of lines of
+            // 64-byte frames into cat).
             let own = what.is_fifo().then(|| os::open_fifo(STDOUT.as_ref()).ok().flatten()).flatten();
             let most = if what.is_file() { MOST } else { CERTAIN };
             own.map_or(To::Stdout(file, most), To::Open)
@@ -88,7 +91,7 @@ impl TextTx {
         Ok(tx)
     }
 
-    /// Opens a FIFO if somebody reads it.
+    /// Opens a FIFO if it has a reader.
     fn connect(&mut self) -> io::Result<()> {
         if let To::Nobody(path) = &self.to
             && let Some(file) = os::open_fifo(path)?
@@ -98,7 +101,7 @@ impl TextTx {
         Ok(())
     }
 
-    /// Writes as much as goes without waiting.
+    /// Writes as much as possible without blocking.
     fn flush(&mut self) {
         while self.start < self.end {
             match self.write() {
@@ -111,7 +114,7 @@ impl TextTx {
         }
     }
 
-    /// One piece; 0: not now.
+    /// Writes one piece. Returns 0 if that is not possible now.
     fn write(&mut self) -> io::Result<usize> {
         self.connect()?;
         let rest = self.out.get(self.start..self.end).unwrap_or_default();
@@ -123,7 +126,7 @@ impl TextTx {
         }
     }
 
-    /// Counts the frames whose lines are out.
+    /// Counts the frames with completely written lines.
     fn wrote(&mut self, bytes: usize) {
         self.start += bytes;
         self.written += bytes;
@@ -143,7 +146,7 @@ impl TextTx {
         }
     }
 
-    /// Nobody takes anything any more.
+    /// Drops all waiting frames, because the destination is gone.
     fn lose(&mut self, error: &io::Error) {
         if error.kind() != ErrorKind::BrokenPipe {
             self.why = Some(format!("text:{}: {error}", self.name));
@@ -156,7 +159,8 @@ impl TextTx {
         (self.start, self.end, self.written) = (0, 0, 0);
     }
 
-    /// Is there room for any line? Makes it, if it can.
+    /// Returns whether there is room for any line, after flushing or compacting the buffer if
+    /// necessary.
     fn has_room(&mut self) -> bool {
         if self.end - self.start >= MOST {
             self.flush();
@@ -168,7 +172,7 @@ impl TextTx {
         self.end < MOST
     }
 
-    /// Puts a frame's line behind the others.
+    /// Appends a frame's line to the buffer.
     fn take(&mut self, mut frame: Frame) {
         let tx = &self.counts.tx;
         if matches!(self.to, To::Gone) {
@@ -227,7 +231,7 @@ impl TxHalf for TextTx {
 }
 
 impl Drop for TextTx {
-    /// What still waits is written as long as somebody reads it.
+    /// Writes the waiting data as long as it is being read.
     fn drop(&mut self) {
         self.flush();
         while self.start < self.end {

@@ -3,7 +3,7 @@ use crate::pcap::Reader;
 use crate::{Caps, null, pair};
 use buf::{Pool, PoolConfig};
 
-/// A file that can be looked at while it is written, and that fails after so many bytes.
+/// A file that can be read while it is written, and that fails after a number of bytes.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Vec<u8>>>, usize);
 

@@ -1,5 +1,6 @@
-//! The yardstick: a loop that receives, swaps the two MAC addresses and sends back, once with nothing but rings and once over a
-//! port. The row `xdp.forward` is the second in terms of the first.
+//! Baseline for AF_XDP ports: a loop that receives, swaps the two MAC addresses and sends back,
+//! once with only rings and once over a port. The row `xdp.forward` compares the second with the
+//! first.
 
 use super::{AROUND, Found, SHARE, XdpConfig, XdpError, attach, find};
 use crate::os::bpf::{Extent, Redirect};
@@ -10,20 +11,21 @@ use crate::{Port, os::tun};
 use buf::Burst;
 use clock::Instant;
 
-/// Frames that either loop moves in a turn at most.
+/// Maximum number of frames that either loop moves per turn.
 pub const TURN: usize = 64;
 
-/// The loop without frames and pool. It has as many buffers as a pool by default, and gives the kernel as large a share of them.
+/// The loop without frames and pool. It has as many buffers as a default pool, and gives the kernel
+/// the same share of them.
 pub struct BareSwap {
     circle: Circle,
     _redirect: Redirect,
 }
 
 impl BareSwap {
-    /// Opens the queue as a port would.
+    /// Opens the queue in the same way as a port.
     ///
     /// # Errors
-    /// Those of a port.
+    /// The errors of a port.
     pub fn open(name: &str, config: &XdpConfig) -> Result<BareSwap, XdpError> {
         let Found { ifindex, present, .. } = find(name)?;
         let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
@@ -32,7 +34,7 @@ impl BareSwap {
             return Err(XdpError::SmallBuffers { name: name.to_string(), need, have });
         }
         let places = config.ring.clamp(64, 4096).next_power_of_two();
-        // Copied, as over a pool whose buffers cross pages.
+        // Copy mode, as for a pool with buffers that cross pages.
         let mode = if config.mode == CopyMode::Auto { CopyMode::Copy } else { config.mode };
         let ask = Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup, multi: false };
         let fill = (4096 / SHARE).min(places as usize);
@@ -42,17 +44,17 @@ impl BareSwap {
         Ok(BareSwap { circle, _redirect: redirect })
     }
 
-    /// One turn: says how many frames it moved.
+    /// Runs one turn. Returns the number of frames moved.
     pub fn turn(&mut self) -> usize {
         self.circle.turn(TURN)
     }
 }
 
-/// The loop with nothing but rings, for as long as `go_on` says so, which is told the frames so far after each turn. Says how
-/// many it moved.
+/// Runs the loop with only rings while `go_on` returns true; it receives the frame count so far
+/// before each turn. Returns the number of frames moved.
 ///
 /// # Errors
-/// Those of a port.
+/// The errors of a port.
 pub fn bare_swap(name: &str, config: &XdpConfig, mut go_on: impl FnMut(u64) -> bool) -> Result<u64, XdpError> {
     let mut bare = BareSwap::open(name, config)?;
     let mut moved = 0;
@@ -62,7 +64,8 @@ pub fn bare_swap(name: &str, config: &XdpConfig, mut go_on: impl FnMut(u64) -> b
     Ok(moved)
 }
 
-/// One turn of the loop over a port; what it does not take stays in `burst`. Says how many frames came.
+/// Runs one turn of the loop over a port; frames not accepted stay in `burst`. Returns the number
+/// of frames received.
 pub fn port_turn(port: &mut Port, burst: &mut Burst, now: Instant) -> usize {
     let waiting = burst.len();
     let came = port.rx.rx_burst(burst, TURN.saturating_sub(waiting), now);

@@ -1,112 +1,112 @@
-//! Why an AF_XDP port could not be opened, and what to do about it.
+//! Reasons why an AF_XDP port could not be opened, and what to do about it.
 
 use crate::os::bpf::{STEP_ATTACH, STEP_INSERT, STEP_LOAD, STEP_MAP};
 use crate::os::xdp::{Failure, STEP_BIND, STEP_SOCKET, STEP_UMEM};
 use std::fmt;
 use std::io;
 
-/// Why there is no AF_XDP port.
+/// Errors of opening an AF_XDP port.
 #[derive(Debug)]
 pub enum XdpError {
-    /// There is no interface of that name.
+    /// No interface has that name.
     NoInterface {
-        /// The name.
+        /// Name of the interface.
         name: String,
     },
-    /// Not allowed.
+    /// The process lacks a permission.
     Permission {
-        /// The interface.
+        /// Name of the interface.
         name: String,
-        /// The step that was refused.
+        /// The step that was denied.
         step: &'static str,
-        /// What it takes.
+        /// The required capabilities.
         needs: &'static str,
     },
-    /// The kernel was built without AF_XDP, or without bpf(2).
+    /// The kernel was built without AF_XDP or bpf(2).
     NoSupport {
-        /// The interface.
+        /// Name of the interface.
         name: String,
-        /// The kernel's option.
+        /// The missing kernel option.
         option: &'static str,
     },
-    /// The pool's memory is more than may be locked.
+    /// The pool's memory exceeds the limit of locked memory.
     Memlock {
-        /// The interface.
+        /// Name of the interface.
         name: String,
     },
-    /// Another socket has the queue.
+    /// Another socket uses the queue.
     Busy {
-        /// The interface.
+        /// Name of the interface.
         name: String,
-        /// The queue.
+        /// Number of the queue.
         queue: u32,
     },
     /// The interface has no queue of that number.
     NoQueue {
-        /// The interface.
+        /// Name of the interface.
         name: String,
-        /// The queue.
+        /// Number of the queue.
         queue: u32,
     },
-    /// Another program is on the interface.
+    /// Another XDP program is on the interface.
     OtherProgram {
-        /// The interface.
+        /// Name of the interface.
         name: String,
     },
-    /// The driver cannot do what was asked for by name.
+    /// The driver does not support a feature that was explicitly requested.
     NoDriver {
-        /// The interface.
+        /// Name of the interface.
         name: String,
-        /// What was asked for.
+        /// Name of the requested feature.
         what: &'static str,
-        /// What the system said.
+        /// Error from the system.
         error: io::Error,
     },
     /// The pool's buffers cannot hold a frame of the interface's MTU.
     SmallBuffers {
-        /// The interface.
+        /// Name of the interface.
         name: String,
-        /// Bytes needed.
+        /// Bytes needed for a frame.
         need: usize,
-        /// Bytes that a buffer has for a frame when the kernel has taken its part; 0: too short for any.
+        /// Bytes of a buffer for a frame, without the kernel's part; 0: too short for any frame.
         have: usize,
     },
-    /// Frames of the interface's MTU take several buffers, which this kernel does not do.
+    /// Frames of the interface's MTU need several buffers, which this kernel does not support.
     TooLong {
-        /// The interface.
+        /// Name of the interface.
         name: String,
         /// Bytes of the longest frame.
         longest: usize,
     },
-    /// Zero copy was asked for, and buffers of the pool cross from one page into the next.
+    /// Zero copy was requested, but buffers of the pool cross page boundaries.
     AcrossPages {
-        /// The interface.
+        /// Name of the interface.
         name: String,
         /// Bytes from one buffer to the next.
         stride: usize,
     },
     /// The pool has no memory of its own (`malloc`).
     BadPool {
-        /// The interface.
+        /// Name of the interface.
         name: String,
     },
-    /// Anything else the system said.
+    /// Any other system error.
     Os {
-        /// The interface.
+        /// Name of the interface.
         name: String,
-        /// The step.
+        /// The step that failed.
         step: &'static str,
-        /// What it said.
+        /// Error of the step.
         error: io::Error,
     },
 }
 
-/// Does the error mean that another program is on the interface?
+/// Returns whether the error means that another program is on the interface.
 pub(super) fn is_taken(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
-/// What a step needs that was refused.
+/// Returns the capability that a denied step needs.
 fn needs(step: &'static str) -> &'static str {
     match step {
         STEP_SOCKET => "CAP_NET_RAW",

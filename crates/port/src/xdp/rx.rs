@@ -1,8 +1,8 @@
-//! From the device to a host.
+//! Receiving half: takes frames from the device.
 //!
-//! Frames come out of the ring in the buffers that were given to be filled, and as many empty ones go in. When nothing comes
-//! there is time to look, now and then, whether the device is still there and what the kernel dropped: a socket whose
-//! device has gone does not become readable.
+//! Frames come out of the ring in the buffers given to the kernel, which gets as many empty ones.
+//! When no frame arrives, the code periodically checks whether the device still exists and how many
+//! frames the kernel dropped, because a socket does not become readable when its device is gone.
 
 use crate::offload::{self, RxCsum};
 use crate::os::bpf::Redirect;
@@ -14,9 +14,10 @@ use stats::Stage;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Fewer buffers than this are not fetched while frames come: a pool is asked for several at a time.
+/// Minimum number of buffers fetched while frames arrive, since it is cheaper to take several from
+/// a pool at once.
 const FEW: usize = 16;
-/// Between two looks at the device: by time, and by times that there was nothing.
+/// Interval between two checks of the device: as time, and as a number of empty polls.
 const LOOK: Duration = Duration::from_millis(50);
 const IDLE: u32 = 1 << 12;
 
@@ -24,12 +25,12 @@ pub(super) struct XdpRx {
     frames: FrameRx,
     pool: Pool,
     counts: Arc<PortCounts>,
-    /// Buffers that the kernel is to have.
+    /// Number of buffers that the kernel should have.
     most: usize,
-    /// Open checksums.
+    /// Treatment of open checksums.
     open_csum: RxCsum,
     remarks: Vec<String>,
-    /// On their way from the pool to the kernel.
+    /// Buffers on their way from the pool to the kernel.
     empty: Burst,
     look_at: Instant,
     idle: u32,
@@ -64,7 +65,7 @@ impl XdpRx {
         rx
     }
 
-    /// Has the kernel have its share of empty buffers again, as far as the pool has any.
+    /// Refills the kernel's share of empty buffers, as far as the pool has any.
     fn refill(&mut self) {
         loop {
             let want = self.most.saturating_sub(self.frames.away()).min(buf::BURST_MAX);
@@ -73,7 +74,7 @@ impl XdpRx {
             }
             let got = self.pool.get_burst(want, &mut self.empty);
             self.frames.refill(&mut self.empty);
-            self.empty.clear(); // the ring has more places than `most`: nothing is left
+            self.empty.clear(); // the ring has more entries than `most`: nothing is left
             if got < want {
                 self.counts.rx.no_buffer.bump();
                 return;
@@ -81,7 +82,7 @@ impl XdpRx {
         }
     }
 
-    /// Is the device still there, and what was missed?
+    /// Checks whether the device still exists, and counts the frames missed.
     #[cold]
     fn look(&mut self, now: Instant) {
         (self.look_at, self.idle) = (now.after(LOOK), 0);

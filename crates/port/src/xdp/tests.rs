@@ -16,14 +16,14 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 1);
 const US: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
 const KERNEL_MAC: Mac = Mac([2, 0, 0, 0, 7, 1]);
 const OUR_MAC: Mac = Mac([2, 0, 0, 0, 7, 2]);
-/// An EtherType for experiments (IEEE 802), which no kernel sends of its own accord.
+/// EtherType for local experiments (IEEE 802), which no kernel sends by itself.
 const OURS: [u8; 2] = [0x88, 0xb5];
 
 fn pool_of(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// Two devices joined back to back, both up.
+/// Creates two connected devices, both up.
 fn veth(a: &str, b: &str) -> Netlink {
     let mut netlink = Netlink::open().unwrap();
     netlink.add_veth(a, b).unwrap();
@@ -31,7 +31,8 @@ fn veth(a: &str, b: &str) -> Netlink {
     netlink
 }
 
-/// A pair of devices: x0 for the port, k0 with an address for the kernel, and the kernel's socket.
+/// Creates a pair of devices, x0 for the port and k0 with an address for the kernel, and a kernel
+/// socket.
 fn world() -> (Netlink, UdpSocket) {
     let mut netlink = veth("x0", "k0");
     netlink.set_mac("k0", KERNEL_MAC).unwrap();
@@ -42,7 +43,8 @@ fn world() -> (Netlink, UdpSocket) {
     (netlink, socket)
 }
 
-/// Can these tests run here? Says "skipped" and why if not: AF_XDP takes privileges that root of a user namespace has not.
+/// Returns whether these tests can run here. Prints "skipped" and the reason if not: AF_XDP
+/// requires privileges that root of a user namespace lacks.
 fn has_xdp(test: &str) -> bool {
     let _netlink = veth("p0", "p1");
     match open("p0", &XdpConfig::default(), &pool_of(64)) {
@@ -64,7 +66,7 @@ fn with_xdp(test: &str, body: impl FnOnce()) {
     });
 }
 
-/// Payloads of UDP datagrams for us, until there are `most` or nothing comes for a while.
+/// Returns payloads of received UDP datagrams, until there are `most` or none arrives for a while.
 fn payloads(port: &mut Port, most: usize, burst: usize) -> Vec<Vec<u8>> {
     let (mut got, mut last) = (Vec::new(), Wall::now());
     while got.len() < most && last.elapsed() < Duration::from_millis(300) {
@@ -79,7 +81,7 @@ fn payloads(port: &mut Port, most: usize, burst: usize) -> Vec<Vec<u8>> {
     got
 }
 
-/// A UDP datagram from us to the kernel's socket.
+/// Returns a UDP datagram from the port's host to the kernel's socket.
 fn datagram(pool: &Pool, payload: &[u8]) -> Frame {
     let mut frame = pool.get().unwrap();
     frame.extend(&udp4((KERNEL_MAC, OUR_MAC), (US, 9), (KERNEL, 7000), payload, false)).unwrap();
@@ -201,7 +203,7 @@ fn frames_of_other_pools_and_lent_ones_are_copied_and_wrong_ones_counted() {
     });
 }
 
-/// Answers ARP requests and ICMP echo requests in place; `None`: neither.
+/// Answers ARP requests and ICMP echo requests in place; `None`: the frame is neither.
 fn answer(frame: &mut [u8]) -> Option<()> {
     let (mac, theirs) = (OUR_MAC.0, frame.get(6..12)?.to_vec());
     if frame[12..14] == [8, 6] && frame.get(20..22)? == [0, 1] && frame.get(38..42)? == US.octets() {
@@ -215,7 +217,7 @@ fn answer(frame: &mut [u8]) -> Option<()> {
         frame[30..34].copy_from_slice(&asker);
         frame[34] = 0;
         let sum = u16::from_be_bytes([frame[36], frame[37]]);
-        let (sum, carry) = sum.overflowing_add(0x0800); // RFC 1624: the type was 8 and is 0
+        let (sum, carry) = sum.overflowing_add(0x0800); // RFC 1624: the type changes from 8 to 0
         frame[36..38].copy_from_slice(&(sum + u16::from(carry)).to_be_bytes());
     } else {
         return None;

@@ -1,8 +1,9 @@
-//! From a host to the device.
+//! Transmitting half: sends frames to the device.
 //!
-//! Frames of the port's own pool go as they are: their buffers are the kernel's until it is done with them, and come home
-//! with the next burst or poll. Others are copied into a buffer of the pool. One call tells the kernel of a whole burst. What
-//! it does not take at once stays in the ring, and is offered again a little later.
+//! Frames of the port's own pool are sent without a copy: the kernel owns their buffers until they
+//! are sent, and they are freed with the next burst or poll. Other frames are copied into buffers
+//! of the pool. One call notifies the kernel of a whole burst. Frames that it does not take at once
+//! stay in the ring and are retried a little later.
 
 use crate::os::bpf::Redirect;
 use crate::os::xdp::frames::{FrameTx, Kicked, More};
@@ -13,31 +14,31 @@ use stats::Stage;
 use std::sync::Arc;
 use wire::eth;
 
-/// How soon the kernel is asked again for what it has not taken or not given back.
+/// Time before notifying the kernel again about frames not taken or buffers not returned.
 const SOON: Duration = Duration::from_micros(100);
-/// The same while the device is down.
+/// Retry time while the device is down.
 const LATER: Duration = Duration::from_millis(10);
-/// Buffers that one frame may have: the kernel's `MAX_SKB_FRAGS` as it is built by default.
+/// Maximum number of buffers of one frame: the kernel's default `MAX_SKB_FRAGS`.
 const PARTS_MAX: usize = 17;
 
 pub(super) struct XdpTx {
     frames: FrameTx,
     counts: Arc<PortCounts>,
     longest: usize,
-    /// Buffers on their way home.
+    /// Completed buffers, about to be freed.
     home: Burst,
-    /// When to ask again; nothing is held without.
+    /// Time of the next retry; `None`: no frame is held.
     again: Option<Instant>,
     down: bool,
     _redirect: Arc<Redirect>,
 }
 
-/// What is to become of a frame.
+/// Decision about a frame.
 enum Fate {
     Send,
-    /// From so many buffers of ours.
+    /// Sent from this many buffers of the own pool, by a copy.
     Copy(usize),
-    /// It cannot be sent, and is counted.
+    /// Cannot be sent, and is counted.
     Drop,
 }
 
@@ -46,7 +47,7 @@ impl XdpTx {
         XdpTx { frames, counts, longest, home: Burst::new(), again: None, down: false, _redirect: redirect }
     }
 
-    /// Brings buffers home that the kernel is done with.
+    /// Frees buffers that the kernel has completed.
     #[inline]
     fn reclaim(&mut self) {
         while self.frames.away() > 0 && self.frames.reclaim(&mut self.home) > 0 {
@@ -80,7 +81,7 @@ impl XdpTx {
         Fate::Copy(parts)
     }
 
-    /// Puts frames into the ring, up to the first that has no place there.
+    /// Puts frames into the ring, up to the first that does not fit.
     fn stage(&mut self, from: &mut Burst) -> usize {
         let (mut taken, mut frames, mut bytes) = (0, 0, 0);
         while let Some(frame) = from.as_mut_slice().first_mut() {
@@ -100,7 +101,7 @@ impl XdpTx {
                     }
                     let Some(frame) = from.pop() else { break };
                     taken += 1;
-                    // Its place and its pool were checked.
+                    // Room and pool were checked by `judge` and above.
                     let sent = self.frames.send(frame, More::No).is_ok();
                     self.counts.tx.errors.add(u64::from(!sent));
                     (frames, bytes) = (frames + u64::from(sent), bytes + if sent { len as u64 } else { 0 });
@@ -117,7 +118,8 @@ impl XdpTx {
         taken
     }
 
-    /// Sends a copy of the first of `frames`, in so many buffers of our pool; `None` while there are not as many, and no frame taken.
+    /// Sends a copy of the first of `frames`, in `parts` buffers of the own pool; `None` if there
+    /// are not as many, without taking the frame.
     #[cold]
     fn send_copy(&mut self, frames: &[Frame], parts: usize) -> Option<bool> {
         let frame = frames.first()?;
@@ -130,7 +132,8 @@ impl XdpTx {
             let (now, later) = rest.split_at_checked(part).unwrap_or((rest, &[]));
             rest = later;
             let more = if rest.is_empty() { More::No } else { More::Yes };
-            // A buffer holds a part, and there is room for all: a frame of which a part is missing would run into the next one.
+            // A buffer holds a part, and there is room for all. A frame with a missing part would
+            // continue into the next frame.
             if copy.extend(now).is_none() || self.frames.send(copy, more).is_err() {
                 self.counts.tx.errors.bump();
                 return Some(false);
@@ -151,7 +154,7 @@ impl XdpTx {
         self.again = (self.frames.away() > 0 && kicked != Kicked::Gone).then(|| now.after(wait));
     }
 
-    /// The device is down and the ring is full: what comes now ends here, or it would wait for ever.
+    /// Drops all frames, because the device is down and the ring is full: they would wait forever.
     #[cold]
     fn refuse(&mut self, from: &mut Burst) -> usize {
         let refused = from.len();

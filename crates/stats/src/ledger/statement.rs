@@ -1,52 +1,52 @@
-//! A ledger's statement: rows without the ledger's own cost, that cost, and the rest of a total
-//! measured beside it.
+//! Statement of a ledger: costs without the ledger's own cost, that cost, and the rest of a total
+//! measured separately.
 
 use super::{Ledger, Probe, Stage, StageCost};
 
 /// One stage of a [`Statement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The stage.
+    /// Stage that was measured.
     pub stage: Stage,
-    /// Ticks of the work: what was booked, without the ledger's readings.
+    /// Ticks of the work: the booked ticks without the ledger's readings.
     pub ticks: u64,
-    /// Frames, packets or calls that they were spent on.
+    /// Number of frames, packets or calls that used the ticks.
     pub units: u64,
-    /// Ticks of the ledger's readings, subtracted.
+    /// Ticks of the ledger's readings, which were subtracted.
     pub probes: u64,
 }
 
-/// Ticks by stage, the ledger's own ticks, and the unexplained rest. The three add up to the total
-/// exactly.
+/// Ticks by stage, the ledger's own ticks, and the unexplained rest. The three add up exactly to
+/// the total.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// The stages, in the order of the path.
+    /// Costs of the stages, in the order of the path.
     pub rows: Vec<Row>,
-    /// Readings of the counter.
+    /// Number of counter readings.
     pub readings: u64,
     /// Ticks of all readings: those subtracted from the rows, and those of readings that booked
     /// nothing.
     pub probes: u64,
-    /// Ticks measured beside the ledger by the caller, the ledger's own included.
+    /// Ticks measured by the caller, including the ledger's own.
     pub total: u64,
-    /// The total less rows and probes: time outside the stages. Below 0 where the readings cost
-    /// less than was subtracted.
+    /// Total minus rows and probes: time outside the stages. Negative if the readings cost less
+    /// than was subtracted.
     pub unexplained: i64,
 }
 
-/// The costs of several ledgers together: those of one host's threads, or of one switch's loops.
+/// Sum of the costs of several ledgers: those of one host's threads, or of one switch's loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Stages that booked anything, in the order of the path.
+    /// Stages with bookings, in the order of the path.
     pub stages: Vec<StageCost>,
-    /// Readings of the counter.
+    /// Number of counter readings.
     pub readings: u64,
-    /// Ticks that the ledgers were on, added up over those that booked anything.
+    /// Ticks during which the ledgers were on, summed over those with bookings.
     pub on_for: u64,
 }
 
 impl Costs {
-    /// The sum of `ledgers`, up to the reading `now`.
+    /// Returns the sum of `ledgers`, up to the reading `now`.
     pub fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>, now: u64) -> Costs {
         let mut all = Costs::default();
         for ledger in ledgers {
@@ -76,7 +76,7 @@ impl Costs {
         }
     }
 
-    /// Adds the readings of ledgers whose parts are within these stages ([`Stage::PortTake`] within
+    /// Adds the readings of ledgers for parts of these stages ([`Stage::PortTake`] within
     /// [`Stage::PortRx`] and so on), so that a statement subtracts them too.
     #[must_use]
     pub fn around(mut self, parts: &Costs) -> Costs {
@@ -89,7 +89,7 @@ impl Costs {
         self
     }
 
-    /// What was booked since `before`, which is an earlier state of the same ledgers.
+    /// Returns the costs booked since `before`, an earlier state of the same ledgers.
     pub fn since(&self, before: &Costs) -> Costs {
         let zero = |stage| StageCost { stage, ticks: 0, units: 0, bookings: 0 };
         let of = |now: &StageCost| {
@@ -108,20 +108,20 @@ impl Costs {
         }
     }
 
-    /// The statement of these costs, readings at `probe` each, while `total` ticks went by.
+    /// Returns the statement of these costs, with `probe` per reading and a total of `total` ticks.
     pub fn statement(&self, probe: Probe, total: u64) -> Statement {
         Statement::new(self.stages.iter().copied(), self.readings, probe, total)
     }
 }
 
 impl Statement {
-    /// The statement of `costs`, for which the counter was read `readings` times at `probe` each,
-    /// while `total` ticks went by.
+    /// Returns the statement of `costs`, with `readings` counter readings at `probe` each and a
+    /// total of `total` ticks.
     pub fn new(costs: impl IntoIterator<Item = StageCost>, readings: u64, probe: Probe, total: u64) -> Statement {
         let of = |readings: u64| (readings as f64 * probe.0).round() as u64;
         let (mut rows, mut booked, mut bookings) = (Vec::new(), 0, 0);
         for cost in costs {
-            let probes = of(cost.bookings).min(cost.ticks); // no more than was booked
+            let probes = of(cost.bookings).min(cost.ticks); // at most the booked ticks
             rows.push(Row { stage: cost.stage, ticks: cost.ticks - probes, units: cost.units, probes });
             (booked, bookings) = (booked + cost.ticks, bookings + cost.bookings);
         }
@@ -131,17 +131,17 @@ impl Statement {
         Statement { rows, readings, probes, total, unexplained }
     }
 
-    /// Ticks of all rows together.
+    /// Returns the ticks of all rows together.
     pub fn explained(&self) -> u64 {
         self.rows.iter().map(|row| row.ticks).sum()
     }
 
-    /// Ticks of one stage.
+    /// Returns the ticks of one stage.
     pub fn ticks(&self, stage: Stage) -> u64 {
         self.rows.iter().find(|row| row.stage == stage).map_or(0, |row| row.ticks)
     }
 
-    /// The unexplained rest as a share of the total, 0.05 for 5 %.
+    /// Returns the unexplained rest as a share of the total, 0.05 for 5 %.
     pub fn unexplained_share(&self) -> f64 {
         self.unexplained as f64 / self.total.max(1) as f64
     }

@@ -5,7 +5,7 @@ thread_local! {
     static TICKS: Cell<u64> = const { Cell::new(1000) };
 }
 
-/// A counter that each reading moves on by 10.
+/// A counter that advances by 10 with each reading.
 fn read() -> u64 {
     pass(10);
     TICKS.get()
@@ -87,7 +87,7 @@ fn what_a_stage_within_another_books_is_not_the_outers_too() {
     ledger.resume().unnest(outer);
     pass(30);
     lap.mark(Stage::Demux, 1);
-    // 100 and a reading before, 30 and one after.
+    // 100 and a reading before, 30 and one after the nested stage.
     assert_eq!(ticks(&ledger), [(Stage::Demux, 150), (Stage::PortTx, 17)]);
 }
 
@@ -99,7 +99,7 @@ fn switching_on_in_the_middle_of_a_lap_books_nothing_of_the_time_before() {
     pass(1_000_000);
     let outer = ledger.resume().nest();
     ledger.set_on(true, TICKS.get());
-    ledger.resume().mark(Stage::PortTx, 1); // the first reading: nothing to count from
+    ledger.resume().mark(Stage::PortTx, 1); // the first reading: no earlier one to count from
     ledger.resume().unnest(outer);
     ledger.resume().mark(Stage::Demux, 1);
     assert_eq!(ticks(&ledger), [(Stage::Demux, 20)]);
@@ -147,7 +147,7 @@ fn the_probe_is_what_a_mark_without_work_books() {
 fn a_statement_adds_up_to_the_total_measured_beside_it() {
     let (ledger, start) = (on(), TICKS.get());
     for _ in 0..4 {
-        pass(3); // the loop's own
+        pass(3); // work of the loop
         let lap = ledger.lap(read);
         pass(20);
         lap.mark(Stage::Socket, 1);

@@ -40,7 +40,8 @@ fn a_configuration_and_a_notification_are_shorter() {
     assert_eq!(Bpdu::Tcn.emit_frame(Mac::ZERO)[14..21], [0x42, 0x42, 3, 0, 0, 0, 0x80]);
 }
 
-/// 9.3.4: what is shorter, of another protocol, of an unknown type, or RST of an old version is none.
+/// 9.3.4: BPDUs that are too short, of another protocol, of an unknown type, or RST with an old
+/// version are rejected.
 #[test]
 fn junk() {
     let rst = &Bpdu::Rst(config()).emit_frame(Mac::ZERO)[17..17 + RST_LEN];

@@ -1,4 +1,5 @@
-//! Which implementation: found once at run time, kept in an atomic, chosen by hand for a ladder.
+//! Checksum implementations: detected once at run time, kept in an atomic, selectable for
+//! measurements.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::simd;
@@ -6,13 +7,14 @@ use super::{Partial, scalar};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::{error, fmt, str::FromStr};
 
-/// A way to sum bytes. All give the same checksum; they differ in speed and in what they ask of the machine.
+/// An implementation of the checksum. All give the same result; they differ in speed and in the CPU
+/// features they require.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// RFC 1071 4.1: 16 bits at a time.
+    /// 16 bits at a time (RFC 1071 4.1).
     Generic16 = 1,
-    /// 64 bits at a time, carry brought round. Everywhere.
+    /// 64 bits at a time, with end-around carry; available everywhere.
     Word64,
     /// 128-bit vectors on aarch64.
     Neon,
@@ -23,15 +25,15 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, from the plainest to the widest.
+    /// All kinds, from the simplest to the widest.
     pub const ALL: [Kind; 5] = [Kind::Generic16, Kind::Word64, Kind::Neon, Kind::Avx2, Kind::Avx512];
 
-    /// The kinds this machine can run, from the plainest; the last one is what [`super::sum`] uses.
+    /// Returns the kinds this machine can run, simplest first; [`super::sum`] uses the last one.
     pub fn available() -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(|kind| kind.is_available())
     }
 
-    /// Whether this machine can run it.
+    /// Returns whether this machine can run this kind.
     pub fn is_available(self) -> bool {
         match self {
             Kind::Generic16 | Kind::Word64 => true,
@@ -46,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// The knob's word.
+    /// Returns the name used as the knob's value.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Generic16 => "generic16",
@@ -64,7 +66,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// This machine, or this program, has no such [`Kind`].
+/// Error: this machine, or this build, does not have the requested [`Kind`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unavailable;
 
@@ -85,10 +87,11 @@ impl FromStr for Kind {
     }
 }
 
-/// The chosen kind as its number; 0 until somebody asks. Relaxed: every value leads to the same sum.
+/// Number of the selected kind; 0 until first use. Relaxed ordering suffices: every value leads to
+/// the same sum.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// The kind that [`super::sum`] uses for long inputs.
+/// Returns the kind that [`super::sum`] uses for long inputs.
 #[inline]
 pub fn kind() -> Kind {
     match CHOSEN.load(Relaxed) {
@@ -101,7 +104,7 @@ pub fn kind() -> Kind {
     }
 }
 
-/// Makes [`super::sum`] use `kind` from now on, in every thread: a factor for the lab.
+/// Makes [`super::sum`] use `kind` from now on, in all threads; for measurements.
 pub fn select(kind: Kind) -> Result<(), Unavailable> {
     if !kind.is_available() {
         return Err(Unavailable);
@@ -117,13 +120,13 @@ fn detect() -> Kind {
     best
 }
 
-/// Sums with the chosen kind; out of line so that only the short path is inlined everywhere.
+/// Sums with the selected kind; out of line so that only the short path is inlined everywhere.
 #[inline(never)]
 pub(super) fn sum_long(bytes: &[u8]) -> Partial {
     sum_with(kind(), bytes)
 }
 
-/// Sums with the given kind, at any length; one that the machine lacks is answered by [`Kind::Word64`].
+/// Sums with the given kind, at any length; falls back to [`Kind::Word64`] if the machine lacks it.
 #[inline(always)]
 pub fn sum_with(kind: Kind, bytes: &[u8]) -> Partial {
     Partial(match kind {

@@ -1,22 +1,23 @@
-//! Sums without SIMD: the inlined short path, the 64-bit word path, and the textbook's 16-bit loop as the baseline.
+//! Sums without SIMD: the inlined short path, the 64-bit word path, and the 16-bit loop of RFC 1071
+//! as the baseline.
 //!
-//! All return a `u64` that is congruent modulo 65,535 to the sum of the machine-order 16-bit words, and is 0 only
-//! when every byte is 0.
+//! All return a `u64` that is congruent modulo 65,535 to the sum of the machine-order 16-bit words,
+//! and is 0 only when every byte is 0.
 
-/// Adds with the carry brought round (RFC 1071 2 (A)).
+/// Adds with end-around carry (RFC 1071 2 (A)).
 #[inline(always)]
 pub(super) const fn add_carry(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     sum + carry as u64
 }
 
-/// Both 32-bit halves: no carry can be lost in a `u64`.
+/// Adds both 32-bit halves; the result fits a `u64` without a carry.
 #[inline(always)]
 pub(super) const fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
 }
 
-/// The last 0 to 7 bytes as one word, zeros after them in memory order.
+/// Returns the last 0 to 7 bytes as one word, followed by zeros in memory order.
 #[inline(always)]
 fn tail(bytes: &[u8]) -> u64 {
     let (quads, rest) = bytes.as_chunks::<4>();
@@ -27,13 +28,14 @@ fn tail(bytes: &[u8]) -> u64 {
     quad + pair + odd
 }
 
-/// For short inputs: unaligned 64-bit loads, carries counted beside the sum, nothing called. A word is an addition and one of the
-/// carry, where adding its halves took four instructions and made the compiler prepare for vectors that 64 bytes do not fill.
+/// Sums short inputs with unaligned 64-bit loads; carries are counted beside the sum and nothing is
+/// called. A word takes an addition and an addition with carry. Adding its halves took four
+/// instructions and made the compiler set up vectors that 64 bytes do not fill.
 ///
-/// The last 1 to 7 bytes of 8 and more come from an overlapping load, shifted so that what was counted falls out: against
-/// loading them by fours, twos and ones, 22 bytes cost 5.7 ticks instead of 6.8. Bringing the carry round instead of
-/// adding halves costs the same (6.0), keeping whole and high sums as the vectors do costs 6.6 (examples/checksum_speed.rs,
-/// 2.0 GHz TSC).
+/// With 8 bytes or more, the last 1 to 7 come from an overlapping load, shifted so that bytes
+/// already counted drop out. Compared with loading them by fours, twos and ones, 22 bytes cost 5.7
+/// ticks instead of 6.8. End-around carry instead of adding halves costs the same (6.0); keeping
+/// whole and high sums as the vector code does costs 6.6 (examples/checksum_speed.rs, 2.0 GHz TSC).
 #[inline(always)]
 pub(super) fn short(bytes: &[u8]) -> u64 {
     let Some(&last) = bytes.last_chunk::<8>() else {
@@ -48,14 +50,15 @@ pub(super) fn short(bytes: &[u8]) -> u64 {
     add_carry(sum, carries)
 }
 
-/// The last `rest` (0 to 7) of 8 bytes as a word in memory order, zeros after them.
+/// Returns the last `rest` (0 to 7) of 8 bytes as a word in memory order, followed by zeros.
 #[inline(always)]
 fn uncounted(last: [u8; 8], rest: usize) -> u64 {
-    // Two shifts, because one by 64 bits is none.
+    // Two shifts, because a shift by 64 bits is not defined.
     (u64::from_le_bytes(last) >> 1 >> (63 - 8 * rest as u32)).to_le()
 }
 
-/// As [`short`], copying while the words are at hand. Copies and sums as much as both slices have.
+/// Same as [`short`], copying at the same time. Copies and sums up to the length of the shorter
+/// slice.
 #[inline(always)]
 pub(super) fn short_copy(dst: &mut [u8], src: &[u8]) -> u64 {
     let len = dst.len().min(src.len());
@@ -77,22 +80,22 @@ pub(super) fn short_copy(dst: &mut [u8], src: &[u8]) -> u64 {
     }
 }
 
-/// 20 bytes as five 32-bit words.
+/// Sums 20 bytes as five 32-bit words.
 #[inline(always)]
 pub(super) fn sum_20(bytes: &[u8; 20]) -> u64 {
     let (words, _) = bytes.as_chunks::<4>();
     words.iter().map(|&word| u64::from(u32::from_ne_bytes(word))).sum()
 }
 
-/// 16 bytes, an IPv6 address: at most 2^34.
+/// Sums 16 bytes, an IPv6 address: at most 2^34.
 #[inline(always)]
 pub(super) fn sum_16(bytes: &[u8; 16]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().map(|&word| halves(u64::from_ne_bytes(word))).sum()
 }
 
-/// RFC 1071 4.1's loop, one 16-bit word at a time: the ladder's lowest rung. Nothing stops the compiler
-/// from vectorizing it, and it does.
+/// Sums one 16-bit word at a time, as the loop of RFC 1071 4.1: the baseline for measurements. The
+/// compiler does vectorize it.
 pub(super) fn generic16(bytes: &[u8]) -> u64 {
     let (words, odd) = bytes.as_chunks::<2>();
     let mut sum = u64::from(u16::from_ne_bytes([odd.first().copied().unwrap_or(0), 0]));
@@ -102,7 +105,7 @@ pub(super) fn generic16(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// 64-bit words with the carry brought round, four sums at a time so that they do not wait for each other.
+/// Sums 64-bit words with end-around carry, in four independent sums to avoid a dependency chain.
 pub(super) fn word64(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
     let mut sums = [0; 4];

@@ -1,9 +1,11 @@
-//! Sums with vector instructions. This file alone in the crate may use `unsafe`: for unaligned vector loads, whose
-//! bounds come from `as_chunks`, and for calling functions compiled for instructions the machine was just asked about.
+//! Sums with vector instructions. In this crate only this file and `text/simd.rs` may use `unsafe`:
+//! here for unaligned vector loads, with bounds from `as_chunks`, and for calls of functions that
+//! need CPU features, right after these were checked.
 //!
-//! Each 64-bit lane keeps two sums of the words `w` it sees: `all` of `w`, wrapping, and `high` of `w >> 32`, which cannot
-//! overflow. The low halves are `all - (high << 32)`, exactly, so a vector costs a load, a shift and two additions
-//! and needs no mask. Every function asks for its instructions itself and falls back to words: safe to call anywhere.
+//! Each 64-bit lane keeps two sums of its words `w`: `all` of `w`, wrapping, and `high` of `w >>
+//! 32`, which cannot overflow. The low halves are exactly `all - (high << 32)`, so a vector costs a
+//! load, a shift and two additions and needs no mask. Every function checks for its instructions
+//! itself and falls back to words: it is safe to call on any machine.
 #![allow(unsafe_code, reason = "vector loads and target features; each block says why it holds")]
 
 use super::scalar;
@@ -28,7 +30,7 @@ mod x86 {
         if !has_avx2() {
             return scalar::word64(bytes);
         }
-        // SAFETY: the machine has AVX2, asked one line above.
+        // SAFETY: AVX2 is present, checked one line above.
         unsafe { sum_avx2(bytes) }
     }
 
@@ -37,7 +39,7 @@ mod x86 {
         if !has_avx512() {
             return scalar::word64(bytes);
         }
-        // SAFETY: the machine has AVX-512F and BW, asked one line above.
+        // SAFETY: AVX-512F and BW are present, checked one line above.
         unsafe { sum_avx512(bytes) }
     }
 
@@ -46,7 +48,7 @@ mod x86 {
         #[inline]
         #[target_feature(enable = "avx2")]
         fn add(sums: &mut (__m256i, __m256i), bytes: &[u8; 32]) {
-            // SAFETY: an unaligned load of the 32 bytes behind the reference.
+            // SAFETY: an unaligned load of the 32 bytes that the reference covers.
             let word = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
             sums.0 = _mm256_add_epi64(sums.0, word);
             sums.1 = _mm256_add_epi64(sums.1, _mm256_srli_epi64::<32>(word));
@@ -68,9 +70,10 @@ mod x86 {
         let all = _mm256_add_epi64(even.0, odd.0);
         let high = _mm256_add_epi64(even.1, odd.1);
         let low = _mm256_sub_epi64(all, _mm256_slli_epi64::<32>(high));
-        // SAFETY: a vector and an array of the same 32 bytes; every bit pattern is a number.
+        // SAFETY: a vector and an array of the same 32 bytes; every bit pattern is a valid number.
         let lanes = unsafe { std::mem::transmute::<__m256i, [u64; 4]>(_mm256_add_epi64(low, high)) };
-        // The lanes are sums of 32-bit halves: adding them cannot overflow for a slice. The rest is a whole word.
+        // The lanes are sums of 32-bit halves: adding them cannot overflow for any slice. The rest
+        // is summed as whole words, so it is added with carry.
         scalar::add_carry(lanes.into_iter().sum::<u64>(), scalar::short(rest))
     }
 
@@ -85,7 +88,7 @@ mod x86 {
         #[inline]
         #[target_feature(enable = "avx512f")]
         fn load(bytes: &[u8; 64]) -> __m512i {
-            // SAFETY: an unaligned load of the 64 bytes behind the reference.
+            // SAFETY: an unaligned load of the 64 bytes that the reference covers.
             unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
         }
         let zero = (_mm512_setzero_si512(), _mm512_setzero_si512());
@@ -103,12 +106,14 @@ mod x86 {
             add(&mut even, load(vector));
         }
         let mask = !(u64::MAX << rest.len());
-        // SAFETY: `rest` has fewer than 64 bytes and the mask has a bit for each of them: no other byte is read.
+        // SAFETY: `rest` has fewer than 64 bytes and the mask has a bit for each of them: no other
+        // byte is read.
         add(&mut odd, unsafe { _mm512_maskz_loadu_epi8(mask, rest.as_ptr().cast()) });
         let all = _mm512_add_epi64(even.0, odd.0);
         let high = _mm512_add_epi64(even.1, odd.1);
         let low = _mm512_sub_epi64(all, _mm512_slli_epi64::<32>(high));
-        // `low` and `high` are sums of 32-bit halves: adding all sixteen lanes cannot overflow for a slice.
+        // `low` and `high` are sums of 32-bit halves: adding all sixteen lanes cannot overflow for
+        // any slice.
         _mm512_reduce_add_epi64(_mm512_add_epi64(low, high)) as u64
     }
 }
@@ -131,17 +136,18 @@ mod arm {
         if !has_neon() {
             return scalar::word64(bytes);
         }
-        // SAFETY: the machine has NEON, asked one line above.
+        // SAFETY: NEON is present, checked one line above.
         unsafe { sum_neon(bytes) }
     }
 
-    /// "Pairwise add and accumulate long" does a vector's widening and adding in one instruction.
+    /// Sums with "pairwise add and accumulate long", which widens and adds a vector in one
+    /// instruction.
     #[target_feature(enable = "neon")]
     fn sum_neon(bytes: &[u8]) -> u64 {
         let (mut even, mut odd) = (vdupq_n_u64(0), vdupq_n_u64(0));
         let (pairs, rest) = bytes.as_chunks::<32>();
         for pair in pairs {
-            // SAFETY: two unaligned loads of the 32 bytes behind the reference.
+            // SAFETY: two unaligned loads of the 32 bytes that the reference covers.
             let (first, second) = unsafe { (vld1q_u8(pair.as_ptr()), vld1q_u8(pair.as_ptr().add(16))) };
             even = vpadalq_u32(even, vreinterpretq_u32_u8(first));
             odd = vpadalq_u32(odd, vreinterpretq_u32_u8(second));

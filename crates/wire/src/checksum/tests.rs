@@ -2,7 +2,7 @@ use super::*;
 use crate::fuzz::{self, naive};
 use proptest::prelude::*;
 
-/// The naive sum as a field.
+/// Returns the naive sum as a checksum field.
 fn field(bytes: &[u8]) -> u16 {
     !naive(bytes)
 }
@@ -14,7 +14,8 @@ fn the_rfcs_example() {
     assert_eq!(!sum(&bytes).finish(), 0xddf2);
 }
 
-/// Every length up to beyond the widest unrolled loop, at every alignment, in every kind, of the worst bytes.
+/// All lengths up to beyond the widest unrolled loop, all alignments and all kinds, with random
+/// bytes and the extreme ones.
 #[test]
 fn every_length_every_alignment_every_kind() {
     let random: Vec<u8> = (0..700u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -31,7 +32,7 @@ fn every_length_every_alignment_every_kind() {
     }
 }
 
-/// The longest thing IP can carry, and well beyond: no lane overflows.
+/// The longest IP payload, and far longer inputs: no lane overflows.
 #[test]
 fn long_inputs() {
     for bytes in [vec![0xff; 65_535], vec![0xff; 4 << 20], vec![0x01; (1 << 20) + 1]] {
@@ -41,7 +42,7 @@ fn long_inputs() {
     }
 }
 
-/// Zero has two forms: only bytes that are all zero sum to +0, which does not verify.
+/// One's complement has two zeros: only bytes that are all zero sum to +0, which does not verify.
 #[test]
 fn the_two_zeros() {
     for kind in Kind::ALL {
@@ -65,7 +66,7 @@ fn kinds_have_names_and_one_is_chosen() {
     assert!(Unavailable.to_string().ends_with(best.name()));
 }
 
-/// RFC 1624 4: the case that equation 2 of RFC 1141 gets wrong.
+/// RFC 1624 4: the case where equation 2 of RFC 1141 is wrong.
 #[test]
 fn rfc_1624_example() {
     assert_eq!(update16(0xdd2f, 0x5555, 0x3285), 0x0000);
@@ -102,7 +103,7 @@ proptest! {
         fuzz::checksum(&bytes);
     }
 
-    /// A datagram in any number of pieces of any length, as an mbuf chain would hold it.
+    /// A datagram in pieces of any number and length, as in an mbuf chain.
     #[test]
     fn chains(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..12), kind in any::<prop::sample::Index>()) {
         let kinds: Vec<_> = Kind::available().collect();
@@ -132,7 +133,7 @@ proptest! {
         prop_assert_eq!(total.finish(), field(&bytes));
     }
 
-    /// A mended checksum is the computed one, but for the two zeros, which both verify.
+    /// An updated checksum equals the computed one, except for the two zeros, which both verify.
     #[test]
     fn mending(mut bytes in prop::collection::vec(any::<u8>(), 8..60), new: u32) {
         let old_sum = field(&bytes);

@@ -1,4 +1,4 @@
-//! The network layer's part of the line: addresses, then what is inside.
+//! The network layer's part of the line: addresses, then the payload.
 
 use super::transport::{self, Checksum, Ends};
 use crate::checksum::Partial;
@@ -12,9 +12,9 @@ const CHECKSUM_AT: usize = 10;
 /// Offset of the checksum of ICMP and ICMPv6.
 const ICMP_CHECKSUM_AT: usize = 2;
 
-/// `cut` bytes more were there than were kept.
+/// Prints an IPv4 packet, of which `cut` more bytes existed than were kept.
 pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize, verbose: u8) -> Result {
-    // What a quoted packet may be, a captured one may be too: cut short.
+    // A captured packet may be cut short, as a quoted one may.
     let header = match ip4::Header::parse_quoted(packet, Layer::Ip4) {
         Ok(header) => header,
         Err(Malformed::Truncated { .. }) => return f.write_str("[|ip]"),
@@ -35,7 +35,7 @@ pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize, verbose: u8)
     upper(f, header.proto, Ends { addresses, len, verify, verbose }, payload)
 }
 
-/// The fields of an IPv4 header in parentheses, and the line break before the ends.
+/// Prints the fields of an IPv4 header in parentheses, and the line break before the addresses.
 pub(super) fn fields4(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     let Ok(header) = ip4::Header::parse_quoted(packet, Layer::Ip4) else { return Ok(()) };
     let flags = match (header.df, header.mf) {
@@ -57,7 +57,7 @@ pub(super) fn fields4(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     f.write_str(")\n    ")
 }
 
-/// The fields of an IPv6 header in parentheses.
+/// Prints the fields of an IPv6 header in parentheses.
 pub(super) fn fields6(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
     let Ok(header) = ip6::Header::parse(packet) else { return Ok(()) };
     f.write_str("(")?;
@@ -103,7 +103,7 @@ pub(super) fn ip6(f: &mut Formatter<'_>, packet: &[u8], verbose: u8) -> Result {
     }
 }
 
-/// `payload` may be shorter than `ends.len`, which is what the IP header promised.
+/// Prints the upper layer. `payload` may be shorter than `ends.len`, the length from the IP header.
 fn upper(f: &mut Formatter<'_>, proto: Proto, ends: Ends, payload: &[u8]) -> Result {
     match proto {
         Proto::UDP => return transport::udp(f, ends, payload),
@@ -124,7 +124,8 @@ fn upper(f: &mut Formatter<'_>, proto: Proto, ends: Ends, payload: &[u8]) -> Res
     }
 }
 
-/// What is inside is not taken apart: a line has no depth that bytes could ask for.
+/// Prints the GRE header. The inner packet is not dissected: nesting depth must not depend on the
+/// input.
 fn gre(f: &mut Formatter<'_>, packet: &[u8], len: usize) -> Result {
     let header = match gre::Header::parse(packet) {
         Ok(header) => header,

@@ -1,4 +1,4 @@
-//! Golden lines, and the same frames through Debian's tcpdump where there is one.
+//! Golden lines, and a comparison with Debian's tcpdump where installed.
 
 use super::*;
 use crate::samples;
@@ -28,7 +28,7 @@ fn golden_lines() {
     }
 }
 
-/// Beyond the tunnel's own header nothing is shown; tcpdump goes on with what is inside.
+/// Nothing is shown after the tunnel's own header; tcpdump also prints the inner packet.
 #[test]
 fn tunnels_show_their_header() {
     let expected = [
@@ -84,7 +84,7 @@ fn tags_without_end() {
     assert!(line(&frame).to_string().len() < 300);
 }
 
-/// A classic capture file: microseconds, Ethernet.
+/// Builds a classic pcap file: microseconds, Ethernet.
 fn pcap<'a>(frames: impl Iterator<Item = &'a Vec<u8>>) -> Vec<u8> {
     let mut file = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
     for frame in frames {
@@ -95,7 +95,7 @@ fn pcap<'a>(frames: impl Iterator<Item = &'a Vec<u8>>) -> Vec<u8> {
     file
 }
 
-/// tcpdump's lines for these frames, or nothing where it is not installed.
+/// Returns tcpdump's lines for these frames, or `None` if it is not installed.
 fn tcpdump(options: &str, frames: &[(&str, Vec<u8>)]) -> Option<Vec<String>> {
     let path = env::temp_dir().join(format!("linerate-dissect-{}{options}.pcap", std::process::id()));
     fs::write(&path, pcap(frames.iter().map(|(_, frame)| frame))).unwrap();
@@ -124,7 +124,7 @@ fn tcpdump_says_the_same() {
     assert_eq!(differ, 0);
 }
 
-/// The samples are what they say: tcpdump, which verifies checksums when asked for details, finds nothing wrong.
+/// The samples are valid: tcpdump, which verifies checksums with -vv, reports no error.
 #[test]
 fn tcpdump_finds_no_bad_checksum() {
     let Some(lines) = tcpdump("-envvt", &samples::frames()) else {
@@ -137,7 +137,8 @@ fn tcpdump_finds_no_bad_checksum() {
     }
 }
 
-/// Right and wrong checksums with -v, in tcpdump 4.99's words; the fields of the lines that both print.
+/// Right and wrong checksums with -v are reported as by tcpdump 4.99; fields of lines that both
+/// print.
 #[test]
 fn tcpdump_verifies_the_same_checksums() {
     let mut frames = samples::frames();
@@ -155,7 +156,7 @@ fn tcpdump_verifies_the_same_checksums() {
             println!("skipped: tcpdump is not installed here");
             return;
         };
-        // Lines that begin with a blank go on with the packet before.
+        // Lines that begin with a blank continue the previous packet.
         let mut theirs: Vec<String> = Vec::new();
         for line in lines {
             match theirs.last_mut().filter(|_| line.starts_with([' ', '\t'])) {
@@ -167,7 +168,7 @@ fn tcpdump_verifies_the_same_checksums() {
         let (mut right, mut wrong) = (0, 0);
         for ((name, frame), theirs) in frames.iter().zip(&theirs) {
             let ours = line_of(frame, frame.len(), Shown { link: false, verbose }).to_string();
-            // Of the packet inside a tunnel tcpdump prints lines too.
+            // tcpdump also prints lines for the packet inside a tunnel.
             let theirs = theirs.lines().take(2).collect::<Vec<_>>().join("\n");
             assert_eq!(sums(&ours), sums(&theirs), "{name} {flags}\n  ours    {ours}\n  tcpdump {theirs}");
             right += usize::from(theirs.contains("ok]") || theirs.contains("(correct)"));
@@ -177,13 +178,13 @@ fn tcpdump_verifies_the_same_checksums() {
     }
 }
 
-/// Parts of a line about checksums, but for IGMP's, which a line without -v is about too.
+/// Returns the parts of a line about checksums, except IGMP's, which are printed without -v too.
 fn sums(line: &str) -> Vec<&str> {
     let parts = line.split([',', '[', ']', '(', ')']).filter(|part| !part.to_lowercase().contains("igmp"));
     parts.filter(|part| part.contains("cksum") || part.contains("sum ok")).collect()
 }
 
-/// The fields that tcpdump 4.99 prints with -v, in its order.
+/// The fields that tcpdump 4.99 prints with -v, in the same order.
 #[test]
 fn verbose_lines_have_the_ip_headers_fields() {
     let verbose = Shown { link: false, verbose: 1 };

@@ -1,4 +1,4 @@
-//! The transport's part of the line: ports, then what TCP or UDP say.
+//! The transport layer's part of the line: ports, then the TCP or UDP fields.
 
 use crate::checksum::{self, Partial};
 use crate::tcp::{self, Flags, Opt};
@@ -9,12 +9,12 @@ use std::net::IpAddr;
 /// Offset of a TCP header's checksum (RFC 9293 3.1).
 const CHECKSUM_AT: usize = 16;
 
-/// Who talks to whom, unless the line has said so already, and how many bytes the IP header promised.
+/// Addresses, unless already printed, and the payload length according to the IP header.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub addresses: Option<(IpAddr, IpAddr)>,
     pub len: usize,
-    /// Addresses of the pseudo header, where checksums are to be verified: not in fragments.
+    /// Addresses of the pseudo header if checksums can be verified; `None` for fragments.
     pub verify: Option<(IpAddr, IpAddr)>,
     pub verbose: u8,
 }
@@ -26,11 +26,13 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Of `bytes`, whose field is at `at`, and of what `before` sums.
+    /// Computes the checksum of `bytes`, with the field at `at`, on top of the partial sum
+    /// `before`.
     pub(super) fn of(before: Partial, bytes: &[u8], at: usize) -> Option<Checksum> {
         let found = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
         let whole = before.add(checksum::sum(bytes));
-        // A sum without the field is the sum with its complement added; one that verifies expects what it has, of two zeros too.
+        // Adding the complement of the field removes it from the sum. If the sum verifies, the
+        // expected value is the one found, so that both forms of zero are correct.
         let expected = if whole.verifies() { found } else { whole.add_u16(!found).finish() };
         Some(Checksum { found, expected })
     }
@@ -45,7 +47,8 @@ impl Ends {
         self.addresses.map_or(Ok(()), |(src, dst)| write!(f, "{src} > {dst}: "))
     }
 
-    /// Checksum of a whole `message` of `proto` with its pseudo header, if it is to be verified.
+    /// Returns the checksum of a whole `message` of `proto` with its pseudo header, if `verify` is
+    /// set.
     pub(super) fn checksum(&self, proto: Proto, message: &[u8], at: usize) -> Option<Checksum> {
         let message = message.get(..self.len)?;
         let before = match self.verify? {
@@ -91,7 +94,7 @@ pub(super) fn udp(f: &mut Formatter<'_>, ends: Ends, datagram: &[u8]) -> Result 
     write!(f, "length {payload_len}")
 }
 
-/// The header, as tcpdump says it; the frame inside is not taken apart.
+/// Prints the header as tcpdump does; the inner frame is not dissected.
 fn vxlan(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
     match vxlan::Header::parse(payload) {
         Ok(header) => write!(f, "VXLAN, flags [I] ({:#04x}), vni {}", payload.first().unwrap_or(&0), header.vni),

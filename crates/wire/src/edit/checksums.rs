@@ -1,55 +1,56 @@
-//! Checksums computed anew.
+//! Checksums computed from scratch.
 
 use super::{Ip, Layout, Upper, addresses6, place, read};
 use crate::checksum::{Partial, sum};
 use crate::{Proto, ip4, udp};
 
-/// What a checksum covers.
+/// The part of a frame that a checksum covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Covered {
-    /// An IPv4 header.
+    /// An IPv4 header, without payload.
     Ip4,
-    /// TCP segment.
+    /// TCP segment with pseudo header.
     Tcp,
-    /// UDP datagram.
+    /// UDP datagram with pseudo header.
     Udp,
-    /// ICMP message.
+    /// ICMP message (RFC 792), without pseudo header.
     Icmp,
-    /// IGMP message.
+    /// IGMP message, without pseudo header.
     Igmp,
-    /// ICMP message of IPv6.
+    /// ICMPv6 message with pseudo header.
     Icmp6,
 }
 
 /// A checksum of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checksum {
-    /// What it covers.
+    /// Part of the frame that it covers.
     pub of: Covered,
-    /// What stands there.
+    /// Value found in the frame.
     pub found: u16,
-    /// What should.
+    /// Value that would be correct.
     pub right: u16,
     at: usize,
     ip: Ip,
 }
 
 impl Checksum {
-    /// Does it verify? UDP's 0 does over IPv4, where it says "not computed" (RFC 768), and not over IPv6 (RFC 8200 8.1).
+    /// Returns whether the checksum is correct. UDP's 0 is correct over IPv4, where it means "not
+    /// computed" (RFC 768), but not over IPv6 (RFC 8200 8.1).
     pub fn verifies(&self) -> bool {
         match self.of {
             Covered::Udp if self.found == 0 => self.ip == Ip::V4,
-            // All ones are zero too.
+            // 0xffff and 0 are both zero in one's complement.
             _ => self.found == self.right || self.found % 0xffff == self.right % 0xffff,
         }
     }
 
-    /// May it be 0, "not computed"?
+    /// Returns whether the field can be 0, "not computed".
     pub fn may_be_none(&self) -> bool {
         self.of == Covered::Udp && self.ip == Ip::V4
     }
 
-    /// Writes `field` where it stands.
+    /// Writes `field` at the position of this checksum.
     pub fn write(&self, frame: &mut [u8], field: u16) {
         if let Some(place) = place(frame, self.at) {
             *place = field.to_be_bytes();
@@ -57,15 +58,16 @@ impl Checksum {
     }
 }
 
-/// The sum of `bytes` without the two at `at`, which is even.
+/// Returns the sum of `bytes` without the two at `at`, an even offset.
 fn without(bytes: &[u8], at: usize) -> Option<Partial> {
     let (before, rest) = bytes.split_at_checked(at)?;
     Some(sum(before).add(sum(rest.get(2..)?)))
 }
 
 impl Layout {
-    /// The checksums of a frame: of its IPv4 header, and of what is above. That of a fragment, of a packet cut short, or behind
-    /// a Routing header that is not at its end cannot be computed, and is left out.
+    /// Returns the checksums of a frame: of its IPv4 header, and of the upper layer. The latter is
+    /// `None` for a fragment, a truncated packet, or after a Routing header with segments left,
+    /// where it cannot be computed.
     pub fn checksums(&self, frame: &[u8]) -> [Option<Checksum>; 2] {
         [self.header_checksum(frame), self.upper_checksum(frame)]
     }
@@ -95,7 +97,7 @@ impl Layout {
             Upper::Igmp => (Covered::Igmp, None),
             Upper::Icmp6 => (Covered::Icmp6, Some(Proto::IPV6_ICMP)),
         };
-        // What follows a datagram within its packet is not covered.
+        // Bytes after the datagram within its packet are not covered.
         let message = match of {
             Covered::Udp => message.get(..usize::from(udp::Header::parse(message).ok()?.len))?,
             _ => message,

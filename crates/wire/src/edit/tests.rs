@@ -1,11 +1,12 @@
-//! Every setter on every sample, untagged, tagged once and twice: what verified verifies, what did not does not.
+//! Applies every setter to every sample, untagged, tagged once and twice: correct checksums stay
+//! correct, wrong ones stay wrong.
 
 use super::*;
 use crate::samples;
 use proptest::prelude::*;
 use std::collections::HashSet;
 
-/// The samples under 0, 1 and 2 tags.
+/// Returns the samples with 0, 1 and 2 VLAN tags.
 fn frames() -> Vec<Vec<u8>> {
     let plain = samples::frames().into_iter().map(|(_, frame)| frame).filter(|frame| frame.len() >= eth::HEADER_LEN);
     let tag = |frame: &Vec<u8>, tpid| {
@@ -22,7 +23,7 @@ fn frames() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Which checksums there are and whether they verify.
+/// Returns the checksums of a frame and whether each is correct.
 fn state(frame: &[u8]) -> Vec<(Covered, bool)> {
     let found = Layout::of(frame).checksums(frame);
     found.into_iter().flatten().map(|checksum| (checksum.of, checksum.verifies())).collect()
@@ -116,7 +117,7 @@ proptest! {
         if let Some((index, by)) = spoil
             && let Some(checksum) = layout.checksums(&frame)[index]
         {
-            // Not to the other zero, and not to UDP's "none".
+            // Neither the other form of zero, nor UDP's "not computed".
             let wrong = (u32::from(checksum.right) + u32::from(by)) % 0xffff;
             checksum.write(&mut frame, wrong as u16);
             prop_assume!(wrong != 0);

@@ -1,4 +1,4 @@
-//! The figure of RFC 3378 3 by hand.
+//! The header of RFC 3378 3, written by hand.
 
 use super::*;
 

@@ -1,12 +1,12 @@
 //! Arithmetic: `ip[2:2] - 4 * (ip[0] & 15) > len / 2` as operations on a small stack.
 //!
-//! Values are 32 bits and wrap. A load beyond the frame, or a division by zero, ends the whole filter with no match,
-//! whatever stands around it: that is how BPF has it.
+//! Values are 32 bits and wrap. A load beyond the frame, or a division by zero, ends the whole
+//! filter with no match, wherever it occurs, as in BPF.
 
 use super::names::Word;
 use super::program::Test;
 
-/// How many values an expression may hold at once; libpcap has as many registers.
+/// Maximum number of values on the stack; libpcap has as many registers.
 pub(super) const STACK: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ impl Binary {
         matches!(self, Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor)
     }
 
-    /// `None` for a division by zero.
+    /// Returns `None` for a division by zero.
     pub fn apply(self, a: u32, b: u32) -> Option<u32> {
         Some(match self {
             Binary::Add => a.wrapping_add(b),
@@ -45,25 +45,25 @@ impl Binary {
     }
 }
 
-/// One step: takes its operands from the stack and leaves its result there.
+/// One operation: takes its operands from the stack and pushes its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op {
     Push(u32),
-    /// What a test would look at: the length, or a field at a fixed place.
+    /// Pushes the number that a test reads: the length, or a field at a fixed offset.
     Field(Test),
-    /// The index on the stack becomes the `size` bytes at `base` plus the index.
+    /// Replaces the index on the stack by the `size` bytes at `base` plus the index.
     Load {
         base: u32,
         size: u8,
     },
-    /// The same behind the IPv4 header that begins at `ip`.
+    /// Same as `Load`, relative to the end of the IPv4 header that begins at `ip`.
     LoadTransport {
         ip: u32,
         size: u8,
     },
     Negate,
     Binary(Binary),
-    /// With this as the right operand.
+    /// A binary operation with this constant as the right operand.
     With(Binary, u32),
 }
 
@@ -90,31 +90,31 @@ impl Compare {
     }
 }
 
-/// Two values and how they are compared.
+/// A comparison of two values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Relation {
-    /// Leaves the left value on the stack, and the right one on top.
+    /// Leaves the left value on the stack, with the right one on top.
     pub ops: Box<[Op]>,
     pub compare: Compare,
 }
 
-/// What a frame must be before a load from it means anything.
+/// Condition on a frame under which a load from it is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
-    /// The link layer carries this.
+    /// The link layer carries this protocol.
     Carries(Word),
-    /// The IPv4 packet carries this protocol and is no later fragment.
+    /// The IPv4 packet carries this protocol and is not a later fragment.
     FirstOf(u8),
-    /// The IPv6 packet's next header is this.
+    /// The IPv6 packet's next header is this protocol.
     Next(u8),
 }
 
-/// An expression that was read: what it needs, and how it is worked out.
+/// A parsed expression: its guards, and its operations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arith {
     pub guards: Vec<Guard>,
     pub ops: Vec<Op>,
-    /// Values on the stack at its fullest.
+    /// Maximum number of values on the stack.
     pub depth: usize,
 }
 
@@ -127,7 +127,7 @@ impl Arith {
         Arith { guards: Vec::new(), ops: vec![Op::Field(Test::wire_len())], depth: 1 }
     }
 
-    /// The value, if it is known without a frame.
+    /// Returns the value if it does not depend on the frame.
     pub fn constant(&self) -> Option<u32> {
         match self.ops.as_slice() {
             [Op::Push(value)] => Some(*value),
@@ -142,8 +142,8 @@ impl Arith {
         }
     }
 
-    /// Two constants become one. libpcap keeps the guards of the left operand alone, and so do we: `ip[0] + tcp[0]` asks
-    /// for IPv4 only.
+    /// Combines two operands; two constants are folded. As in libpcap, only the guards of the left
+    /// operand are kept: `ip[0] + tcp[0]` requires IPv4 only.
     pub fn binary(self, op: Binary, mut right: Arith) -> Arith {
         if let (Some(a), Some(b)) = (self.constant(), right.constant())
             && let Some(value) = op.apply(a, b)
@@ -163,7 +163,7 @@ impl Arith {
         self
     }
 
-    /// One value under the other on the stack; the guards of the first come first.
+    /// Pushes both values, `right` on top; the guards of `self` come first.
     pub fn beside(mut self, right: Arith) -> Arith {
         self.guards.extend(right.guards);
         self.ops.extend(right.ops);

@@ -1,10 +1,11 @@
-//! Why an expression was refused, and where.
+//! Reason and position of a rejected expression.
 
 use std::{error, fmt};
 
-/// An expression that does not compile: where reading stopped, and what was expected there.
+/// An expression that does not compile: the position at which parsing stopped, and what was
+/// expected there.
 ///
-/// `Display` gives the reason, the expression and a caret below the place, on three lines.
+/// `Display` prints the reason, the expression, and a caret below the position, on three lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilterError {
     text: String,
@@ -17,12 +18,13 @@ impl FilterError {
         FilterError { text: text.to_owned(), at: at.min(text.len()), why }
     }
 
-    /// The byte of the expression at which the trouble begins; its length when the end came too early.
+    /// Returns the byte offset of the error in the expression; its length if the end came too
+    /// early.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// What was expected, without the expression.
+    /// Returns what was expected, without the expression.
     pub fn reason(&self) -> &str {
         &self.why
     }
@@ -31,7 +33,7 @@ impl FilterError {
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line: String = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        // A width of a format has 16 bits: blanks have as many as there are.
+        // A format width is limited to 16 bits, so the blanks are built as a string.
         let blanks = " ".repeat(self.text.char_indices().take_while(|(at, _)| *at < self.at).count());
         write!(f, "{}\n  {line}\n  {blanks}^", self.why)
     }
@@ -39,7 +41,7 @@ impl fmt::Display for FilterError {
 
 impl error::Error for FilterError {}
 
-/// A reason at a place, before the whole text is put to it.
+/// A reason and a position, before the text of the expression is added.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub at: usize,

@@ -1,12 +1,14 @@
-//! Text to tokens: the longest match wins, and among equals a keyword before an address before a number before a name.
+//! Splits text into tokens: the longest match wins; among equals, a keyword precedes an address, an
+//! address a number, and a number a name.
 //!
-//! Names may hold hyphens (`80-90`, `tcp-syn`, and so `1-2` as well), which is why tcpdump wants blanks around a minus.
+//! Names may contain hyphens (`80-90`, `tcp-syn`, and also `1-2`), so a minus needs blanks around
+//! it, as in tcpdump.
 
 use super::error::Refusal;
 use super::names::{self, Word};
 use std::net::Ipv6Addr;
 
-/// A keyword that is no protocol.
+/// A keyword that is not a protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Dst,
@@ -41,12 +43,12 @@ pub(super) enum Token<'a> {
     Key(Key),
     Word(Word),
     Number(u32),
-    /// Two to four numbers with dots between, as they stand: `10.1`.
+    /// Two to four numbers separated by dots, as text: `10.1`.
     Dotted(&'a str),
     Address6(Ipv6Addr),
     Mac([u8; 6]),
     Name(&'a str),
-    /// A keyword of the language that cannot hold here, and why.
+    /// A keyword of the language that is not supported here, with the reason.
     Foreign(&'static str),
     Open,
     Close,
@@ -72,14 +74,14 @@ pub(super) enum Token<'a> {
     End,
 }
 
-/// A token, and the byte at which it begins.
+/// A token and its byte offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot<'a> {
     pub token: Token<'a>,
     pub at: usize,
 }
 
-/// Longer symbols first.
+/// Symbols, longer ones first.
 const SYMBOLS: &[(&str, Token<'static>)] = &[
     ("&&", Token::Key(Key::And)),
     ("||", Token::Key(Key::Or)),
@@ -108,10 +110,10 @@ const SYMBOLS: &[(&str, Token<'static>)] = &[
     ("^", Token::BitXor),
 ];
 
-/// The longest text of an IPv6 address.
+/// Maximum length of an IPv6 address as text.
 const MAX_ADDRESS6_LEN: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
 
-/// All tokens of `text`, with an `End` behind them.
+/// Returns all tokens of `text`, followed by an `End`.
 pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, Refusal> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -128,7 +130,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, Refusal> {
     Ok(found)
 }
 
-/// The first token of a text that begins with one, and its length.
+/// Returns the first token of `text`, which must not begin with a blank, and its length.
 fn next(text: &str) -> Result<(Token<'_>, usize), String> {
     if let Some(name) = text.strip_prefix('\\') {
         let len = name.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(name.len());
@@ -156,7 +158,7 @@ fn next(text: &str) -> Result<(Token<'_>, usize), String> {
     symbol.map(|(symbol, token)| (*token, symbol.len())).ok_or_else(unknown)
 }
 
-/// What a word is that matched to its end.
+/// Classifies a word that matched to its end.
 fn whole(word: &str) -> Result<Token<'_>, String> {
     if let Some(token) = names::token(word) {
         return Ok(token);
@@ -172,7 +174,8 @@ fn whole(word: &str) -> Result<Token<'_>, String> {
     })
 }
 
-/// The longest name at the front: letters, digits and `-_.`, not ending in a hyphen or underscore.
+/// Returns the longest name at the start: letters, digits and `-_.`, not ending in a hyphen or
+/// underscore.
 fn word(text: &str) -> &str {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let len = text.bytes().position(|byte| !inside(byte)).unwrap_or(text.len());
@@ -191,7 +194,7 @@ fn hex_digits(word: &str) -> Option<&str> {
     word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"))
 }
 
-/// As in C: 0x is hexadecimal, a leading 0 octal, the rest decimal.
+/// Parses a number as in C: 0x is hexadecimal, a leading 0 octal, otherwise decimal.
 fn number(word: &str) -> Result<u32, String> {
     let (digits, radix, kind) = match (hex_digits(word), word.strip_prefix('0')) {
         (Some(digits), _) => (digits, 16, "hexadecimal"),
@@ -204,7 +207,7 @@ fn number(word: &str) -> Result<u32, String> {
     u32::from_str_radix(digits, radix).map_err(|_| format!("'{word}' does not fit 32 bits"))
 }
 
-/// The longest IPv6 address at the front.
+/// Parses the longest IPv6 address at the start.
 fn address6(text: &str) -> Option<(Ipv6Addr, usize)> {
     let inside = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let run = text.bytes().take(MAX_ADDRESS6_LEN).take_while(|byte| inside(*byte)).count();
@@ -214,7 +217,8 @@ fn address6(text: &str) -> Option<(Ipv6Addr, usize)> {
     (2..=run).rev().find_map(|len| Some((text.get(..len)?.parse().ok()?, len)))
 }
 
-/// An Ethernet address at the front: `1:2:3:4:5:6` with `:`, `-` or `.`, `0102.0304.0506`, or `010203040506`.
+/// Parses an Ethernet address at the start: `1:2:3:4:5:6` with `:`, `-` or `.`, `0102.0304.0506`,
+/// or `010203040506`.
 fn mac(text: &str) -> Option<([u8; 6], usize)> {
     [':', '-', '.'].into_iter().find_map(|mark| pairs(text, mark)).or_else(|| quads(text))
 }

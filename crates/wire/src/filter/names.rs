@@ -1,8 +1,9 @@
-//! The words of the language: keywords, protocols, constants, and the few services known by name.
+//! The words of the language: keywords, protocols, constants, and a small table of services.
 
 use super::lex::{Key, Token};
 
-/// A protocol word, as a qualifier (`tcp port 80`), alone (`tcp`) or before an index (`tcp[13]`).
+/// A protocol name: used as a qualifier (`tcp port 80`), alone (`tcp`) or before an index
+/// (`tcp[13]`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
     Link,
@@ -45,7 +46,7 @@ pub(super) enum Word {
     Netbeui,
 }
 
-/// The first spelling of a word is the one that messages use.
+/// Protocol names. The first spelling of a word is the one used in messages.
 const WORDS: &[(&str, Word)] = &[
     ("ether", Word::Link),
     ("link", Word::Link),
@@ -130,7 +131,7 @@ const KEYS: &[(&str, Key)] = &[
     ("rnr", Key::Rnr),
 ];
 
-/// Words of the language that mean nothing in an Ethernet frame as it stands, by the reason.
+/// Words of the language that do not apply to an Ethernet frame by itself, grouped by the reason.
 const FOREIGN: &[(&str, &[&str])] = &[
     ("a frame does not say which way it went, or through what", &["inbound", "outbound", "ifindex"]),
     ("tunnels are not looked into", &["geneve", "vxlan"]),
@@ -185,7 +186,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Offsets and values that have a name (pcap-filter(7); RFC 792, RFC 4443, RFC 9293 3.1).
+/// Named offsets and values (pcap-filter(7); RFC 792, RFC 4443, RFC 9293 3.1).
 const CONSTANTS: &[(&str, u32)] = &[
     ("icmptype", 0),
     ("icmpcode", 1),
@@ -246,7 +247,7 @@ const CONSTANTS: &[(&str, u32)] = &[
     ("tcp-cwr", 0x80),
 ];
 
-/// What a word of the text is, unless it is a name.
+/// Returns the token of a reserved word, or `None` for a name.
 pub(super) fn token(word: &str) -> Option<Token<'static>> {
     let foreign = |(why, words): &(&'static str, &[&str])| words.contains(&word).then_some(Token::Foreign(why));
     find(WORDS, word)
@@ -260,7 +261,7 @@ fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
 }
 
-/// Which transports a service's name stands for.
+/// Transports of a named service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Carrier {
     Tcp,
@@ -268,7 +269,7 @@ pub(super) enum Carrier {
     Both,
 }
 
-/// The services known by name, with the transports that Debian's /etc/services gives them: `port ssh` is TCP alone.
+/// Known services, with the transports of Debian's /etc/services: `port ssh` is TCP alone.
 const SERVICES: &[(&str, (u16, Carrier))] = &[
     ("echo", (7, Carrier::Both)),
     ("discard", (9, Carrier::Both)),
@@ -321,7 +322,7 @@ pub(super) fn service(name: &str) -> Option<(u16, Carrier)> {
     find(SERVICES, name)
 }
 
-/// The names of IP protocols, as /etc/protocols has them.
+/// IP protocol names, as in /etc/protocols.
 const PROTOCOLS: &[(&str, u32)] = &[
     ("ip", 0),
     ("hopopt", 0),
@@ -357,7 +358,7 @@ pub(super) fn ip_protocol(name: &str) -> Option<u32> {
     find(PROTOCOLS, name)
 }
 
-/// What `ether proto` takes by name: EtherTypes, and below 1536 the addresses of 802.2 services.
+/// Names that `ether proto` accepts: EtherTypes, and below 1536 the addresses of 802.2 services.
 const ETHER_PROTOCOLS: &[(&str, u32)] = &[
     ("aarp", 0x80f3),
     ("arp", 0x0806),
@@ -381,12 +382,12 @@ pub(super) fn ether_protocol(name: &str) -> Option<u32> {
     find(ETHER_PROTOCOLS, name)
 }
 
-/// OSI's network layer protocol identifiers (ISO/IEC TR 9577).
+/// Returns OSI's network layer protocol identifier (ISO/IEC TR 9577).
 pub(super) fn osi_protocol(name: &str) -> Option<u32> {
     find(&[("clnp", 0x81), ("esis", 0x82), ("isis", 0x83)], name)
 }
 
-/// How an 802.2 control field says what a frame is: `(value, mask)` (IEEE 802.2 5.4).
+/// Returns `(value, mask)` for the 802.2 control field of a frame type (IEEE 802.2 5.4).
 pub(super) fn llc_kind(name: &str) -> Option<(u32, u32)> {
     const FORMAT: &[(&str, (u32, u32))] = &[("i", (0, 0x01)), ("s", (1, 0x03)), ("u", (3, 0x03))];
     const KINDS: &[(&str, (u32, u32))] = &[

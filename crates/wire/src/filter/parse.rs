@@ -1,8 +1,9 @@
-//! The grammar: tokens to code, from left to right, in one pass.
+//! The grammar: translates tokens to code, from left to right, in one pass.
 //!
-//! `and` and `or` have the same rank and group from the left, as in libpcap; `not` binds tighter. A value without
-//! qualifiers of its own inherits those of the primitive before it, through parentheses and `not`. Which kind of thing
-//! a parenthesis holds (a value, a condition, a number) shows when it has been read.
+//! `and` and `or` have the same precedence and are left-associative, as in libpcap; `not` binds
+//! tighter. A value without qualifiers of its own inherits those of the primitive before it,
+//! through parentheses and `not`. The kind of a parenthesized item (a value, a condition, a number)
+//! is known only after it has been read.
 
 use super::arith::Arith;
 use super::error::Refusal;
@@ -15,23 +16,23 @@ use arith::{comparison, operator};
 
 mod arith;
 
-/// Parentheses and negations within one another: a bound on recursion.
+/// Maximum nesting of parentheses and negations; bounds the recursion.
 const MAX_NESTING: usize = 100;
 
-/// What may stand at this place.
+/// The items that are valid at this position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Allow {
-    /// A primitive: nothing is there to inherit from.
+    /// A primitive: there are no qualifiers to inherit.
     Primitive,
-    /// A value alone: behind qualifiers.
+    /// A value alone, after qualifiers.
     Value,
-    /// Either.
+    /// A primitive or a value.
     Any,
 }
 
-/// What was read, as far as it is clear.
+/// An item that was read, as far as its kind is known.
 enum Item {
-    /// A number that may yet become a value or a part of a relation.
+    /// A number that may still become a value or part of a relation.
     Number(u32, usize),
     Arith(Arith, usize),
     Condition(Condition),
@@ -39,9 +40,9 @@ enum Item {
 
 struct Condition {
     code: Code,
-    /// For the values after it.
+    /// Qualifiers that the following values inherit.
     qualifiers: Option<Qualifiers>,
-    /// Made of values only: in its parenthesis nothing else may follow.
+    /// Made of values only: its parenthesis may contain nothing else.
     is_value: bool,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct Parser<'a> {
     to: Compiler,
 }
 
-/// The whole expression; none where there are no words at all.
+/// Parses the whole expression; the code is `None` if there are no tokens.
 pub(super) fn parse(tokens: Vec<Spot<'_>>) -> Parsed<(Compiler, Option<Code>)> {
     let mut parser = Parser { tokens, next: 0, nesting: 0, to: Compiler::new() };
     if parser.peek() == Token::End {
@@ -104,7 +105,7 @@ impl<'a> Parser<'a> {
         Refusal::new(self.spot().at, found)
     }
 
-    /// Puts a place to what the compiler refused, and stops when the program is full.
+    /// Adds a position to an error of the compiler, and fails when the program is full.
     fn placed(&self, at: usize, made: Result<Code, String>) -> Parsed<Code> {
         let code = made.map_err(|why| Refusal::new(at, why))?;
         if self.to.builder.is_full() { Err(Refusal::new(at, "the expression is too long")) } else { Ok(code) }
@@ -122,7 +123,7 @@ impl<'a> Parser<'a> {
 
     // Conditions.
 
-    /// `first and ... or ...`, as far as it goes.
+    /// Parses `first and ... or ...` to the end of the chain.
     fn chain(&mut self, first: Condition, inherited: Option<Qualifiers>) -> Parsed<Condition> {
         let mut whole = first;
         loop {
@@ -146,7 +147,7 @@ impl<'a> Parser<'a> {
         self.settle(item, inherited, allow)
     }
 
-    /// What is not a condition yet becomes one, or is refused.
+    /// Turns an item into a condition, or fails.
     fn settle(&mut self, item: Item, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Condition> {
         match item {
             Item::Condition(condition) => Ok(condition),
@@ -158,7 +159,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A primary, and the relation that it begins if it is a number.
+    /// Parses a primary, and the relation it begins if it is a number.
     fn item(&mut self, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Item> {
         let primary = self.primary(inherited, allow)?;
         if allow == Allow::Value {
@@ -178,7 +179,7 @@ impl<'a> Parser<'a> {
         Ok(Item::Condition(Condition { code, qualifiers: None, is_value: false }))
     }
 
-    /// Arithmetic or a comparison follows.
+    /// Returns whether arithmetic or a comparison follows.
     fn goes_on(&self) -> bool {
         comparison(self.peek()).is_some() || operator(self.peek()).is_some()
     }
@@ -220,7 +221,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands in parentheses decides what they are.
+    /// Parses a parenthesis; its contents determine its kind.
     fn parenthesis(&mut self, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Item> {
         self.take();
         let inner = self.nested(|parser| {
@@ -236,7 +237,7 @@ impl<'a> Parser<'a> {
         Ok(inner)
     }
 
-    /// `/24` or `mask 255.255.255.0` behind an address.
+    /// Parses `/24` or `mask 255.255.255.0` after an address.
     fn prefix(&mut self, address: Token<'_>) -> Parsed<Option<Prefix<'a>>> {
         let dotted = matches!(address, Token::Dotted(_));
         if (dotted || matches!(address, Token::Address6(_))) && self.accept(Token::Divide) {
@@ -269,7 +270,7 @@ impl<'a> Parser<'a> {
         Ok(Condition { code, qualifiers: inherited, is_value: true })
     }
 
-    /// A primitive that begins with a keyword, or with the protocol that was just taken.
+    /// Parses a primitive that begins with a keyword, or with the protocol just read.
     fn primitive(&mut self, layer: Option<Word>, at: usize) -> Parsed<Condition> {
         let key = match self.peek() {
             Token::Key(key) => key,
@@ -324,7 +325,7 @@ impl<'a> Parser<'a> {
         Ok(Condition { code: self.placed(at, made)?, qualifiers: None, is_value: false })
     }
 
-    /// `src or dst`, `host`, `port` and what follows them.
+    /// Parses `src or dst`, `host`, `port` and what follows them.
     fn qualified(&mut self, layer: Option<Word>) -> Parsed<Condition> {
         let dir = self.dir()?.unwrap_or(Dir::Either);
         let kind = match self.peek() {
@@ -345,7 +346,7 @@ impl<'a> Parser<'a> {
         self.condition_after(Qualifiers { layer, dir: Dir::Either, kind })
     }
 
-    /// The values behind qualifiers make a primitive.
+    /// Parses the values after qualifiers, which make them a primitive.
     fn condition_after(&mut self, qualifiers: Qualifiers) -> Parsed<Condition> {
         let values = self.nested(|parser| parser.condition(Some(qualifiers), Allow::Value))?;
         Ok(Condition { code: values.code, qualifiers: Some(qualifiers), is_value: false })
@@ -368,7 +369,7 @@ impl<'a> Parser<'a> {
         Ok(Some(joined))
     }
 
-    /// The number behind the word at hand.
+    /// Skips the current word and parses the number after it.
     fn number_after(&mut self, why: &str) -> Parsed<u32> {
         self.take();
         self.number(why)
@@ -380,7 +381,7 @@ impl<'a> Parser<'a> {
         Ok(number)
     }
 
-    /// `vlan 5`, `vlan (5)`, or `vlan` alone.
+    /// Parses `vlan 5`, `vlan (5)`, or `vlan` alone.
     fn optional_number(&mut self) -> Parsed<Option<u32>> {
         match self.peek() {
             Token::Number(number) => {
@@ -411,7 +412,8 @@ impl<'a> Parser<'a> {
         kind.map(Some)
     }
 
-    /// `byte 0 = 1`: the old way to write `ether[0] = 1`; with `&` or `|`, whether the result is not zero.
+    /// Parses `byte 0 = 1`, the old form of `ether[0] = 1`; with `&` or `|` the test is that the
+    /// result is not zero.
     fn byte(&mut self) -> Parsed<Code> {
         let at = self.number_after("expected the place of a byte")?;
         let compare = self.take();
@@ -428,7 +430,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A range that no byte is in; the byte has to be there all the same.
+/// Returns a test that no byte passes, but that still requires the byte to exist.
 fn never(byte: Test) -> Test {
     byte.eq(u32::MAX)
 }

@@ -1,8 +1,8 @@
-//! What the primitives of the language ask of a frame: offsets, and the tests at them.
+//! Translation of primitives: offsets, and the tests at them.
 //!
-//! The compiler stands at a place in the headers, [`Link`]. `vlan`, `mpls` and `pppoes` move it for everything behind
-//! them in the text, whatever `or` or `not` lies between: that is how pcap-filter(7) has it. The order of tests is
-//! libpcap's wherever a short frame could tell.
+//! The compiler keeps a position in the headers, [`Link`]. `vlan`, `mpls` and `pppoes` advance it
+//! for everything after them in the text, regardless of `or` or `not` in between, as pcap-filter(7)
+//! specifies. The order of tests is libpcap's wherever it matters for a short frame.
 
 use super::arith::Relation;
 use super::names::{self, Word};
@@ -11,7 +11,7 @@ use super::program::{Builder, Code, Test};
 mod link;
 mod number;
 
-/// Whose address or L4 port is meant.
+/// Direction of an address or L4 port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Dir {
     Src,
@@ -20,7 +20,7 @@ pub(super) enum Dir {
     Both,
 }
 
-/// What lies under the headers that are being asked about.
+/// Link layer of the headers that are tested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Medium {
     Ethernet,
@@ -28,28 +28,28 @@ enum Medium {
     Ppp,
 }
 
-/// Where in a frame the compiler stands: byte offsets.
+/// Position of the compiler in a frame, in byte offsets.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     medium: Medium,
     header: u32,
     ethertype: u32,
-    /// Behind the EtherType; an 802.2 header would begin here.
+    /// Offset after the EtherType; an 802.2 header would begin here.
     payload: u32,
-    /// Labels passed so far, four bytes each, between `payload` and the packet.
+    /// MPLS labels passed so far, four bytes each, between `payload` and the packet.
     labels: u32,
 }
 
 impl Link {
-    /// Where the packet begins.
+    /// Returns the offset of the packet.
     fn packet(&self) -> u32 {
         self.payload + 4 * self.labels
     }
 }
 
-/// An 802.3 length field says at most this; larger ones are EtherTypes to libpcap.
+/// Maximum value of an 802.3 length field; larger ones are EtherTypes to libpcap.
 const MAX_LENGTH: u32 = 1500;
-/// Deeper, offsets would not fit.
+/// Maximum offset; larger ones would not fit.
 const MAX_DEPTH: u32 = 1 << 16;
 
 const IP: u32 = 0x0800;
@@ -65,7 +65,7 @@ const NETBEUI: u32 = 0xf0;
 const STP: u32 = 0x42;
 const IP_OVER_LLC: u32 = 0x06;
 
-/// Puts a filter together, primitive by primitive.
+/// Builds a filter, primitive by primitive.
 #[derive(Debug)]
 pub(super) struct Compiler {
     pub builder: Builder,
@@ -81,7 +81,7 @@ impl Compiler {
         Compiler { builder: Builder::default(), relations: Vec::new(), link }
     }
 
-    // The packet's fields.
+    // Fields of the packet.
 
     fn packet(&self, at: u32, size: u8, mask: u32) -> Test {
         Test::field(self.link.packet().saturating_add(at), size, mask)
@@ -99,7 +99,7 @@ impl Compiler {
         Test::field(self.link.payload.saturating_add(at), size, mask)
     }
 
-    /// All of these.
+    /// Requires all of `tests` after `first`.
     fn all(&mut self, tests: &[Test], first: Code) -> Code {
         tests.iter().fold(first, |code, test| {
             let then = self.builder.test(*test);
@@ -107,7 +107,7 @@ impl Compiler {
         })
     }
 
-    /// One of these.
+    /// Requires one of the tests.
     fn any(&mut self, first: Test, rest: &[Test]) -> Code {
         let first = self.builder.test(first);
         rest.iter().fold(first, |code, test| {
@@ -132,7 +132,7 @@ impl Compiler {
 
     // Protocols.
 
-    /// A protocol word alone.
+    /// Compiles a protocol name alone.
     pub fn protocol(&mut self, word: Word) -> Outcome {
         if let Some(ethertype) = carried(word) {
             return self.link_type(ethertype);
@@ -152,7 +152,8 @@ impl Compiler {
             Word::Esis => self.proto(Some(Word::Iso), 0x82),
             Word::Isis => self.proto(Some(Word::Iso), 0x83),
             Word::Clnp => self.proto(Some(Word::Iso), 0x81),
-            // PDU types of ISO/IEC 10589 9.5 and on: hellos 15 to 17, LSPs 18 and 20, CSNPs 24 and 25, PSNPs 26 and 27.
+            // PDU types of ISO/IEC 10589 9.5 and later: hellos 15 to 17, LSPs 18 and 20, CSNPs 24
+            // and 25, PSNPs 26 and 27.
             Word::L1 => self.isis(&[26, 24, 18, 15, 17]),
             Word::L2 => self.isis(&[27, 25, 20, 16, 17]),
             Word::Iih => self.isis(&[17, 15, 16]),
@@ -164,7 +165,7 @@ impl Compiler {
         }
     }
 
-    /// `proto N` below IPv4, IPv6 or both, or below another layer that has such a number.
+    /// Compiles `proto N` for IPv4, IPv6 or both, or for another layer with protocol numbers.
     pub fn proto(&mut self, layer: Option<Word>, number: u32) -> Outcome {
         match layer {
             None => {
@@ -178,7 +179,8 @@ impl Compiler {
                 Ok(self.all(&[self.byte(9).eq(number)], ip))
             }
             Some(Word::Ip6) => {
-                // Directly behind the fixed header, or behind a Fragment header that is.
+                // Directly after the fixed header, or after a Fragment header that follows it
+                // directly.
                 let ip6 = self.link_type(IP6)?;
                 let next = self.builder.test(self.byte(6).eq(number));
                 let fragment = self.builder.test(self.byte(6).eq(44));
@@ -206,14 +208,14 @@ impl Compiler {
         Ok(self.builder.and(isis, kinds))
     }
 
-    /// A byte behind the three of an 802.2 header.
+    /// Tests a byte after the three bytes of an 802.2 header.
     fn osi(&self, at: u32) -> Test {
         Test::field(self.link.packet().saturating_add(3 + at), 1, 0xff)
     }
 
     // Addresses.
 
-    /// An IPv4 address in IPv4, ARP and RARP, or in the one that is named.
+    /// Matches an IPv4 address in IPv4, ARP and RARP, or in the named protocol only.
     pub fn host4(&mut self, layer: Option<Word>, dir: Dir, address: u32, mask: u32) -> Outcome {
         let (proto, src, dst) = match layer {
             None => {
@@ -273,7 +275,8 @@ impl Compiler {
                 self.ether_host(Dir::Dst, [0xff; 6])
             }
             Some(Word::Ip) => {
-                // Without an iface there is no netmask, as when tcpdump reads a file: all zeros and all ones are left.
+                // Without an interface there is no netmask, as when tcpdump reads a file: only all
+                // zeros and all ones are tested.
                 let ip = self.ip()?;
                 let dst = self.packet(16, 4, u32::MAX);
                 let either = self.any(dst.eq(0), &[dst.eq(u32::MAX)]);
@@ -303,8 +306,9 @@ impl Compiler {
 
     // L4 ports.
 
-    /// Ports `low..=high` of one IP protocol, or of all that have ports. In IPv4 later fragments have none; in IPv6 only
-    /// what follows the fixed header directly has.
+    /// Matches ports `low..=high` of one IP protocol, or of all protocols with ports. In IPv4,
+    /// later fragments have no ports; in IPv6, only a transport header directly after the fixed
+    /// header is checked.
     pub fn ports(&mut self, proto: Option<u8>, dir: Dir, low: u16, high: u16) -> Outcome {
         let (low, high) = (low.into(), high.into());
         let at = |dir: Dir| if dir == Dir::Src { 0 } else { 2 };
@@ -327,7 +331,7 @@ impl Compiler {
     }
 }
 
-/// What the link layer calls it; 802.2 services are below 1500.
+/// Returns the link layer's number for a protocol; 802.2 services are below 1500.
 fn carried(word: Word) -> Option<u32> {
     match word {
         Word::Ip

@@ -1,29 +1,30 @@
-//! What a compiled filter is: tests with two ways on, put together by patching jumps, then shortened.
+//! Compiled filters: tests with two branches, linked by patching jumps, then shortened.
 //!
-//! A [`Test`] reads one number from a frame and asks whether it lies in a range; equality, order, port ranges and masked
-//! bits are all that. A [`Code`] is a part of the program: where it begins, and the jumps that still lack a target, one
-//! list for yes and one for no. Parts are put together in the order in which they were made, so a jump only
-//! ever goes forward and a run ends.
+//! A [`Test`] reads one number from a frame and checks that it lies in a range, which expresses
+//! equality, order, port ranges and masked bits. A [`Code`] is a part of the program: its first
+//! instruction, and the jumps that still lack a target, one list for true and one for false. Parts
+//! are joined in the order in which they were made, so jumps only go forward and every run ends.
 
-/// Where the number comes from.
+/// Source of the number that a test reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// The four bytes at `at`. A narrower field is their end, under the mask: one kind of load serves all sizes.
+    /// The four bytes at `at`. A narrower field is their low end, under the mask: one kind of load
+    /// serves all sizes.
     Bytes,
-    /// The same, counted from the end of the IPv4 header at `ip`.
+    /// Same as `Bytes`, relative to the end of the IPv4 header at `ip`.
     Transport { ip: u32 },
-    /// A field of `size` bytes so near the front that no four bytes end with it.
+    /// A field of `size` bytes so close to the start that no four-byte load can end with it.
     Early { size: u8 },
-    /// 1 if the byte at `at` is the number of TCP, UDP or SCTP. One test, so that `port 80 or 443` knows the answer when
-    /// it comes to 443.
+    /// 1 if the byte at `at` is the number of TCP, UDP or SCTP. One test, so that in `port 80 or
+    /// 443` the result is known for 443.
     HasPorts,
     /// The frame's length on the wire.
     WireLen,
-    /// 1 if this relation of the program holds.
+    /// 1 if this relation of the program is true.
     Relation(u16),
 }
 
-/// `lo <= number & mask <= lo + span`.
+/// Tests `lo <= number & mask <= lo + span`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Test {
     pub source: Source,
@@ -34,14 +35,15 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// A field of `size` bytes (1, 2 or 4) at `at`, under `mask`.
+    /// Returns a test on a field of `size` bytes (1, 2 or 4) at `at`, under `mask`.
     pub fn field(at: u32, size: u8, mask: u32) -> Test {
         Test::sized(Source::Bytes, at, size, mask)
     }
 
-    /// A field of `size` bytes at `at` behind the IPv4 header that begins at `ip`.
+    /// Returns a test on a field of `size` bytes at `at` after the IPv4 header that begins at `ip`.
     pub fn transport(ip: u32, at: u32, size: u8, mask: u32) -> Test {
-        // The header is 20 bytes or said to be less: with `ip` counted in, `at` is never below 4.
+        // A header length of 20 bytes or less is possible; with `ip` included, `at` is never below
+        // 4.
         Test::sized(Source::Transport { ip }, ip.saturating_add(at), size, mask)
     }
 
@@ -54,7 +56,7 @@ impl Test {
         }
     }
 
-    /// The IP protocol at `at` is one that has ports.
+    /// Returns a test that the IP protocol at `at` is one with ports.
     pub fn has_ports(at: u32) -> Test {
         Test { source: Source::HasPorts, at, mask: 1, lo: 1, span: 0 }
     }
@@ -79,12 +81,12 @@ impl Test {
         Test { lo: value, span: u32::MAX - value, ..self }
     }
 
-    /// From the smaller to the larger, both included.
+    /// Returns the test for the range from the smaller to the larger value, both included.
     pub fn between(self, a: u32, b: u32) -> Test {
         Test { lo: a.min(b), span: a.abs_diff(b), ..self }
     }
 
-    /// Both look at the same bits.
+    /// Returns whether both tests read the same bits.
     fn alike(&self, other: &Test) -> bool {
         (self.source, self.at, self.mask) == (other.source, other.at, other.mask)
     }
@@ -94,7 +96,7 @@ impl Test {
     }
 }
 
-/// A test, and where to go on from it: another instruction, [`NEXT`], [`ACCEPT`] or [`REJECT`].
+/// A test and its two branch targets: another instruction, [`NEXT`], [`ACCEPT`] or [`REJECT`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Insn {
     pub test: Test,
@@ -102,23 +104,25 @@ pub(super) struct Insn {
     pub no: u16,
 }
 
-/// The instruction behind this one, in a finished program. Nothing jumps back to the first, so its number is free.
+/// Branch target: the next instruction, in a finished program. No jump leads back to the first, so
+/// its number is free.
 pub(super) const NEXT: u16 = 0;
-/// The frame matches. Both ends lie behind every program, so that one bounds check finds the end too.
+/// Branch target: the frame matches. Both end targets lie after every program, so that one bounds
+/// check detects the end too.
 pub(super) const ACCEPT: u16 = u16::MAX;
-/// It does not.
+/// Branch target: the frame does not match.
 pub(super) const REJECT: u16 = u16::MAX - 1;
-/// The longest program.
+/// Maximum number of instructions in a program.
 pub(super) const MAX_INSNS: usize = 16_384;
 
-/// Which way on.
+/// Branch of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Yes,
     No,
 }
 
-/// A part of a program.
+/// A part of a program, with its open jumps.
 #[derive(Debug)]
 pub(super) struct Code {
     entry: u16,
@@ -127,13 +131,13 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Yes becomes no.
+    /// Negates the condition by swapping both branches.
     pub fn not(self) -> Code {
         Code { yes: self.no, no: self.yes, ..self }
     }
 }
 
-/// Collects instructions.
+/// Collects the instructions of a program.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     insns: Vec<Insn>,
@@ -145,7 +149,8 @@ impl Builder {
     }
 
     pub fn test(&mut self, test: Test) -> Code {
-        // A full program is refused by whoever asks next; until then it only has to stay addressable.
+        // The caller checks for a full program later; until then the index must only stay
+        // addressable.
         let at = self.insns.len().min(MAX_INSNS) as u16;
         self.insns.truncate(MAX_INSNS);
         self.insns.push(Insn { test, yes: REJECT, no: REJECT });
@@ -170,7 +175,8 @@ impl Builder {
         }
     }
 
-    /// The program, which begins at its first instruction; `None` accepts every frame.
+    /// Returns the finished program, which begins at its first instruction; `None` accepts every
+    /// frame.
     pub fn finish(mut self, code: Option<Code>) -> Vec<Insn> {
         let Some(code) = code else { return Vec::new() };
         self.patch(&code.yes, ACCEPT);
@@ -190,22 +196,23 @@ impl Way {
     }
 }
 
-/// The right side of a long chain is short: appending it keeps the whole linear.
+/// In a long chain the right side is short, so appending it keeps the total cost linear.
 fn joined(mut left: Vec<(u16, Way)>, right: Vec<(u16, Way)>) -> Vec<(u16, Way)> {
     left.extend(right);
     left
 }
 
-/// What is known on the way to an instruction: the number of this test lies in its range, or does not.
+/// Result of an earlier test on the path to an instruction.
 type Fact = (Test, Way);
 
-/// So many are remembered, the latest ones; more would cost time on long expressions and gain little.
+/// Maximum number of facts kept, the latest ones; more would cost time on long expressions and gain
+/// little.
 const MAX_FACTS: usize = 24;
 
-/// Lets every jump pass by tests whose answer is known on the way there.
+/// Redirects every jump past tests with a result already known on that path.
 ///
-/// `host a or host b` asks for the EtherType once. A test that is passed by had its bytes read before, so whether a
-/// frame is too short for the program stays as it was.
+/// `host a or host b` then tests the EtherType once. The bytes of a skipped test were read before,
+/// so the set of frames too short for the program does not change.
 fn thread(insns: &mut [Insn]) {
     let mut known: Vec<Option<Vec<Fact>>> = vec![None; insns.len()];
     if let Some(first) = known.first_mut() {
@@ -240,7 +247,7 @@ fn thread(insns: &mut [Insn]) {
     }
 }
 
-/// What a test must say after `facts`, if they tell.
+/// Returns the result of a test after `facts`, if they determine it.
 fn answer(test: &Test, facts: &[Fact]) -> Option<Way> {
     let inside = |outer: &Test| outer.lo <= test.lo && test.last() <= outer.last();
     let apart = |other: &Test| test.last() < other.lo || other.last() < test.lo;
@@ -253,7 +260,7 @@ fn answer(test: &Test, facts: &[Fact]) -> Option<Way> {
     })
 }
 
-/// Without the instructions that nothing leads to any more.
+/// Removes unreachable instructions.
 fn compact(insns: &[Insn]) -> Vec<Insn> {
     let mut reached = vec![false; insns.len()];
     let mut places = vec![0u16; insns.len()];

@@ -1,15 +1,16 @@
-//! A program on a frame: one loop, no allocation, no recursion.
+//! Execution of a program on a frame: one loop, no allocation, no recursion.
 
 use super::arith::{Op, Relation, STACK};
 use super::program::{ACCEPT, Insn, NEXT, Source, Test};
 use std::hint::cold_path;
 
-/// Whether the program accepts the frame.
+/// Returns whether the program accepts the frame.
 ///
-/// The next instruction in memory is the usual way on, and each way has a branch of its own, so that nothing waits for
-/// what was loaded: a test costs 1 ns (docs/results/2026-11-22-filter.md). With the target chosen by a conditional move it
-/// was 3 ns; with both targets read from the instruction 2; and with plain bytes in one `match` with the other sources,
-/// a jump through a table, 1.4.
+/// The next instruction in memory is the usual target, and each target has a branch of its own, so
+/// that nothing waits for the loaded value: a test costs 1 ns (docs/results/2026-11-22-filter.md).
+/// It was 3 ns with the target chosen by a conditional move, 2 ns with both targets read from the
+/// instruction, and 1.4 ns with plain bytes in one `match` with the other sources, which is a jump
+/// through a table.
 #[inline]
 pub(super) fn run(insns: &[Insn], relations: &[Relation], frame: &[u8], wire_len: u32) -> bool {
     if insns.is_empty() {
@@ -46,7 +47,7 @@ pub(super) fn run(insns: &[Insn], relations: &[Relation], frame: &[u8], wire_len
     false
 }
 
-/// The number of a test that is not about bytes at a fixed place: L4 ports before the others.
+/// Returns the number of a test on anything but bytes at a fixed offset; L4 ports come first.
 #[inline(always)]
 fn seldom(test: &Test, relations: &[Relation], frame: &[u8], wire_len: u32) -> Option<u32> {
     if let Source::Transport { ip } = test.source {
@@ -59,7 +60,7 @@ fn seldom(test: &Test, relations: &[Relation], frame: &[u8], wire_len: u32) -> O
     }
 }
 
-/// The number of a test, before its mask.
+/// Returns the number that a test reads, before its mask.
 #[inline(always)]
 fn field(test: &Test, frame: &[u8], wire_len: u32) -> Option<u32> {
     match test.source {
@@ -77,25 +78,26 @@ fn word(frame: &[u8], at: usize) -> Option<u32> {
     frame.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// The word at `at`, behind the IPv4 header at `ip` that `at` counts as empty.
+/// Returns the word at `at`, moved by the length of the IPv4 header at `ip`, which `at` does not
+/// include.
 #[inline(always)]
 fn transport(frame: &[u8], ip: u32, at: u32) -> Option<u32> {
     word(frame, at as usize + header_len(frame, ip)?)
 }
 
-/// The length that the IPv4 header at `at` claims (RFC 791 3.1 "IHL").
+/// Returns the length in the IPv4 header at `at` (RFC 791 3.1 "IHL").
 #[inline(always)]
 fn header_len(frame: &[u8], at: u32) -> Option<usize> {
     frame.get(at as usize).map(|byte| usize::from(byte & 0x0f) * 4)
 }
 
-/// `size` bytes at `at`, which may lie anywhere.
+/// Returns `size` bytes at `at`, or `None` beyond the frame.
 fn load(frame: &[u8], at: u64, size: u8) -> Option<u32> {
     let bytes = frame.get(usize::try_from(at).ok()?..)?.get(..size.into())?;
     Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
 }
 
-/// Whether a relation holds; `None` if it reads beyond the frame or divides by zero.
+/// Returns whether a relation is true; `None` if it reads beyond the frame or divides by zero.
 fn holds(relation: &Relation, frame: &[u8], wire_len: u32) -> Option<bool> {
     let mut stack = [0u32; STACK];
     let mut top = 0;
@@ -105,7 +107,8 @@ fn holds(relation: &Relation, frame: &[u8], wire_len: u32) -> Option<bool> {
             Op::Field(test) => field(&test, frame, wire_len)? & test.mask,
             Op::Load { base, size } => load(frame, u64::from(base) + u64::from(pop(&stack, &mut top)?), size)?,
             Op::LoadTransport { ip, size } => {
-                // BPF adds header length and index in 32 bits: a negative index reads the header.
+                // BPF adds header length and index in 32 bits: a negative index reads within the
+                // header.
                 let index = pop(&stack, &mut top)?.wrapping_add(header_len(frame, ip)? as u32);
                 load(frame, u64::from(ip) + u64::from(index), size)?
             }

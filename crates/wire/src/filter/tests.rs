@@ -1,4 +1,4 @@
-//! What filters say: by a table, against a naive evaluator, against tcpdump; and what they refuse.
+//! Tests of filters: against a table, a naive evaluator and tcpdump; and rejected expressions.
 
 mod frames;
 mod naive;
@@ -88,7 +88,8 @@ fn an_ethertype_is_asked_for_once() {
     assert_eq!(at_type.count(), 4);
 }
 
-/// Every jump goes forward to an instruction of the program, or out of it; every instruction is reached.
+/// Returns whether every jump leads forward to an instruction of the program, or out of it, and
+/// every instruction is reachable.
 fn is_sound(insns: &[Insn]) -> bool {
     let mut reached = vec![false; insns.len()];
     insns.iter().enumerate().all(|(at, insn)| {
@@ -102,7 +103,8 @@ fn is_sound(insns: &[Insn]) -> bool {
     }) && reached.iter().skip(1).all(|there| *there)
 }
 
-/// Words of the language in any order: most are refused, none panics, all that compile are sound.
+/// Words of the language in any order: most are rejected, none panics, and all that compile are
+/// sound.
 fn soup() -> impl Strategy<Value = String> {
     let words: Vec<&str> = include_str!("tests/accepted.txt").split_whitespace().collect();
     prop::collection::vec(prop::sample::select(words), 0..12).prop_map(|words| words.join(" "))

@@ -1,14 +1,14 @@
-//! What a value means under its qualifiers: `80` is a port after `port`, an address after `host`.
+//! Translation of values by their qualifiers: `80` is a port after `port`, an address after `host`.
 
 use super::lex::Token;
 use super::names::{self, Carrier, Word};
 use super::primitive::{Compiler, Dir};
 use super::program::Code;
 
-/// What kind of thing a value is.
+/// Kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Not said: a host.
+    /// Not given; treated as a host.
     Unsaid,
     Host,
     Net,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Gateway,
 }
 
-/// `tcp src port`: what stands before a value, and is inherited by the values after it.
+/// Qualifiers before a value, such as `tcp src port`; the values after it inherit them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Qualifiers {
     pub layer: Option<Word>,
@@ -33,7 +33,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
-/// How long the network part of a value is.
+/// Length of the network part of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Prefix<'a> {
     Len(u32),
@@ -41,7 +41,7 @@ pub(super) enum Prefix<'a> {
 }
 
 impl Qualifiers {
-    /// The test for one value.
+    /// Compiles the test for one value.
     pub fn value(&self, to: &mut Compiler, token: Token<'_>, prefix: Option<Prefix<'_>>) -> Outcome {
         match (self.kind, token) {
             (Kind::Gateway, _) => Err("'gateway' needs names of hosts, and names are not looked up".to_owned()),
@@ -108,7 +108,7 @@ impl Qualifiers {
         match self.kind {
             Kind::Unsaid | Kind::Host => self.host4(to, number, u32::MAX),
             Kind::Net => {
-                // `net 10` is 10.0.0.0/8: a short number moves to the left.
+                // `net 10` is 10.0.0.0/8: a short number is shifted to the left.
                 let shift = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
                 self.host4(to, number << shift, u32::MAX << shift)
             }
@@ -155,12 +155,13 @@ impl Qualifiers {
         to.host4(self.layer, self.dir, address, mask)
     }
 
-    /// The layer of a `proto`, which has no direction.
+    /// Returns the layer of a `proto`, which has no direction.
     fn proto_layer(&self) -> Result<Option<Word>, String> {
         if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' has no direction".to_owned()) }
     }
 
-    /// Ports of the transports that the qualifier names and the service's name allows.
+    /// Compiles a port test for the transports that both the qualifier and the service's name
+    /// allow.
     fn ports(&self, to: &mut Compiler, low: u16, high: u16, carrier: Option<Carrier>) -> Outcome {
         let proto = match (self.layer, carrier) {
             (Some(Word::Tcp), Some(Carrier::Udp)) => return Err("this service is known for UDP only".to_owned()),
@@ -178,7 +179,7 @@ impl Qualifiers {
     }
 }
 
-/// A service's port, or a number; a number stands for every transport.
+/// Parses a service name, or a number, which applies to every transport.
 fn port_name(name: &str) -> Result<(u16, Option<Carrier>), String> {
     if let Some((port, carrier)) = names::service(name) {
         return Ok((port, Some(carrier)));
@@ -194,7 +195,7 @@ fn l4_port(number: u32) -> Result<u16, String> {
     u16::try_from(number).map_err(|_| format!("a port is at most 65535, not {number}"))
 }
 
-/// `10.1` is 10.1.0.0 with the mask 255.255.0.0.
+/// Parses an address prefix: `10.1` is 10.1.0.0 with the mask 255.255.0.0.
 fn address4(text: &str) -> Result<(u32, u32), String> {
     let (mut address, mut parts) = (0, 0);
     for part in text.split('.') {

@@ -1,30 +1,31 @@
-//! Offset of a packet's upper layer, found without checks of the headers between: for hashes, fields and filters, not for a
-//! host's input.
+//! Offset of a packet's upper layer, found without checks of the headers before it: for hashes,
+//! field access and filters, not for host input.
 
 use crate::{Proto, ip4, ip6};
 
-/// Most IPv6 extension headers that are skipped. Captures may have more than a host accepts ([`ip6::MAX_EXTENSIONS`]).
+/// Maximum number of IPv6 extension headers skipped. Captures may have more than a host accepts
+/// ([`ip6::MAX_EXTENSIONS`]).
 const CHAIN_MAX: usize = 64;
 
-/// The upper layer of a packet.
+/// Position of a packet's upper layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Upper {
-    /// Its protocol; of a later fragment what the Fragment header names.
+    /// Protocol of the upper layer; for a later fragment, the protocol in the Fragment header.
     pub proto: u8,
     /// Offset of the upper layer.
     pub at: usize,
-    /// The packet is a part of one.
+    /// Set if the packet is a fragment.
     pub fragment: Option<Fragment>,
 }
 
-/// A part of a packet.
+/// Fragment information of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fragment {
     pub id: u32,
     pub is_first: bool,
 }
 
-/// The upper layer of an IPv4 packet; `None`: there is no whole header.
+/// Finds the upper layer of an IPv4 packet; `None` if the header is incomplete.
 #[inline]
 pub(crate) fn upper4(packet: &[u8]) -> Option<Upper> {
     let [first, _, _, _, id_high, id_low, high, low, _, proto, ..] = *packet.first_chunk::<{ ip4::HEADER_LEN }>()?;
@@ -34,7 +35,8 @@ pub(crate) fn upper4(packet: &[u8]) -> Option<Upper> {
     Some(Upper { proto, at, fragment: (more || offset != 0).then_some(fragment) })
 }
 
-/// The upper layer of an IPv6 packet, behind its extension headers. Where the chain ends before it is whole, what it came to.
+/// Finds the upper layer of an IPv6 packet, after its extension headers. If the chain is truncated,
+/// returns the last position reached.
 #[inline]
 pub(crate) fn upper6(packet: &[u8]) -> Option<Upper> {
     let proto = *packet.get(6)?;
@@ -42,7 +44,8 @@ pub(crate) fn upper6(packet: &[u8]) -> Option<Upper> {
     Some(if is_extension(proto) { behind(packet, upper) } else { upper })
 }
 
-/// Returns whether `proto` is an IPv6 extension header of IANA's registry (RFC 7045) other than ESP, whose contents are encrypted.
+/// Returns whether `proto` is an IPv6 extension header in IANA's registry (RFC 7045), except ESP,
+/// which encrypts its contents.
 #[inline]
 fn is_extension(proto: u8) -> bool {
     matches!(
@@ -75,7 +78,7 @@ fn behind(packet: &[u8], mut upper: Upper) -> Upper {
         if Proto(upper.proto) == Proto::FRAGMENT {
             let word = u16::from_be_bytes([high, low]);
             let (id, is_first, is_whole) = (u32::from_be_bytes([i, j, k, l]), word & 0xfff8 == 0, word & 0xfff9 == 0);
-            // With offset 0 and nothing to follow it is a whole packet (RFC 6946).
+            // Offset 0 without more fragments is a whole packet (RFC 6946).
             upper.fragment = (!is_whole).then_some(Fragment { id, is_first });
             if !is_first {
                 upper.proto = next;

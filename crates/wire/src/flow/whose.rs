@@ -1,14 +1,17 @@
-//! Whose a packet is, of several that share its address: what all packets of one conversation have in common, whatever shape they come in.
+//! Conversation hashes: one number for all packets of a conversation, in any form, for several
+//! stacks that share an address.
 //!
-//! Beside [`four`](super::four) and [`six`](super::six), which ask order and no more, this finds a conversation again where its L4 ports stand
-//! behind options, in another fragment, or in what an ICMP error quotes (a packet that we sent: its ends are the other way round).
+//! [`four`](super::four) and [`six`](super::six) only keep the order of packets. The functions here
+//! also recognize a conversation if its L4 ports come after options, are in another fragment, or
+//! are in the packet that an ICMP error quotes (a packet that we sent, with source and destination
+//! reversed).
 //!
-//! | what comes | its number is that of |
+//! | packet | hash of |
 //! |---|---|
 //! | TCP, UDP, SCTP | addresses and L4 ports |
-//! | a first fragment | the same, and it is remembered for those that follow ([`Fragments`]) |
-//! | a later fragment | its first, if that came before; else addresses: with whom it is a stray |
-//! | an ICMP error | the packet it quotes, turned round |
+//! | first fragment | the same; it is stored for the later fragments ([`Fragments`]) |
+//! | later fragment | its first fragment if received before, else the addresses (a stray) |
+//! | ICMP error | the quoted packet, reversed |
 //! | anything else | addresses and protocol |
 
 use super::{Fragment, Upper, has_ports, upper4, upper6, word};
@@ -17,30 +20,33 @@ use crate::eth::{self, EtherType};
 use crate::hash::Key;
 use std::net::{IpAddr, SocketAddr};
 
-/// Datagrams whose first fragment is remembered: as many as are under way at one moment, not a second.
+/// Number of datagrams with a stored first fragment: those in transit at one moment, not in a
+/// second.
 const FRAGMENTS: usize = 256;
-/// What two addresses and a protocol say of a packet, and where its payload begins.
+/// Header fields of a packet that the hash needs, and the offset of its payload.
 #[derive(Clone, Copy)]
 struct Parts {
-    /// The addresses, as one number.
+    /// Both addresses, as one number.
     pair: u64,
     proto: u8,
     payload: usize,
     fragment: Option<Fragment>,
 }
 
-/// Was the packet sent to us, or by us (an error quotes it)?
+/// Direction of the packet: sent to us, or by us (quoted in an error).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Here,
     There,
 }
 
-/// First fragments, by what their others are known by: a table of fixed size, in which a new one pushes out who has its place.
+/// First fragments, indexed by a hash of their datagram: a table of fixed size, in which a new
+/// entry replaces the old one in its slot.
 #[derive(Debug)]
 pub struct Fragments {
     slots: Box<[(u64, u64)]>,
-    /// Later fragments whose first had not come, or had been pushed out.
+    /// Later fragments without an entry: the first fragment had not arrived, or its entry was
+    /// replaced.
     pub strays: u64,
 }
 
@@ -56,7 +62,8 @@ impl Fragments {
         self.slots.get_mut(at)
     }
 
-    /// The number of a fragment's conversation; `own` is what it says itself.
+    /// Returns the hash of a fragment's conversation; `own` is the hash from the fragment's own
+    /// headers.
     fn of(&mut self, datagram: u64, is_first: bool, own: u64) -> u64 {
         let Some(slot) = self.slot(datagram) else { return own };
         if is_first {
@@ -73,7 +80,7 @@ impl Fragments {
     }
 }
 
-/// The number of the conversation that `packet` is of; `None`: it is no IP packet.
+/// Returns the hash of the conversation of `packet`, `None` if it is not an IP packet.
 pub fn flow(key: Key, packet: &[u8], fragments: &mut Fragments) -> Option<u64> {
     let parts = read(key, packet, Way::Here)?;
     let own = quoted(parts, packet).and_then(|quote| of(key, read(key, quote, Way::There)?, quote, Way::There));
@@ -82,25 +89,27 @@ pub fn flow(key: Key, packet: &[u8], fragments: &mut Fragments) -> Option<u64> {
     Some(fragments.of(key.hash2(parts.pair, u64::from(id) << 8 | u64::from(parts.proto)), is_first, own))
 }
 
-/// The number of who is at the other end, and of the address that he talks to: the same for all his conversations.
+/// Returns the hash of the remote and the local address of a packet: the same for all conversations
+/// between them.
 pub fn peer(key: Key, packet: &[u8]) -> Option<u64> {
     let parts = read(key, packet, Way::Here)?;
     let quote = quoted(parts, packet).and_then(|quote| read(key, quote, Way::There));
     Some(key.hash2(quote.unwrap_or(parts).pair, 0))
 }
 
-/// The number of the conversation whose packets come from one of these ends to the other, as [`flow`] finds it of them.
+/// Returns the hash of the conversation between two ends, equal to the one that [`flow`] computes
+/// from a packet sent from `from` to `to`.
 pub fn of_ends(key: Key, from: SocketAddr, to: SocketAddr, proto: Proto) -> u64 {
     let ports = u64::from(from.port()) << 16 | u64::from(to.port());
     super::of(key, pair_of(key, from.ip(), to.ip()), proto.0, ports)
 }
 
-/// The same as [`peer`] finds it.
+/// Returns the hash of two addresses, equal to that of [`peer`].
 pub fn of_peer(key: Key, from: IpAddr, to: IpAddr) -> u64 {
     key.hash2(pair_of(key, from, to), 0)
 }
 
-/// Both addresses in a word, as [`read`] has them of a packet.
+/// Returns both addresses in a word, in the form that [`read`] uses.
 fn pair_of(key: Key, from: IpAddr, to: IpAddr) -> u64 {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()),
@@ -118,7 +127,8 @@ fn pair_of(key: Key, from: IpAddr, to: IpAddr) -> u64 {
     }
 }
 
-/// Is a frame nobody's alone: ARP, the neighbor discovery of IPv6, and who asks for groups (IGMP, MLD)?
+/// Returns whether a frame concerns every stack: ARP, IPv6 neighbor discovery, and group membership
+/// (IGMP, MLD).
 pub fn is_for_all(frame: &[u8]) -> bool {
     let ethertype = frame.get(12..).and_then(|rest| rest.first_chunk()).map(|two| EtherType(u16::from_be_bytes(*two)));
     let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();
@@ -127,14 +137,14 @@ pub fn is_for_all(frame: &[u8]) -> bool {
         Some(EtherType::IPV4) => packet.get(9) == Some(&Proto::IGMP.0),
         Some(EtherType::IPV6) => upper6(packet).is_some_and(|Upper { proto, at, .. }| {
             let kind = packet.get(at).copied().unwrap_or_default();
-            // MLD's four, and from router solicitation to redirect.
+            // The four MLD types, and router solicitation to redirect.
             proto == Proto::IPV6_ICMP.0 && matches!(kind, 130..=137 | 143)
         }),
         _ => false,
     }
 }
 
-/// The number of a packet by what it says itself.
+/// Returns the hash from a packet's own headers.
 fn of(key: Key, parts: Parts, packet: &[u8], way: Way) -> Option<u64> {
     let is_later = parts.fragment.is_some_and(|fragment| !fragment.is_first);
     let ports = packet.get(parts.payload..).and_then(|payload| payload.first_chunk());
@@ -164,7 +174,7 @@ fn read6(key: Key, packet: &[u8], way: Way) -> Option<Parts> {
     Some(Parts { pair, proto, payload: at, fragment })
 }
 
-/// The packet that an ICMP error is about.
+/// Returns the packet quoted by an ICMP error.
 fn quoted(parts: Parts, packet: &[u8]) -> Option<&[u8]> {
     let message = packet.get(parts.payload..)?;
     let is_error = match (Proto(parts.proto), message.first()?) {

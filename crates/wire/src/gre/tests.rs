@@ -1,4 +1,4 @@
-//! GRE headers by hand from the RFCs' figures, and there and back.
+//! GRE headers written by hand from the RFCs' figures, and round trips.
 
 use super::*;
 

@@ -1,29 +1,30 @@
-//! Writing ICMP messages. Who may be answered, and how often, is decided in `inet` (RFC 1122 3.2.2, RFC 1812 4.3.2.8).
+//! Writing of ICMP messages. `inet` decides which packets are answered, and how often (RFC 1122
+//! 3.2.2, RFC 1812 4.3.2.8).
 
 use super::{HEADER_LEN, ty};
 use crate::checksum;
 use std::net::Ipv4Addr;
 
-/// What an ICMP error reports.
+/// The problem that an ICMP error reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Problem {
-    /// Destination unreachable.
+    /// Destination unreachable (RFC 792).
     Unreachable {
         /// See [`mod@super::unreachable`].
         code: u8,
         /// Next-hop MTU with [`super::unreachable::FRAG_NEEDED`] (RFC 1191 4), else 0.
         next_mtu: u16,
     },
-    /// Time exceeded.
+    /// Time exceeded (RFC 792).
     TimeExceeded {
         /// See [`super::time_exceeded`].
         code: u8,
     },
-    /// Redirect.
+    /// Redirect to a better first hop.
     Redirect {
-        /// 0 net, 1 host, 2 and 3 with type of service.
+        /// 0 network, 1 host, 2 and 3 the same with type of service.
         code: u8,
-        /// The better first hop.
+        /// Address of the better first hop.
         gateway: Ipv4Addr,
     },
     /// Parameter problem, code 0.
@@ -47,15 +48,18 @@ impl Problem {
     }
 }
 
-/// Writes an error quoting `quoted`, the beginning of the packet at fault from its IP header on. Returns the length.
+/// Writes an error that quotes `quoted`, the beginning of the offending packet from its IP header
+/// on. Returns the length.
 ///
-/// The caller cuts `quoted` so that the whole reply stays within 576 bytes (RFC 1812 4.3.2.3). `None`: `out` is too short.
+/// The caller limits `quoted` so that the whole reply stays within 576 bytes (RFC 1812 4.3.2.3).
+/// Returns `None` if `out` is too short.
 pub fn emit_error(problem: Problem, quoted: &[u8], out: &mut [u8]) -> Option<usize> {
     let (ty, code, rest) = problem.header();
     emit(ty, code, rest, quoted, out)
 }
 
-/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length. `None`: `out` is too short.
+/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length, or
+/// `None` if `out` is too short.
 pub fn emit_echo(ty: u8, ident: u16, seq: u16, payload: &[u8], out: &mut [u8]) -> Option<usize> {
     let ([i0, i1], [s0, s1]) = (ident.to_be_bytes(), seq.to_be_bytes());
     emit(ty, 0, [i0, i1, s0, s1], payload, out)
@@ -72,17 +76,19 @@ fn emit(ty: u8, code: u8, rest: [u8; 4], body: &[u8], out: &mut [u8]) -> Option<
     Some(len)
 }
 
-/// Turns an echo request into its reply where it stands: type 8 to 0, checksum mended (RFC 792, RFC 1624 3).
+/// Turns an echo request into its reply in place: type 8 becomes 0 and the checksum is updated (RFC
+/// 792, RFC 1624 3).
 ///
-/// `None`, and nothing is written, when it is not an echo request.
+/// Returns `None`, and writes nothing, if it is not an echo request.
 #[inline]
 pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {
     let header = message.first_chunk_mut::<HEADER_LEN>()?;
     if header[0] != ty::ECHO_REQUEST {
         return None;
     }
-    // The sum falls by 0x0800, so its complement grows by as much, carry brought round. Not RFC 1624's equation 3: for a
-    // reply that is all zeros it gives 0x0000, and the sum of zeros alone does not verify.
+    // The sum decreases by 0x0800, so its complement increases by as much, with end-around carry.
+    // RFC 1624's equation 3 is not used: for a reply that is all zeros it gives 0x0000, and a sum
+    // of zeros alone does not verify.
     let (sum, carry) = u16::from_be_bytes([header[2], header[3]]).overflowing_add(u16::from(ty::ECHO_REQUEST) << 8);
     let sum = sum.wrapping_add(u16::from(carry));
     header[0] = ty::ECHO_REPLY;

@@ -26,7 +26,8 @@ fn errors_quote_what_they_are_about() {
     }
 }
 
-/// CVE-2020-11910 and its kin: a quoted packet cut short is refused at every length below header + 8.
+/// CVE-2020-11910 and similar: a truncated quoted packet is rejected at every length below header +
+/// 8.
 #[test]
 fn quoted_packets_cut_short() {
     let frame = rump_frame();
@@ -122,7 +123,7 @@ proptest! {
     }
 }
 
-/// Found by fuzzing: an echo request whose reply is all zeros but for its checksum.
+/// Found by fuzzing: an echo request with a reply that is all zeros except for its checksum.
 #[test]
 fn the_reply_to_an_empty_echo_with_ident_and_seq_0_verifies() {
     let mut message = [0x08, 0, 0xf7, 0xff, 0, 0, 0, 0];

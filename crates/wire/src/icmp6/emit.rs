@@ -1,32 +1,33 @@
-//! Writing ICMPv6 messages. Who may be answered, and how often, is decided in `inet` (RFC 4443 2.4).
+//! Writing of ICMPv6 messages. `inet` decides which packets are answered, and how often (RFC 4443
+//! 2.4).
 
 use super::{HEADER_LEN, checksum_of, ty};
 use crate::checksum::update16;
 use std::net::Ipv6Addr;
 
-/// What an ICMPv6 error reports.
+/// The problem that an ICMPv6 error reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Problem {
-    /// Destination unreachable.
+    /// Destination unreachable (RFC 4443 3.1).
     Unreachable {
         /// See [`mod@super::unreachable`].
         code: u8,
     },
-    /// Packet too big.
+    /// Packet too big (RFC 4443 3.2).
     TooBig {
-        /// What the next link carries.
+        /// MTU of the next link.
         mtu: u32,
     },
-    /// Time exceeded.
+    /// Time exceeded (RFC 4443 3.3).
     TimeExceeded {
         /// See [`super::time_exceeded`].
         code: u8,
     },
-    /// Parameter problem.
+    /// Parameter problem (RFC 4443 3.4).
     Parameter {
         /// See [`super::parameter`].
         code: u8,
-        /// The byte of the packet at which it is.
+        /// Offset of the problem in the packet.
         pointer: u32,
     },
 }
@@ -42,15 +43,18 @@ impl Problem {
     }
 }
 
-/// Writes an error quoting `quoted`, the beginning of the packet at fault from its IPv6 header on, checksum and all. Returns the length.
+/// Writes an error, with checksum, that quotes `quoted`, the beginning of the offending packet from
+/// its IPv6 header on. Returns the length.
 ///
-/// The caller cuts `quoted` so that the whole packet stays within [`super::MAX_ERROR`]. `None`: `out` is too short.
+/// The caller limits `quoted` so that the whole packet stays within [`super::MAX_ERROR`]. Returns
+/// `None` if `out` is too short.
 pub fn emit_error(problem: Problem, (src, dst): (Ipv6Addr, Ipv6Addr), quoted: &[u8], out: &mut [u8]) -> Option<usize> {
     let (ty, code, word) = problem.header();
     emit((ty, code, word), (src, dst), quoted, out)
 }
 
-/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length. `None`: `out` is too short.
+/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length, or
+/// `None` if `out` is too short.
 pub fn emit_echo(
     ty: u8,
     (ident, seq): (u16, u16),
@@ -78,10 +82,10 @@ pub(super) fn emit(
     Some(len)
 }
 
-/// Turns an echo request into its reply where it stands, when its packet's addresses change places and no more: type 128 to 129,
-/// checksum mended (RFC 1624 3).
+/// Turns an echo request into its reply in place: type 128 becomes 129 and the checksum is updated
+/// (RFC 1624 3). The packet's addresses may be swapped, but not changed otherwise.
 ///
-/// `None`, and nothing is written, when it is not an echo request.
+/// Returns `None`, and writes nothing, if it is not an echo request.
 pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {
     let header = message.first_chunk_mut::<HEADER_LEN>()?;
     if header[0] != ty::ECHO_REQUEST {

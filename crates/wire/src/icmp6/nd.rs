@@ -1,30 +1,31 @@
 //! Neighbor discovery: solicitations, advertisements, redirects and their options (RFC 4861 4).
 //!
-//! [`Message::parse`] walks the options once: a length of 0 or past the end makes the whole message malformed (RFC 4861 4.6; CVE-2020-16898),
-//! so that [`Options`] afterwards cannot fail. What RFC 4861 6.1, 7.1 and 8.1 ask of addresses is checked here where it is about the message
-//! alone (the target is no group), and by the caller where it is about the packet.
+//! [`Message::parse`] walks the options once: a length of 0 or past the end makes the whole message
+//! malformed (RFC 4861 4.6; CVE-2020-16898), so reading [`Options`] afterwards cannot fail. The
+//! address checks of RFC 4861 6.1, 7.1 and 8.1 that concern the message alone (the target is not a
+//! group) are made here; those that concern the packet are the caller's.
 
 use super::{emit, ty};
 use crate::{Layer, Mac, Malformed};
 use std::net::Ipv6Addr;
 
-/// Bytes of a solicitation or an advertisement with one link-layer address.
+/// Length of a solicitation or an advertisement with one link-layer address.
 pub const NEIGHBOR_LEN: usize = 32;
-/// Bytes of a router's advertisement with its link-layer address and an MTU, and no prefix.
+/// Length of a router advertisement with its link-layer address and an MTU, and no prefix.
 pub const ROUTER_ADVERT_LEN: usize = 32;
-/// Maximum length of a redirect: with its IPv6 header 1280 bytes (RFC 4861 4.5).
+/// Maximum length of a redirect: 1280 bytes including its IPv6 header (RFC 4861 4.5).
 pub const REDIRECT_MAX: usize = 1240;
-/// Bytes of a prefix in it.
+/// Length of a prefix information option.
 pub const PREFIX_LEN: usize = 32;
 
-/// How much a default router is preferred to others (RFC 4191 2.1).
+/// Preference of a default router (RFC 4191 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Preference {
-    /// Less than those that say nothing.
+    /// Below routers without a preference.
     Low,
-    /// As one that says nothing; also the reserved value.
+    /// Same as a router without a preference; also the reserved value.
     Medium,
-    /// More than those that say nothing.
+    /// Above routers without a preference.
     High,
 }
 
@@ -41,55 +42,55 @@ impl Preference {
 /// A prefix that a router advertises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrefixInfo {
-    /// Its length in bits.
+    /// Prefix length in bits.
     pub len: u8,
-    /// It is on the link.
+    /// Set if the prefix is on the link.
     pub on_link: bool,
-    /// Addresses may be made of it (RFC 4862).
+    /// Set if hosts may form addresses from it (RFC 4862).
     pub autonomous: bool,
-    /// Seconds for which it is valid.
+    /// Valid lifetime in seconds.
     pub valid: u32,
-    /// Seconds for which addresses of it are preferred.
+    /// Preferred lifetime of its addresses in seconds.
     pub preferred: u32,
-    /// The prefix itself.
+    /// The prefix as an address.
     pub prefix: Ipv6Addr,
 }
 
-/// One option.
+/// A neighbor discovery option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
     /// The sender's link-layer address (type 1).
     SourceLink(Mac),
-    /// The target's (type 2).
+    /// The target's link-layer address (type 2).
     TargetLink(Mac),
-    /// A prefix (type 3).
+    /// Prefix information (type 3).
     Prefix(PrefixInfo),
-    /// The link's MTU (type 5).
+    /// MTU of the link (type 5).
     Mtu(u32),
     /// Name servers (type 25, RFC 8106 5.1).
     Rdnss {
-        /// Seconds for which they may be used; `u32::MAX` is infinity.
+        /// Lifetime in seconds; `u32::MAX` is infinity.
         lifetime: u32,
-        /// Their addresses.
+        /// Addresses of the name servers.
         servers: Addrs<'a>,
     },
     /// Search domains (type 31, RFC 8106 5.2).
     Dnssl {
-        /// Seconds for which they may be used; `u32::MAX` is infinity.
+        /// Lifetime in seconds; `u32::MAX` is infinity.
         lifetime: u32,
         /// The domain names, as in DNS, without pointers and padded with zeros.
         domains: &'a [u8],
     },
-    /// Any other option, or a known one of a length that is not its.
+    /// Any other option, or a known one with an unexpected length.
     Other {
-        /// Option type.
+        /// Type of the option.
         kind: u8,
-        /// What follows type and length.
+        /// Bytes after type and length.
         data: &'a [u8],
     },
 }
 
-/// Addresses in an option.
+/// List of addresses in an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Addrs<'a>(&'a [u8]);
 
@@ -101,12 +102,12 @@ impl Addrs<'_> {
     }
 }
 
-/// The options of one message, whose lengths were found good.
+/// Options of one message, with checked lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options<'a>(&'a [u8]);
 
 impl<'a> Options<'a> {
-    /// Walks `bytes`: every option is 8 bytes or more, and ends within them.
+    /// Checks that every option in `bytes` has at least 8 bytes and ends within them.
     pub fn parse(bytes: &'a [u8]) -> Result<Options<'a>, Malformed> {
         let mut rest = bytes;
         while let Some(&kind) = rest.first() {
@@ -119,17 +120,17 @@ impl<'a> Options<'a> {
         Ok(Options(bytes))
     }
 
-    /// The first source link-layer address.
+    /// Returns the first source link-layer address.
     pub fn source_link(self) -> Option<Mac> {
         self.into_iter().find_map(|option| if let Opt::SourceLink(mac) = option { Some(mac) } else { None })
     }
 
-    /// The first MTU.
+    /// Returns the first MTU option.
     pub fn mtu(self) -> Option<u32> {
         self.into_iter().find_map(|option| if let Opt::Mtu(mtu) = option { Some(mtu) } else { None })
     }
 
-    /// The first target link-layer address.
+    /// Returns the first target link-layer address.
     pub fn target_link(self) -> Option<Mac> {
         self.into_iter().find_map(|option| if let Opt::TargetLink(mac) = option { Some(mac) } else { None })
     }
@@ -144,7 +145,7 @@ impl<'a> IntoIterator for Options<'a> {
     }
 }
 
-/// Over the options of a message.
+/// Iterator over the options of a message.
 #[derive(Clone, Debug)]
 pub struct Iter<'a>(&'a [u8]);
 
@@ -184,72 +185,73 @@ fn prefix(data: &[u8]) -> Option<Opt<'_>> {
     }))
 }
 
-/// A message of neighbor discovery.
+/// A neighbor discovery message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// "Is there a router?"
+    /// Router solicitation (RFC 4861 4.1).
     RouterSolicit {
-        /// What it says besides.
+        /// Options of the message.
         options: Options<'a>,
     },
-    /// "I am one."
+    /// Router advertisement (RFC 4861 4.2).
     RouterAdvert {
-        /// The hop limit that hosts are to use; 0: it does not say.
+        /// Hop limit for hosts to use; 0: unspecified.
         hop_limit: u8,
-        /// How much it is preferred as a default router.
+        /// Preference as a default router.
         preference: Preference,
-        /// Seconds for which it is a default router; 0: it is none.
+        /// Lifetime as a default router in seconds; 0: not a default router.
         lifetime: u16,
         /// Set when DHCPv6 servers have other configuration than addresses, such as name servers
         /// (RFC 4861 4.2, O flag).
         other_config: bool,
-        /// Milliseconds for which a neighbor is reachable after it has answered; 0: it does not say.
+        /// Milliseconds that a neighbor counts as reachable after a confirmation; 0: unspecified.
         reachable_ms: u32,
-        /// Milliseconds between solicitations; 0: it does not say.
+        /// Milliseconds between solicitations; 0: unspecified.
         retrans_ms: u32,
-        /// What it says besides.
+        /// Options of the message.
         options: Options<'a>,
     },
-    /// "Who has this?"
+    /// Neighbor solicitation (RFC 4861 4.3).
     Solicit {
-        /// The address in question.
+        /// Address to be resolved.
         target: Ipv6Addr,
-        /// What it says besides.
+        /// Options of the message.
         options: Options<'a>,
     },
-    /// "I have."
+    /// Neighbor advertisement (RFC 4861 4.4).
     Advert {
-        /// Who has it.
+        /// Flags and target address.
         advert: Advert,
-        /// What it says besides.
+        /// Options of the message.
         options: Options<'a>,
     },
-    /// "There is a better first hop."
+    /// Redirect to a better first hop (RFC 4861 4.5).
     Redirect {
-        /// It.
+        /// Address of the better first hop.
         target: Ipv6Addr,
-        /// For packets to this destination.
+        /// Destination of the redirected packets.
         dst: Ipv6Addr,
-        /// What it says besides.
+        /// Options of the message.
         options: Options<'a>,
     },
 }
 
-/// What a neighbor advertisement says (RFC 4861 4.4).
+/// Fields of a neighbor advertisement (RFC 4861 4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Advert {
     /// The sender is a router.
     pub router: bool,
-    /// It answers a solicitation.
+    /// The advertisement answers a solicitation.
     pub solicited: bool,
-    /// What was known before is to be replaced.
+    /// Override flag: replaces a cached entry.
     pub replaces: bool,
-    /// The address it is about.
+    /// Address that is advertised.
     pub target: Ipv6Addr,
 }
 
 impl<'a> Message<'a> {
-    /// What follows the first 8 bytes of a message of this type is `body`; `word`: the last four of those.
+    /// Parses a message of type `ty`; `word` is the last four bytes of its 8-byte header and `body`
+    /// the rest.
     pub(super) fn parse(ty: u8, code: u8, word: u32, body: &'a [u8]) -> Result<Message<'a>, Malformed> {
         if code != 0 {
             return Err(Malformed::BadFlags { layer: Layer::Icmp6, found: u16::from(code) });
@@ -290,32 +292,32 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Writes a router solicitation; `link`: our own link-layer address, which one from `::` does not have (RFC 4861 4.1). Returns the length.
-/// `None`: `out` is too short.
+/// Writes a router solicitation; `link` is our own link-layer address, omitted if the source is
+/// `::` (RFC 4861 4.1). Returns the length, or `None` if `out` is too short.
 pub fn emit_router_solicit(link: Option<Mac>, addresses: (Ipv6Addr, Ipv6Addr), out: &mut [u8]) -> Option<usize> {
     let option = link.map(|mac| link_option(1, mac));
     emit::emit((ty::ROUTER_SOLICIT, 0, 0), addresses, option.as_ref().map_or(&[], |option| option.as_slice()), out)
 }
 
-/// A router's advertisement to be written.
+/// A router advertisement to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterAdvert<'a> {
-    /// The hop limit that hosts are to use.
+    /// Hop limit for hosts to use.
     pub hop_limit: u8,
-    /// Seconds for which it is a default router; 0: it is none.
+    /// Lifetime as a default router in seconds; 0: not a default router.
     pub lifetime: u16,
     /// The router's link-layer address.
     pub link: Option<Mac>,
-    /// The link's MTU.
+    /// MTU of the link.
     pub mtu: u32,
-    /// Prefixes.
+    /// Prefixes to be advertised.
     pub prefixes: &'a [PrefixInfo],
 }
 
 impl RouterAdvert<'_> {
-    /// Writes it. Returns the length. `None`: `out` is too short.
+    /// Writes the advertisement. Returns the length, or `None` if `out` is too short.
     pub fn emit(&self, addresses: (Ipv6Addr, Ipv6Addr), out: &mut [u8]) -> Option<usize> {
-        let mut body = vec![0; 8]; // reachable time and retransmission timer: it does not say
+        let mut body = vec![0; 8]; // reachable time and retransmission timer: unspecified
         body.extend(self.link.iter().flat_map(|mac| link_option(1, *mac)));
         body.extend([5, 1, 0, 0].into_iter().chain(self.mtu.to_be_bytes()));
         for of in self.prefixes {
@@ -328,9 +330,9 @@ impl RouterAdvert<'_> {
     }
 }
 
-/// Writes a redirect to the first hop `hop.0` of packets to `hop.1`, with the link-layer address of the
-/// first hop and the beginning of the packet `quoted` (RFC 4861 4.5). Returns the length. `None`: `out`
-/// is too short.
+/// Writes a redirect to the first hop `hop.0` for packets to `hop.1`, with the link-layer address
+/// of the first hop and the beginning of the packet `quoted` (RFC 4861 4.5). Returns the length, or
+/// `None` if `out` is too short.
 pub fn emit_redirect(
     hop: (Ipv6Addr, Ipv6Addr),
     link: Option<Mac>,
@@ -347,8 +349,8 @@ pub fn emit_redirect(
     emit::emit((ty::REDIRECT, 0, 0), addresses, &body, out)
 }
 
-/// Writes a solicitation for `target`; `link`: our own link-layer address, which a probe for duplicates (RFC 4862 5.4.2) does not have.
-/// Returns the length. `None`: `out` is too short.
+/// Writes a solicitation for `target`; `link` is our own link-layer address, omitted in a probe for
+/// duplicates (RFC 4862 5.4.2). Returns the length, or `None` if `out` is too short.
 pub fn emit_solicit(
     target: Ipv6Addr,
     link: Option<Mac>,
@@ -359,7 +361,7 @@ pub fn emit_solicit(
     emit::emit((ty::NEIGHBOR_SOLICIT, 0, 0), addresses, body.get(..len)?, out)
 }
 
-/// Writes an advertisement. Returns the length. `None`: `out` is too short.
+/// Writes a neighbor advertisement. Returns the length, or `None` if `out` is too short.
 pub fn emit_advert(
     advert: Advert,
     link: Option<Mac>,
@@ -372,7 +374,7 @@ pub fn emit_advert(
     emit::emit((ty::NEIGHBOR_ADVERT, 0, word), addresses, body.get(..len)?, out)
 }
 
-/// A target and perhaps an option with a link-layer address, and how long they are.
+/// Returns a target and an optional link-layer address option, with their length.
 fn neighbor(target: Ipv6Addr, kind: u8, link: Option<Mac>) -> ([u8; 24], usize) {
     let mut body = [0; 24];
     let (to, option) = body.split_at_mut(16);
@@ -383,7 +385,7 @@ fn neighbor(target: Ipv6Addr, kind: u8, link: Option<Mac>) -> ([u8; 24], usize) 
     (body, if link.is_some() { 24 } else { 16 })
 }
 
-/// An option with a link-layer address.
+/// Returns an option with a link-layer address.
 fn link_option(kind: u8, Mac([a, b, c, d, e, f]): Mac) -> [u8; 8] {
     [kind, 1, a, b, c, d, e, f]
 }

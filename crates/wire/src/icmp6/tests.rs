@@ -32,7 +32,7 @@ fn echo_and_its_answer_in_place() {
         "another pseudo header"
     );
     echo_reply_in_place(&mut message).unwrap();
-    // The addresses change places: the sum is the same.
+    // The addresses are swapped, so the sum is the same.
     assert_eq!(Message::parse(&message, B6, A6), Ok(Message::EchoReply { ident: 7, seq: 9, payload: b"data" }));
     assert_eq!((echo_reply_in_place(&mut message), echo_reply_in_place(&mut [128; 7])), (None, None));
 }
@@ -62,7 +62,7 @@ fn a_quoted_packet_may_be_cut_but_not_before_its_8_bytes() {
         let message = written(|out| emit_error(Problem::TimeExceeded { code: 0 }, ENDS, &quoted[..len], out));
         assert_eq!(parse(&message).is_ok(), len >= 48, "{len}");
     }
-    // Its claim to be longer than what came is no harm; one to be shorter is believed.
+    // A payload length beyond the quoted bytes is accepted; a shorter one is respected.
     let mut liar = quoted.clone();
     liar[4..6].copy_from_slice(&8u16.to_be_bytes());
     assert_eq!(Inner::parse(&liar).unwrap().payload.len(), 8);
@@ -98,7 +98,7 @@ fn sealed(mut message: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// CVE-2020-16898, CVE-2010-0239: an option of no length, or one that ends elsewhere.
+/// CVE-2020-16898, CVE-2010-0239: an option with length 0, or one that ends elsewhere.
 #[test]
 fn an_option_without_length_ends_the_message() {
     let advert = |options: &[u8]| sealed([&[134, 0, 0, 0, 64, 0, 7, 8][..], &[0; 8], options].concat());
@@ -119,7 +119,7 @@ fn an_option_without_length_ends_the_message() {
     let info = nd::PrefixInfo { len: 64, on_link: true, autonomous: true, valid, preferred, prefix: A6 };
     let other = nd::Opt::Other { kind: 9, data: &[1, 2, 3, 4, 5, 6] };
     assert_eq!(options, [nd::Opt::Prefix(info), nd::Opt::Mtu(1280), other]);
-    // The same written by us reads the same.
+    // The same message written by us parses to the same value.
     let link = crate::Mac([2, 0, 0, 0, 0, 1]);
     let ours = nd::RouterAdvert { hop_limit: 64, lifetime: 0x708, link: Some(link), mtu: 1280, prefixes: &[info] };
     let mut out = [0; 64];
@@ -183,7 +183,7 @@ fn addresses_say_what_they_are() {
 }
 
 proptest! {
-    /// Whatever comes, options that parse can be walked, and are 8 bytes or more each.
+    /// For any input, options that parse can be walked, and have 8 bytes or more each.
     #[test]
     fn options_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(options) = nd::Options::parse(&bytes) {

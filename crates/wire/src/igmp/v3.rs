@@ -1,36 +1,38 @@
-//! IGMP version 3: queries that name sources, reports of many groups (RFC 3376 4); records are laid out as MLD version 2 has them.
+//! IGMP version 3: queries with sources, and reports of several groups (RFC 3376 4). Records have
+//! the same layout as in MLD version 2.
 //!
-//! A report is walked once when it is parsed: its [`Records`] then end where the message does.
+//! Parsing walks the whole report once, so reading its [`Records`] cannot run past the end of the
+//! message.
 
 use super::{Message, QUERY};
 use crate::checksum;
 use crate::{Layer, Malformed};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Bytes of a version 3 query without sources (RFC 3376 4.1).
+/// Length of a version 3 query without sources (RFC 3376 4.1).
 pub const QUERY_LEN: usize = 12;
 /// Type of a version 3 report (RFC 3376 4.2).
 pub const REPORT: u8 = 0x22;
-/// Bytes before a report's first record, and of a record before its group.
+/// Bytes before a report's first record; `RECORD` is the bytes of a record before its group.
 const HEAD: usize = 8;
 const RECORD: usize = 4;
 
-/// What a record says of its group (RFC 3376 4.2.12, RFC 3810 5.2.12).
+/// Type of a group record (RFC 3376 4.2.12, RFC 3810 5.2.12).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RecordKind {
-    /// MODE_IS_INCLUDE: these sources are listened to.
+    /// MODE_IS_INCLUDE: reception from the listed sources only.
     IsInclude,
-    /// MODE_IS_EXCLUDE: all but these.
+    /// MODE_IS_EXCLUDE: reception from all but the listed sources.
     IsExclude,
-    /// CHANGE_TO_INCLUDE_MODE: from now on these; without sources the group is left.
+    /// CHANGE_TO_INCLUDE_MODE: change to the listed sources only; an empty list leaves the group.
     ToInclude,
-    /// CHANGE_TO_EXCLUDE_MODE: from now on all but these.
+    /// CHANGE_TO_EXCLUDE_MODE: change to all but the listed sources.
     ToExclude,
-    /// ALLOW_NEW_SOURCES: these too.
+    /// ALLOW_NEW_SOURCES: reception from the listed sources too.
     Allow,
-    /// BLOCK_OLD_SOURCES: these no more.
+    /// BLOCK_OLD_SOURCES: no further reception from the listed sources.
     Block,
-    /// Any other: to be ignored.
+    /// Any other type: ignored.
     Other,
 }
 
@@ -53,25 +55,25 @@ impl RecordKind {
 pub struct NewRecord {
     /// Kind of the record.
     pub kind: RecordKind,
-    /// The group.
+    /// Address of the group.
     pub group: IpAddr,
-    /// The sources that it names, of the group's family.
+    /// Listed sources, of the group's address family.
     pub sources: Vec<IpAddr>,
 }
 
 impl NewRecord {
-    /// Bytes of an address of its family.
+    /// Returns the length of an address of the record's family.
     pub fn len_of_source(&self) -> usize {
         if self.group.is_ipv4() { 4 } else { 16 }
     }
 
-    /// Bytes of the record with `sources` sources.
+    /// Returns the length of the record with `sources` sources.
     pub fn len_with(&self, sources: usize) -> usize {
         RECORD + (sources + 1) * self.len_of_source()
     }
 }
 
-/// The head of a report of type `ty` and its records; the checksum is 0.
+/// Returns the header of a report of type `ty` and its records; the checksum is 0.
 pub(crate) fn emit(ty: u8, records: &[NewRecord]) -> Vec<u8> {
     let [n0, n1] = (records.len() as u16).to_be_bytes();
     let mut bytes = vec![ty, 0, 0, 0, 0, 0, n0, n1];
@@ -88,7 +90,7 @@ pub(crate) fn emit(ty: u8, records: &[NewRecord]) -> Vec<u8> {
     bytes
 }
 
-/// A version 3 report of these records.
+/// Builds a version 3 report of these records.
 pub fn new_report(records: &[NewRecord]) -> Vec<u8> {
     let mut bytes = emit(REPORT, records);
     let [sum0, sum1] = checksum::sum(&bytes).finish().to_be_bytes();
@@ -98,19 +100,20 @@ pub fn new_report(records: &[NewRecord]) -> Vec<u8> {
     bytes
 }
 
-/// One group of a report; `N` is the length of an address.
+/// A group record of a report; `N` is the length of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Record<const N: usize> {
-    /// What is said.
+    /// Type of the record.
     pub kind: RecordKind,
-    /// Of which group.
+    /// Address of the group.
     pub group: [u8; N],
-    /// How many sources are named.
+    /// Number of sources listed.
     pub sources: u16,
 }
 
 impl<const N: usize> Record<N> {
-    /// The record's length with its sources and auxiliary data, and the record; `None`: it is not all there.
+    /// Parses a record; returns its length with sources and auxiliary data, and the record. `None`
+    /// if it is incomplete.
     fn read(bytes: &[u8]) -> Option<(usize, Record<N>)> {
         let (&[kind, aux, s0, s1], rest) = bytes.split_first_chunk::<RECORD>()?;
         let (group, rest) = rest.split_first_chunk::<N>()?;
@@ -128,7 +131,8 @@ impl<const N: usize> Record<N> {
         (rest.len() >= behind).then_some((RECORD + N + behind, Record { kind, group: *group, sources }))
     }
 
-    /// Does who sent it listen to the group? `None`: nothing follows. Which sources are wanted is left out.
+    /// Returns whether the sender listens to the group, `None` if the record does not show it. The
+    /// sources are not considered.
     pub fn listens(&self) -> Option<bool> {
         match (self.kind, self.sources) {
             (RecordKind::IsExclude | RecordKind::ToExclude, _) => Some(true),
@@ -139,7 +143,7 @@ impl<const N: usize> Record<N> {
     }
 }
 
-/// The records of a report, one after the other.
+/// Iterator over the records of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Records<'a, const N: usize> {
     rest: &'a [u8],
@@ -147,7 +151,7 @@ pub struct Records<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Records<'a, N> {
-    /// Of a report whose checksum verified, from its type on.
+    /// Parses a report with a verified checksum, starting at its type.
     pub(crate) fn parse(report: &'a [u8], layer: Layer) -> Result<Records<'a, N>, Malformed> {
         let Some((head, rest)) = report.split_first_chunk::<HEAD>() else {
             return Err(Malformed::truncated(layer, HEAD, report.len()));
@@ -173,10 +177,10 @@ impl<const N: usize> Iterator for Records<'_, N> {
     }
 }
 
-/// The records of a version 3 report. Like [`Message::parse`] vouches for lengths and checksum.
+/// Parses the records of a version 3 report. Like [`Message::parse`], checks lengths and checksum.
 ///
 /// # Errors
-/// It is no such report, or not what it says.
+/// The message is not a version 3 report, or is malformed.
 pub fn report(message: &[u8]) -> Result<Records<'_, 4>, Malformed> {
     match Message::parse(message)? {
         Message::Other { ty: REPORT } => Records::parse(message, Layer::Igmp),
@@ -184,29 +188,30 @@ pub fn report(message: &[u8]) -> Result<Records<'_, 4>, Malformed> {
     }
 }
 
-/// What a longer query says besides its group (RFC 3376 4.1, RFC 3810 5.1).
+/// Additional fields of an IGMPv3 or MLDv2 query (RFC 3376 4.1, RFC 3810 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct QueryMore {
-    /// Routers are not to shorten their timers.
+    /// S flag: routers do not update their timers.
     pub suppress: bool,
-    /// How many sources are asked for; 0: the group as a whole.
+    /// Number of sources queried; 0: the group as a whole.
     pub sources: u16,
 }
 
 impl QueryMore {
-    /// Of the four bytes behind the group; `None`: the query has none.
+    /// Parses the bytes after the group; `None` if the query has none.
     pub(crate) fn read(behind: &[u8]) -> Option<QueryMore> {
         let &[flags, _, s0, s1] = behind.first_chunk::<4>()?;
         Some(QueryMore { suppress: flags & 8 != 0, sources: u16::from_be_bytes([s0, s1]) })
     }
 }
 
-/// What a query that was parsed says besides; `None`: it is of an earlier version.
+/// Returns the additional fields of a query that was parsed, `None` for an earlier version.
 pub fn query_more(message: &[u8]) -> Option<QueryMore> {
     QueryMore::read(message.get(super::MESSAGE_LEN..)?)
 }
 
-/// A number as codes of eight bits have it, rounded down: above 127 as an exponent and a mantissa (RFC 3376 4.1.1); at most 31,744.
+/// Encodes a number as an 8-bit code, rounded down: above 127 as exponent and mantissa (RFC 3376
+/// 4.1.1); at most 31,744.
 pub fn code8(number: u16) -> u8 {
     if number < 128 {
         return number as u8;
@@ -216,19 +221,20 @@ pub fn code8(number: u16) -> u8 {
     0x80 | exponent << 4 | (number >> (exponent + 3)) as u8 & 0xf
 }
 
-/// What such a code says.
+/// Decodes an 8-bit code as written by [`code8`].
 pub fn number8(code: u8) -> u16 {
     if code < 128 { code.into() } else { (u16::from(code & 0xf) | 0x10) << ((code >> 4 & 7) + 3) }
 }
 
-/// The sources that a query names, none but those that are all there.
+/// Returns the sources of a query, ignoring an incomplete last one.
 pub fn query_sources(message: &[u8]) -> impl ExactSizeIterator<Item = Ipv4Addr> {
     let n = query_more(message).map_or(0, |more| more.sources);
     let (sources, _) = message.get(QUERY_LEN..).unwrap_or_default().as_chunks::<4>();
     sources.iter().take(n.into()).map(|source| Ipv4Addr::from(*source))
 }
 
-/// A query: of all groups if `group` is unspecified, of one otherwise; without sources. Times in tenths of a second and in seconds.
+/// Builds a query without sources: a general one if `group` is unspecified. `max_resp_ds` is in
+/// tenths of a second, `interval_s` in seconds.
 pub fn query(group: Ipv4Addr, max_resp_ds: u16, robustness: u8, interval_s: u16) -> [u8; QUERY_LEN] {
     let [g0, g1, g2, g3] = group.octets();
     let mut bytes = [QUERY, code8(max_resp_ds), 0, 0, g0, g1, g2, g3, robustness & 7, code8(interval_s), 0, 0];

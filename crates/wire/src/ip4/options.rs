@@ -1,23 +1,24 @@
 //! IPv4 options: an iterator that cannot loop, over-read or recurse (RFC 791 3.1, RFC 2113).
 //!
-//! One item an option; the iterator ends after End of Option List, after the last byte, or after the first
-//! malformed option (CVE-2019-12256, CVE-2020-24337: a length of 0 or past the end). Source routes are typed so that `inet` can name
-//! and count what it drops.
+//! The iterator yields one item per option and ends after End of Option List, after the last byte,
+//! or after the first malformed option (CVE-2019-12256, CVE-2020-24337: a length of 0 or past the
+//! end). Source routes have types of their own so that `inet` can count the packets that it drops
+//! for them.
 
 use super::HEADER_LEN;
 use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
-/// A route being recorded or followed: RFC 791's pointer and the addresses.
+/// A recorded route or a source route: RFC 791's pointer and the addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route<'a> {
-    /// Octet at which the next address is processed, from 4; beyond the option's length: full.
+    /// Octet of the next address to be processed, from 4; beyond the option's length if it is full.
     pub pointer: u8,
     addresses: &'a [[u8; 4]],
 }
 
 impl<'a> Route<'a> {
-    /// The address slots, in order.
+    /// Returns the address slots, in order.
     pub fn addresses(&self) -> impl ExactSizeIterator<Item = Ipv4Addr> + 'a {
         self.addresses.iter().map(|&octets| Ipv4Addr::from(octets))
     }
@@ -26,48 +27,49 @@ impl<'a> Route<'a> {
 /// The Internet Timestamp option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timestamps<'a> {
-    /// Octet at which the next timestamp goes, from 5.
+    /// Octet of the next timestamp, from 5.
     pub pointer: u8,
-    /// Hosts that could not register for lack of space, 0 to 15.
+    /// Number of hosts that could not register for lack of space, 0 to 15.
     pub overflow: u8,
-    /// 0 timestamps only, 1 with addresses, 3 addresses prespecified.
+    /// 0 timestamps only, 1 with addresses, 3 with prespecified addresses.
     pub flag: u8,
-    /// The words: timestamps, or address and timestamp in turn.
+    /// Timestamps, or addresses and timestamps alternately.
     pub words: &'a [[u8; 4]],
 }
 
 impl Timestamps<'_> {
-    /// Counted from 1: the last octet.
+    /// Returns the last octet of the option, counted from 1.
     fn len(&self) -> usize {
         4 + 4 * self.words.len()
     }
 
-    /// Is there room for an address, but not for its time too?
+    /// Returns whether there is room for an address, but not for its timestamp too.
     fn is_short(&self) -> bool {
         let pointer = usize::from(self.pointer);
         matches!(self.flag, 1 | 3) && (pointer..pointer + 7).contains(&self.len())
     }
 
-    /// Would one more without room be one too many to count? Where addresses are prespecified nobody lacks room.
+    /// Returns whether the overflow counter is full. With prespecified addresses, hosts never lack
+    /// room.
     fn is_overflowing(&self) -> bool {
         self.flag != 3 && usize::from(self.pointer) > self.len() && self.overflow == 15
     }
 }
 
-/// One option.
+/// An IPv4 option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
     /// End of Option List (0); nothing comes after it.
     End,
-    /// No Operation (1).
+    /// No Operation option (1).
     Nop,
-    /// Record Route (7).
+    /// Record Route option (7).
     RecordRoute(Route<'a>),
     /// Loose Source and Record Route (131).
     Lsrr(Route<'a>),
     /// Strict Source and Record Route (137).
     Ssrr(Route<'a>),
-    /// Internet Timestamp (68).
+    /// Internet Timestamp option (68).
     Timestamp(Timestamps<'a>),
     /// Router Alert (148, RFC 2113) and its value; 0 means "examine this packet".
     RouterAlert(u16),
@@ -75,36 +77,36 @@ pub enum Opt<'a> {
     Unknown {
         /// Option type byte: copied flag, class, number.
         kind: u8,
-        /// What follows type and length.
+        /// Bytes after type and length.
         data: &'a [u8],
     },
 }
 
 impl Opt<'_> {
-    /// End of Option List.
+    /// Type of End of Option List.
     pub const END: u8 = 0;
-    /// No Operation.
+    /// Type of No Operation.
     pub const NOP: u8 = 1;
-    /// Record Route.
+    /// Type of Record Route.
     pub const RECORD_ROUTE: u8 = 7;
-    /// Internet Timestamp.
+    /// Type of Internet Timestamp.
     pub const TIMESTAMP: u8 = 68;
-    /// Loose Source and Record Route.
+    /// Type of Loose Source and Record Route.
     pub const LSRR: u8 = 131;
-    /// Strict Source and Record Route.
+    /// Type of Strict Source and Record Route.
     pub const SSRR: u8 = 137;
-    /// Router Alert.
+    /// Type of Router Alert.
     pub const ROUTER_ALERT: u8 = 148;
 }
 
-/// The options of one header. At most 40 items; fused.
+/// Iterator over the options of one header. At most 40 items; fused.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Options<'a> {
-    /// Over the bytes after the fixed header.
+    /// Iterates over `bytes`, the part of the header after its first 20 bytes.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Options { rest: bytes }
@@ -137,16 +139,17 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// What is wrong with a header's options, in one place.
+/// Position of an error in a header's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The octet of the header where it shows, counted from 0: what a Parameter Problem points at (RFC 792).
+    /// Octet of the header with the error, counted from 0: the pointer of a Parameter Problem
+    /// message (RFC 792).
     pub octet: u8,
 }
 
-/// Looks a header's options over: their layout, that Record Route, Internet Timestamp and source routes come at most once (RFC 791 3.1,
-/// RFC 1812 5.2.4.1), and that a router that would write into them could: there is room for a whole entry or for none, and the count
-/// of those without room is not full.
+/// Checks a header's options: their layout; that Record Route, Internet Timestamp and source routes
+/// occur at most once (RFC 791 3.1, RFC 1812 5.2.4.1); and that a router can write into them, that
+/// is, there is room for a whole entry or for none, and the overflow counter is not full.
 ///
 /// # Errors
 /// The first [`Fault`].
@@ -163,7 +166,7 @@ pub fn check_options(header: &[u8]) -> Result<(), Fault> {
             Ok(Opt::Lsrr(_) | Opt::Ssrr(_)) => 2,
             Ok(_) => continue,
             Err(Malformed::BadOptionPointer { .. }) => return Err(fault(2)),
-            Err(_) => return Err(fault(usize::from(at + 1 < header.len()))), // the length's octet, if it has one
+            Err(_) => return Err(fault(usize::from(at + 1 < header.len()))), // length octet
         };
         if seen.get_mut(once).is_some_and(|seen| std::mem::replace(seen, true)) {
             return Err(fault(0));
@@ -176,7 +179,7 @@ pub fn check_options(header: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Splits an option with a length byte into its data and what follows it.
+/// Splits an option with a length byte into its data and the bytes after it.
 fn take(kind: u8, bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let len = bytes.get(1).copied().unwrap_or(0);
     bytes
@@ -199,7 +202,8 @@ fn typed(kind: u8, data: &[u8]) -> Result<Opt<'_>, Malformed> {
     })
 }
 
-/// RFC 791: length is 3 and a multiple of 4, the pointer's smallest legal value is 4 and it stands on an address.
+/// Parses a route. RFC 791: the length is 3 plus a multiple of 4, the pointer is at least 4 and
+/// points to an address.
 fn route(kind: u8, data: &[u8]) -> Result<Route<'_>, Malformed> {
     let (&pointer, addresses) = data.split_first().ok_or(bad_len(kind, data))?;
     let (addresses, odd) = addresses.as_chunks();
@@ -212,7 +216,7 @@ fn route(kind: u8, data: &[u8]) -> Result<Route<'_>, Malformed> {
     Ok(Route { pointer, addresses })
 }
 
-/// RFC 791: the pointer's smallest legal value is 5; the length is 4 and a multiple of 4.
+/// Parses timestamps. RFC 791: the pointer is at least 5; the length is 4 plus a multiple of 4.
 fn timestamps(kind: u8, data: &[u8]) -> Result<Timestamps<'_>, Malformed> {
     let Some((&[pointer, overflow_flag], words)) = data.split_first_chunk() else {
         return Err(bad_len(kind, data));

@@ -1,22 +1,25 @@
-//! What a router writes into the options of a packet that it passes on: Record Route and Internet Timestamp (RFC 791 3.1, RFC 1812 5.3.13.5, .6).
+//! Entries that a router writes into the options of a forwarded packet: Record Route and Internet
+//! Timestamp (RFC 791 3.1, RFC 1812 5.3.13.5, .6).
 
 use super::{HEADER_LEN, Header, Opt, fill_checksum};
 use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
-/// Who writes, and when.
+/// Address and time that a router records.
 #[derive(Clone, Copy, Debug)]
 pub struct Scribe {
-    /// The address of the iface through which the packet leaves.
+    /// Address of the outgoing interface.
     pub addr: Ipv4Addr,
-    /// Milliseconds since midnight UT; with the high bit set, since another moment (RFC 791 3.1).
+    /// Milliseconds since midnight UT; with the high bit set, in another time base (RFC 791 3.1).
     pub millis: u32,
 }
 
-/// Writes where a packet's options ask for it, and mends the checksum. `is_own`: is that one of our addresses?
+/// Writes the entries that a packet's options request, and updates the checksum. `is_own` returns
+/// whether an address is one of ours.
 ///
 /// # Errors
-/// There is room, but not for a whole entry, or the count of those without room is full: RFC 791 has such a packet discarded.
+/// There is room, but not for a whole entry, or the overflow counter is full: RFC 791 requires such
+/// a packet to be discarded.
 pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Result<(), Malformed> {
     let header = Header::parse(packet)?;
     let Some(header) = packet.get_mut(..header.ihl_len) else { return Ok(()) };
@@ -36,10 +39,10 @@ pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bo
     Ok(())
 }
 
-/// Writes into one option, as [`record`] does into all of a packet's.
+/// Writes the entry into one option; [`record`] does this for all options of a packet.
 ///
 /// # Errors
-/// As of [`record`].
+/// Same as for [`record`].
 pub fn record_option(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Result<(), Malformed> {
     let (kind, len) = (option.first().copied().unwrap_or_default(), option.len() as u8);
     write(option, scribe, is_own).ok_or(Malformed::BadOptionLen { layer: Layer::Ip4, kind, len })
@@ -67,7 +70,7 @@ pub fn raw_options(mut options: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The four octets at which a pointer (counted from 1) points.
+/// Returns the four octets to which a pointer (counted from 1) points.
 fn at(option: &mut [u8], pointer: usize) -> Option<&mut [u8; 4]> {
     option.get_mut(pointer.checked_sub(1)?..)?.first_chunk_mut()
 }
@@ -75,7 +78,7 @@ fn at(option: &mut [u8], pointer: usize) -> Option<&mut [u8; 4]> {
 fn route(option: &mut [u8], scribe: Scribe) -> Option<()> {
     let pointer = usize::from(*option.get(2)?);
     if pointer > option.len() {
-        return Some(()); // full: it goes on as it is
+        return Some(()); // full: stays unchanged
     }
     *at(option, pointer)? = scribe.addr.octets();
     *option.get_mut(2)? = pointer as u8 + 4;
@@ -86,7 +89,7 @@ fn stamp(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -
     let (pointer, overflow) = (usize::from(*option.get(2)?), *option.get(3)?);
     if pointer > option.len() {
         if overflow & 0x0f != 3 {
-            *option.get_mut(3)? = overflow.checked_add(0x10)?; // one more without room; whose address is not asked for needs none
+            *option.get_mut(3)? = overflow.checked_add(0x10)?; // one more without room
         }
         return Some(());
     }

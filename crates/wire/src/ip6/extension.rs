@@ -1,34 +1,37 @@
-//! The chain of extension headers, walked once and flatly (RFC 8200 4.1 to 4.6, RFC 4302 2).
+//! The chain of extension headers, walked once, without recursion (RFC 8200 4.1 to 4.6, RFC 4302
+//! 2).
 //!
-//! The walk refuses what later code would have to guard against: a Hop-by-Hop header that is not first, a second
-//! Fragment header (CVE-2021-24086), more than [`MAX_EXTENSIONS`], lengths past the end. It stops at the first header
-//! it does not know, at ESP, at "no next header", and behind a fragment that is not the first, where
-//! what follows is not a header. It reports Routing headers and leaves type 0 to the caller (RFC 5095).
+//! The walk rejects chains that later code would have to guard against: a Hop-by-Hop header that is
+//! not first, a second Fragment header (CVE-2021-24086), more than [`MAX_EXTENSIONS`] headers,
+//! lengths past the end. It stops at the first unknown header, at ESP, at "no next header", and
+//! after the header of a fragment that is not the first, where no further header follows. It
+//! reports Routing headers; the caller handles type 0 (RFC 5095).
 
 use super::{Header, Options};
 use crate::{Layer, Malformed, Proto};
 
-/// More extension headers than this are an attack, not a packet.
+/// Maximum number of extension headers; legitimate packets have fewer.
 pub const MAX_EXTENSIONS: usize = 8;
 
-/// What the Fragment header says (RFC 8200 4.5).
+/// Fields of the Fragment header (RFC 8200 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fragment {
     /// Offset of this fragment in bytes, a multiple of 8.
     pub offset: u16,
     /// More fragments follow.
     pub more: bool,
-    /// Identification.
+    /// Identification of the fragmented packet.
     pub id: u32,
 }
 
 impl Fragment {
-    /// Offset 0 and nothing more to come: to be taken as a whole packet (RFC 6946).
+    /// Returns whether offset is 0 and no fragments follow: such a packet is treated as a whole one
+    /// (RFC 6946).
     pub const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 
-    /// Writes a Fragment header.
+    /// Returns a Fragment header as bytes.
     pub fn emit(&self, next: Proto) -> [u8; 8] {
         let [o0, o1] = (self.offset & 0xfff8 | u16::from(self.more)).to_be_bytes();
         let [i0, i1, i2, i3] = self.id.to_be_bytes();
@@ -36,39 +39,40 @@ impl Fragment {
     }
 }
 
-/// What a Routing header says (RFC 8200 4.4).
+/// Fields of a Routing header (RFC 8200 4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Routing {
-    /// Routing type; type 0 is not to be processed (RFC 5095 3).
+    /// Routing type; type 0 must not be processed (RFC 5095 3).
     pub ty: u8,
-    /// Segments left.
+    /// Number of segments left.
     pub segments_left: u8,
 }
 
-/// One extension header.
+/// Position of an extension header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Extension {
-    /// Its own protocol number.
+    /// Protocol number of this header.
     pub proto: Proto,
-    /// Where it begins, in bytes from the IPv6 header.
+    /// Offset in bytes from the IPv6 header.
     pub offset: usize,
-    /// Its length in bytes.
+    /// Length of the header in bytes.
     pub len: usize,
 }
 
-/// The extension headers of one packet and what comes after them.
+/// Extension headers of one packet and the position of its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
     extensions: [Option<Extension>; MAX_EXTENSIONS],
-    /// What the payload is: an upper layer, or the first header we do not walk.
+    /// Protocol of the payload: an upper layer, or the first header that is not walked.
     pub upper: Proto,
-    /// Where the payload begins, in bytes from the IPv6 header.
+    /// Offset of the payload in bytes from the IPv6 header.
     pub offset: usize,
-    /// Where the Next Header byte stands that named `upper`: the pointer of an ICMPv6 parameter problem, code 1.
+    /// Offset of the Next Header byte with the value `upper`: the pointer of an ICMPv6 parameter
+    /// problem, code 1.
     pub next_at: usize,
-    /// The Fragment header, if there is one.
+    /// The Fragment header, if present.
     pub fragment: Option<Fragment>,
-    /// The first Routing header, if there is one.
+    /// The first Routing header, if present.
     pub routing: Option<Routing>,
 }
 
@@ -79,8 +83,8 @@ impl Chain {
         end.map(|()| chain)
     }
 
-    /// The same; where the chain is not as it must be, with what stands before that: `upper` is then the header that failed, and `next_at`
-    /// where it was named.
+    /// Same as [`Chain::walk`], but on an error also returns the chain before it: `upper` is then
+    /// the header that failed, and `next_at` the offset of its Next Header byte.
     pub fn walk_far(header: &Header, packet: &[u8]) -> (Chain, Result<(), Malformed>) {
         let mut chain = Chain {
             extensions: [None; MAX_EXTENSIONS],
@@ -109,9 +113,9 @@ impl Chain {
         Ok(())
     }
 
-    /// Notes one whole extension header and moves behind it.
+    /// Stores one whole extension header and moves after it.
     fn enter(&mut self, slot: usize, proto: Proto, extension: &[u8]) -> Result<(), Malformed> {
-        // Every extension header has 8 bytes at least: `extension_len` said so.
+        // Every extension header has at least 8 bytes, as checked by `extension_len`.
         let Some(&[next, _, b2, b3, b4, b5, b6, b7]) = extension.first_chunk::<8>() else {
             return Err(Malformed::truncated(Layer::Ip6, 8, extension.len()));
         };
@@ -135,12 +139,12 @@ impl Chain {
         Ok(())
     }
 
-    /// The extension headers in their order.
+    /// Returns the extension headers in order.
     pub fn extensions(&self) -> impl Iterator<Item = Extension> + '_ {
         self.extensions.iter().copied().map_while(|slot| slot)
     }
 
-    /// The first extension header of this kind, and where the Next Header byte stands that named it.
+    /// Returns the first extension header of this kind, and the offset of its Next Header byte.
     pub fn find(&self, proto: Proto) -> Option<(Extension, usize)> {
         let mut named_at = 6;
         for extension in self.extensions() {
@@ -152,32 +156,33 @@ impl Chain {
         None
     }
 
-    /// What comes after the extension headers, in the packet this chain was walked in.
+    /// Returns the bytes after the extension headers; `packet` must be the packet of this chain.
     #[inline]
     pub fn payload<'a>(&self, header: &Header, packet: &'a [u8]) -> &'a [u8] {
         packet.get(self.offset..super::HEADER_LEN + usize::from(header.payload_len)).unwrap_or_default()
     }
 
-    /// Bytes of payload, without a packet at hand.
+    /// Returns the length of the payload from `header`, without the packet.
     pub fn payload_len(&self, header: &Header) -> usize {
         (super::HEADER_LEN + usize::from(header.payload_len)).saturating_sub(self.offset)
     }
 }
 
 impl Extension {
-    /// Its options, if it is a Hop-by-Hop or Destination Options header of this packet.
+    /// Returns the options if this is a Hop-by-Hop or Destination Options header of `packet`.
     pub fn options<'a>(&self, packet: &'a [u8]) -> Option<Options<'a>> {
         matches!(self.proto, Proto::HOP_BY_HOP | Proto::DEST_OPTIONS)
             .then(|| Options::new(packet.get(self.offset + 2..self.offset + self.len).unwrap_or_default()))
     }
 }
 
-/// Extension headers with a length we know how to step over.
+/// Returns whether this is an extension header of known layout.
 fn is_walked(proto: Proto) -> bool {
     matches!(proto, Proto::HOP_BY_HOP | Proto::ROUTING | Proto::FRAGMENT | Proto::DEST_OPTIONS | Proto::AUTH)
 }
 
-/// Length in bytes: 8-byte units beyond the first 8, except Fragment (8) and AH (4-byte units, RFC 4302 2.2).
+/// Returns the length in bytes: 8-byte units beyond the first 8, except Fragment (8) and AH (4-byte
+/// units, RFC 4302 2.2).
 fn extension_len(proto: Proto, rest: &[u8]) -> Result<usize, Malformed> {
     let Some(&[_, units, ..]) = rest.first_chunk::<8>() else {
         return Err(Malformed::truncated(Layer::Ip6, 8, rest.len()));
@@ -185,7 +190,8 @@ fn extension_len(proto: Proto, rest: &[u8]) -> Result<usize, Malformed> {
     let units = usize::from(units);
     match proto {
         Proto::FRAGMENT => Ok(8),
-        // RFC 4302 2.2: the fixed part of AH is 12 bytes, so less than 1 unit above the 8 cannot be.
+        // RFC 4302 2.2: the fixed part of AH is 12 bytes, so fewer than 1 unit above the 8 is
+        // invalid.
         Proto::AUTH if units < 1 => Err(Malformed::BadHeaderLen { layer: Layer::Ip6, len: 8 }),
         Proto::AUTH => Ok((units + 2) * 4),
         _ => Ok((units + 1) * 8),

@@ -1,11 +1,11 @@
 //! Options of Hop-by-Hop and Destination Options headers (RFC 8200 4.2): type, length, data.
 //!
-//! The iterator ends after the last byte or after the first option that runs past the end. What to do with an option nobody
-//! knows stands in its two highest bits: [`Opt::unknown_action`].
+//! The iterator ends after the last byte or after the first option that runs past the end. The two
+//! highest bits of an unknown option's type give the action to take: [`Opt::unknown_action`].
 
 use crate::{Layer, Malformed};
 
-/// One option.
+/// An IPv6 option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
     /// One byte of padding (type 0).
@@ -16,33 +16,34 @@ pub enum Opt<'a> {
     RouterAlert(u16),
     /// Any other option.
     Other {
-        /// Option type.
+        /// Type of the option.
         kind: u8,
-        /// Option data.
+        /// Data of the option.
         data: &'a [u8],
     },
 }
 
 impl Opt<'_> {
-    /// RFC 8200 4.2: 0 skip it, 1 discard the packet, 2 and send a parameter problem, 3 that only if not multicast.
+    /// Returns the action for an unknown option (RFC 8200 4.2): 0 skip it; 1 discard the packet; 2
+    /// discard it and send a parameter problem; 3 the same, but not for a multicast destination.
     pub const fn unknown_action(kind: u8) -> u8 {
         kind >> 6
     }
 }
 
-/// The options of one extension header; fused.
+/// Iterator over the options of one extension header; fused.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Options<'a> {
-    /// Over the bytes after Next Header and Hdr Ext Len.
+    /// Iterates over the bytes after Next Header and Hdr Ext Len.
     pub fn new(bytes: &'a [u8]) -> Self {
         Options { rest: bytes }
     }
 
-    /// Splits off the option at the front, which is not Pad1.
+    /// Splits off the option at the start, which must not be Pad1.
     fn take(&mut self, kind: u8) -> Result<Opt<'a>, Malformed> {
         let len = self.rest.get(1).copied().unwrap_or(0);
         let option = self.rest.get(2..).and_then(|after| after.split_at_checked(usize::from(len)));

@@ -7,7 +7,7 @@ fn walk(next: Proto, payload: &[u8]) -> Result<Chain, Malformed> {
     Chain::walk(&Header::parse(&packet).unwrap(), &packet)
 }
 
-/// An extension header of 8 bytes naming `next`, filled with PadN.
+/// Returns an extension header of 8 bytes with `next` as Next Header, filled with PadN.
 const fn filler(next: Proto) -> [u8; 8] {
     [next.0, 0, 1, 4, 0, 0, 0, 0]
 }
@@ -68,7 +68,7 @@ fn a_chain_in_the_rfcs_order() {
     assert!(chain.extensions().nth(2).unwrap().options(&packet).is_none());
 }
 
-/// What follows a later fragment's header is not a header (RFC 8200 4.5).
+/// The bytes after a later fragment's header are not a header (RFC 8200 4.5).
 #[test]
 fn later_fragments_are_not_looked_into() {
     let fragment = Fragment { offset: 1448, more: true, id: 1 };

@@ -1,15 +1,16 @@
-//! TCP options: read without trusting a length, written without overrunning 40 bytes (RFC 9293 3.1, 3.2).
+//! TCP options: parsed without trusting lengths, written without exceeding 40 bytes (RFC 9293 3.1,
+//! 3.2).
 //!
-//! [`Options`] survives bad lengths (RFC 9293 MUST-7, CVE-2020-24337, CVE-2018-16523): a known option with a length that is not its own is
-//! reported and stepped over; a length below 2 or past the end is reported and ends the walk. Options nobody
-//! knows are stepped over by their length (MUST-6).
+//! [`Options`] tolerates bad lengths (RFC 9293 MUST-7, CVE-2020-24337, CVE-2018-16523): a known
+//! option with the wrong length is reported and skipped; a length below 2 or past the end is
+//! reported and ends the iteration. Unknown options are skipped by their length (MUST-6).
 
 use crate::{Layer, Malformed};
 
-/// Room for options in a header.
+/// Maximum length of the options in a header.
 pub const MAX_OPTIONS_LEN: usize = 40;
 
-/// Kinds (IANA registry).
+/// Option kinds (IANA registry).
 const END: u8 = 0;
 const NOP: u8 = 1;
 const MSS: u8 = 2;
@@ -18,12 +19,12 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
-/// One option.
+/// A TCP option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
     /// End of option list; nothing comes after it.
     End,
-    /// No operation.
+    /// No operation (padding).
     Nop,
     /// Maximum segment size (RFC 9293 3.2), as sent: may be 0.
     Mss(u16),
@@ -35,16 +36,16 @@ pub enum Opt<'a> {
     Sack(SackBlocks<'a>),
     /// Timestamps (RFC 7323 3.2).
     Timestamps {
-        /// TSval.
+        /// TSval, the sender's timestamp.
         val: u32,
-        /// TSecr.
+        /// TSecr, the echoed timestamp.
         ecr: u32,
     },
-    /// Any other option.
+    /// An option of any other kind.
     Unknown {
-        /// Option kind.
+        /// Kind of the option.
         kind: u8,
-        /// What follows kind and length.
+        /// Bytes after kind and length.
         data: &'a [u8],
     },
 }
@@ -54,7 +55,8 @@ pub enum Opt<'a> {
 pub struct SackBlocks<'a>(&'a [[u8; 8]]);
 
 impl<'a> SackBlocks<'a> {
-    /// Left edge and right edge (one beyond the last sequence number) of each block, in the order sent.
+    /// Returns the left and right edge (one beyond the last sequence number) of each block, in the
+    /// order sent.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
         self.0.iter().map(|&[l0, l1, l2, l3, r0, r1, r2, r3]| {
             (u32::from_be_bytes([l0, l1, l2, l3]), u32::from_be_bytes([r0, r1, r2, r3]))
@@ -62,20 +64,20 @@ impl<'a> SackBlocks<'a> {
     }
 }
 
-/// The options of one segment. At most 40 items; fused.
+/// Iterator over the options of one segment. At most 40 items; fused.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Options<'a> {
-    /// Over the bytes after the fixed header.
+    /// Iterates over the bytes after the fixed header.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Options { rest: bytes }
     }
 
-    /// The option at the front, which has a length byte.
+    /// Splits off the first option, which must be of a kind with a length byte.
     #[inline]
     fn take(&mut self, kind: u8) -> Result<Opt<'a>, Malformed> {
         let len = self.rest.get(1).copied().unwrap_or(0);
@@ -109,7 +111,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// `None` when a kind we know has a length that is not its own.
+/// Returns `None` if a known kind has the wrong length.
 #[inline]
 fn typed(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
     Some(match (kind, data) {
@@ -128,7 +130,8 @@ fn typed(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
     })
 }
 
-/// Options under construction: each step appends one if it still fits, [`OptionWriter::finish`] pads to a multiple of 4.
+/// Options under construction: each method appends one option if it fits; [`OptionWriter::finish`]
+/// pads to a multiple of 4.
 #[derive(Clone, Debug)]
 pub struct OptionWriter {
     bytes: [u8; MAX_OPTIONS_LEN],
@@ -142,13 +145,13 @@ impl Default for OptionWriter {
 }
 
 impl OptionWriter {
-    /// No options yet.
+    /// Returns a writer without options.
     #[inline]
     pub const fn new() -> Self {
         OptionWriter { bytes: [END; MAX_OPTIONS_LEN], len: 0 }
     }
 
-    /// Bytes still free.
+    /// Returns the number of bytes still free.
     #[inline]
     pub const fn room(&self) -> usize {
         MAX_OPTIONS_LEN.saturating_sub(self.len)
@@ -164,14 +167,14 @@ impl OptionWriter {
         self
     }
 
-    /// Appends No Operation, to align what follows.
+    /// Appends No Operation, to align the next option.
     #[inline]
     #[must_use]
     pub fn nop(self) -> Self {
         self.push(&[NOP])
     }
 
-    /// Appends Maximum Segment Size.
+    /// Appends a Maximum Segment Size option.
     #[inline]
     #[must_use]
     pub fn mss(self, mss: u16) -> Self {
@@ -179,21 +182,21 @@ impl OptionWriter {
         self.push(&[MSS, 4, m0, m1])
     }
 
-    /// Appends Window Scale.
+    /// Appends a Window Scale option.
     #[inline]
     #[must_use]
     pub fn window_scale(self, shift: u8) -> Self {
         self.push(&[WINDOW_SCALE, 3, shift])
     }
 
-    /// Appends SACK Permitted.
+    /// Appends a SACK Permitted option.
     #[inline]
     #[must_use]
     pub fn sack_permitted(self) -> Self {
         self.push(&[SACK_PERMITTED, 2])
     }
 
-    /// Appends Timestamps.
+    /// Appends a Timestamps option.
     #[inline]
     #[must_use]
     pub fn timestamps(self, val: u32, ecr: u32) -> Self {
@@ -201,7 +204,8 @@ impl OptionWriter {
         self.push(&[TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3])
     }
 
-    /// Appends SACK with as many of `blocks` (left and right edge) as there is room for; nothing when for none.
+    /// Appends a SACK option with as many of `blocks` (left and right edge) as fit; nothing if none
+    /// fits.
     #[must_use]
     pub fn sack(self, blocks: &[(u32, u32)]) -> Self {
         let fit = (self.room().saturating_sub(2) / 8).min(blocks.len());
@@ -215,7 +219,8 @@ impl OptionWriter {
             .fold(writer, |writer, (left, right)| writer.push(&left.to_be_bytes()).push(&right.to_be_bytes()))
     }
 
-    /// The options, padded with End of Option List to a multiple of 4 (RFC 9293 3.1: the padding is zeros).
+    /// Returns the options, padded with End of Option List to a multiple of 4 (RFC 9293 3.1: the
+    /// padding is zeros).
     #[inline]
     pub fn finish(&self) -> &[u8] {
         self.bytes.get(..self.len.next_multiple_of(4)).unwrap_or_default()

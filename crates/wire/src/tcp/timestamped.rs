@@ -1,29 +1,30 @@
-//! The header of nearly every segment of a connection: 20 bytes, and timestamps with the padding that RFC 7323 appendix A gives
-//! them, read and written as four words. Field by field, header and options are as many small stores, for which the sum that is
-//! taken over them then waits.
+//! The header of nearly every segment of a connection: 20 bytes, and timestamps padded as in RFC
+//! 7323 appendix A, read and written as four words. Written field by field, header and options are
+//! many small stores, and the checksum computed over them afterwards must wait for these.
 
 use super::Flags;
 use crate::L4Port;
 use crate::checksum::{self, Partial};
 
-/// A header of 32 bytes, with timestamps and no other option. The urgent pointer is 0 in it, as without [`Flags::URG`].
+/// A header of 32 bytes, with timestamps and no other option. Its urgent pointer is 0, as without
+/// [`Flags::URG`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Timestamped {
-    /// Source port.
+    /// Source port of the segment.
     pub src: L4Port,
-    /// Destination port.
+    /// Destination port of the segment.
     pub dst: L4Port,
-    /// Sequence number.
+    /// Sequence number of the segment.
     pub seq: u32,
-    /// Acknowledgment number.
+    /// Acknowledgment number, significant with [`Flags::ACK`].
     pub ack: u32,
     /// Control bits.
     pub flags: Flags,
-    /// Window, unscaled.
+    /// Window field, not scaled.
     pub window: u16,
-    /// TSval.
+    /// TSval, the sender's timestamp.
     pub val: u32,
-    /// TSecr.
+    /// TSecr, the echoed timestamp.
     pub ecr: u32,
 }
 
@@ -33,10 +34,11 @@ const OFFSET: u8 = 0x80;
 const OPTION: u32 = 0x0101_080a;
 
 impl Timestamped {
-    /// Bytes of it.
+    /// Length of the header in bytes.
     pub const LEN: usize = 32;
 
-    /// Reads one; `None`: the segment has another header. Its checksum is not looked at, nor its urgent pointer.
+    /// Parses the header; returns `None` if the segment has another form of header. Checksum and
+    /// urgent pointer are not checked.
     #[inline(always)]
     pub fn parse(segment: &[u8]) -> Option<Timestamped> {
         let (words, _) = segment.first_chunk::<{ Timestamped::LEN }>()?.as_chunks();
@@ -55,7 +57,7 @@ impl Timestamped {
         })
     }
 
-    /// Writes it with the checksum that `field` makes of its sum.
+    /// Writes the header. `field` turns the sum over it into the checksum field.
     #[inline(always)]
     pub fn emit(&self, out: &mut [u8; Timestamped::LEN], field: impl FnOnce(Partial) -> u16) {
         let ports = u64::from(self.src.0) << 48 | u64::from(self.dst.0) << 32;

@@ -1,21 +1,22 @@
-//! By which instructions lines are written and read.
+//! Instruction sets for writing and reading lines.
 
-/// A way to write and read lines. All give the same; they differ in speed and in what they ask of the machine.
+/// An implementation of the text format. All give the same result; they differ in speed and in the
+/// CPU features they require.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Tables, a byte at a time. Everywhere.
+    /// Tables, one byte at a time; available everywhere.
     Portable,
     /// 256-bit vectors on x86-64.
     Avx2,
-    /// 512-bit vectors whose bytes move freely (AVX-512 VBMI) on x86-64.
+    /// 512-bit vectors with byte permutations (AVX-512 VBMI) on x86-64.
     Avx512,
 }
 
 impl Kind {
-    /// Every kind, from the plainest to the widest.
+    /// All kinds, from the simplest to the widest.
     pub const ALL: [Kind; 3] = [Kind::Portable, Kind::Avx2, Kind::Avx512];
 
-    /// The widest that this machine has.
+    /// Returns the widest kind that this machine supports.
     #[inline]
     pub fn best() -> Kind {
         #[cfg(target_arch = "x86_64")]
@@ -31,7 +32,7 @@ impl Kind {
         Kind::Portable
     }
 
-    /// Those that this machine has, from the plainest.
+    /// Returns the kinds that this machine supports, simplest first.
     pub fn available() -> impl Iterator<Item = Kind> {
         let best = Kind::best();
         let narrower = move |kind: &Kind| match kind {
@@ -43,7 +44,7 @@ impl Kind {
         Kind::ALL.into_iter().filter(narrower)
     }
 
-    /// Its word in tables.
+    /// Returns the name used in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Portable => "portable",

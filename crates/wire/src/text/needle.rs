@@ -1,31 +1,32 @@
-//! A word, looked for in headers.
+//! Search for a word in headers.
 
 use super::HEADER;
 #[cfg(target_arch = "x86_64")]
 use super::simd::sse2::equal;
 
-/// A word of 1 to [`HEADER`] characters, made ready to be looked for in a great many headers.
+/// A word of 1 to [`HEADER`] characters, prepared for searching many headers.
 #[derive(Debug, Clone)]
 pub struct Needle {
     word: Vec<u8>,
-    /// Its last character and its first, and how far from its front each is: enough for most places where it is not.
+    /// Last and first character, each with its offset in the word: enough to exclude most
+    /// positions.
     probes: [(usize, [u8; 16]); 2],
 }
 
 impl Needle {
-    /// `None` for a word that is empty or longer than a header.
+    /// Prepares a word; returns `None` if it is empty or longer than a header.
     pub fn new(word: &[u8]) -> Option<Needle> {
         let probe = |at: usize| word.get(at).map(|character| (at, [*character; 16]));
         let probes = [probe(word.len().checked_sub(1)?)?, probe(0)?];
         (word.len() <= HEADER).then(|| Needle { word: word.to_vec(), probes })
     }
 
-    /// Its characters.
+    /// Returns the characters of the word.
     pub fn word(&self) -> &[u8] {
         &self.word
     }
 
-    /// Where it stands: a bit for each place at which it begins.
+    /// Returns the positions of the word in a header: a bit for each offset at which it begins.
     #[inline(always)]
     pub fn places(&self, header: &[u8; HEADER]) -> u32 {
         let found = self.probes.iter().fold(u32::MAX, |found, (at, character)| found & equal(header, character) >> at);
@@ -40,7 +41,8 @@ impl Needle {
     }
 }
 
-/// Is `word` at the front of `text`? Its two halves overlap: no loop, and no call.
+/// Returns whether `text` begins with `word`. Compares two halves that may overlap: no loop, and no
+/// call.
 #[inline(always)]
 fn begins(text: &[u8], word: &[u8]) -> bool {
     let Some(text) = text.get(..word.len()) else { return false };

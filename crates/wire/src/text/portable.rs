@@ -1,10 +1,11 @@
-//! Lines by table, a byte at a time: what every machine can do, and what the vectors are compared with.
+//! Text lines by table, one byte at a time: works on every machine, and is the reference for the
+//! vector code.
 
 use super::{HEADER, MAX_FRAME, MIN_FRAME, STAMP, Stamp};
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The two digits of each byte.
+/// The two hexadecimal digits of each byte.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const PAIRS: [[u8; 2]; 256] = {
     let mut pairs = [[0; 2]; 256];
@@ -16,10 +17,10 @@ const PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// What is no digit, in [`VALUES`].
+/// Marks a character that is not a digit, in [`VALUES`].
 pub(super) const NONE: u8 = 0xff;
 
-/// The value of each digit, of either case.
+/// Value of each digit, of either case.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
@@ -38,14 +39,14 @@ fn pair(byte: u8) -> [u8; 2] {
     PAIRS[usize::from(byte)]
 }
 
-/// What `digit` is worth, or [`NONE`].
+/// Returns the value of `digit`, or [`NONE`].
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "256 entries, a byte")]
 pub(super) fn value(digit: u8) -> u8 {
     VALUES[usize::from(digit)]
 }
 
-/// Writes the line, newline included, into `out`, which is exactly as long.
+/// Writes the line, including the newline, into `out`, which must have its exact length.
 pub(super) fn encode(frame: &[u8], out: &mut [u8]) {
     let Some((header, payload)) = frame.split_first_chunk::<MIN_FRAME>() else { return };
     let Some((front, groups)) = out.split_first_chunk_mut::<HEADER>() else { return };
@@ -64,7 +65,8 @@ pub(super) fn encode(frame: &[u8], out: &mut [u8]) {
     end.fill(b'\n');
 }
 
-/// Reads a line as [`encode`] writes it, in either case; `None` for any other.
+/// Reads a line in the form that [`encode`] writes, in either case; returns `None` for any other
+/// form.
 pub(super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     let (front, mut rest) = text.split_first_chunk::<HEADER>()?;
     let (header, mut room) = frame.split_first_chunk_mut::<MIN_FRAME>()?;
@@ -91,7 +93,7 @@ pub(super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     (rest.first() == Some(&b'\n') && bad < 16 && len <= MAX_FRAME).then_some((used, len))
 }
 
-/// [`super::shape`].
+/// Portable version of [`super::shape`].
 pub(super) fn shape(text: &[u8]) -> Option<usize> {
     let (front, mut rest) = text.split_first_chunk::<HEADER>()?;
     let blank = |(at, byte): (usize, &u8)| (*byte == b' ') == matches!(at, 12 | 25) && *byte != b'\n';
@@ -110,7 +112,7 @@ pub(super) fn shape(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Its 16 digits and a space.
+/// Returns the 16 digits of a stamp and a space.
 #[inline]
 pub(super) fn stamp(stamp: Stamp) -> [u8; STAMP] {
     let mut out = [b' '; STAMP];
@@ -121,7 +123,7 @@ pub(super) fn stamp(stamp: Stamp) -> [u8; STAMP] {
     out
 }
 
-/// Sixteen digits and a space.
+/// Parses sixteen digits and a space.
 #[inline]
 pub(super) fn read_stamp(text: &[u8; STAMP]) -> Option<Stamp> {
     let (bits, bad) = text[..16].iter().fold((0_u64, 0), |(bits, bad), digit| {

@@ -1,5 +1,6 @@
-//! Lines by vector instructions. This room alone in the codec may use `unsafe`: for loads and stores whose bounds are
-//! checked beside them, and for calling functions compiled for instructions that the machine was asked about.
+//! Text lines with vector instructions. Within the text module only this file and its submodules
+//! may use `unsafe`: for loads and stores with bounds checked beside them, and for calls of
+//! functions that need CPU features, after these were checked.
 #![allow(unsafe_code, reason = "vector loads and target features; each block says why it holds")]
 
 pub(super) mod avx2;

@@ -1,31 +1,31 @@
-//! Lines that somebody wrote by hand, or another program: blanks anywhere, any case, and whatever is wrong.
+//! Lines written by hand or by other programs: blanks anywhere, any case, and errors.
 
 use super::portable::{NONE, value};
 use super::{MAX_FRAME, MAX_READ, MIN_FRAME, Next, Stamp};
 use std::fmt;
 
-/// Why a line is no frame.
+/// Reason that a line is not a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
     /// A byte that is neither a digit nor a blank.
     NotHex(u8),
-    /// A last byte of one digit.
+    /// An odd number of digits.
     OddDigits,
-    /// Fewer bytes than an Ethernet header has.
+    /// Fewer bytes than an Ethernet header.
     TooShort(usize),
-    /// More bytes than a frame may have ([`MAX_FRAME`], or the room that the reader has).
+    /// More bytes than allowed ([`MAX_FRAME`], or the room in the buffer).
     TooLong,
-    /// [`MAX_READ`] bytes, and no newline.
+    /// [`MAX_READ`] bytes without a newline.
     NoNewline,
 }
 
-/// What is wrong with a line, and where.
+/// Reason and position of an error in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadLine {
-    /// Bytes from the line's start, the first being 1.
+    /// Position in bytes from the line's start, counted from 1.
     pub column: usize,
-    /// What is there.
+    /// Reason for the error.
     pub why: Why,
 }
 
@@ -51,7 +51,7 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// [`super::next`] for any line.
+/// Same as [`super::next`] for lines in any form.
 #[cold]
 pub(super) fn next(text: &[u8], frame: &mut [u8]) -> Next {
     let within = text.get(..MAX_READ + 1).unwrap_or(text);
@@ -69,7 +69,8 @@ pub(super) fn next(text: &[u8], frame: &mut [u8]) -> Next {
     }
 }
 
-/// One line without its newline: the frame's length and stamp; `None` if there is nothing on it.
+/// Parses one line without its newline; returns the frame's length and stamp, or `None` if the line
+/// is blank.
 fn line(text: &[u8], frame: &mut [u8]) -> Result<Option<(usize, Option<Stamp>)>, BadLine> {
     let (stamp, from) = stamp(text);
     let mut half: Option<u8> = None;
@@ -101,21 +102,22 @@ fn line(text: &[u8], frame: &mut [u8]) -> Result<Option<(usize, Option<Stamp>)>,
     }
 }
 
-/// The stamp of an F2 or F0 line, and where the frame begins.
+/// Returns the stamp of an F2 or F0 line, and the offset of the frame.
 fn stamp(text: &[u8]) -> (Option<Stamp>, usize) {
     let (from, first) = word(text, 0);
     if first.len() != 16 || first.iter().any(|digit| value(*digit) == NONE) {
         return (None, 0);
     }
     let bits = first.iter().fold(0_u64, |bits, digit| bits << 4 | u64::from(value(*digit) & 15));
-    // F0's second word; then a destination of 12 digits follows, which no frame of F2 has behind its first word of eight.
+    // F0's second word has eight digits and is followed by a destination of 12 digits; no frame of
+    // an F2 line has this layout.
     let (second_at, second) = word(text, from + 16);
     let (_, third) = word(text, second_at + second.len());
     let behind = if second.len() == 8 && third.len() == 12 { second_at + 8 } else { from + 16 };
     (Some(Stamp(bits)), behind)
 }
 
-/// The first word behind `from`, and where it stands.
+/// Returns the first word at or after `from`, and its offset.
 fn word(text: &[u8], from: usize) -> (usize, &[u8]) {
     let rest = text.get(from..).unwrap_or_default();
     let blank = rest.iter().take_while(|byte| is_blank(byte)).count();

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The report's line (ethpipe2013, "AA"): a frame of 64 bytes on the wire.
+/// The line from the report (ethpipe2013, "AA"): a frame of 64 bytes on the wire.
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A CF E5 3A DF 00 22 CF 63 96 7B 00 20 00 00 00 00 00 00 00 00 00 00 00 00 00 \
                     00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 20\n";
 
@@ -55,7 +55,7 @@ fn every_length_comes_back_the_same_by_every_kind() {
             let lower = text.to_ascii_lowercase();
             assert_eq!(read(kind, &lower).1, frame, "{kind:?} {len}");
         }
-        // Too long by one, too short by one.
+        // One byte too long, one byte too short.
         let mut out = vec![0; 2 * MAX_LINE];
         assert_eq!(encode_with(kind, &bytes(MAX_FRAME + 1), None, &mut out), None);
         assert_eq!(encode_with(kind, &bytes(MIN_FRAME - 1), None, &mut out), None);
@@ -89,7 +89,7 @@ fn a_stamp_stands_in_front_and_means_what_ethpipe_meant() {
         assert_eq!(text[..17], *b"1100000007735940 ");
         assert_eq!(read(kind, &text), (Next::Frame { len: 60, stamp: Some(stamp), used: 186 }, bytes(60)));
     }
-    // F0, with eight digits more, and F2 by hand.
+    // F0, with eight more digits, and F2 written by hand.
     let early = format!("0000000000000001 00000000 {LINE}");
     let by_hand = format!("  0000000000000001  {LINE}");
     for text in [early, by_hand] {
@@ -148,7 +148,7 @@ fn without_its_newline_a_line_is_partial_at_every_length() {
     }
 }
 
-/// Text as a stranger writes it: mostly lines, with damage.
+/// Text from an unknown source: mostly lines, some damaged.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let line = (prop::collection::vec(any::<u8>(), 14..120), any::<Option<u64>>())
         .prop_map(|(frame, stamp)| write(Kind::Portable, &frame, stamp.map(Stamp)));
@@ -169,7 +169,7 @@ proptest! {
         let by = |kind| read(kind, &text);
         for kind in Kind::available() {
             prop_assert_eq!(by(kind), by(Kind::Portable));
-            // And as one who knows no short cuts.
+            // And the same as the slow path, which has no shortcuts.
             let mut frame = vec![0; MAX_FRAME];
             prop_assert_eq!(by(kind).0, slow::next(&text, &mut frame));
         }
@@ -185,7 +185,7 @@ proptest! {
     }
 }
 
-/// Where the line at the front ends, by searching and comparing.
+/// Returns the end of the first line, by searching and comparing.
 fn plain_shape(text: &[u8]) -> Option<usize> {
     let end = text.iter().position(|byte| *byte == b'\n')?;
     let expected = |at: usize| if at < HEADER { at == 12 || at == 25 } else { (at - HEADER).is_multiple_of(3) };
@@ -204,7 +204,7 @@ proptest! {
 
     #[test]
     fn lines_are_stepped_over_as_far_as_they_have_the_shape(lines in prop::collection::vec(text(), 0..30), pick in prop::collection::vec(0..30_usize, 0..60), damage in any::<bool>()) {
-        // Lines that come again and again, so that the next is as long as the one before.
+        // Repeated lines, so that a line often has the same length as the one before.
         let pool: Vec<&Vec<u8>> = lines.iter().filter(|line| damage || plain_shape(line) == Some(line.len())).collect();
         let text: Vec<u8> = pick.iter().filter_map(|at| pool.get(*at)).flat_map(|line| line.iter().copied()).collect();
         let mut expected = Vec::new();
@@ -235,7 +235,8 @@ proptest! {
     }
 }
 
-/// The vectors' ranges, to their borders: any byte at any place of a line, of one whose last step is full, and of one whose is not.
+/// Checks the vector code's ranges at their limits: each byte at each position of lines with a full
+/// and with a partial last step.
 #[test]
 fn every_byte_at_every_place_is_what_it_is_without_vectors() {
     for len in [14, 24, 44, 60] {
@@ -266,7 +267,7 @@ fn a_needle_is_a_word_that_a_header_can_have() {
     assert_eq!(Needle::new(b"0022").unwrap().word(), b"0022");
 }
 
-/// The fuzz target's body over its corpus, and over what the strategy above makes.
+/// The fuzz target's body on its corpus, and on the output of the strategy above.
 #[test]
 fn the_corpus_holds() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wire_text");

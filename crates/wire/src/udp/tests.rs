@@ -3,7 +3,7 @@ use crate::samples::{self, pseudo4, udp_datagram};
 use crate::{Proto, ip4};
 use proptest::prelude::*;
 
-/// 22 + 8 + 20 + 14 bytes; the header checksum added up by hand.
+/// 22 + 8 + 20 + 14 bytes; the header checksum was computed by hand.
 #[test]
 fn the_reports_frame() {
     let frame = samples::rump_frame();
@@ -40,7 +40,7 @@ fn lengths_that_lie() {
     assert_eq!(Header::parse(&datagram[..7]), Err(Malformed::Truncated { layer: Layer::Udp, need: 8, have: 7 }));
 }
 
-/// A sum of all ones is sent as 0xffff, because 0 says "none" (RFC 768).
+/// A sum of all ones is sent as 0xffff, because 0 means "none" (RFC 768).
 #[test]
 fn zero_is_sent_as_all_ones() {
     let header = Header { src: L4Port(0), dst: L4Port(0), len: 10, checksum: 0 };
@@ -73,7 +73,7 @@ proptest! {
         }
         let oracle = etherparse::UdpSlice::from_slice(&bytes);
         match (Header::parse(&bytes), &oracle) {
-            // The oracle takes a length of 0 for "as long as the slice" (jumbograms); we do not.
+            // etherparse treats a length of 0 as "as long as the slice" (jumbograms); we do not.
             (Err(Malformed::BadTotalLen { len: 0, .. }), Ok(_)) => {}
             (Ok(ours), Ok(theirs)) => {
                 prop_assert_eq!((ours.src.0, ours.dst.0, ours.len, ours.checksum), (theirs.source_port(), theirs.destination_port(), theirs.length(), theirs.checksum()));

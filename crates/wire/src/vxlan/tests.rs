@@ -1,4 +1,4 @@
-//! The figure of RFC 7348 5 by hand.
+//! The header of RFC 7348 5, written by hand.
 
 use super::*;
 

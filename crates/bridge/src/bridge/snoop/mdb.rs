@@ -1,7 +1,8 @@
-//! Who listens to what: (VLAN, group) -> ports, each until a time.
+//! Listener table: (VLAN, group) -> ports, each with an expiry.
 //!
-//! Sorted, not hashed: a stranger chooses the keys. Bounded by listeners; of a group that has a listener for whom there was no place, frames
-//! go to all until the group is forgotten, so that a full table starves nobody.
+//! A sorted map, not a hash map, since remote hosts choose the keys. The number of listeners is
+//! bounded. If a listener of a group did not fit, frames for the group go to all ports until the
+//! group expires, so that a full table cuts off no listener.
 
 use super::set::PortSet;
 use crate::PortNo;
@@ -15,36 +16,36 @@ pub(super) type Key = (u16, IpAddr);
 #[derive(Debug, Default)]
 struct Group {
     ports: Vec<(PortNo, Instant)>,
-    /// Somebody else listens, until then.
+    /// Expiry of the listeners that did not fit in the table.
     others: Option<Instant>,
 }
 
-/// A listener, as it is shown.
+/// A listener as displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
-    /// The VLAN; 0 where they are not kept apart.
+    /// VLAN; 0 without VLAN filtering.
     pub vid: u16,
-    /// The group.
+    /// Group address.
     pub group: IpAddr,
-    /// Behind this port.
+    /// Port with the listener.
     pub port: PortNo,
-    /// How long that is believed if nothing more is heard.
+    /// Remaining lifetime without a further report.
     pub left: Duration,
 }
 
-/// A part of who listens to what.
+/// A page of the listener table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MdbPage {
-    /// Listeners, by group.
+    /// Listeners in the order of their groups.
     pub listeners: Vec<Listener>,
-    /// The last group of the page, if there are more behind it.
+    /// Last group of the page, if there are more.
     pub next: Option<(u16, IpAddr)>,
 }
 
-/// Where a group's listeners are.
+/// Ports with listeners of a group.
 pub(super) enum Known {
     Nobody,
-    /// More than there was place for.
+    /// Some listeners did not fit in the table.
     All,
     Ports(PortSet),
 }
@@ -61,7 +62,7 @@ impl Mdb {
         Mdb { groups: BTreeMap::new(), len: 0, most }
     }
 
-    /// `false`: no place.
+    /// Adds or refreshes a listener. Returns `false` if there is no room.
     pub fn report(&mut self, key: Key, port: PortNo, now: Instant, until: Instant) -> bool {
         if self.len >= self.most {
             self.age_group(key, now);
@@ -85,12 +86,14 @@ impl Mdb {
         true
     }
 
-    /// Who listens behind `port` does not any more, if it lasts no longer than `known`: who said so later still does.
+    /// Removes the listener at `port` if it expires no later than `known`; a later expiry comes
+    /// from a newer report.
     pub fn leave(&mut self, key: Key, port: PortNo, known: Instant) {
         self.keep(key, |there, until| there != port || until > known);
     }
 
-    /// Listeners to a group that last no longer than `known` last no longer than `until`: those behind `port`, or all.
+    /// Shortens the lifetime of a group's listeners, at `port` or at all ports, to `until`; those
+    /// that expire after `known` are newer and stay.
     pub fn shorten(&mut self, key: Key, port: Option<PortNo>, known: Instant, until: Instant) {
         let Some(group) = self.groups.get_mut(&key) else { return };
         let shorter = |there: Instant| if there > known { there } else { until.min(there) };

@@ -1,7 +1,8 @@
-//! What a frame for a group is: data, a query, a report, a router's hello, or nothing that concerns snooping.
+//! Classification of multicast frames: data, query, report, router hello, or other.
 //!
-//! Only what verifies is believed (RFC 4541 2.1.1): IGMP in a whole packet with both checksums, MLD with hop limit 1 from a link-local
-//! source (RFC 3810 5.1.14, 5.2.13; a report may come from nowhere). What is not IP, or no whole header of it, is for all.
+//! Only verified messages are used (RFC 4541 2.1.1): IGMP in an unfragmented packet with both
+//! checksums correct, MLD with hop limit 1 from a link-local source (RFC 3810 5.1.14, 5.2.13; a
+//! report may come from the unspecified address). Non-IP frames and truncated headers are flooded.
 
 use clock::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,23 +13,23 @@ use wire::{Proto, igmp, ip4, ip6, mld};
 /// PIM (RFC 7761 4.9): version 2, type 0 is a hello.
 const PIM: Proto = Proto(103);
 const HELLO: u8 = 0x20;
-/// What a version 1 query means (RFC 2236 4).
+/// Response time of a version 1 query (RFC 2236 4).
 const V1_RESP: Duration = Duration::from_secs(10);
 
 pub(super) enum Heard<'a> {
-    /// For all.
+    /// Not relevant to snooping: flooded.
     Other,
-    /// For nobody.
+    /// Invalid: dropped.
     Malformed,
     Data(IpAddr),
-    /// From a router of this family.
+    /// Hello of a router of this address family.
     Hello(IpAddr),
     Query(QueryHeard),
     Reports(Reports<'a>),
 }
 
 impl Heard<'_> {
-    /// Is it something that others are to hear of?
+    /// Returns whether other replicas need the message.
     pub fn is_said(&self) -> bool {
         matches!(self, Heard::Hello(_) | Heard::Query(_) | Heard::Reports(_))
     }
@@ -36,14 +37,14 @@ impl Heard<'_> {
 
 pub(super) struct QueryHeard {
     pub src: IpAddr,
-    /// `None`: a general query.
+    /// Group of the query; `None` for a general query.
     pub group: Option<IpAddr>,
     pub max_resp: Duration,
-    /// Who does not answer stops being a listener.
+    /// Listeners that do not answer expire.
     pub shortens: bool,
 }
 
-/// Groups of a report, and whether each is listened to.
+/// Groups of a report, each with whether it is joined or left.
 pub(super) enum Reports<'a> {
     One(IpAddr, Listens),
     Four(Records<'a, 4>),
@@ -75,7 +76,8 @@ impl Reports<'_> {
     }
 }
 
-/// May frames for a group be kept from a port? Not for those of a link's own protocols (RFC 4541 2.1.2 (2), 3).
+/// Returns whether snooping may keep frames of a group from a port. Not for groups of link-local
+/// protocols (RFC 4541 2.1.2 (2), 3).
 pub(super) fn is_pruned(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group.octets().first_chunk() != Some(&[224, 0, 0]),
@@ -93,7 +95,7 @@ pub(super) fn hear(tpe: u16, packet: &[u8]) -> Heard<'_> {
     }
 }
 
-/// The packet as long as its header says, if all of it is there.
+/// Returns the packet cut to the length in its header, or all of it if it is shorter.
 pub(super) fn without_padding(tpe: u16, packet: &[u8]) -> &[u8] {
     let len = match EtherType(tpe) {
         EtherType::IPV4 => ip4::Header::parse(packet).ok().map(|header| usize::from(header.total_len)),

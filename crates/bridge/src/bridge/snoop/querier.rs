@@ -1,8 +1,9 @@
-//! A querier of our own, for networks without a router: general queries in each of its VLANs (RFC 3376 6.1, RFC 3810 7.1), and about a group
-//! that somebody has left (6.6.3.1).
+//! Our own querier, for networks without a router: general queries in each of its VLANs (RFC 3376
+//! 6.1, RFC 3810 7.1), and group-specific queries after a leave (6.6.3.1).
 //!
-//! It makes bytes, not frames: who runs the bridge takes them ([`super::Bridge::take_query`]) and has them sent. Of several queriers the one with the
-//! lowest address asks (RFC 3376 6.6.2); ours is silent while it hears a lower one.
+//! It makes bytes, not frames: the owner of the bridge takes them ([`super::Bridge::take_query`])
+//! and sends them. Of several queriers the one with the lowest address is elected (RFC 3376 6.6.2);
+//! ours is silent while another one has a lower address.
 
 use super::routers::{Domain, Routers};
 use clock::{Duration, Instant};
@@ -11,47 +12,47 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::eth::{EtherType, HEADER_LEN, Header};
 use wire::{Mac, Proto, igmp, ip4, ip6, mld};
 
-/// A querier.
+/// Configuration of the querier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Querier {
-    /// What it sends from.
+    /// Source MAC address.
     pub mac: Mac,
-    /// Its IPv4 address; `None`: it does not ask about IPv4. With 0.0.0.0 it gives way to any other.
+    /// Source IPv4 address; `None`: no IPv4 queries. With 0.0.0.0 it yields to any other querier.
     pub v4: Option<Ipv4Addr>,
-    /// Its link-local IPv6 address; `None`: it does not ask about IPv6.
+    /// Link-local source IPv6 address; `None`: no IPv6 queries.
     pub v6: Option<Ipv6Addr>,
-    /// Where it asks: VLANs, or 0 alone where they are not kept apart; the first 64.
+    /// VLANs to query, or only 0 without VLAN filtering; the first 64 are used.
     pub vids: Vec<u16>,
-    /// How often (RFC 3376 8.2 has 125 s).
+    /// Query interval (RFC 3376 8.2: 125 s).
     pub interval: Duration,
 }
 
-/// A query, as bytes of an untagged frame.
+/// A query, as the bytes of an untagged frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Where it is to be sent.
+    /// VLAN to send it in.
     pub vid: u16,
     bytes: [u8; LONGEST],
     len: usize,
 }
 
 impl Query {
-    /// The frame.
+    /// Returns the frame.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
-/// Of MLD: Ethernet, IPv6, hop-by-hop options, the query.
+/// Length of an MLD query: Ethernet, IPv6, hop-by-hop options, the query.
 const LONGEST: usize = HEADER_LEN + ip6::HEADER_LEN + 8 + mld::QUERY_LEN;
-/// VLANs in which a querier asks, at most.
+/// Maximum number of VLANs that a querier serves.
 pub const MOST_VLANS: usize = 64;
 const MOST_GROUPS: usize = 256;
 /// RFC 3376 8.1, 8.3, 8.7, 8.8.
 const ROBUSTNESS: u8 = 2;
 const MAX_RESP: Duration = Duration::from_secs(10);
 const LAST_MEMBER: Duration = Duration::from_secs(1);
-/// After this time nobody has answered the queries about a group (RFC 3376 8.10).
+/// Time after which the queries for a group count as unanswered (RFC 3376 8.10).
 pub(super) const LAST_MEMBER_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -65,7 +66,8 @@ struct About {
 #[derive(Debug)]
 pub(super) struct Asker {
     querier: Querier,
-    /// When to ask in general; and how often still, as at the beginning, a quarter of the interval after the last.
+    /// Time of the next general query, and the number of startup queries left, which follow each
+    /// other at a quarter of the interval.
     general: BTreeMap<Domain, (Instant, u8)>,
     about: VecDeque<About>,
     out: VecDeque<Query>,
@@ -86,7 +88,7 @@ impl Asker {
         Asker { querier, general, about: VecDeque::new(), out: VecDeque::new() }
     }
 
-    /// Does it ask there, elected or not?
+    /// Returns whether it queries this domain when elected.
     pub fn asks(&self, domain: Domain) -> bool {
         self.general.contains_key(&domain)
     }
@@ -101,7 +103,7 @@ impl Asker {
         ours.is_some_and(|ours| other.is_none_or(|other| !ours.is_unspecified() && ours < other))
     }
 
-    /// Asks about a group that somebody has left: now, and once more.
+    /// Queries a group after a leave: now, and once more.
     pub fn ask_about(&mut self, vid: u16, group: IpAddr, now: Instant) {
         let is_asked = self.about.iter().any(|about| (about.vid, about.group) == (vid, group));
         if !is_asked && self.about.len() < MOST_GROUPS {
@@ -109,7 +111,7 @@ impl Asker {
         }
     }
 
-    /// Makes what is due; how many queries that were.
+    /// Makes the queries that are due and returns their number.
     pub fn poll(&mut self, routers: &Routers, now: Instant) -> u64 {
         let before = self.out.len();
         let due: Vec<Domain> =
@@ -145,7 +147,7 @@ impl Asker {
         self.out.pop_front()
     }
 
-    /// Queries that nobody takes are not kept for ever.
+    /// Queues a query. The queue is bounded, in case queries are not taken.
     fn make(&mut self, domain: Domain, group: Option<IpAddr>, max_resp: Duration) {
         let Some(address) = self.address(domain).filter(|_| self.out.len() < MOST_GROUPS + 2 * MOST_VLANS) else {
             return;
@@ -166,7 +168,8 @@ impl Asker {
         u16::try_from(self.querier.interval.as_secs()).unwrap_or(u16::MAX)
     }
 
-    /// With the router alert option (RFC 2113), TTL 1 and the precedence of internetwork control (RFC 3376 4).
+    /// Makes an IGMP query with the router alert option (RFC 2113), TTL 1 and precedence
+    /// internetwork control (RFC 3376 4).
     fn query4(&self, src: Ipv4Addr, group: Ipv4Addr, max_resp: Duration) -> Option<([u8; LONGEST], usize)> {
         const IHL: usize = 24;
         let dst = if group.is_unspecified() { Ipv4Addr::new(224, 0, 0, 1) } else { group };
@@ -183,7 +186,7 @@ impl Asker {
         Some((frame, len))
     }
 
-    /// With the router alert option (RFC 2711) and hop limit 1 (RFC 3810 5).
+    /// Makes an MLD query with the router alert option (RFC 2711) and hop limit 1 (RFC 3810 5).
     fn query6(&self, src: Ipv6Addr, group: Ipv6Addr, max_resp: Duration) -> Option<([u8; LONGEST], usize)> {
         const OPTIONS: [u8; 8] = [Proto::IPV6_ICMP.0, 0, 5, 2, 0, 0, 1, 0];
         let dst = if group.is_unspecified() { Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1) } else { group };
@@ -202,7 +205,7 @@ impl Asker {
         Some((frame, len))
     }
 
-    /// An Ethernet header and so many bytes of payload.
+    /// Returns a buffer with an Ethernet header, and the frame length for `payload` bytes.
     fn frame(&self, dst: Mac, ethertype: EtherType, payload: usize) -> ([u8; LONGEST], usize) {
         let mut frame = [0; LONGEST];
         if let Some(head) = frame.first_chunk_mut() {

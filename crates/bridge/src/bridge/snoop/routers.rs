@@ -1,4 +1,4 @@
-//! Behind which ports routers are, and who asks: per VLAN and per family of addresses, each until a time.
+//! Ports with routers, and other queriers, per VLAN and address family, each with an expiry.
 
 use super::set::PortSet;
 use crate::PortNo;
@@ -6,7 +6,7 @@ use clock::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A VLAN, for IPv4 or IPv6.
+/// A VLAN and an address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Domain {
     pub vid: u16,
@@ -19,7 +19,8 @@ impl Domain {
     }
 }
 
-/// Ports of routers that are remembered, over all VLANs. Queriers are bounded by VLANs: one each.
+/// Maximum number of router ports over all VLANs. Queriers are bounded by the number of VLANs: one
+/// each.
 const MOST: usize = 4096;
 
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,7 @@ pub(super) struct Routers {
 }
 
 impl Routers {
-    /// `false`: no place.
+    /// Adds or refreshes a router port. Returns `false` if there is no room.
     pub fn learn(&mut self, domain: Domain, port: PortNo, until: Instant) -> bool {
         let room = self.ports.len() < MOST || self.ports.contains_key(&(domain, port));
         if room {
@@ -45,8 +46,9 @@ impl Routers {
         room
     }
 
-    /// Of several the one with the lowest address is remembered, which will be the one that asks (RFC 2236 3); one without an
-    /// address asks for another and takes part in no election.
+    /// Stores a querier. Of several, the one with the lowest address is kept, since it wins the
+    /// election (RFC 2236 3). A querier without an address queries on behalf of another and takes
+    /// no part in the election.
     pub fn heard_querier(&mut self, domain: Domain, address: IpAddr, now: Instant, until: Instant) {
         let other = self.queriers.entry(domain).or_insert(Other { address, until });
         let yields = other.until <= now || other.address.is_unspecified() || address <= other.address;
@@ -59,7 +61,7 @@ impl Routers {
         self.queriers.get(&domain).is_some_and(|other| now < other.until)
     }
 
-    /// The address of another querier, if it has one.
+    /// Returns the address of another querier, if there is one with an address.
     pub fn querier(&self, domain: Domain, now: Instant) -> Option<IpAddr> {
         let other = self.queriers.get(&domain).filter(|other| now < other.until)?;
         Some(other.address).filter(|address| !address.is_unspecified())

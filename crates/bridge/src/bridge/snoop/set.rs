@@ -2,12 +2,11 @@
 
 use crate::{MAX_PORTS, PortNo};
 
-/// One bit for each port.
+/// A set of ports, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::bridge) struct PortSet([u64; MAX_PORTS / 64]);
 
 impl PortSet {
-    /// Every port.
     pub const ALL: PortSet = PortSet([u64::MAX; MAX_PORTS / 64]);
 
     pub fn contains(&self, port: PortNo) -> bool {
@@ -26,7 +25,7 @@ impl PortSet {
         }
     }
 
-    /// Those of both.
+    /// Returns the union of both sets.
     pub fn with(mut self, other: &PortSet) -> PortSet {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
         self

@@ -1,4 +1,4 @@
-//! States, the bridge's own addresses, mutes, storms, limits, rules.
+//! Port states, the bridge's own addresses, muting, storm control, limits, rules.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn reserved_groups_reach_who_asks_for_them() {
     }
     assert_eq!((lan.dropped(DropReason::BridgeLocalFull), lan.left()), (144, vec![0, 0]));
     assert_eq!(std::iter::from_fn(|| lan.bridge.take_local()).count(), 256);
-    // What its sender forged is dropped before anybody reads it.
+    // A BPDU with a group address as source is dropped before delivery.
     assert_eq!(lan.one(0, BPDU, BPDU), [0, 0]);
     assert_eq!((lan.dropped(DropReason::BridgeBadSource), lan.bridge.take_local().is_none()), (1, true));
     assert_eq!(lan.pool.stats().live(), 0);
@@ -105,7 +105,7 @@ fn what_the_bridge_sends_itself_is_accounted_for() {
 fn a_loop_mutes_the_port_behind_it_for_a_time() {
     let mut lan = Lan::new(&[Member::default(); 3], 64);
     assert_eq!(lan.bridge.mute(), Some(Mute::default()));
-    // The first is where it was learned; ten moves are borne.
+    // The first frame teaches the address; ten moves are tolerated.
     for n in 0..11 {
         lan.send(n % 2, &[bytes(ALL, station(1))], at(1000));
         assert_eq!(lan.left()[2], 1);
@@ -235,7 +235,8 @@ fn rules_are_asked_in_their_order() {
     assert!(Rules::new(vec![rule("ip", Action::Drop); MAX_RULES + 1], Action::Pass).is_none());
 }
 
-/// bridge(4), br_port_carrier_check: a port without carrier gets neither floods nor copies nor unicasts, with VLANs and without.
+/// bridge(4), br_port_carrier_check: a port without carrier gets neither floods nor copies nor
+/// unicasts, with VLANs and without.
 #[test]
 fn nothing_goes_to_a_port_that_does_not_carry() {
     for checked in [false, true] {

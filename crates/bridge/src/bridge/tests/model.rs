@@ -1,4 +1,5 @@
-//! The bridge against one that is written as the clauses read, with maps and vectors, frame by frame.
+//! Compares the bridge with a simple model that follows the clauses of the standard, built on maps
+//! and vectors, frame by frame.
 
 use super::*;
 use std::collections::HashMap;
@@ -222,7 +223,7 @@ proptest! {
         }
     }
 
-    /// Frames of one port together, or one by one.
+    /// Frames of one port sent as one burst, or one by one.
     #[test]
     fn a_burst_is_its_frames_in_all_setups(
         filtering: bool, ports in prop::collection::vec(port(), PORTS), traffic in prop::collection::vec((0..PORTS as u16, traffic()), 1..5),

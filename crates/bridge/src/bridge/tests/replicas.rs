@@ -1,4 +1,4 @@
-//! Two replicas of a bridge, and news from one to the other.
+//! Two replicas of a bridge that exchange events.
 
 use super::snooping::{GROUP, data, leave, query, report, v3};
 use super::*;
@@ -63,7 +63,8 @@ fn a_mute_that_is_over_when_it_is_heard_mutes_nothing() {
     assert_eq!(lan.bridge.muted(1), Some(secs(21)));
 }
 
-/// A thousand addresses and more, then a report; the news of the report comes all the same, and what did not fit is counted.
+/// More than a thousand addresses, then a report: the event of the report still gets through, and
+/// the events that did not fit are counted.
 #[test]
 fn addresses_leave_room_for_what_was_said() {
     let mut lan = replica(2);
@@ -120,7 +121,7 @@ fn who_missed_what_was_said_floods_groups_until_all_have_said_it_again() {
     assert_eq!(at(0, data(GROUP), 271), [0, 1, 0, 1]);
 }
 
-/// At a port somebody came and left, which another replica was told; later somebody came again, which this one saw.
+/// The other replica saw a station join and leave a group; later this replica saw a station join.
 #[test]
 fn what_was_said_is_heard_as_of_then() {
     let (mut first, mut other) = (replica(4), replica(4));

@@ -60,7 +60,7 @@ fn mld(ty: u8, src: Ipv6Addr, dst: Ipv6Addr, hop_limit: u8, group: Ipv6Addr) -> 
     six(src, dst, hop_limit, Proto::IPV6_ICMP, &message)
 }
 
-/// Four ports, a router behind port 3.
+/// Four ports, with a router on port 3.
 fn lan(config: SnoopConfig) -> Lan {
     let mut lan = Lan::new(&[Member::default(); 4], 64);
     lan.bridge.set_mute(None);
@@ -86,12 +86,12 @@ fn who_listens_gets_it_and_who_leaves_does_not() {
     let v1 = igmp::Message::ReportV1 { group: GROUP }.emit();
     assert_eq!(at(&mut lan, 2, four(HOST, GROUP, Proto::IGMP, &v1), 3), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 0, data(GROUP), 3), [0, 1, 1, 1]);
-    // The router asks who is left, and only 1 answers.
+    // The router queries the group, and only port 1 answers.
     assert_eq!(at(&mut lan, 2, leave(GROUP), 10), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 3, query(ROUTER, GROUP), 10), [1, 1, 1, 0]);
     assert_eq!(at(&mut lan, 1, report(GROUP), 11), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 0, data(GROUP), 12), [0, 1, 0, 1]);
-    // Where one station is, it is believed.
+    // With `Leave::Fast` the leave takes effect at once.
     lan.bridge.set_snoop_port(1, SnoopPort { leave: Leave::Fast, ..SnoopPort::default() });
     at(&mut lan, 2, report(GROUP), 13);
     at(&mut lan, 1, leave(GROUP), 13);
@@ -146,7 +146,7 @@ fn some_is_for_all_and_some_for_nobody() {
     assert_eq!(at(&mut lan, 1, report(HOST), 1), [0, 0, 1, 1].map(|_| 0), "no group");
     assert_eq!(lan.dropped(DropReason::BridgeSnoopMalformed), 3);
     assert!(lan.bridge.mdb(None, 10, secs(1)).listeners.is_empty());
-    // Without a querier nobody says that he listens: all of it is flooded.
+    // Without a querier stations do not report: everything is flooded.
     assert_eq!(at(&mut lan, 0, data(GROUP), 254), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 0, data(GROUP), 255), [0, 1, 1, 1]);
 }
@@ -170,7 +170,7 @@ fn routers_are_where_they_are_heard_or_said_to_be() {
     lan.bridge.set_snoop_port(3, port(RouterPort::Always));
     assert_eq!(at(&mut lan, 1, report(GROUP), 1), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 1, 0, 1]);
-    // A port that wants no groups gets none that it did not ask for.
+    // A port with multicast flooding disabled gets only groups that it has joined.
     lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(2));
     lan.bridge.set_member(2, Member { multicast: false, ..Member::default() });
     assert_eq!(at(&mut lan, 0, query(ROUTER, Ipv4Addr::UNSPECIFIED), 2), [0, 1, 1, 1], "but it is asked");
@@ -226,7 +226,7 @@ fn a_querier_of_our_own_asks_and_gives_way() {
             let mut frame = lan.pool.get().unwrap();
             frame.extend(query.bytes()).unwrap();
             lan.bridge.send_all(frame, query.vid, &mut lan.out);
-            // Another bridge believes it.
+            // Another bridge accepts the query.
             let mut other = Lan::new(&[Member::default(); 2], 4);
             other.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
             assert_eq!(at(&mut other, 0, query.bytes().to_vec(), 1), [0, 1]);
@@ -237,7 +237,7 @@ fn a_querier_of_our_own_asks_and_gives_way() {
     assert_eq!(asked.iter().filter(|(_, four)| *four).map(|(at, _)| *at).collect::<Vec<_>>(), [0, 32, 157, 282]);
     assert_eq!(asked.iter().filter(|(_, four)| !four).count(), 4);
     assert_eq!(lan.bridge.snoop_counts().asked, 8);
-    // Somebody leaves: two questions about the group, and who does not answer is forgotten.
+    // After a leave, the group is queried twice; listeners that do not answer expire.
     for port in [0, 1] {
         at(&mut lan, port, report(GROUP), 300);
     }
@@ -251,7 +251,7 @@ fn a_querier_of_our_own_asks_and_gives_way() {
     assert_eq!(at(&mut lan, 2, data(GROUP), 302), [1, 1, 0]);
     assert_eq!(about(&mut lan, 303).len(), 0);
     assert_eq!(at(&mut lan, 2, data(GROUP), 303), [0, 1, 0]);
-    // A lower address asks now, a higher one would not do.
+    // A querier with a lower address is elected, one with a higher address is not.
     for (last, asks) in [(9, 1), (2, 0)] {
         lan.bridge.set_snooping(Some(asking()), secs(400));
         at(&mut lan, 2, query(Ipv4Addr::new(10, 0, 0, last), Ipv4Addr::UNSPECIFIED), 399);
@@ -304,7 +304,8 @@ fn groups_are_apart_by_vlan() {
 }
 
 proptest! {
-    /// Whatever comes: the audit holds, tables are bounded, and only what does not verify is dropped for that.
+    /// With random input the audit balances, tables are bounded, and only invalid messages are
+    /// dropped as malformed.
     #[test]
     fn junk(frames in prop::collection::vec((0..4_u16, 0..7_u8, prop::collection::vec(any::<u8>(), 0..80), any::<u8>(), any::<u8>()), 1..40)) {
         let mut lan = Lan::new(&[Member::default(); 4], 256);

@@ -39,14 +39,14 @@ fn tags_come_and_go_as_each_port_has_them() {
     let mut lan = lan();
     let (bare, ten) = (tagged(ALL, station(1), &[]), tagged(ALL, station(1), &[(0x8100, 10)]));
     assert_eq!(sent(&mut lan, 0, bare.clone()), [vec![], vec![], vec![ten], vec![bare.clone()]]);
-    // Its priority stays with it; so does what a priority tag said.
+    // The priority is kept, also that of a priority tag.
     let urgent = tagged(ALL, station(2), &[(0x8100, 0xb000 | 20)]);
     let plain = tagged(ALL, station(2), &[]);
     assert_eq!(sent(&mut lan, 2, urgent.clone()), [vec![], vec![plain], vec![], vec![urgent]]);
     let (zero, ten) = (tagged(ALL, station(3), &[(0x8100, 0xf000)]), tagged(ALL, station(3), &[(0x8100, 0xf000 | 10)]));
     let bare = tagged(ALL, station(3), &[]);
     assert_eq!(sent(&mut lan, 0, zero.clone()), [vec![], vec![], vec![ten], vec![bare.clone()]]);
-    // Who is known is known in its VLAN.
+    // A learned address is known only in its VLAN.
     assert_eq!(
         sent(&mut lan, 3, tagged(station(3), station(4), &[])),
         [vec![tagged(station(3), station(4), &[])], vec![], vec![], vec![]]
@@ -80,7 +80,7 @@ fn who_is_not_admitted_goes_nowhere() {
         assert_eq!(lan.dropped(why), before + 1, "{why:?}");
     }
     assert!(lan.bridge.fdb().is_empty(), "nothing is learned from them");
-    // Known, but at a port that is not in the VLAN any more.
+    // A known address at a port that has left the VLAN.
     sent(&mut lan, 2, tagged(ALL, station(5), &[(0x8100, 10)]));
     lan.bridge.set_port_vlan(2, PortVlan::trunk(set("20")));
     assert_eq!(sent(&mut lan, 0, tagged(station(5), s, &[])), vec![Vec::<Vec<u8>>::new(); 4]);
@@ -100,7 +100,7 @@ fn of_two_tags_the_outer_one_counts() {
     }
     let (inner, both) =
         (tagged(ALL, station(1), &[(0x8100, 20)]), tagged(ALL, station(1), &[(0x88a8, 10), (0x8100, 20)]));
-    // A customer's tag is its own affair.
+    // An inner tag of a customer is left alone.
     assert_eq!(sent(&mut lan, 0, inner.clone()), [vec![], vec![], vec![both.clone()], vec![inner.clone()]]);
     assert_eq!(sent(&mut lan, 2, both), [vec![inner.clone()], vec![], vec![], vec![inner]]);
 }
@@ -142,7 +142,7 @@ fn rules_for_what_leaves_see_its_tag() {
     assert_eq!((reached, lan.dropped(DropReason::BridgeRuleOut)), (vec![0, 0, 0, 1], 1));
 }
 
-/// What somebody else still reads is not written: the frame gets a buffer of its own.
+/// Shared data is not modified: the frame gets a buffer of its own.
 #[test]
 fn a_frame_on_loan_is_copied_before_its_tag_changes() {
     let mut lan = lan();

@@ -3,10 +3,10 @@
 use std::str::FromStr;
 use std::{error, fmt};
 
-/// The last VLAN.
+/// Highest VLAN ID.
 const LAST: u16 = 4094;
 
-/// A set of VLANs of 1 to 4094.
+/// A set of VLAN IDs from 1 to 4094.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VlanSet(Box<[u64; 64]>);
 
@@ -17,37 +17,37 @@ impl Default for VlanSet {
 }
 
 impl VlanSet {
-    /// All of them.
+    /// Returns the set of all VLANs.
     pub fn all() -> VlanSet {
         (1..=LAST).collect()
     }
 
-    /// Is `vid` in it?
+    /// Returns whether `vid` is in the set.
     #[inline]
     pub fn contains(&self, vid: u16) -> bool {
         self.0.get(usize::from(vid >> 6)).is_some_and(|word| word >> (vid & 63) & 1 != 0)
     }
 
-    /// Puts `vid` in; one that is no VLAN is left out.
+    /// Adds `vid`; ignores an invalid VLAN ID.
     pub fn insert(&mut self, vid: u16) {
         if let Some(word) = self.0.get_mut(usize::from(vid >> 6)).filter(|_| (1..=LAST).contains(&vid)) {
             *word |= 1 << (vid & 63);
         }
     }
 
-    /// Takes `vid` out.
+    /// Removes `vid`.
     pub fn remove(&mut self, vid: u16) {
         if let Some(word) = self.0.get_mut(usize::from(vid >> 6)) {
             *word &= !(1 << (vid & 63));
         }
     }
 
-    /// Those that are in it, in order.
+    /// Returns the VLANs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         (1..=LAST).filter(|vid| self.contains(*vid))
     }
 
-    /// None?
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
@@ -62,7 +62,7 @@ impl FromIterator<u16> for VlanSet {
 }
 
 impl fmt::Display for VlanSet {
-    /// As ranges: `1,10-20`; nothing at all for none.
+    /// Writes ranges, such as `1,10-20`; an empty set gives an empty string.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
         let mut vids = self.iter().peekable();
@@ -87,7 +87,7 @@ impl fmt::Debug for VlanSet {
     }
 }
 
-/// A text is no set of VLANs.
+/// Error: the text is not a set of VLANs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadVlans;
 
@@ -102,7 +102,7 @@ impl error::Error for BadVlans {}
 impl FromStr for VlanSet {
     type Err = BadVlans;
 
-    /// Reads what [`VlanSet`] writes; `all` and nothing too.
+    /// Parses the format that [`VlanSet`] displays, `all`, and the empty string.
     fn from_str(text: &str) -> Result<VlanSet, BadVlans> {
         let mut set = VlanSet::default();
         if text == "all" {

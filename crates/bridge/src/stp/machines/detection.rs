@@ -1,4 +1,5 @@
-//! Bridge Detection (IEEE 802.1D-2004 17.25): is there a bridge, or is the port an edge?
+//! Bridge Detection (IEEE 802.1D-2004 17.25): detects whether the port has a bridge neighbor or is
+//! an edge port.
 
 use crate::stp::port::Port;
 

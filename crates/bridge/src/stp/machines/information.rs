@@ -1,4 +1,5 @@
-//! Port Information (IEEE 802.1D-2004 17.27): whose information the port has, how old it is, what a message changes.
+//! Port Information (IEEE 802.1D-2004 17.27): origin and age of the port's information, and the
+//! effect of a message on it.
 
 use crate::stp::port::{InfoIs, Port, PortRole, RcvdInfo};
 use crate::stp::procedures as pr;

@@ -1,4 +1,4 @@
-//! Port Protocol Migration (IEEE 802.1D-2004 17.24): which protocol the neighbors speak.
+//! Port Protocol Migration (IEEE 802.1D-2004 17.24): selects the protocol that the neighbors use.
 
 use crate::stp::port::{MIGRATE_TIME, Port};
 use crate::stp::tree::Tree;

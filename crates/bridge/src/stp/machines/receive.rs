@@ -1,4 +1,5 @@
-//! Port Receive (IEEE 802.1D-2004 17.23): a BPDU came; the port is no edge; the other machines are told.
+//! Port Receive (IEEE 802.1D-2004 17.23): on a received BPDU, clears the edge status and passes the
+//! BPDU to the other machines.
 
 use crate::stp::port::{MIGRATE_TIME, Port};
 use wire::bpdu::Bpdu;
@@ -40,7 +41,7 @@ fn enter(p: &mut Port, state: State) {
     }
 }
 
-/// updtBPDUVersion (17.21.22).
+/// The `updtBPDUVersion` procedure (17.21.22).
 fn updt_bpdu_version(p: &mut Port) {
     match p.msg {
         Some(Bpdu::Rst(_)) => p.rcvd_rstp = true,

@@ -1,4 +1,4 @@
-//! Port State Transition (IEEE 802.1D-2004 17.30): what was decided is done.
+//! Port State Transition (IEEE 802.1D-2004 17.30): applies the decided port state.
 
 use crate::stp::port::Port;
 use crate::stp::tree::Tree;

@@ -1,4 +1,4 @@
-//! Topology Change (IEEE 802.1D-2004 17.31): who must forget where addresses were, and who is told.
+//! Topology Change (IEEE 802.1D-2004 17.31): flushes learned addresses and propagates the change.
 
 use crate::stp::port::{Port, PortRole};
 use crate::stp::procedures as pr;

@@ -1,5 +1,5 @@
-//! Port Role Transitions (IEEE 802.1D-2004 17.29): a port takes the role selected for it, and begins to learn and forward when the
-//! others are ready: after the delays, or at once where neighbors agreed.
+//! Port Role Transitions (IEEE 802.1D-2004 17.29): a port takes the role selected for it, and
+//! begins to learn and forward after the delays, or at once where neighbors agreed.
 
 use crate::stp::port::{Port, PortRole};
 use crate::stp::tree::Tree;
@@ -46,7 +46,8 @@ pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     true
 }
 
-/// Every transition but the unconditional ones asks for `selected && !updtInfo` (17.29, all figures).
+/// Every transition but the unconditional ones requires `selected && !updtInfo` (17.29, all
+/// figures).
 fn next(p: &Port, b: &Tree) -> Option<State> {
     if p.transitions == State::InitPort {
         return Some(State::DisablePort);
@@ -70,7 +71,7 @@ fn next(p: &Port, b: &Tree) -> Option<State> {
     }
 }
 
-/// Figure 17-20.
+/// Transitions of figure 17-20.
 fn disabled(p: &Port) -> Option<State> {
     let again = p.fd_while != p.max_age() || p.sync || p.re_root || !p.synced;
     match p.transitions {
@@ -80,9 +81,9 @@ fn disabled(p: &Port) -> Option<State> {
     }
 }
 
-/// Figure 17-21.
+/// Transitions of figure 17-21.
 fn root(p: &Port, b: &Tree) -> Option<State> {
-    // reRooted (17.20.10): no other port was root of late.
+    // reRooted (17.20.10): no other port was root recently.
     let re_rooted = b.re_rooting == usize::from(p.rr_while != 0);
     let ready = p.fd_while == 0 || re_rooted && p.rb_while == 0 && b.rstp_version();
     if p.proposed && !p.agree {
@@ -104,7 +105,7 @@ fn root(p: &Port, b: &Tree) -> Option<State> {
     }
 }
 
-/// Figure 17-22. Loop guard stands where a dispute does, for as long as the neighbor is silent.
+/// Transitions of figure 17-22. Loop guard acts like a dispute while the neighbor is silent.
 fn designated(p: &Port) -> Option<State> {
     let ready = (p.fd_while == 0 || p.agreed || p.oper_edge) && (p.rr_while == 0 || !p.re_root) && !p.sync && !p.silent;
     let discard = p.sync && !p.synced || p.re_root && p.rr_while != 0 || p.disputed || p.silent;
@@ -125,7 +126,7 @@ fn designated(p: &Port) -> Option<State> {
     }
 }
 
-/// Figure 17-23.
+/// Transitions of figure 17-23.
 fn alternate(p: &Port, b: &Tree) -> Option<State> {
     if p.transitions == State::BlockPort {
         return (!p.learning && !p.forwarding).then_some(State::AlternatePort);

@@ -1,4 +1,5 @@
-//! Port Transmit (IEEE 802.1D-2004 17.26): at most [`hold_count`](crate::StpConfig::hold_count) BPDUs a second, and one each hello.
+//! Port Transmit (IEEE 802.1D-2004 17.26): at most [`hold_count`](crate::StpConfig::hold_count)
+//! BPDUs a second, and one per hello time.
 
 use crate::stp::port::{Port, PortRole};
 use crate::stp::procedures as pr;
@@ -22,7 +23,8 @@ pub fn begin(p: &mut Port) {
 
 pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     if !p.port_enabled {
-        // A port that is down has nobody to tell, and begins anew when it is up; the figure leaves that to BEGIN.
+        // A port without a link has no neighbor to send to, and starts over when it comes up; the
+        // figure leaves that to BEGIN.
         if p.transmit != State::TransmitInit {
             begin(p);
         }
@@ -57,7 +59,8 @@ fn enter(p: &mut Port, b: &mut Tree, state: State) {
         }
         State::TransmitTcn => {
             p.new_info = false;
-            // newInfo of a root port may be an agreement, of which STP knows nothing: a notification only where there is one.
+            // newInfo of a root port may mean an agreement, which STP does not have: send a
+            // notification only for a topology change.
             if p.tc_while != 0 {
                 pr::tx_tcn(p, b);
                 p.tx_count += 1;

@@ -1,4 +1,4 @@
-//! Guards, limits, and what strangers send.
+//! Guards, limits, and hostile BPDUs.
 
 use super::table::{HALF, START, UP, config, effects, hear, said, sent, two_ports, wait};
 use super::world::{World, secs};
@@ -30,7 +30,8 @@ fn bpdu_guard_disables_and_recovers() {
     assert_eq!(stp.state(0), PortState::Forwarding);
 }
 
-/// Whoever claims to be root behind root guard is not believed, and nothing goes there while he does.
+/// A bridge that claims to be root behind root guard is ignored, and the port discards while it
+/// continues.
 #[test]
 fn root_guard_discards_while_somebody_better_speaks() {
     let mut stp = two_ports(StpPort { root_guard: true, ..StpPort::default() }, UP);
@@ -62,7 +63,8 @@ fn bpdu_filter_neither_hears_nor_speaks() {
     assert!(stp.port(0).unwrap().counts.filtered > 1);
 }
 
-/// A ring of which one link goes deaf in one direction: the port that hears no more would open a loop. With loop guard it waits.
+/// In a ring, one link loses one direction: the port that receives nothing more would open a loop.
+/// With loop guard it waits.
 #[test]
 fn loop_guard_keeps_a_deaf_link_from_a_loop() {
     let mut looped = Vec::new();
@@ -93,7 +95,8 @@ fn loop_guard_keeps_a_deaf_link_from_a_loop() {
     assert_eq!(looped, [true, false], "without it, with it");
 }
 
-/// The same without loop guard, between rapid bridges: the dispute of 17.21.10 stops it within a hello time.
+/// The same failure without loop guard, between rapid bridges: the dispute of 17.21.10 stops the
+/// loop within a hello time.
 #[test]
 fn rapid_bridges_dispute_a_deaf_link() {
     let mut world = World::new();
@@ -128,7 +131,7 @@ fn our_own_words_are_no_news() {
     assert_eq!(port.role, PortRole::Designated);
 }
 
-/// Two ports of one bridge on one segment: the better serves it, the other is its backup.
+/// Two ports of one bridge on one segment: the better one is designated, the other its backup.
 #[test]
 fn two_ports_on_one_segment() {
     let mut world = World::new();
@@ -141,7 +144,8 @@ fn two_ports_on_one_segment() {
     assert_eq!(world.loops, []);
 }
 
-/// A flood of ever better roots costs the limit, not more; and what repeats the known bridge still counts.
+/// A flood of ever better roots costs no more than the limit, and BPDUs that repeat the known
+/// bridge still refresh it.
 #[test]
 fn a_flood_is_limited() {
     let mut stp = Stp::new(StpConfig { rx_limit: 20, ..config() }, START).unwrap();
@@ -164,7 +168,7 @@ fn a_flood_is_limited() {
     assert!(stp.port(0).unwrap().counts.limited >= 20 * 980);
 }
 
-/// Nobody fetches what there is to do: it stays bounded.
+/// Effects that are not fetched stay bounded.
 #[test]
 fn what_is_not_fetched_is_bounded() {
     let mut stp = two_ports(StpPort::default(), HALF);
@@ -189,7 +193,7 @@ fn junk_is_counted() {
     assert_eq!(stp.view().root_port, Some(0), "from its LLC header on");
 }
 
-/// A root that was gone long ago, told about by a stranger who never grows older: believed while he speaks, then forgotten.
+/// A forged root with information that never ages is accepted while its BPDUs arrive, then expires.
 #[test]
 fn a_forged_root_is_forgotten() {
     let mut stp = two_ports(StpPort::default(), UP);

@@ -1,12 +1,12 @@
-//! Random networks, from seeds: one tree, no loop, in time.
+//! Random networks, from seeds: one tree, no loops, within a time limit.
 
 use super::world::{Rng, World, secs};
 use super::*;
 
 struct Kind {
-    /// Of a hundred bridges, how many know only STP.
+    /// Percentage of bridges that support only STP.
     stp: usize,
-    /// Of a hundred segments, how many are shared.
+    /// Percentage of segments that are shared.
     shared: usize,
 }
 
@@ -29,14 +29,14 @@ fn random(rng: &mut Rng, kind: &Kind) -> World {
         } else if a != b {
             world.connect(&[a, b], Duplex::Full, delay);
         } else {
-            // Two ports of one bridge on one link: a backup.
+            // Two ports of one bridge on one link: one is a backup.
             world.connect(&[a, a], Duplex::Half, delay);
         }
     }
     world
 }
 
-/// Something happens; says what.
+/// Makes a random event and returns its description.
 fn happens(world: &mut World, rng: &mut Rng) -> String {
     let (segment, bridge) = (rng.below(world.segments.len()), rng.below(world.bridges.len()));
     match rng.below(6) {
@@ -47,7 +47,7 @@ fn happens(world: &mut World, rng: &mut Rng) -> String {
         }
         2 => {
             world.segments[segment].passes ^= true;
-            // Who is joined unawares has a loop until a BPDU comes by.
+            // Bridges joined without a link event have a loop until a BPDU arrives.
             world.joined = world.segments[segment].passes;
             format!("segment {segment} passes: {}", world.segments[segment].passes)
         }
@@ -64,10 +64,10 @@ fn happens(world: &mut World, rng: &mut Rng) -> String {
     }
 }
 
-/// Things that happen to a network.
+/// Number of events in a network.
 const EVENTS: usize = 12;
 
-/// The seeds to run: STP_SEED for one, STP_SEEDS for so many.
+/// Returns the seeds to run: STP_SEED selects one, STP_SEEDS their number.
 fn seeds(many: u64) -> std::ops::Range<u64> {
     let var = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     match var("STP_SEED") {
@@ -78,16 +78,17 @@ fn seeds(many: u64) -> std::ops::Range<u64> {
 
 #[derive(Default)]
 struct Found {
-    /// Until one tree spanned for good: from the start, and from what happened later.
+    /// Times until one tree spanned for good: from the start, and from a later event.
     first: Duration,
     later: Duration,
-    /// Loops while the network came up, and later; the seeds, and how long the longest was.
+    /// Seeds with loops while the network came up, and later; and the duration of the longest loop.
     first_loops: Vec<u64>,
     later_loops: Vec<u64>,
     longest_loop: Duration,
 }
 
-/// Networks of a kind, to which so many things happen: one tree each time, `bound` later at most.
+/// Runs networks of a kind with random events: each time there must be one tree at most `bound`
+/// later.
 fn networks(kind: &Kind, many: u64, bound: Duration) -> Found {
     let mut found = Found::default();
     for seed in seeds(many) {
@@ -130,17 +131,18 @@ fn one(kind: &Kind, seed: u64, bound: Duration, found: &mut Found) {
     assert_eq!(world.unsettled(), 0, "seed {seed}");
 }
 
-/// Table 17-1's times: hello 2 s, forward delay 15 s, max age 20 s.
+/// Times of table 17-1: hello 2 s, forward delay 15 s, max age 20 s.
 const HELLO_S: u64 = 2;
 const FORWARD_DELAY_S: u64 = 15;
 const MAX_AGE_S: u64 = 20;
 
-/// Where ports wait for their delays: twice the forward delay behind what was last heard.
+/// Convergence time by delays: twice the forward delay after the last information.
 const BY_DELAYS_S: u64 = 2 * FORWARD_DELAY_S + 3 * HELLO_S;
 
 impl Found {
-    /// No loop at any moment. More seeds than those that always run find some, of seconds, while what a dead root said goes round
-    /// (`differences.md`): these may last as long as that does.
+    /// Checks that there was no loop at any moment. Runs with more seeds than the default find some
+    /// loops of seconds, while information of a failed root circulates (`differences.md`); these
+    /// may last as long as that does.
     #[track_caller]
     fn has_no_loop(&self) {
         assert!(self.first_loops.is_empty());
@@ -151,7 +153,7 @@ impl Found {
     }
 }
 
-/// Proposals and agreements while it comes up; later what is past has to age, once.
+/// Proposals and agreements at startup; later, outdated information must age once.
 #[test]
 fn rapid_on_links() {
     let found = networks(&Kind { stp: 0, shared: 0 }, 25, secs(100));
@@ -160,7 +162,8 @@ fn rapid_on_links() {
     found.has_no_loop();
 }
 
-/// On shared segments a port waits for its delays, and information that was old when it came ages twice.
+/// On shared segments a port waits for its delays, and information that was already old on arrival
+/// ages twice.
 #[test]
 fn rapid_with_shared_segments() {
     let found = networks(&Kind { stp: 0, shared: 25 }, 25, secs(100));
@@ -169,7 +172,8 @@ fn rapid_with_shared_segments() {
     found.has_no_loop();
 }
 
-/// No rapid transitions, and what is past dies within max age: not one loop, at any moment, whatever the seed.
+/// No rapid transitions, and outdated information disappears within max age: no loop at any moment,
+/// with any seed.
 #[test]
 fn stp_alone() {
     let found = networks(&Kind { stp: 100, shared: 25 }, 25, secs(150));

@@ -1,4 +1,4 @@
-//! The standard's tables and procedures, one port at a time.
+//! Tables and procedures of the standard, one port at a time.
 
 use super::world::{World, address, secs};
 use super::*;
@@ -14,7 +14,7 @@ pub fn config() -> StpConfig {
     StpConfig { address: Mac([2, 0, 0, 0, 0, 9]), ..StpConfig::default() }
 }
 
-/// A bridge with ports 0 and 1, both up.
+/// Returns a bridge with ports 0 and 1, both up.
 pub fn two_ports(asked: StpPort, link: Link) -> Stp {
     let mut stp = Stp::new(config(), START).unwrap();
     for no in 0..2 {
@@ -24,7 +24,7 @@ pub fn two_ports(asked: StpPort, link: Link) -> Stp {
     stp
 }
 
-/// What a bridge of this priority says as root, by its port 1.
+/// Returns the BPDU that a bridge of this priority sends as root on its port 1.
 pub fn said(priority: u16) -> Config {
     let bridge = BridgeId::new(priority, Mac([2, 0, 0, 0, 0, 1]));
     Config {
@@ -56,7 +56,7 @@ pub fn sent(stp: &mut Stp, port: PortNo) -> Vec<Bpdu> {
     effects(stp).into_iter().filter_map(of).collect()
 }
 
-/// Second by second.
+/// Advances the time second by second.
 pub fn wait(stp: &mut Stp, now: &mut Instant, seconds: u64) {
     for _ in 0..seconds {
         *now = now.after(secs(1));
@@ -64,7 +64,7 @@ pub fn wait(stp: &mut Stp, now: &mut Instant, seconds: u64) {
     }
 }
 
-/// Table 17-3.
+/// Path costs of table 17-3.
 #[test]
 fn path_costs_by_speed() {
     let table = [
@@ -111,7 +111,8 @@ fn values_outside_their_ranges_are_refused() {
     assert_eq!(stp.set_priority(1, START), Err(StpError::BridgePriority(1)));
 }
 
-/// 17.6: each component counts, in its order; and what comes from the designated port itself replaces what it said.
+/// 17.6: each component is compared in order, and information from the designated port itself
+/// replaces its earlier information.
 #[test]
 fn vectors_compare_as_the_standard_says() {
     let v = |root: u64, cost, bridge: u64, port| PriorityVector {
@@ -130,7 +131,7 @@ fn vectors_compare_as_the_standard_says() {
     assert_eq!(v(1, u32::MAX - 1, 1, 1).plus(200).cost, u32::MAX);
 }
 
-/// 17.21.8.
+/// Classification by `rcvInfo` (17.21.8).
 #[test]
 fn a_message_is_what_it_is() {
     let mut p = port::Port::new(0, StpPort::default());
@@ -158,7 +159,7 @@ fn a_message_is_what_it_is() {
     assert_eq!(of(Bpdu::Tcn, Received), RcvdInfo::Other);
 }
 
-/// Times of a stranger are held to table 17-1.
+/// Received times are clamped to the ranges of table 17-1.
 #[test]
 fn strange_times_are_held_to_their_ranges() {
     let wild = Config { message_age: 0xffff, max_age: 0, hello_time: 0, forward_delay: 0, ..said(0) };
@@ -167,7 +168,7 @@ fn strange_times_are_held_to_their_ranges() {
     assert_eq!(Times::of(&wild), Times { message_age: 1, max_age: 40, hello: 10, forward_delay: 30 });
 }
 
-/// Without neighbors: an edge after three seconds (17.25), forwarding at once then.
+/// Without neighbors: an edge port after three seconds (17.25), which then forwards at once.
 #[test]
 fn a_port_without_bridges_becomes_an_edge() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -188,7 +189,7 @@ fn an_edge_by_configuration_forwards_at_once() {
     assert_eq!((stp.state(0), stp.state(1)), (PortState::Forwarding, PortState::Forwarding));
 }
 
-/// Shared segments: max age first, as a port that was down has it, then the forward delay.
+/// On a shared segment a port that was down waits max age, then the forward delay.
 #[test]
 fn without_agreement_the_delays_pass() {
     let mut stp = two_ports(StpPort { auto_edge: false, ..StpPort::default() }, HALF);
@@ -203,8 +204,9 @@ fn without_agreement_the_delays_pass() {
     assert_eq!(at, [19, 34]);
 }
 
-/// A proposal is answered with an agreement, after the other port was made to discard (figures 17-21, 17-22): what was agreed there, or
-/// held for agreed when it had forwarded after its time, was agreed to a better root.
+/// A proposal is answered with an agreement, after the other port was set to discarding (figures
+/// 17-21, 17-22): the earlier agreement of that port, explicit or implied by its delays, was for a
+/// different root.
 #[test]
 fn a_proposal_syncs_the_others_and_is_agreed_to() {
     let mut stp = two_ports(StpPort { auto_edge: false, ..StpPort::default() }, UP);
@@ -228,7 +230,7 @@ fn a_proposal_syncs_the_others_and_is_agreed_to() {
     let view = stp.view();
     assert_eq!((view.root, view.root_cost, view.root_port), (said(0x1000).root, 20_000, Some(0)));
     assert_eq!(view.times, Times { message_age: 1, max_age: 20, hello: 2, forward_delay: 15 });
-    // What the other port says now: a second older, and a proposal.
+    // The BPDU of the other port: message age increased by a second, with a proposal.
     let told = effects.iter().find_map(|effect| match effect {
         Effect::Transmit(1, Bpdu::Rst(config)) => Some(*config),
         _ => None,
@@ -236,14 +238,14 @@ fn a_proposal_syncs_the_others_and_is_agreed_to() {
     let told = told.unwrap();
     assert_eq!((told.message_age, told.root_path_cost, told.root), (256, 20_000, view.root));
     assert!(told.flags.contains(Flags::PROPOSAL) && told.flags.role() == SenderRole::Designated);
-    // An agreement to that opens it.
+    // An agreement to that lets the port forward.
     let agreement =
         Config { flags: Flags::AGREEMENT.with_role(SenderRole::Root), root_path_cost: 40_000, ..said(0x1000) };
     hear(&mut stp, 1, Bpdu::Rst(Config { bridge: BridgeId::new(0xf000, Mac([7; 6])), ..agreement }), now);
     assert_eq!(stp.state(1), PortState::Forwarding);
 }
 
-/// 17.21.23: three hello times, or not at all.
+/// 17.21.23: information expires after three hello times, or at once if it is too old.
 #[test]
 fn what_was_heard_ages() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -262,7 +264,8 @@ fn what_was_heard_ages() {
     assert_eq!(stp.view().root_port, Some(0));
 }
 
-/// Port Protocol Migration (17.24): three seconds of patience, then the neighbor's protocol; and back by mcheck or its RST BPDUs.
+/// Port Protocol Migration (17.24): three seconds of delay, then the neighbor's protocol; back by
+/// mcheck or RST BPDUs.
 #[test]
 fn speaks_what_the_neighbor_speaks() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -289,7 +292,7 @@ fn speaks_what_the_neighbor_speaks() {
     assert!(matches!(sent(&mut stp, 0)[..], [.., Bpdu::Rst(_)]));
 }
 
-/// A BPDU each hello, and no more than the hold count in a second (17.26).
+/// A BPDU per hello time, and no more than the hold count in a second (17.26).
 #[test]
 fn the_hold_count_holds() {
     let mut stp = two_ports(StpPort::default(), HALF);
@@ -308,7 +311,8 @@ fn the_hold_count_holds() {
     assert_eq!(sent(&mut stp, 0).len(), 5);
 }
 
-/// Topology change (17.31) with rapid bridges: told to all, forgotten at once. With STP: told to the root, aged fast.
+/// Topology change (17.31): rapid bridges inform all others, which flush at once. With STP the root
+/// is notified, and addresses age fast.
 #[test]
 fn a_change_of_topology_is_told_to_all() {
     for version in [StpVersion::Rstp, StpVersion::Stp] {
@@ -340,7 +344,8 @@ fn a_change_of_topology_is_told_to_all() {
     }
 }
 
-/// Proposal and agreement: a ring of rapid bridges is one tree within milliseconds, and mends itself within milliseconds.
+/// Proposal and agreement: a ring of rapid bridges forms one tree within milliseconds, and recovers
+/// within milliseconds.
 #[test]
 fn rapid_means_milliseconds() {
     let mut world = World::new();
@@ -361,7 +366,8 @@ fn rapid_means_milliseconds() {
     assert_eq!(world.bridges[0].stp.config().address, address(0));
 }
 
-/// STP as 802.1D-1998 8.6 has it: what the root says is passed on at once, and what is held grows older.
+/// STP as in 802.1D-1998 8.6: information of the root is relayed at once, and information held
+/// grows older.
 #[test]
 fn stp_passes_on_at_once_and_counts_the_time() {
     let mut stp = Stp::new(StpConfig { version: StpVersion::Stp, ..config() }, START).unwrap();

@@ -1,5 +1,5 @@
-//! Networks of bridges on virtual time: links with a delay, shared segments, failures; after every event the question whether the
-//! forwarding ports have a loop.
+//! Networks of bridges on virtual time: links with a delay, shared segments, failures. After every
+//! event the forwarding ports are checked for loops.
 
 use super::*;
 use crate::PortState;
@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use wire::Mac;
 use wire::bpdu::BridgeId;
 
-/// Chance from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -28,7 +28,7 @@ impl Rng {
 pub struct Bridge {
     pub stp: Stp,
     pub alive: bool,
-    /// What each port was told to do, and its segment.
+    /// State of each port, and its segment.
     pub ports: Vec<(PortState, usize)>,
     pub flushes: usize,
     pub short_ageings: usize,
@@ -37,11 +37,11 @@ pub struct Bridge {
 
 pub struct Segment {
     pub ends: Vec<(usize, PortNo)>,
-    /// The ports see carrier.
+    /// The ports have carrier.
     pub carrier: bool,
-    /// Frames go through.
+    /// The segment passes frames.
     pub passes: bool,
-    /// This direction (from this bridge) is lost.
+    /// Frames from this bridge are lost.
     pub deaf_to: Option<usize>,
     pub duplex: Duplex,
     pub delay: Duration,
@@ -53,12 +53,12 @@ pub struct World {
     pub segments: Vec<Segment>,
     pub loops: Vec<Instant>,
     pub frames: u64,
-    /// A segment passes frames again of which the ports thought that it did.
+    /// A segment passes frames again, without a link event at its ports.
     pub joined: bool,
     wire: BinaryHeap<Reverse<Travelling>>,
 }
 
-/// When it arrives, its number, at which bridge and port, and what.
+/// Arrival time, sequence number, destination bridge and port, frame.
 type Travelling = (Instant, u64, usize, PortNo, Vec<u8>);
 
 pub fn secs(secs: u64) -> Duration {
@@ -78,7 +78,8 @@ impl World {
         }
     }
 
-    /// A bridge whose address ends in its place among them, plus one; its seconds begin at `phase_ms` of the world's.
+    /// Adds a bridge with an address that ends in its index plus one; its seconds start at
+    /// `phase_ms` of the network's.
     pub fn bridge(&mut self, priority: u16, version: StpVersion, phase_ms: u64) -> usize {
         let n = self.bridges.len();
         let config = StpConfig { address: address(n), priority, version, ..StpConfig::default() };
@@ -89,7 +90,7 @@ impl World {
         n
     }
 
-    /// A link between two, or a segment among several.
+    /// Connects two bridges by a link, or several by a segment.
     pub fn connect(&mut self, bridges: &[usize], duplex: Duplex, delay: Duration) -> usize {
         self.connect_as(bridges, duplex, delay, StpPort::default())
     }
@@ -124,7 +125,7 @@ impl World {
 
     fn settle_link(&mut self, bridge: usize, port: PortNo) {
         let segment = &self.segments[self.bridges[bridge].ports[usize::from(port)].1];
-        // A link's carrier is gone with the other end's bridge; a hub stays.
+        // A link loses its carrier with the bridge at the other end; a hub stays up.
         let peers = segment.ends.iter().filter(|(b, _)| self.bridges[*b].alive).count();
         let up = segment.carrier && (segment.ends.len() != 2 || peers == 2 || segment.duplex == Duplex::Half);
         let link = if up { Link::Up { duplex: segment.duplex, speed_kbps: 1_000_000 } } else { Link::Down };
@@ -134,7 +135,7 @@ impl World {
         }
     }
 
-    /// A bridge is gone, or is there again as one that was just switched on.
+    /// Removes a bridge, or adds it back as one that was just switched on.
     pub fn set_alive(&mut self, bridge: usize, alive: bool) {
         if self.bridges[bridge].alive == alive {
             return;
@@ -168,7 +169,7 @@ impl World {
         }
     }
 
-    /// Does what the bridge says.
+    /// Carries out the effects of a bridge.
     pub fn drain(&mut self, bridge: usize) {
         let b = &mut self.bridges[bridge];
         b.due = b.stp.poll(self.now).unwrap_or(Instant::NEVER);
@@ -203,7 +204,7 @@ impl World {
         }
     }
 
-    /// Until then, event by event.
+    /// Runs the events up to `end`.
     pub fn run_until(&mut self, end: Instant) {
         loop {
             let due = self.bridges.iter().enumerate().filter(|(_, b)| b.alive).map(|(n, b)| (b.due, n)).min();
@@ -229,7 +230,7 @@ impl World {
         self.run_until(self.now.after(time));
     }
 
-    /// Notes the moment if there is a loop of forwarding ports.
+    /// Records the current time if the forwarding ports form a loop.
     fn check(&mut self) {
         let mut sets = Sets::new(self.bridges.len() + self.segments.len());
         let looped = self.forwarding().any(|(bridge, segment)| !sets.join(bridge, segment));
@@ -242,7 +243,7 @@ impl World {
         }
     }
 
-    /// Bridge and segment (counted behind the bridges) of each port that forwards.
+    /// Returns bridge and segment (numbered after the bridges) of each forwarding port.
     fn forwarding(&self) -> impl Iterator<Item = (usize, usize)> {
         let all = self.bridges.iter().enumerate().filter(|(_, b)| b.alive);
         let all = all.flat_map(|(n, b)| b.ports.iter().map(move |port| (n, port)));
@@ -252,7 +253,7 @@ impl World {
         .map(|(n, (_, segment))| (n, self.bridges.len() + segment))
     }
 
-    /// Is there one tree for each set of bridges that are connected, with the best of them for its root?
+    /// Checks that each connected set of bridges has one tree, with the best bridge as its root.
     pub fn spans(&self) -> Result<(), String> {
         let n = self.bridges.len();
         let mut wired = Sets::new(n + self.segments.len());
@@ -282,8 +283,8 @@ impl World {
         Ok(())
     }
 
-    /// Runs for so long; how long after the beginning there was one tree for good: to a millisecond first, then to
-    /// ten, after a second to a hundred.
+    /// Runs for `long` and returns the time from the start until there was one tree for good: to a
+    /// millisecond at first, then to ten, after a second to a hundred.
     pub fn settles_in(&mut self, long: Duration) -> Result<Duration, String> {
         let begun = self.now;
         let mut last_bad = Duration::ZERO;
@@ -324,7 +325,7 @@ pub fn address(bridge: usize) -> Mac {
     Mac([2, 0, 0, 0, 0, bridge as u8 + 1])
 }
 
-/// Which things are together.
+/// Disjoint sets (union-find).
 struct Sets(Vec<usize>);
 
 impl Sets {
@@ -339,7 +340,7 @@ impl Sets {
         of
     }
 
-    /// `false`: they were together already.
+    /// Joins two sets. Returns `false` if they were the same already.
     fn join(&mut self, a: usize, b: usize) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a] = b;

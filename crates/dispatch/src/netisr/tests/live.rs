@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Takes all, and keeps their numbers.
+/// Takes all items, and stores their numbers.
 fn keep(seen: &mut Vec<u32>) -> impl FnMut(ProtoId, &mut Items<'_, Number>) {
     |_, items| seen.extend(items.map(|item| item.number))
 }
@@ -59,7 +59,7 @@ fn while_a_queue_is_worked_on_as_many_again_may_wait() {
     let (mut seen, mut refused, mut first) = (Vec::new(), List::new(), true);
     let mut work = |_: ProtoId, items: &mut Items<'_, Number>| {
         if std::mem::take(&mut first) {
-            // What is given from within is queued behind, never worked on within: no recursion.
+            // Items dispatched from within the work are queued, and never worked on recursively.
             refused = list(1, 4..9);
             inner.dispatch(arp, 0, &mut refused, &mut |_: ProtoId, _: &mut Items<'_, Number>| unreachable!());
             assert_eq!(isr.held(), 8);
@@ -76,7 +76,7 @@ fn hybrid_is_done_here_only_in_turn() {
     let ip = isr.protocol("ip").unwrap();
     let (mut caller, mut worker) = (isr.caller(0).unwrap(), isr.worker(0).unwrap());
     let (mut seen, mut other) = (Vec::new(), isr.caller(0).unwrap());
-    // Flow 2 is of workstream 0, the caller's own; flow 3 is not.
+    // Flow 2 belongs to workstream 0, the caller's own; flow 3 does not.
     let mut items: List<Number> = [number(2, 0), number(3, 1), number(2, 2)].into();
     let mut within = |_: ProtoId, items: &mut Items<'_, Number>| {
         if seen.is_empty() {
@@ -89,7 +89,7 @@ fn hybrid_is_done_here_only_in_turn() {
     let first = row(&isr, 0, "ip");
     assert_eq!((first.hybrid_dispatched, first.queued, first.handled, first.dispatched), (2, 1, 2, 0));
     assert_eq!((row(&isr, 1, "ip").queued, row(&isr, 1, "ip").len), (1, 1));
-    // Something waits now: what comes waits behind it.
+    // An item is waiting now, so the next one must wait too.
     caller.dispatch(ip, 0, &mut list(2, 10..11), &mut keep(&mut seen));
     assert_eq!((seen.len(), row(&isr, 0, "ip").queued), (2, 2));
     worker.turn(&mut keep(&mut seen));
@@ -235,7 +235,7 @@ fn what_waits_at_the_end_is_taken_out_and_counted() {
 }
 
 proptest! {
-    /// One caller and one worker, a step at a time, against a queue of numbers.
+    /// Compares one caller and one worker, a step at a time, with a queue of numbers.
     #[test]
     fn behaves_like_a_queue_with_a_limit(
         limit in 0usize..9,

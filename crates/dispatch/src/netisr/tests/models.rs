@@ -1,4 +1,4 @@
-//! Under loom: every interleaving of callers and a worker.
+//! Loom models: all interleavings of callers and a worker.
 
 use super::super::workstream::{Ending, Next, Workstream};
 use loom::sync::Arc;
@@ -11,7 +11,7 @@ fn model(bound: usize, check: impl Fn() + Sync + Send + 'static) {
     model.check(check);
 }
 
-/// Is alone in a workstream, whoever it is.
+/// Runs `work`, checking that no other thread works in the workstream.
 fn alone(inside: &AtomicUsize, work: impl FnOnce()) {
     assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two are at work in one workstream");
     work();
@@ -20,7 +20,7 @@ fn alone(inside: &AtomicUsize, work: impl FnOnce()) {
 
 type Seen = Arc<loom::sync::Mutex<Vec<u32>>>;
 
-/// What a worker does, until the end.
+/// Runs a worker until the end.
 fn work(stream: &Workstream<u32>, inside: &AtomicUsize, seen: &Seen) {
     loop {
         if stream.start() {
@@ -92,7 +92,8 @@ fn loom_netisr_two_callers_and_a_worker_lose_nothing() {
     });
 }
 
-/// A worker that leaves its turn after each queue, as one whose thread has other work does, and sleeps when nothing waits.
+/// A worker that leaves its turn after each queue, as one with other work in its thread does, must
+/// not sleep while items wait.
 #[test]
 fn loom_netisr_a_worker_that_pauses_sleeps_over_nothing() {
     model(3, || {

@@ -1,13 +1,13 @@
-//! On threads: order in every mode, switches under load, workers that die.
+//! Tests with threads: order in every mode, switches under load, workers that panic.
 
 use super::*;
 use crate::{spawn_scoped, spawn_worker};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
-/// Looks at the order of each flow, and counts what came behind its successor.
+/// Checks the order of each flow, and counts items that arrived after their successor.
 struct Checker {
-    /// The next number of each flow.
+    /// Next number of each flow.
     next: Vec<AtomicU64>,
     misordered: AtomicU64,
     seen: AtomicU64,
@@ -35,7 +35,8 @@ impl Checker {
     }
 }
 
-/// Gives `bursts` bursts of 32 items of flows `flows`, each until it is taken; says how many.
+/// Passes in `bursts` bursts of 32 items of flows `flows`, retrying each until accepted. Returns
+/// the number of items.
 fn load(caller: &mut Caller<Number>, name: &str, flows: std::ops::Range<u32>, bursts: u32, checker: &Checker) -> u64 {
     let proto = caller.netisr().protocol(name).unwrap();
     let (source, mut work, n) = (u64::from(flows.start), checker.work(), flows.len() as u32);
@@ -53,8 +54,8 @@ fn load(caller: &mut Caller<Number>, name: &str, flows: std::ops::Range<u32>, bu
     u64::from(bursts) * 32
 }
 
-/// A worker for each workstream, and callers who each give `bursts` bursts of sixteen flows of their own; says how many items that were. The workers
-/// end when all is done.
+/// Runs a worker for each workstream, and callers that each pass in `bursts` bursts of sixteen
+/// flows of their own. Returns the number of items. The workers end when all work is done.
 fn work_through<'s>(
     scope: &'s std::thread::Scope<'s, '_>,
     isr: &Arc<Netisr<Number>>,
@@ -129,7 +130,7 @@ fn switches_under_load_lose_nothing() {
                 let until = Instant::now() + Duration::from_millis(400);
                 spawn_scoped(scope, "c", move || {
                     let mut given = 0;
-                    // Each round begins at 0 again: order is looked at in the rounds of the other test.
+                    // Each round starts at 0 again: the other test checks the order.
                     while Instant::now() < until {
                         given += load(&mut caller, "ip", flows.clone(), 20, checker);
                     }
@@ -149,7 +150,8 @@ fn switches_under_load_lose_nothing() {
     assert!(audit.dispatched > 0 && audit.queued > 0, "{audit:?}");
 }
 
-/// Workers that come and go, some in the middle of their queues, while modes and policies change: what one leaves the next has.
+/// Workers start and stop, some in the middle of their queues, while modes and policies change. The
+/// next worker continues with the remaining items.
 #[test]
 fn workers_that_start_and_stop_under_switches_lose_nothing() {
     let isr = netisr(2, Mode::Deferred);
@@ -165,7 +167,7 @@ fn workers_that_start_and_stop_under_switches_lose_nothing() {
                     while !over.load(Ordering::SeqCst) || isr.has_waiting(at) {
                         let mut worker = isr.worker(at).unwrap();
                         assert!(matches!(isr.worker(at), Err(NetisrError::Taken { .. })), "one at a time");
-                        // Of one life a few rounds, of another one nothing.
+                        // Some workers run a few rounds, others none.
                         (0..lives % 4).for_each(|_| _ = worker.round(&mut checker.work()));
                         lives += 1;
                     }
@@ -202,7 +204,8 @@ fn workers_that_start_and_stop_under_switches_lose_nothing() {
     assert_eq!((audit.handled, checker.seen.load(Ordering::SeqCst), audit.lost), (given, given, 0), "{audit:?}");
 }
 
-/// A worker that has other work too takes a few queues, and not all that comes meanwhile; the next round has that.
+/// A worker that also has other work takes a few queues, but not all items that arrive meanwhile;
+/// the next round takes those.
 #[test]
 fn a_round_ends_however_much_comes() {
     let isr = netisr(1, Mode::Deferred);
@@ -211,7 +214,7 @@ fn a_round_ends_however_much_comes() {
     caller.queue(ip, 0, &mut (0..10).map(|n| number(1, n)).collect());
     let (mut seen, mut next) = (Vec::new(), 10);
     for _ in 0..5 {
-        // As much again for each item: a turn would never end.
+        // Each item adds another one: a turn would never end.
         let mut bring = isr.caller(0).unwrap();
         let worked = worker.round(&mut |_: ProtoId, items: &mut Items<'_, Number>| {
             seen.extend(items.map(|item| item.number));
@@ -235,7 +238,7 @@ fn there_may_be_one_mode_only() {
     assert!(Netisr::new(Config { mode: Mode::Hybrid, ..config.clone() }, protocols()).is_err());
     let direct = vec![Protocol { dispatch: Some(Mode::Direct), ..Protocol::new("arp", 4) }];
     assert!(matches!(Netisr::<Number>::new(config, direct), Err(NetisrError::OtherMode { .. })));
-    // What one workstream has done is not another's.
+    // Totals of one workstream do not include the other.
     let isr = netisr(2, Mode::Deferred);
     let arp = isr.protocol("arp").unwrap();
     isr.caller(0).unwrap().queue(arp, 1, &mut (0..7).map(|n| number(1, n)).collect());
@@ -259,7 +262,7 @@ fn a_switch_to_direct_may_let_items_pass_and_that_is_seen() {
     };
     give(0..3);
     isr.set_mode(Mode::Direct);
-    give(3..5); // pass those that wait
+    give(3..5); // overtake those that wait
     worker.turn(&mut checker.work());
     give(5..6);
     assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst)), (3, 6));
@@ -268,15 +271,16 @@ fn a_switch_to_direct_may_let_items_pass_and_that_is_seen() {
     isr.set_mode(Mode::Deferred);
     give(6..8);
     isr.set_mode(Mode::Hybrid);
-    give(8..9); // waits its turn
+    give(8..9); // waits for its turn
     worker.turn(&mut checker.work());
     assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst), overtaken()), (3, 9, 3));
     isr.set_mode(Mode::Direct);
-    give(9..10); // nothing waits
+    give(9..10); // no item waits
     assert_eq!((checker.misordered(), overtaken()), (3, 3));
 }
 
-/// Under load and switches each millisecond: no more come too late than netisr says, and it says that some may have.
+/// Under load, with a switch each millisecond, no more items arrive late than netisr reports as
+/// possibly overtaken, and it reports some.
 #[test]
 fn no_more_come_too_late_than_were_overtaken() {
     for workstreams in [1, 3] {
@@ -323,7 +327,8 @@ fn a_worker_that_dies_loses_what_it_had_in_hand_and_leaves_the_rest() {
     assert!(dead.unwrap().join().is_err());
     let audit = isr.audit();
     assert_eq!((audit.handled, audit.lost, audit.held, audit.holds()), (256, 256, 488, true), "{audit:?}");
-    // Who comes meanwhile waits behind, and the next worker goes on where that one was.
+    // Items that arrive meanwhile wait after the others, and the next worker continues where the
+    // first one stopped.
     caller.queue(ip, 0, &mut (1000..1010).map(|n| number(1, n)).collect());
     let mut seen = Vec::new();
     let mut next = isr.worker(0).unwrap();
@@ -331,7 +336,7 @@ fn a_worker_that_dies_loses_what_it_had_in_hand_and_leaves_the_rest() {
     assert_eq!(seen, (512..1010).collect::<Vec<_>>());
     let audit = isr.audit();
     assert!(audit.holds() && audit.held == 0 && audit.lost == 256, "{audit:?}");
-    // A caller that dies in the middle of a hybrid turn does not keep it.
+    // A caller that panics in the middle of a hybrid turn does not keep the turn.
     isr.set_mode(Mode::Hybrid);
     let mut other = isr.caller(0).unwrap();
     let died = spawn_worker("c", None, move |_| {

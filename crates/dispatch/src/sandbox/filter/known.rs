@@ -1,4 +1,4 @@
-//! The lists themselves, with the reason for each group.
+//! The lists of system calls, with the reason for each group.
 
 use super::Needs;
 use seccompiler::{
@@ -12,15 +12,15 @@ const ARCH: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCH: TargetArch = TargetArch::aarch64;
 
-/// Allowed with any arguments.
+/// Calls allowed with any arguments.
 const ALLOWED: &[libc::c_long] = &[
-    // Memory. Mappings and protections are among the conditions below.
+    // Memory. Mappings and protections have conditions, below.
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_madvise,
     libc::SYS_brk,
     libc::SYS_membarrier,
-    // Threads: locks, the end, names of cores. How threads begin is among the conditions.
+    // Threads: locks, exit, names of cores. Starting threads has conditions, below.
     libc::SYS_futex,
     libc::SYS_set_robust_list,
     libc::SYS_get_robust_list,
@@ -78,7 +78,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_vmsplice,
     libc::SYS_sendfile,
     libc::SYS_copy_file_range,
-    // Files: served, uploaded, captured; /proc and /sys for reports. The user's rights decide which.
+    // Files: served, uploaded, captured; /proc and /sys for reports. File permissions determine
+    // which.
     libc::SYS_openat,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
@@ -106,7 +107,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_fchmodat,
     libc::SYS_utimensat,
     libc::SYS_umask,
-    // Sockets that are open. Which can be opened is among the conditions.
+    // Open sockets. Opening sockets has conditions, below.
     libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_bind,
@@ -136,7 +137,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_sysinfo,
 ];
 
-/// The older forms of calls above, which some C libraries use and newer architectures lack.
+/// Older forms of the calls above, which some C libraries use and newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
     libc::SYS_open,
@@ -160,7 +161,7 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Requests of ioctl(2) that only read: terminals, pending bytes, links.
+/// Read-only requests of ioctl(2): terminals, pending bytes, links.
 #[allow(clippy::unnecessary_cast, reason = "requests are c_int in other C libraries")]
 const IOCTLS: &[u64] = &[
     libc::TCGETS as u64,
@@ -175,7 +176,7 @@ const IOCTLS: &[u64] = &[
     SIOCETHTOOL,
 ];
 
-/// Requests that opening a port makes.
+/// Requests of ioctl(2) used to open a port.
 #[allow(clippy::unnecessary_cast, reason = "requests are c_int in other C libraries")]
 const PORT_IOCTLS: &[u64] = &[
     libc::TUNSETIFF as u64,
@@ -189,18 +190,18 @@ const PORT_IOCTLS: &[u64] = &[
     libc::SIOCSIFHWADDR as u64,
 ];
 
-/// linux/sockios.h; changing a setting takes CAP_NET_ADMIN.
+/// Request of linux/sockios.h; changing a setting requires CAP_NET_ADMIN.
 const SIOCETHTOOL: u64 = 0x8946;
 
-/// Options of prctl(2): names of threads and of memory.
+/// Allowed options of prctl(2): names of threads and of memory.
 const PRCTLS: &[u64] = &[libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, libc::PR_SET_VMA as u64];
 
 type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 /// Returns two filters: clone3(2) fails with ENOSYS, and the allow list.
 ///
-/// The flags of clone3 lie in memory, where no filter reads; the C library falls back to clone(2), whose flags are an
-/// argument.
+/// clone3 has its flags in memory, which filters cannot read; the C library falls back to clone(2),
+/// which has them in an argument.
 pub(super) fn programs(needs: Needs) -> Result<[BpfProgram; 2], BackendError> {
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
@@ -211,18 +212,18 @@ pub(super) fn programs(needs: Needs) -> Result<[BpfProgram; 2], BackendError> {
 
 fn rules(needs: Needs) -> Result<Rules, BackendError> {
     let mut rules: Rules = ALLOWED.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
-    rules.insert(libc::SYS_clone3, Vec::new()); // the other filter's
+    rules.insert(libc::SYS_clone3, Vec::new()); // clone3 is handled by the other filter
     let mut add = |call, when: Vec<SeccompRule>| rules.insert(call, when);
-    // Nothing becomes executable.
+    // Memory cannot become executable.
     let not_exec = || bits(2, libc::PROT_EXEC as u64, 0).and_then(|when| SeccompRule::new(vec![when]));
     add(libc::SYS_mmap, vec![not_exec()?]);
     add(libc::SYS_mprotect, vec![not_exec()?]);
-    // Threads, no processes.
+    // Threads can be created, but no processes.
     let thread = libc::CLONE_THREAD as u64;
     add(libc::SYS_clone, vec![SeccompRule::new(vec![bits(0, thread, thread)?])?]);
-    // Signals to this process only: a panic's abort.
+    // Signals only to this process: abort after a panic.
     add(libc::SYS_tgkill, vec![SeccompRule::new(vec![equal(0, u64::from(std::process::id()))?])?]);
-    // Limits are read, by the C library for stacks; not set.
+    // Limits can be read (by the C library, for stacks) but not set.
     let read_only = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
     add(libc::SYS_prlimit64, vec![SeccompRule::new(vec![read_only])?]);
     add(libc::SYS_prctl, one_of(0, PRCTLS)?);
@@ -253,7 +254,7 @@ fn equal(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
-/// The bits of `mask` have these values.
+/// Returns the condition that the bits of `mask` have these values.
 fn bits(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
 }

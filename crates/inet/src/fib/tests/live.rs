@@ -1,16 +1,18 @@
-//! Readers while the table changes: every answer was true at some moment between question and answer.
+//! Concurrent readers while the table changes: every result was correct at some moment during the
+//! call.
 //!
-//! One thread walks through versions of a set of routes, one change at a time, and says which version it is at before and after each.
-//! Readers note the versions around a question; the answer must be that of a naive longest-prefix match over one of these versions.
+//! One thread steps through versions of a set of routes, one change at a time, and publishes the
+//! version number before and after each. Readers record the version around a lookup; the result
+//! must equal that of a naive longest-prefix match over one of these versions.
 
 use super::*;
 use crate::fib::few::FEW;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// All routes at one moment.
+/// All routes of one version.
 type Version<A = u32> = Vec<(IpPrefix<A>, NextHopId)>;
 
-/// RFC 1812 5.2.4.3 (2), by looking at each route.
+/// Longest prefix match (RFC 1812 5.2.4.3 (2)) by linear search.
 fn naive<A: Matched>(version: &Version<A>, dst: A) -> Option<NextHopId> {
     let covers = version.iter().filter(|(prefix, _)| prefix.contains(dst.to_addr()));
     covers.max_by_key(|(prefix, _)| prefix.len()).map(|(_, hop)| *hop)
@@ -31,7 +33,7 @@ fn step<A: Matched>(change: &Change<A>, version: &Version<A>) -> Version<A> {
     next
 }
 
-/// From one version to the next, which differ by one route.
+/// Changes the table from one version to the next, which differ by one route.
 fn advance<A: Matched>(fib: &mut Fib<A>, from: &Version<A>, to: &Version<A>) {
     for (prefix, hop) in to.iter().filter(|route| !from.contains(route)) {
         fib.insert(*prefix, *hop).unwrap();
@@ -41,7 +43,7 @@ fn advance<A: Matched>(fib: &mut Fib<A>, from: &Version<A>, to: &Version<A>) {
     }
 }
 
-/// Asks until the writer has ended; panics at an answer that was never true.
+/// Looks up addresses until the writer has ended; panics at a result that was never correct.
 fn read<A: Matched>(
     reader: &Reader<A>,
     thread: usize,
@@ -60,7 +62,7 @@ fn read<A: Matched>(
         } else {
             ask.iter().zip(&mut out).for_each(|(dst, out)| *out = reader.lookup(&pinned, *dst));
         }
-        // The change after the version that is announced may be under way.
+        // The change after the published version may be under way.
         let after = (at.load(Ordering::SeqCst) + 1).min(versions.len() - 1);
         drop(pinned);
         asked += 1;
@@ -98,7 +100,7 @@ pub(super) fn readers_see_what_was_true<A: Matched + Sync>(changes: &[Change<A>]
     });
 }
 
-/// Runs changes of routes with long and short prefixes, and of the default route, under two readers.
+/// Changes routes with long and short prefixes and the default route under two readers.
 pub(super) fn run<A: Matched + Sync>(
     first: impl Fn() -> Version<A>,
     prefix: impl Strategy<Value = IpPrefix<A>>,
@@ -133,13 +135,14 @@ fn a_table_is_read_while_it_changes() {
     run_four(|| (0..=FEW as u8).map(|i| (prefix(&format!("192.168.{i}.0/24")), hop(0))).collect());
 }
 
-// And, as routes come and go, a list that becomes a table under its readers.
+// As routes come and go, a list also becomes a table under its readers.
 #[test]
 fn a_list_is_read_while_it_changes() {
     run_four(Vec::new);
 }
 
-// Groups are taken out and used again under readers that are in them: two hosts and two blocks, each always in one of two states.
+// Groups are removed and reused under readers inside them: two hosts and two blocks, each always in
+// one of two states.
 #[test]
 fn groups_come_and_go_under_readers() {
     let mut fib = beyond_a_list();
@@ -173,7 +176,7 @@ fn groups_come_and_go_under_readers() {
         }
         ended.store(true, Ordering::Relaxed);
     });
-    // Nobody reads any more: what is opened from here on has been another's.
+    // There are no readers any more, so every group opened from here on is a reused one.
     let made = fib.spare.made;
     for round in 0..200u32 {
         let host = Prefix::host(Ipv4Addr::from_bits(0x0a01_0005 + (round << 8)));
@@ -183,7 +186,8 @@ fn groups_come_and_go_under_readers() {
     assert_eq!(fib.spare.made, made);
 }
 
-// The first next hop that a byte cannot name changes what readers go by: each answer stays one of two.
+// The first next hop that does not fit into a one-byte code switches readers to wide codes: each
+// result stays one of two.
 #[test]
 fn codes_grow_under_a_reader() {
     let mut fib = beyond_a_list();

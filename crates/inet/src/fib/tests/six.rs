@@ -1,4 +1,4 @@
-//! The trie of IPv6, by the same oracle and under the same readers as the table of IPv4.
+//! Tests of the IPv6 trie with the oracle and the concurrent readers of the IPv4 tests.
 
 use super::*;
 use std::net::Ipv6Addr;
@@ -7,7 +7,8 @@ fn prefix6(text: &str) -> Prefix6 {
     text.parse().unwrap()
 }
 
-/// Close together: a few bits differ, in the first 24 and on both sides of multiples of 4, and at the end.
+/// Returns addresses close together: a few bits differ, in the first 24, on both sides of multiples
+/// of 4, and at the end.
 fn any_address6() -> impl Strategy<Value = u128> + Clone {
     let masks = vec![
         0x0003_0000_0000_0000_0000_0000_0000_0000,
@@ -22,18 +23,18 @@ fn any_address6() -> impl Strategy<Value = u128> + Clone {
         .prop_map(|(bits, mask)| 0x2001_0db8_0000_0000_0000_0000_0000_0000 ^ (bits & mask))
 }
 
-/// Short prefixes are rarer, as of IPv4.
+/// Returns prefixes; short ones are rarer, as for IPv4.
 fn any_prefix6() -> impl Strategy<Value = Prefix6> + Clone {
     let len = prop_oneof![1 => Just(0u8), 1 => 1u8..8, 8 => 8u8..=22, 30 => 23u8..=64, 14 => 65u8..=128];
     (any_address6(), len).prop_map(|(addr, len)| Prefix6::masked(addr, len))
 }
 
-/// Groups and jumps that an entry refers to.
+/// Returns the number of groups and jumps in use.
 fn in_use(fib: &Fib<u128>) -> usize {
     fib.spare.in_use()
 }
 
-/// A trie that begins with the array.
+/// Returns routes that make a trie with an array at its root.
 fn with_array() -> Vec<(Prefix6, NextHopId)> {
     (0..=16).map(|i| (prefix6(&format!("2001:db9:{i:x}::/48")), hop(0))).collect()
 }
@@ -72,7 +73,8 @@ fn a_trie_is_read_while_it_changes() {
     live::run(Vec::new, any_prefix6(), long(), any_address6());
 }
 
-// Every order of nested and neighboring prefixes: of one length, of lengths within one step, across steps.
+// Inserts nested and neighboring prefixes in every order: of one length, of lengths within one
+// step, across steps.
 #[test]
 fn every_order_of_a_few_prefixes() {
     let few =
@@ -92,7 +94,7 @@ fn every_order_of_a_few_prefixes() {
             assert_same_answers(&fib, &oracle, &telling_addresses(&oracle, &[prefix6(few[i]).bits()]));
         }
         assert_eq!(in_use(&fib), 0, "{order:?}");
-        // The next permutation in lexicographic order.
+        // Advances to the next permutation in lexicographic order.
         if let Some(at) = (1..order.len()).rev().find(|at| order[at - 1] < order[*at]) {
             let with = (at..order.len()).rev().find(|with| order[*with] > order[at - 1]).unwrap();
             order.swap(at - 1, with);
@@ -101,7 +103,8 @@ fn every_order_of_a_few_prefixes() {
     }
 }
 
-// What routes took is free again when they are gone, whatever came in between; a lone route is one jump.
+// The memory of removed routes is reused in whatever order they came and went; a lone route is one
+// jump.
 #[test]
 fn words_are_used_again() {
     let mut random = Random(7);

@@ -1,7 +1,8 @@
-//! An echo service of the host under `inet_six`, over UDP and TCP, and a peer that takes part in its conversations.
+//! An echo service of the host under `inet_six`, over UDP and TCP, and a peer in conversation with
+//! it.
 //!
-//! The peer answers the last packet that was sent, with numbers that fit or nearly do, so that handshakes end, text is echoed,
-//! and segments that are wrong by a little reach connections.
+//! The peer answers the last packet sent, with correct or nearly correct numbers. So handshakes
+//! complete, data is echoed, and slightly wrong segments reach connections.
 
 use super::super::{Side, Tape};
 use super::{addr, frame_of, packet};
@@ -14,14 +15,14 @@ use wire::ip6;
 use wire::tcp::{self, Flags};
 use wire::{L4Port, Proto, udp};
 
-/// The port of the service.
+/// Port of the service.
 const ECHO: u16 = 7;
-/// Connections that are served at a time.
+/// Maximum number of connections served at a time.
 const STREAMS: usize = 8;
-/// Datagrams, and pieces of each stream, that are echoed in a step.
+/// Maximum number of datagrams, and of reads per stream, echoed in a step.
 const AT_ONCE: usize = 8;
 
-/// Sockets of the service, of both families.
+/// Sockets of the service, in both families.
 pub(super) struct Echo {
     datagrams: usize,
     listener: usize,
@@ -29,7 +30,7 @@ pub(super) struct Echo {
     echoed: Echoed,
 }
 
-/// Data that the service has sent back.
+/// Amount of data that the service has sent back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Echoed {
     pub datagrams: usize,
@@ -49,7 +50,7 @@ impl Echo {
         Echo { datagrams, listener, streams: Vec::new(), echoed: Echoed::default() }
     }
 
-    /// Echoes what has come, and closes what has ended.
+    /// Echoes received data and closes ended connections.
     pub(super) fn serve(&mut self, stack: &Stack<Up>, cx: Cx) {
         for _ in 0..AT_ONCE {
             let Some(got) = stack.udp_recv(cx, self.datagrams) else { break };
@@ -70,7 +71,8 @@ impl Echo {
 }
 
 impl Echo {
-    /// Ends the service: connections are reset, those too that are closed and not over.
+    /// Ends the service and resets all connections, including those closed but not yet
+    /// acknowledged.
     pub(super) fn end(self, stack: &Stack<Up>, cx: Cx) -> Echoed {
         self.streams.iter().for_each(|stream| assert!(stack.tcp_close(cx, *stream, true)));
         assert!(stack.tcp_close(cx, self.listener, true) && stack.udp_close(cx, self.datagrams));
@@ -79,13 +81,13 @@ impl Echo {
     }
 }
 
-/// Echoes a stream's text; true if it is over and its socket closed.
+/// Echoes the data of a stream; returns `true` if it has ended and its socket is closed.
 fn serve_stream(stack: &Stack<Up>, cx: Cx, stream: usize, echoed: &mut usize) -> bool {
     let mut text = [0; 512];
     for _ in 0..AT_ONCE {
         match stack.tcp_recv(cx, stream, &mut text) {
             Ok(0) => break,
-            // What a full buffer does not take is lost.
+            // Data that does not fit into the send buffer is lost.
             Ok(n) => *echoed += stack.tcp_send(cx, stream, &text[..n], true).unwrap_or(0),
             Err(crate::tcp::TcpError::WouldBlock) => return false,
             Err(_) => break,
@@ -95,7 +97,7 @@ fn serve_stream(stack: &Stack<Up>, cx: Cx, stream: usize, echoed: &mut usize) ->
     true
 }
 
-/// A datagram, or a segment, for the service or another port.
+/// Returns a datagram or a segment for the service or another port.
 pub(super) fn upper(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> Vec<u8> {
     let port = match tape.byte() {
         n @ 0..=0xef => ECHO * u16::from(n < 0xe0),
@@ -148,12 +150,14 @@ fn segment(
     out
 }
 
-/// The peer answers the last packet that was sent, if it was a datagram or a segment: what comes next, or nearly.
+/// Answers the last packet sent, if it was a datagram or a segment, with the next expected one or
+/// nearly so.
 pub(super) fn answer(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.stack.flush(cx);
     let mut wire = side.wire.lock().unwrap();
     let Some(last) = wire.pop_back() else { return };
-    // It stays, and may be answered again: an ACK of a SYN-ACK has no answer, and text follows it.
+    // The packet stays and may be answered again: an ACK of a SYN-ACK has no answer, and data
+    // follows it.
     wire.clear();
     wire.push_back(last.clone());
     drop(wire);
@@ -161,7 +165,7 @@ pub(super) fn answer(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     let Ok(ip) = ip6::Header::parse(sent) else { return };
     let body = ip.payload(sent);
     let how = tape.byte();
-    // Most often from the address to which the packet went.
+    // Usually from the address that the packet was sent to.
     let src = if how & 0x80 == 0 { ip.dst } else { addr(tape) };
     let payload = match ip.next {
         Proto::UDP => {
@@ -194,7 +198,7 @@ pub(super) fn answer(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.inject(cx, &frame_of(&packet(src, ip.src, ip.next, 64, &payload)));
 }
 
-/// Datagrams and segments that are sent have their checksums.
+/// Checks the checksums of sent datagrams and segments.
 pub(super) fn check_sent(ip: &ip6::Header, body: &[u8]) {
     let sum = Partial::pseudo6(ip.src, ip.dst, ip.next, body.len() as u32);
     match ip.next {

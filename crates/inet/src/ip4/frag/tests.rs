@@ -1,4 +1,4 @@
-//! Each fragment against RFC 791 3.2; that they give the packet back is `reass`'s test.
+//! Tests each fragment against RFC 791 3.2; the round trip is tested in `reass`.
 
 use super::*;
 use buf::PoolConfig;
@@ -48,7 +48,7 @@ fn cut_up(frame: Frame, header: &Header, mtu: usize, pool: &Pool) -> Result<Vec<
     }
 }
 
-/// (offset, payload length, more, header length) of each.
+/// Returns (offset, payload length, more, header length) of each fragment.
 fn shape(parts: &[Frame]) -> Vec<(u16, usize, bool, usize)> {
     let parse = |part: &Frame| {
         let header = Header::parse(part.bytes()).unwrap();
@@ -112,7 +112,7 @@ fn copied_options_are_padded_and_malformed_ones_end_the_copy() {
     assert_eq!(copied(&[0, 2, 0x82, 2]), [], "nothing behind the end of the list");
 }
 
-/// A payload that is kept too cannot be changed where it is.
+/// A shared payload cannot be changed in place.
 #[test]
 fn a_checksum_that_cannot_be_computed_is_an_error() {
     let one = Pool::new(&PoolConfig { buffers: 1, data: 8192, ..PoolConfig::default() }).unwrap();
@@ -206,7 +206,8 @@ fn a_checksum_left_to_the_port_is_computed_first() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Contiguous, in blocks of 8, none above the MTU, none that could have held 8 bytes more, all bytes there.
+    /// Fragments are contiguous, in blocks of 8, never above the MTU, never with room for 8 more
+    /// bytes, and complete.
     #[test]
     fn fragments_are_as_rfc_791_wants_them(
         kinds in prop::collection::vec(any::<u8>(), 0..=10usize),
@@ -233,7 +234,7 @@ proptest! {
         prop_assert_eq!(at, payload.len());
     }
 
-    /// Any bytes that parse: no panic, and what is an error hands nothing out.
+    /// Bytes that parse never cause a panic, and an error outputs nothing.
     #[test]
     fn no_packet_breaks_it(bytes in prop::collection::vec(any::<u8>(), 20..400), mtu in 0..600usize, fix: bool) {
         let pool = pool(64);

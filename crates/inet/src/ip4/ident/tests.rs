@@ -8,7 +8,8 @@ fn peer(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0xc000_0200 + n)
 }
 
-/// What lies between two numbers sent to one peer, `wait` apart, `others` numbers having gone elsewhere meanwhile.
+/// Returns the differences of consecutive numbers sent to one peer, `wait` apart, with `others`
+/// numbers for other peers in between.
 fn gaps(seed: u64, wait: Duration, others: u32) -> Vec<u16> {
     let (mut idents, mut now) = (Idents::new(Key::seeded(seed)), Instant::from_millis(1));
     let mut last = idents.next(ME, peer(0), Proto::UDP, now);
@@ -30,7 +31,8 @@ fn at_one_moment_they_count() {
     assert!(gaps(1, Duration::ZERO, 0).iter().all(|gap| *gap == 1), "so that 65,536 datagrams a moment differ");
 }
 
-/// RFC 6864 4.2: no number again within the two minutes that a datagram may live, at a pace of 100 a second.
+/// RFC 6864 4.2: no number repeats within the two minutes of a datagram's lifetime, at 100 packets
+/// a second.
 #[test]
 fn none_comes_again_within_two_minutes() {
     let mut idents = Idents::new(Key::seeded(1));
@@ -50,7 +52,7 @@ fn the_step_is_a_random_part_of_the_time_that_passed() {
     assert!(gaps.iter().collect::<HashSet<_>>().len() > 150, "hardly two alike");
 }
 
-/// The idle scan: what a zombie sends to its victim must not show in what it answers the scanner.
+/// Idle scan: packets of a zombie to its victim must not show in its answers to the scanner.
 #[test]
 fn traffic_to_others_does_not_show() {
     let (silent, busy) = (gaps(7, Duration::from_secs(1), 0), gaps(7, Duration::from_secs(1), 20));

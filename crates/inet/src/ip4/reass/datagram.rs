@@ -1,10 +1,13 @@
-//! One datagram under way: its fragments by offset, the verdict on the next one, and the merge when all are there.
+//! One incomplete datagram: its fragments by offset, the check of the next one, and the merge when
+//! it is complete.
 //!
-//! `pieces` is sorted by offset and free of overlaps, `frames` stands in order of arrival. A fragment that arrives in
-//! order is appended after one comparison; any other place is found by bisection. The insertion moves 10 bytes for
-//! each later piece, and no frame. The worst order, backwards, of 8-byte fragments (ns each, median of 30 runs, release
-//! build in a 2-core Xeon VM): 99 among 481, about the most that the default limits hold, 126 among 1,024, 810 among
-//! 8,189, which is the most that a datagram can have. If limits near that become usual, a tree would bound it better.
+//! `pieces` is sorted by offset and free of overlaps; `frames` is in order of arrival. A fragment
+//! that arrives in order is appended after one comparison; otherwise its place is found by
+//! bisection. An insertion moves 10 bytes for each later piece, and no frame. The worst order,
+//! backwards, of 8-byte fragments (ns each, median of 30 runs, release build in a 2-core Xeon VM):
+//! 99 among 481, about the most that the default limits hold, 126 among 1,024, 810 among 8,189,
+//! which is the most that a datagram can have. If numbers near that become usual, a tree would
+//! bound it better.
 
 use buf::{Flags, Frame};
 use stats::DropReason;
@@ -12,16 +15,18 @@ use wire::Proto;
 use wire::ip4::{self, Header};
 use wire::ip6;
 
-/// Bytes of TCP header that the first fragment must bring: up to and with the flags (RFC 1858 3, RFC 3128).
+/// Bytes of TCP header that the first fragment must contain: up to and including the flags (RFC
+/// 1858 3, RFC 3128).
 const TCP_MIN: usize = 16;
 
-/// What a fragment counts for in [`super::Limits::bytes`].
+/// Returns the bytes that a fragment counts for in [`super::Limits::bytes`].
 pub(super) fn charge(frame: &Frame) -> usize {
     let buffer = frame.headroom() + frame.len() + frame.tailroom();
     buffer + size_of::<Frame>() + size_of::<Piece>()
 }
 
-/// Where a fragment belongs: bytes `start..end` of the payload, behind `header_len` bytes of headers in frame `slot`.
+/// Position of a fragment: bytes `start..end` of the payload, after `header_len` bytes of headers
+/// in frame `slot`.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     start: u16,
@@ -35,7 +40,7 @@ pub(super) struct Piece {
 const _: () = assert!(size_of::<Piece>() <= 10);
 
 impl Piece {
-    /// `None` for a fragment that no honest sender makes, whatever else has arrived.
+    /// Returns `None` for a fragment that no honest sender makes, whatever else has arrived.
     pub(super) fn of(header: &Header, packet: &[u8]) -> Option<Piece> {
         let len = header.payload(packet).len();
         let start = header.frag_off;
@@ -49,8 +54,8 @@ impl Piece {
         Some(Piece { start, end: end as u16, slot: 0, header_len, ecn, more: header.mf })
     }
 
-    /// The same of IPv6 (RFC 8200 4.5). A first fragment whose extension headers go on in the next one was refused when they were walked
-    /// (RFC 7112 5).
+    /// Returns the piece of an IPv6 fragment (RFC 8200 4.5). A first fragment without all of its
+    /// extension headers was dropped when they were parsed (RFC 7112 5).
     pub(super) fn of6(header: &ip6::Header, chain: &ip6::Chain, fragment: ip6::Fragment) -> Option<Piece> {
         let (extension, _) = chain.find(Proto::FRAGMENT)?;
         let header_len = extension.offset + extension.len;
@@ -72,22 +77,23 @@ impl Piece {
     }
 }
 
-/// A frame whose time ran out, to be ended as `FragTimeout`.
+/// A frame that timed out, to be dropped as `FragTimeout`.
 #[derive(Debug)]
 pub enum Expired {
-    /// The fragment at offset 0: the one to quote in ICMP time exceeded, code 1 (RFC 792, RFC 1122 3.3.2).
+    /// The fragment at offset 0, which ICMP time exceeded, code 1, must quote (RFC 792, RFC 1122
+    /// 3.3.2).
     First(Frame),
     /// Any other fragment.
     Later(Frame),
 }
 
-/// What is to be done with a fragment.
+/// Decision about a fragment.
 pub(super) enum Verdict {
-    /// Insert it as piece number so-and-so.
+    /// Insert it at this index.
     Insert(usize),
-    /// End it; the datagram lives on.
+    /// Drop it; keep the datagram.
     Drop(DropReason),
-    /// End it and the whole datagram.
+    /// Drop it and the whole datagram.
     Poison(DropReason),
 }
 
@@ -96,7 +102,8 @@ pub(super) enum Verdict {
 pub(super) struct Datagram {
     pieces: Vec<Piece>,
     frames: Vec<Option<Frame>>,
-    /// Payload bytes held; with no overlaps and the end known, the datagram is whole when the two are equal.
+    /// Payload bytes held. As there are no overlaps, the datagram is complete when this equals its
+    /// end.
     len: usize,
     end: Option<u16>,
     ecn_seen: EcnSeen,
@@ -104,22 +111,22 @@ pub(super) struct Datagram {
 }
 
 impl Datagram {
-    /// Fragments held.
+    /// Returns the number of fragments held.
     pub(super) fn fragments(&self) -> usize {
         self.frames.len()
     }
 
-    /// The sum of their [`charge`].
+    /// Returns the sum of their [`charge`].
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Every byte up to a known end?
+    /// Returns whether every byte up to a known end is present.
     pub(super) fn is_whole(&self) -> bool {
         self.end.is_some_and(|end| usize::from(end) == self.len)
     }
 
-    /// What `piece`, which came in `frame`, would be to this datagram.
+    /// Decides about `piece`, which arrived in `frame`.
     pub(super) fn judge(&self, piece: &Piece, frame: &Frame, comparisons: &mut u64) -> Verdict {
         let at = self.place(piece.start, comparisons);
         let next = self.pieces.get(at);
@@ -136,7 +143,8 @@ impl Datagram {
         Verdict::Insert(at)
     }
 
-    /// A fragment in the very place of a held one: harmless only if it says the same.
+    /// Decides about a fragment with the range of a held one: it is a harmless duplicate only if
+    /// its content is equal.
     fn judge_twin(&self, held: &Piece, piece: &Piece, frame: &Frame) -> Verdict {
         let bytes = self.frames.get(usize::from(held.slot)).and_then(Option::as_ref).map(|frame| held.payload(frame));
         if bytes != Some(piece.payload(frame)) {
@@ -148,7 +156,7 @@ impl Datagram {
         Verdict::Drop(DropReason::FragDuplicate)
     }
 
-    /// A second end, data behind the end, or an end in front of data that was followed by more.
+    /// Returns whether the piece is a second end, data after the end, or an end before held data.
     fn contradicts_end(&self, piece: &Piece) -> bool {
         match self.end {
             Some(end) => !piece.more || piece.end >= end,
@@ -156,7 +164,7 @@ impl Datagram {
         }
     }
 
-    /// The number of the first piece that does not begin before `start`.
+    /// Returns the index of the first piece that does not begin before `start`.
     fn place(&self, start: u16, comparisons: &mut u64) -> usize {
         *comparisons += 1;
         if self.reach() <= start {
@@ -168,12 +176,12 @@ impl Datagram {
         })
     }
 
-    /// The end of the furthest piece: the last, as they do not overlap.
+    /// Returns the end of the last piece, which is the highest since pieces do not overlap.
     fn reach(&self) -> u16 {
         self.pieces.last().map_or(0, |last| last.end)
     }
 
-    /// Holds a fragment as [`Datagram::judge`] said.
+    /// Stores a fragment at the index that [`Datagram::judge`] returned.
     pub(super) fn insert(&mut self, at: usize, piece: Piece, frame: Frame) {
         self.len += usize::from(piece.end - piece.start);
         self.bytes += charge(&frame);
@@ -186,10 +194,11 @@ impl Datagram {
         self.frames.push(Some(frame));
     }
 
-    /// The whole packet, in the first fragment's buffer if it fits there, else in one that `large` gives; what else was
-    /// held stays to be ended. The first fragment's frame may move into the large buffer: it is the packet then.
+    /// Returns the complete packet, in the first fragment's buffer if it fits, else in one from
+    /// `large`. The first fragment's frame may be replaced by the large one. The other frames stay
+    /// held for the caller to end.
     ///
-    /// `Err`: why there is no packet; all frames are still held.
+    /// `Err`: the reason why there is no packet; all frames are still held.
     pub(super) fn merge(&mut self, large: impl FnOnce() -> Option<Frame>) -> Result<Frame, DropReason> {
         let (first, later) = self.pieces.split_first().ok_or(DropReason::FragMalformed)?;
         let home = self.frames.get_mut(usize::from(first.slot)).ok_or(DropReason::FragMalformed)?;
@@ -223,7 +232,7 @@ impl Datagram {
         Ok(whole)
     }
 
-    /// The frame that came last.
+    /// Removes and returns the frame that arrived last.
     pub(super) fn take_newest(&mut self) -> Option<Frame> {
         self.frames.pop().flatten()
     }
@@ -233,7 +242,7 @@ impl Datagram {
         self.frames.into_iter().flatten().for_each(|frame| ended(frame, why));
     }
 
-    /// Ends every frame held, in order of arrival, and tells which one was at offset 0.
+    /// Ends every frame held, in order of arrival, and marks the one at offset 0.
     pub(super) fn expire(self, ended: &mut dyn FnMut(Expired)) {
         let first = self.pieces.first().filter(|piece| piece.start == 0).map(|piece| usize::from(piece.slot));
         for (slot, frame) in self.frames.into_iter().enumerate() {
@@ -243,7 +252,7 @@ impl Datagram {
     }
 }
 
-/// The first fragment in a buffer that takes `total_len` bytes; `None` if `into` does not.
+/// Copies the first fragment into a buffer for `total_len` bytes; `None` if `into` is too small.
 fn moved(first: &Frame, mut into: Frame, total_len: usize) -> Option<Frame> {
     if into.tailroom() < total_len {
         return None;
@@ -253,7 +262,7 @@ fn moved(first: &Frame, mut into: Frame, total_len: usize) -> Option<Frame> {
     Some(into)
 }
 
-/// The ECN codepoints seen among the fragments, a bit each (RFC 3168 5).
+/// Bit set of the ECN codepoints of the fragments (RFC 3168 5).
 #[derive(Clone, Copy, Default)]
 struct EcnSeen(u8);
 
@@ -270,11 +279,12 @@ impl EcnSeen {
         self.0 & 1 << codepoint != 0
     }
 
-    /// The whole packet's header: the first fragment's (offset 0), with the whole length, without MF or the Fragment header (which is taken
-    /// out of `first`), and with the congestion mark if any fragment had it.
+    /// Returns the header of the complete packet: that of the fragment at offset 0 with the full
+    /// length, without MF or the Fragment header (which is removed from `first`), and with the CE
+    /// mark if any fragment had it.
     ///
-    /// `None` if it would be too long (a first header longer than the one the end came with), or if the mark is on a
-    /// packet whose sender also said that it does not know the mark (RFC 3168 5.3: drop).
+    /// `None` if the packet would be too long (the first header is longer than that of the last
+    /// fragment), or if some fragments are CE and others not ECN-capable (RFC 3168 5.3: drop).
     fn header_of_whole(self, first: &mut Frame, payload_len: usize) -> Option<WholeHeader> {
         let marked = self.has(EcnSeen::CE);
         if marked && self.has(EcnSeen::NOT_ECT) {
@@ -292,7 +302,7 @@ impl EcnSeen {
     }
 }
 
-/// RFC 8200 4.5: what stands before the Fragment header, whose place what stands behind it takes.
+/// Removes the Fragment header and returns the header of the complete packet (RFC 8200 4.5).
 fn header_of_whole6(first: &mut Frame, payload_len: usize, mark: u8) -> Option<ip6::Header> {
     const LEN: usize = 8;
     let header = ip6::Header::parse(first.bytes()).ok()?;
@@ -308,7 +318,7 @@ fn header_of_whole6(first: &mut Frame, payload_len: usize, mark: u8) -> Option<i
     Some(ip6::Header { payload_len, traffic_class: header.traffic_class | mark, ..header })
 }
 
-/// The header of a packet that has been put together.
+/// Header of a reassembled packet.
 enum WholeHeader {
     V4(Header),
     V6(ip6::Header),

@@ -1,4 +1,5 @@
-//! What must hold for every sequence of fragments and every passage of time: run by the tests and by `cargo xtask fuzz`.
+//! Invariants for every sequence of fragments and passage of time, run by the tests and by `cargo
+//! xtask fuzz`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -16,11 +17,10 @@ use std::net::Ipv4Addr;
 use wire::Proto;
 use wire::ip4::{HEADER_LEN, Header, fill_checksum, header_checksum_ok};
 
-/// A reassembly of which every answer is checked and counted.
+/// A reassembly with checks and counts of every result.
 pub(super) struct Checked {
     pub(super) reassembly: Reassembly,
     pub(super) now: Instant,
-    /// The whole packets that came out.
     pub(super) packets: Vec<Frame>,
     /// IP headers of the first fragments that timed out.
     pub(super) time_exceeded: Vec<Header>,
@@ -44,13 +44,13 @@ impl Checked {
         }
     }
 
-    /// Frames ended for `why` so far.
+    /// Returns the number of frames ended for `why` so far.
     #[cfg(test)]
     pub(super) fn ended(&self, why: DropReason) -> u64 {
         self.ends.get(&why).copied().unwrap_or(0)
     }
 
-    /// Hands a packet in; the reason if that very frame was dropped.
+    /// Processes a packet; returns the reason if this frame was dropped.
     pub(super) fn input(&mut self, frame: Frame) -> Option<DropReason> {
         let header = Header::parse(frame.bytes()).ok()?;
         self.entered += 1;
@@ -93,7 +93,7 @@ impl Checked {
         self.check();
     }
 
-    /// In = whole + held + ended, exactly, and every limit is kept.
+    /// Checks that frames in = reassembled + held + ended, and that no limit is exceeded.
     fn check(&self) {
         let (r, ended) = (&self.reassembly, self.ends.values().sum::<u64>());
         assert_eq!(self.entered, self.completed + r.held() as u64 + ended, "a frame is lost or counted twice");
@@ -102,7 +102,7 @@ impl Checked {
         assert_eq!(r.next_deadline().is_none(), r.datagrams() == 0);
         assert!(r.held() == 0 || r.datagrams() > 0);
         assert!(r.bytes() >= r.held() * 64 && (r.held() > 0 || r.bytes() == 0));
-        // The derived tables agree with the first.
+        // The derived tables agree with the main one.
         assert_eq!(r.ages.len(), r.table.len());
         let of_addresses = || r.sources.iter().filter(|(share, _)| matches!(share, Share::Address(_)));
         assert_eq!(of_addresses().map(|(_, source)| source.ages.len()).sum::<usize>(), r.table.len());
@@ -125,7 +125,7 @@ fn check_whole(whole: &Frame, was_cut: bool) {
     }
 }
 
-/// What a fragment says.
+/// Content of a fragment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) src: u8,
@@ -137,7 +137,7 @@ pub(super) struct Spec {
     pub(super) tos: u8,
     /// Words of options (No Operation) in the header.
     pub(super) options: u8,
-    /// Added to every byte of payload.
+    /// Added to every payload byte.
     pub(super) salt: u8,
 }
 
@@ -171,15 +171,17 @@ impl Spec {
     }
 }
 
-/// The byte at `at` of the datagram that `header` belongs to.
+/// Returns the byte at `at` of the datagram that `header` belongs to.
 pub(super) fn pattern(header: &Header, at: usize) -> u8 {
     let who = usize::from(header.id) * 31 + usize::from(header.src.octets()[3]) * 7 + usize::from(header.proto.0);
     (at.wrapping_mul(0x9e37_79b1).wrapping_add(who) >> 3) as u8
 }
 
-/// `inet_reass` of `cargo xtask fuzz`: `data` is a conversation of fragments, time and interruptions.
+/// `inet_reass` of `cargo xtask fuzz`: `data` describes a sequence of fragments, time steps and
+/// interruptions.
 ///
-/// Holds: no panic, every frame ends once, no limit is exceeded, and what comes out whole is what went in.
+/// Invariants: no panic, every frame ends once, no limit is exceeded, and a reassembled packet
+/// equals the original.
 pub fn fuzz(data: &[u8]) {
     let config = PoolConfig { buffers: 128, ..PoolConfig::default() };
     let pool = Pool::new(&config).unwrap();
@@ -193,7 +195,7 @@ pub fn fuzz(data: &[u8]) {
         timeout: Duration::from_secs(60),
         large,
     });
-    let mut honest = true; // nobody has sent bytes that are not the pattern's
+    let mut honest = true; // all bytes sent so far follow the pattern
     let mut rest = data;
     while let Some((&[op, a, b, c, d, e], after)) = rest.split_first_chunk() {
         rest = after;
@@ -210,7 +212,7 @@ pub fn fuzz(data: &[u8]) {
             salt: 0,
         };
         match op % 8 {
-            // Small offsets, so that fragments meet.
+            // Small offsets, so that fragments belong together.
             0..=3 => drop(Spec { off: spec.off & 0xff8, ..spec }.frame(&pool).and_then(|frame| checked.input(frame))),
             4 => drop(spec.frame(&pool).and_then(|frame| checked.input(frame))),
             5 => checked.pass(Duration::from_millis(u64::from(u16::from_be_bytes([b, c])))),
@@ -238,7 +240,8 @@ pub fn fuzz(data: &[u8]) {
     assert_eq!(pool.stats().live(), 0, "a frame was kept or leaked");
 }
 
-/// A whole packet, cut by `frag` and handed in from fragment number `from` on, every `step`-th, round and round.
+/// Fragments a packet with `frag` and processes the fragments cyclically, starting at number `from`
+/// with step `step`.
 fn cut_and_shuffle(checked: &mut Checked, pool: &Pool, spec: Spec, from: u8, step: u8) {
     let Some(packet) = (Spec { off: 0, mf: false, ..spec }).frame(pool) else { return };
     let header = Header::parse(packet.bytes()).unwrap();
@@ -251,7 +254,7 @@ fn cut_and_shuffle(checked: &mut Checked, pool: &Pool, spec: Spec, from: u8, ste
     let n = fragments.len();
     for turn in 0..n {
         let at = (usize::from(from) + turn * (usize::from(step) | 1)) % n;
-        // A step that divides n visits some twice: then the next one not yet sent.
+        // A step that divides n repeats some positions: take the next fragment not yet sent.
         let at = (at..n).chain(0..at).find(|&at| fragments[at].is_some());
         checked.input(at.and_then(|at| fragments[at].take()).unwrap());
     }

@@ -1,4 +1,5 @@
-//! Conversations on virtual time. [`Checked`] adds to each step: in = whole + held + ended, and all limits kept.
+//! Tests on virtual time. [`Checked`] verifies after each step that in = reassembled + held +
+//! ended, and that all limits hold.
 
 use super::fuzz::{Checked, Spec, pattern};
 use super::*;
@@ -12,7 +13,7 @@ fn pool(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// No limit but the protocol's own.
+/// Returns limits that only the protocol itself constrains.
 fn unlimited() -> Limits {
     Limits { bytes: 1 << 30, bytes_per_source: 1 << 30, fragments_per_datagram: 1 << 16, ..Limits::default() }
 }
@@ -43,7 +44,7 @@ impl Host {
         self.checked.reassembly.held()
     }
 
-    /// The one packet that came out so far, checked against the pattern.
+    /// Returns the only reassembled packet so far, checked against the pattern.
     fn whole(&mut self) -> Frame {
         assert_eq!(self.checked.packets.len(), 1);
         let frame = self.checked.packets.pop().unwrap();
@@ -153,7 +154,8 @@ fn a_first_header_that_makes_the_whole_too_long_ends_it() {
     for off in (0..65_120).step_by(1480) {
         host.send(Spec { off, len: 1480, options: 1, ..Spec::UDP });
     }
-    // 65,515 bytes of payload fit behind this fragment's header of 20 bytes, but not behind the first's 24.
+    // 65,515 bytes of payload fit after this fragment's header of 20 bytes, but not after the
+    // first's of 24.
     assert_eq!(host.part(65_120, 395, false), Some(FragMalformed));
     assert_eq!((host.ended(FragMalformed), host.held()), (45, 0));
 }
@@ -184,8 +186,6 @@ fn congestion_marks_survive_and_may_not_be_mixed_with_no_ecn() {
     host.send(Spec { tos: ECT, ..last });
     assert_eq!(Header::parse(host.whole().bytes()).unwrap().tos, ECT);
 }
-
-// ---- time ----
 
 #[test]
 fn a_datagram_ends_at_its_timeout_and_names_its_first_fragment() {
@@ -225,8 +225,6 @@ fn a_poisoned_key_is_free_again_after_its_timeout() {
     host.whole();
 }
 
-// ---- malformed, overlapping, duplicate ----
-
 #[test]
 fn fragments_that_cannot_be_are_dropped_alone() {
     let mut host = Host::new(Limits::default());
@@ -248,9 +246,9 @@ fn contradictions_about_the_end_poison_the_datagram() {
     let cases: [&[(u16, usize, bool)]; 6] = [
         &[(16, 8, false), (24, 8, false)], // two ends
         &[(16, 8, false), (8, 4, false)],  // two ends, the second lower
-        &[(16, 8, false), (24, 8, true)],  // data behind the end
-        &[(32, 8, true), (8, 8, false)],   // an end in front of data
-        &[(16, 8, true), (16, 8, false)],  // the same bytes, more to come and not
+        &[(16, 8, false), (24, 8, true)],  // data after the end
+        &[(32, 8, true), (8, 8, false)],   // an end before data
+        &[(16, 8, true), (16, 8, false)],  // the same bytes with and without MF
         &[(16, 8, false), (16, 8, true)],
     ];
     for case in cases {
@@ -296,15 +294,13 @@ fn a_duplicate_is_harmless_only_if_it_says_the_same() {
     assert_eq!((host.held(), host.ended(FragDuplicate)), (0, 2));
 }
 
-// ---- the named attacks ----
-
 #[test]
 fn teardrop_newtear_nestea_and_bonk() {
     let mut host = Host::new(Limits::default());
     // As sent in 1997: 36 bytes with MF are no multiple of 8; then 4 bytes that end inside.
     assert_eq!(host.part(0, 36, true), Some(FragMalformed));
     assert_eq!(host.part(24, 4, false), None);
-    // Rounded to blocks it is a proper overlap.
+    // Rounded to blocks, it is a valid fragment that overlaps.
     assert_eq!(host.send(Spec { id: 2, len: 40, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 2, off: 24, len: 4, mf: false, ..Spec::UDP }), Some(FragOverlap));
     // newtear: 4 bytes less of padding.
@@ -314,7 +310,7 @@ fn teardrop_newtear_nestea_and_bonk() {
     assert_eq!(host.send(Spec { id: 4, len: 24, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 4, off: 48, len: 108, mf: false, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 4, off: 0, len: 264, ..Spec::UDP }), Some(FragOverlap));
-    // bonk: an end far behind, a hole between: waits and times out.
+    // bonk: a distant end with a hole before it, which times out.
     assert_eq!(host.send(Spec { id: 5, len: 32, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 5, off: 256, len: 4, mf: false, ..Spec::UDP }), None);
     assert!(host.checked.packets.is_empty());
@@ -352,7 +348,7 @@ fn jolt2_costs_a_handful_of_comparisons_each() {
     assert_eq!((host.held(), host.ended(FragDuplicate)), (401, 10_000));
 }
 
-/// Comparisons a fragment may cost among `n`: the look at the end, and the bisection.
+/// Maximum number of comparisons for a fragment among `n`: one with the end, then the bisection.
 fn log_bound(n: usize) -> u64 {
     u64::from(n.ilog2()) + 3
 }
@@ -425,7 +421,7 @@ fn many_strangers_end_the_oldest_first_and_stay_in_bounds() {
         host.send(Spec { src: (n % 100) as u8, id: n, len: 1480, ..Spec::UDP });
     }
     assert_eq!((host.checked.reassembly.datagrams(), host.ended(FragEvicted)), (256, 44));
-    // A new datagram that comes in one go is whole before anybody can push it out.
+    // A new datagram with all fragments in a row is complete before it can be evicted.
     host.send(Spec { src: 200, ..Spec::UDP });
     host.send(Spec { src: 200, off: 8, mf: false, ..Spec::UDP });
     host.whole();
@@ -481,8 +477,6 @@ fn shutdown_ends_what_is_held() {
     assert_eq!((host.ended(Shutdown), host.held()), (2, 0));
 }
 
-// ---- what holds for everything ----
-
 #[derive(Clone, Debug)]
 struct Cut {
     len: usize,
@@ -523,7 +517,8 @@ thread_local! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Cut by `frag` (twice, as routers do), shuffled, some parts repeated: the same packet comes out, once.
+    /// Fragments a packet (twice, as routers do), shuffles the fragments and repeats some: exactly
+    /// the original packet results.
     #[test]
     fn any_order_of_fragments_gives_the_packet_back(cut in cuts()) {
         let (small, large) = POOLS.with(|(small, large)| (small.clone(), large.clone()));
@@ -545,15 +540,15 @@ proptest! {
         }
         let first = checked.packets.first().map(|packet| packet.bytes().to_vec());
         prop_assert_eq!(first, Some(expected));
-        // Repeats that came after the end are the beginning of a datagram that will time out, or whole once more if
-        // the packet was not cut or all of it was repeated.
+        // Repeated fragments after the end begin a new datagram that will time out. They form a
+        // second packet only if the packet was not fragmented or all of it was repeated.
         prop_assert!(checked.packets.len() == 1 || cut.repeats.len() >= n);
         checked.end_all();
         checked.packets.clear();
         prop_assert_eq!(small.stats().live() + large.stats().live(), 0);
     }
 
-    /// Against a model that keeps a byte map: the same verdict on every fragment.
+    /// Compares the decision on every fragment with a model that keeps a byte map.
     #[test]
     fn verdicts_agree_with_a_byte_map(
         script in prop::collection::vec(
@@ -572,13 +567,13 @@ proptest! {
         checked.end_all();
     }
 
-    /// Arbitrary conversations: see [`super::fuzz`].
+    /// Runs arbitrary inputs: see [`super::fuzz`].
     #[test]
     fn no_conversation_breaks_it(data in prop::collection::vec(any::<u8>(), 0..1200)) {
         fuzz(&data);
     }
 
-    /// As above, but of fragments only and of few datagrams.
+    /// Runs arbitrary sequences of fragments of few datagrams.
     #[test]
     fn no_fragments_break_it(
         ops in prop::collection::vec((0..8u8, 0..4u8, 0..2u8, any::<u8>(), 0..40u8, any::<u8>()), 0..200)
@@ -588,7 +583,8 @@ proptest! {
     }
 }
 
-/// One datagram as RFC 791's pseudocode would have it, a byte at a time, with the policy of the table in `reass.rs`.
+/// A datagram as in RFC 791's pseudocode, one byte at a time, with the policy of the table in
+/// `reass.rs`.
 #[derive(Default)]
 struct Model {
     bytes: std::collections::BTreeMap<usize, (Origin, u8)>,
@@ -596,7 +592,7 @@ struct Model {
     wholes: usize,
 }
 
-/// Which fragment a byte came with: start, length, MF.
+/// Fragment that a byte came with: start, length, MF.
 type Origin = (u16, usize, bool);
 
 impl Model {
@@ -642,7 +638,7 @@ impl Model {
     }
 }
 
-/// The kept corpus, when the tests run inside the repository.
+/// Runs the stored corpus, if the tests run inside the repository.
 #[test]
 fn the_corpus_still_holds() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/inet_reass");

@@ -17,7 +17,7 @@ pub(super) const SOLICIT_DELAY: Duration = Duration::from_secs(1);
 const SOLICIT_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum interval between solicitations (RFC 7559 2, MRT).
 const SOLICIT_INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// Number of unanswered solicitations for which programs wait.
+/// Number of unanswered solicitations before programs stop waiting.
 const AWAITED_SOLICITS: u32 = 2;
 
 /// A default router (RFC 4861 5.1).
@@ -31,14 +31,15 @@ pub struct DefaultRouter {
     pub until: Instant,
     /// Set when address resolution failed; reachable routers are preferred.
     pub is_unreachable: bool,
-    /// Set when it advertises that DHCPv6 servers have other configuration than addresses.
+    /// Set when the router advertises that DHCPv6 servers provide configuration other than
+    /// addresses.
     pub has_other_config: bool,
 }
 
 /// An on-link prefix (RFC 4861 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdvertisedPrefix {
-    /// The prefix.
+    /// On-link prefix.
     pub prefix: Prefix6,
     /// End of the valid lifetime.
     pub until: Instant,
@@ -52,14 +53,14 @@ pub(super) enum RouteChange {
     Remove(Prefix6),
 }
 
-/// Entries whose lifetime has ended.
+/// Entries with an expired lifetime.
 pub(super) struct Expired {
     pub(super) has_router: bool,
     pub(super) prefixes: Vec<Prefix6>,
     pub(super) addrs: Vec<Ipv6Addr>,
 }
 
-/// Returned when a table of [`Autoconf`] is full.
+/// Error: a table of [`Autoconf`] is full.
 pub(super) struct TableFull;
 
 /// Autoconfiguration state of one interface.
@@ -71,7 +72,8 @@ pub(crate) struct Autoconf {
     pub(super) solicits: u32,
     pub(super) routers: Vec<DefaultRouter>,
     pub(super) prefixes: Vec<AdvertisedPrefix>,
-    /// Set when a router advertised that DHCPv6 servers have other configuration (RFC 4861 4.2, O flag).
+    /// Set when a router advertised that DHCPv6 servers provide other configuration (RFC 4861 4.2,
+    /// O flag).
     pub(super) has_other_config: bool,
 }
 
@@ -148,7 +150,7 @@ impl Autoconf {
         Expired { has_router, prefixes, addrs }
     }
 
-    /// Returns whether a solicitation is to be sent now, and schedules the next one. Without
+    /// Returns whether a solicitation must be sent now, and schedules the next one. Without
     /// `is_ready` it is postponed.
     pub(super) fn take_due_solicit(&mut self, is_ready: bool, now: Instant) -> bool {
         if self.solicit_at.is_none_or(|at| at > now) {

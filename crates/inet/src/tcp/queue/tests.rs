@@ -1,4 +1,4 @@
-//! The queues against plain byte strings.
+//! Tests of the queues against plain byte strings.
 
 use super::*;
 use buf::{Pool, PoolConfig};
@@ -13,12 +13,12 @@ fn sizes(aligned: bool) -> Sizes {
     Sizes { small: SMALL_TEXT, large: 0, aligned }
 }
 
-/// Bytes that differ from their neighbors and from those of other places.
+/// Returns bytes that differ from their neighbors and from those at other positions.
 fn bytes(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 16) as u8).collect()
 }
 
-/// Marsaglia's xorshift.
+/// Returns a pseudo-random number below `below` (Marsaglia's xorshift).
 fn chance(state: &mut u64, below: usize) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -31,7 +31,7 @@ fn what_is_sent_is_what_was_written_however_it_is_cut() {
     let pool = pool();
     for seed in 1..=200u64 {
         let (mut state, mut queue) = (seed, SendQueue::new(20_000));
-        queue.front = 0u32.wrapping_sub(seed as u32 * 100); // numbers are on a circle
+        queue.front = 0u32.wrapping_sub(seed as u32 * 100); // positions wrap
         let (mut released, mut written) = (0, 0);
         for _ in 0..200 {
             match chance(&mut state, 3) {
@@ -71,7 +71,7 @@ fn a_sum_is_known_of_what_we_sum_and_of_nothing_that_the_port_sums() {
     let pool = pool();
     let text = bytes(0, 3 * SMALL_TEXT);
     let mut queue = SendQueue::new(20_000);
-    // The first piece is the port's, the second mixed both ways round, the third ours.
+    // The first piece has the port's sums, the second a mix in both orders, the third ours.
     let parts = [(0..1000, Sums::Ports), (1000..1500, Sums::Ours), (1500..1800, Sums::Ports), (1800..3000, Sums::Ours)];
     for (part, sums) in parts {
         queue.append(&text[part], sizes(false), sums, |_| pool.get());
@@ -86,7 +86,8 @@ fn a_sum_is_known_of_what_we_sum_and_of_nothing_that_the_port_sums() {
     assert_eq!(copied(2100, 333), Some(checksum::sum(&text[2100..2433])));
 }
 
-/// A piece of which as much has gone as the next one is long is not all that is in the queue, though it has that length.
+/// A piece with as many released bytes as the next one is long is not everything in the queue,
+/// though it has that length.
 #[test]
 fn all_of_the_queue_is_one_piece_from_its_first_byte_on() {
     let (pool, mut queue) = (pool(), SendQueue::new(20_000));
@@ -185,7 +186,7 @@ fn what_a_queue_and_what_waits_in_it_take() {
     assert_eq!((size_of::<Piece>(), size_of::<Chunk>()), (24, 24));
 }
 
-/// Text that was acknowledged and is not here is reported: its reader must not get other bytes for it.
+/// Missing acknowledged data is reported: its reader must not get other bytes instead.
 #[test]
 fn missing_text_is_reported() {
     let (mut early, mut queue) = (OutOfOrder::default(), RecvQueue::new(0));

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::icmp4::Problem;
 
-/// Queue of packets, with a flag that is set while it may have some: every poll reads the flag alone.
+/// Queue of packets, with a flag that is set while it may be non-empty: polls usually read only the
+/// flag.
 pub(crate) struct Requeue<L: Locks> {
     pub(crate) queue: Guarded<L, VecDeque<(IfaceId, Frame)>>,
     /// Errors about packets of this host, with the beginning of each packet, for its socket.
@@ -22,7 +23,7 @@ impl<L: Locks> Default for Requeue<L> {
 }
 
 impl<L: Locks> Requeue<L> {
-    /// Returns whether something may be in it.
+    /// Returns whether the queue may be non-empty.
     #[inline(always)]
     pub(crate) fn has_some(&self) -> bool {
         self.some.load(Ordering::Relaxed)

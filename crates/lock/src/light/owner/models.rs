@@ -1,5 +1,5 @@
-//! Under loom: every interleaving of two and of three threads that want the same lock. A lost wake-up is a deadlock, which
-//! loom reports; two owners at once are a data race on the cell, which it reports too.
+//! Loom models: all interleavings of two and of three threads that take the same lock. A lost
+//! wake-up is a deadlock, and two owners at once are a data race on the cell; loom reports both.
 
 use super::Owner;
 use loom::cell::UnsafeCell;
@@ -13,7 +13,7 @@ struct Locked {
 impl Locked {
     fn add(&self, me: u32) {
         self.owner.acquire(me);
-        // SAFETY: `me` is the owner; loom fails the model where another access overlaps.
+        // SAFETY: `me` is the owner; loom fails the model if another access overlaps.
         self.value.with_mut(|value| unsafe { *value += 1 });
         self.owner.release();
     }
@@ -35,7 +35,7 @@ fn threads_add(threads: u32, times: u32, preemptions: usize) {
             adder.join().unwrap();
         }
         locked.owner.acquire(1);
-        // SAFETY: as in `add`.
+        // SAFETY: same as in `add`.
         assert_eq!(locked.value.with(|value| unsafe { *value }), threads * times);
         locked.owner.release();
     });

@@ -1,5 +1,5 @@
-//! The model: one bus under several cards, buffers at rest, counts of the memory that the driver
-//! touches.
+//! Tests of the cost model: one bus shared by several cards, delayed reuse of buffers, counts of
+//! the memory that the driver touches.
 
 use super::*;
 use std::collections::HashSet;
@@ -50,7 +50,7 @@ fn descriptors_are_written_back_by_the_line_while_the_bus_is_waited_for() {
     far.send(&mut frames(&pool, 0, 40, 60), ZERO);
     let mut now = nic.nic.bus.busy_until(&nic.nic.knobs);
     for _ in 0..200 {
-        nic.card.rx.step(now); // a frame each time, as the bus is busy after it
+        nic.card.rx.step(now); // one frame each time, as the bus is busy after it
         now = now.max(nic.nic.bus.busy_until(&nic.nic.knobs));
     }
     assert_eq!((nic.nic.counts.rx_stored.get(), nic.nic.counts.rx_writebacks.get()), (40, 10));
@@ -72,7 +72,7 @@ fn a_buffer_that_was_sent_rests_and_the_one_that_rested_longest_comes_back() {
         nic.card.tx.step(ZERO);
         nic.tx.poll(ZERO);
         let mut back = Burst::new();
-        pool.get_burst_of(4, 60, &mut back); // those returned last
+        pool.get_burst_of(4, 60, &mut back); // the buffers freed last
         let back: HashSet<usize> = back.drain().map(|frame| place(&frame)).collect();
         assert_eq!(back, expected.iter().copied().collect::<HashSet<_>>());
         assert!(back.is_disjoint(&sent));

@@ -12,18 +12,18 @@ fn pool(data: usize) -> Pool {
     Pool::new(&PoolConfig { buffers: 2048, data, ..PoolConfig::default() }).unwrap()
 }
 
-/// What a sender says about its text, however it is cut.
+/// Header fields of a sender, independent of how its payload is split.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub seq: u32,
     pub id: u16,
     pub df: bool,
     pub flags: u8,
-    /// Where the urgent text ends, counted from `seq`; 0: none.
+    /// End of the urgent data, counted from `seq`; 0: none.
     pub urgent: u16,
     pub options: Vec<u8>,
     pub tags: usize,
-    /// Over IPv6.
+    /// True for IPv6, false for IPv4.
     pub six: bool,
 }
 
@@ -39,7 +39,8 @@ fn six(payload_len: usize) -> ip6::Header {
     }
 }
 
-/// The frame of the text at `at`, of `whole` bytes in all: the `n`-th that the sender makes. An `open` checksum is left to the port.
+/// Returns the `n`-th frame of a sender, with the payload at `at` of `whole` bytes in all. If
+/// `open`, the checksum is left to the port.
 pub fn packet(sent: &Sent, at: usize, text: &[u8], whole: usize, n: u16, open: bool) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame[..6].copy_from_slice(&Mac([2, 0, 0, 0, 0, 2]).0);
@@ -95,7 +96,7 @@ pub fn packet(sent: &Sent, at: usize, text: &[u8], whole: usize, n: u16, open: b
     frame
 }
 
-/// The large segment of all of `text`, as a frame.
+/// Returns the large segment of all of `text`, as a frame.
 pub fn large(sent: &Sent, text: &[u8], size: u16, pool: &Pool) -> Frame {
     let mut frame = pool.get().unwrap();
     frame.extend(&packet(sent, 0, text, text.len(), 0, true)).unwrap();
@@ -123,7 +124,8 @@ prop_compose! {
         seq: u32, id: u16, df: bool, flags in 0..=255u8, urgent in 0..4000u16,
         options in prop_oneof![Just(vec![]), Just(vec![1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8])], tags in 0..3usize, six: bool,
     ) -> Sent {
-        // An urgent pointer of 0 is nobody's: a sender that has URG points behind something.
+        // A set URG flag with pointer 0 is not generated: a sender that sets URG points past some
+        // data.
         let flags = if urgent == 0 { flags & !tcp::Flags::URG.0 } else { flags };
         let urgent = if flags & tcp::Flags::URG.0 == 0 { 0 } else { urgent };
         Sent { seq, id, df, flags, urgent, options, tags, six }
@@ -170,7 +172,8 @@ fn what_is_no_large_segment_is_given_back() {
     let mut udp6 = large(&Sent { six: true, ..plain() }, &text, 1000, &pool);
     udp6.bytes_mut()[14 + 6] = Proto::UDP.0;
     assert!(Cutter::new(udp6).is_err());
-    // Behind destination options it is one; behind a routing header its checksum is over another address.
+    // A segment after destination options is valid; after a routing header its checksum covers
+    // another address.
     for (next, is_one) in [(Proto::DEST_OPTIONS, true), (Proto::ROUTING, false)] {
         let mut bytes = packet(&Sent { six: true, ..plain() }, 0, &text, text.len(), 0, true);
         bytes.splice(54..54, [Proto::TCP.0, 0, 1, 1, 0, 0, 0, 0]);

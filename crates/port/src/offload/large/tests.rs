@@ -16,7 +16,8 @@ fn small(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// With a large MTU a piece may be longer than a buffer of the pool: 8948 bytes of text, of an MTU of 9000.
+/// With a large MTU a piece may be longer than a buffer of the pool: 8948 bytes of payload for an
+/// MTU of 9000.
 #[test]
 fn a_segment_whose_pieces_no_small_buffer_can_hold_is_dropped_and_the_next_one_is_not() {
     let (small, all) = (small(64), pool(2).unwrap());
@@ -38,7 +39,7 @@ fn a_segment_whose_pieces_no_small_buffer_can_hold_is_dropped_and_the_next_one_i
     assert!(matches!(half.cut(&small), Cut::Piece(_)) && !half.is_cutting());
 }
 
-/// The only piece may be shorter than its size says.
+/// A single piece may be shorter than the segment size.
 #[test]
 fn a_segment_of_one_piece_is_as_long_as_its_text() {
     let (small, all) = (small(1), pool(1).unwrap());

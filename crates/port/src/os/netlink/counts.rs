@@ -1,41 +1,44 @@
-//! What a device dropped of the frames it was to send: the proof that a dropping device dropped. And which program is on it.
+//! Frames that a device dropped on transmit, as proof that a dropping device dropped them; also the
+//! device's XDP program and kind.
 //!
-//! Two counters, since a frame can end in a queue (a filter at `clsact` counts there too, under its own qdisc) or in the
-//! driver. Both are read over netlink: /proc/net/dev has the driver's alone.
+//! There are two counters, since a frame can be dropped in a queue (a filter at `clsact` counts
+//! there too, under its own qdisc) or in the driver. Both are read over netlink, because
+//! /proc/net/dev has the driver's only.
 
 use super::message::{self, Message};
 use super::{Netlink, NetlinkError};
 
-/// Levels of a device's counters, to be compared with earlier ones.
+/// Absolute values of a device's drop counters, for comparison with earlier values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxDrops {
-    /// Summed over the queues, as `tc -s qdisc` shows them. 32 bits in the kernel, and goes round.
+    /// Sum over the queues, as `tc -s qdisc` shows them. 32 bits in the kernel, with wraparound.
     pub queues: u32,
-    /// By the driver (`tx_dropped`).
+    /// Dropped by the driver (`tx_dropped`).
     pub driver: u64,
 }
 
 impl TxDrops {
-    /// How many frames were dropped since `before`; right while fewer than 2^32 ended in queues.
+    /// Returns the number of frames dropped since `before`; correct while fewer than 2^32 were
+    /// dropped in queues.
     pub fn since(self, before: TxDrops) -> u64 {
         u64::from(self.queues.wrapping_sub(before.queues)) + self.driver.wrapping_sub(before.driver)
     }
 }
 
 impl Netlink {
-    /// What `dev` has dropped of the frames that it was to send.
+    /// Returns the transmit drop counters of `dev`.
     ///
     /// # Errors
-    /// ENODEV: there is none of that name.
+    /// ENODEV: no interface has that name.
     pub fn tx_drops(&mut self, dev: &str) -> Result<TxDrops, NetlinkError> {
         let index = self.ifindex(dev)?;
         Ok(TxDrops { queues: self.queue_drops(dev, index)?, driver: self.driver_drops(dev, index)? })
     }
 
-    /// The number of the XDP program on `dev`, if there is one.
+    /// Returns the number of the XDP program on `dev`, if there is one.
     ///
     /// # Errors
-    /// ENODEV: there is none of that name.
+    /// ENODEV: no interface has that name.
     pub fn xdp_program(&mut self, dev: &str) -> Result<Option<u32>, NetlinkError> {
         let index = self.ifindex(dev)?;
         let mut message = Message::new(libc::RTM_GETLINK, 0);
@@ -46,17 +49,18 @@ impl Netlink {
             || format!("ask for the program on {dev}"),
             |reply| {
                 if reply.ty == libc::RTM_NEWLINK {
-                    program = reply.find(16, libc::IFLA_XDP).and_then(of_xdp); // behind struct ifinfomsg
+                    program = reply.find(16, libc::IFLA_XDP).and_then(of_xdp); // after struct ifinfomsg
                 }
             },
         )?;
         Ok(program)
     }
 
-    /// The kind of a virtual device, as "veth"; `None`: it has a driver of hardware behind it, or is the loopback.
+    /// Returns the kind of a virtual device, such as "veth"; `None`: it is hardware, or the
+    /// loopback.
     ///
     /// # Errors
-    /// ENODEV: there is none of that name.
+    /// ENODEV: no interface has that name.
     pub fn kind(&mut self, dev: &str) -> Result<Option<String>, NetlinkError> {
         const INFO_KIND: u16 = 1; // IFLA_INFO_KIND
         let index = self.ifindex(dev)?;
@@ -87,7 +91,7 @@ impl Netlink {
             |reply| {
                 // The kernel dumps the queues of all devices.
                 if reply.ty == libc::RTM_NEWQDISC && reply.ifindex() == Some(index) {
-                    let stats = reply.find(20, libc::TCA_STATS2); // behind struct tcmsg
+                    let stats = reply.find(20, libc::TCA_STATS2); // after struct tcmsg
                     drops = drops.wrapping_add(stats.and_then(of_queue).unwrap_or_default());
                 }
             },
@@ -104,7 +108,7 @@ impl Netlink {
             || format!("count what {dev} dropped"),
             |reply| {
                 if reply.ty == libc::RTM_NEWLINK {
-                    drops = reply.find(16, libc::IFLA_STATS64).and_then(of_driver); // behind struct ifinfomsg
+                    drops = reply.find(16, libc::IFLA_STATS64).and_then(of_driver); // after struct ifinfomsg
                 }
             },
         )?;
@@ -113,19 +117,19 @@ impl Netlink {
     }
 }
 
-/// `drops` of struct gnet_stats_queue (qlen, backlog, drops, requeues, overlimits).
+/// Returns `drops` of struct gnet_stats_queue (qlen, backlog, drops, requeues, overlimits).
 fn of_queue(stats: &[u8]) -> Option<u32> {
     const STATS_QUEUE: u16 = 3; // TCA_STATS_QUEUE
     message::word(message::find(stats, STATS_QUEUE)?, 8)
 }
 
-/// The program's number, of the attributes of IFLA_XDP.
+/// Returns the program's number from the attributes of IFLA_XDP.
 fn of_xdp(xdp: &[u8]) -> Option<u32> {
     const PROG_ID: u16 = 4; // IFLA_XDP_PROG_ID
     message::word(message::find(xdp, PROG_ID)?, 0)
 }
 
-/// `tx_dropped`, the eighth of struct rtnl_link_stats64.
+/// Returns `tx_dropped`, the eighth field of struct rtnl_link_stats64.
 fn of_driver(stats: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(*stats.get(7 * 8..)?.first_chunk()?))
 }

@@ -1,9 +1,10 @@
-//! A filter that drops all a device is to send: the "dropping device" of the native measurements.
+//! A filter that drops all frames a device sends: the "dropping device" of the native measurements.
 //!
-//! The hook is the `clsact` qdisc's egress side: frames die before the device's queue, as the last thing the stack
-//! under measurement does. Three classifiers can do it; which exist depends on how the kernel was built, so they are
-//! tried in order: `matchall` with the `gact` action, `bpf` in direct-action mode (one classic instruction, "return
-//! TC_ACT_SHOT"; no bpf(2) call and so no privilege beyond the namespace's), and `u32` with `gact`.
+//! The hook is the egress side of the `clsact` qdisc: frames are dropped before the device's queue,
+//! at the end of the measured stack's work. Three classifiers can do it. Which of them exist
+//! depends on the kernel's configuration, so they are tried in order: `matchall` with the `gact`
+//! action, `bpf` in direct-action mode (one classic instruction, "return TC_ACT_SHOT"; no bpf(2)
+//! call and so no privilege beyond the namespace's), and `u32` with `gact`.
 
 use super::message::Message;
 use super::{Answer, Netlink, NetlinkError};
@@ -15,19 +16,19 @@ const EGRESS: u32 = 0xffff_fff3; // TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)
 const SHOT: u32 = 2; // TC_ACT_SHOT
 const ALL: u16 = 3; // ETH_P_ALL
 
-/// Which classifier drops.
+/// Classifier that drops the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DropBy {
     /// `matchall` and `gact drop`.
     Matchall,
     /// `bpf` in direct-action mode.
     Bpf,
-    /// `u32` that matches everything, and `gact drop`.
+    /// `u32` matching everything, and `gact drop`.
     U32,
 }
 
 impl DropBy {
-    /// In the order in which they are tried.
+    /// All classifiers, in the order in which they are tried.
     pub const ALL: [DropBy; 3] = [DropBy::Matchall, DropBy::Bpf, DropBy::U32];
 }
 
@@ -41,12 +42,12 @@ impl fmt::Display for DropBy {
     }
 }
 
-/// No filter could be set.
+/// Reasons why no filter could be set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DropError {
-    /// The place for filters is missing (the kernel has no `clsact`, or no permission).
+    /// The qdisc for filters cannot be added (the kernel has no `clsact`, or no permission).
     Qdisc(NetlinkError),
-    /// No classifier works: each with its reason.
+    /// No classifier works; the error of each.
     Filters(Vec<(DropBy, NetlinkError)>),
 }
 
@@ -65,10 +66,11 @@ impl fmt::Display for DropError {
 impl std::error::Error for DropError {}
 
 impl Netlink {
-    /// From now on, all that `dev` is to send is dropped before its queue. Says by what.
+    /// Drops all frames that `dev` sends from now on, before its queue. Returns the classifier
+    /// used.
     ///
     /// # Errors
-    /// Which part the kernel does not have.
+    /// The part that the kernel lacks.
     pub fn add_drop_filter(&mut self, dev: &str) -> Result<DropBy, DropError> {
         let index = self.ifindex(dev).map_err(DropError::Qdisc)?;
         let mut failed = Vec::new();
@@ -82,20 +84,22 @@ impl Netlink {
         Err(DropError::Filters(failed))
     }
 
-    /// As [`Netlink::add_drop_filter`], by one classifier only.
+    /// Drops all frames that `dev` sends, as [`Netlink::add_drop_filter`] does, using classifier
+    /// `by` only.
     ///
     /// # Errors
-    /// Which part the kernel does not have.
+    /// The part that the kernel lacks.
     pub fn add_drop_filter_by(&mut self, dev: &str, by: DropBy) -> Result<(), NetlinkError> {
         let index = self.ifindex(dev)?;
         self.add_clsact(dev, index)?;
         self.add_filter(dev, index, by).map(drop)
     }
 
-    /// In place of the queue of `dev`, one that drops all: for a kernel without any of those filters.
+    /// Replaces the queue of `dev` by one that drops everything, for a kernel without any of those
+    /// filters.
     ///
     /// # Errors
-    /// ENOENT: the kernel has no such queue.
+    /// ENOENT: the kernel has no such qdisc.
     pub fn set_blackhole(&mut self, dev: &str) -> Result<(), NetlinkError> {
         const ROOT: u32 = 0xffff_ffff; // TC_H_ROOT
         let index = self.ifindex(dev)?;
@@ -132,7 +136,7 @@ fn kind(by: DropBy) -> &'static str {
     }
 }
 
-/// The classifier's own attributes (linux/pkt_cls.h).
+/// Writes the classifier's own attributes (linux/pkt_cls.h).
 fn fill(options: &mut Message, by: DropBy) {
     match by {
         DropBy::Matchall => options.nest(2, gact_drop), // TCA_MATCHALL_ACT
@@ -145,8 +149,8 @@ fn fill(options: &mut Message, by: DropBy) {
             options.attr(8, &1u32.to_ne_bytes()); // TCA_BPF_FLAGS: direct action
         }
         DropBy::U32 => {
-            // struct tc_u32_sel: flags (terminal), offshift, nkeys, pad, offmask, off, offoff, hoff, hmask; one key
-            // mask, val, off, offmask, all zero: matches everything.
+            // struct tc_u32_sel: flags (terminal), offshift, nkeys, pad, offmask, off, offoff,
+            // hoff, hmask; one key mask, val, off, offmask, all zero: matches everything.
             let mut selector = [0; 32];
             [selector[0], selector[2]] = [1, 1];
             options.attr(5, &selector); // TCA_U32_SEL
@@ -155,12 +159,13 @@ fn fill(options: &mut Message, by: DropBy) {
     }
 }
 
-/// A list of one action: `gact drop`.
+/// Writes a list of one action: `gact drop`.
 fn gact_drop(actions: &mut Message) {
     actions.nest(1, |action| {
         action.text(1, "gact"); // TCA_ACT_KIND
         action.nest(2, |options| {
-            // TCA_ACT_OPTIONS, TCA_GACT_PARMS: struct tc_gact: index, capab, action, refcnt, bindcnt
+            // TCA_ACT_OPTIONS, TCA_GACT_PARMS: struct tc_gact: index, capab, action, refcnt,
+            // bindcnt
             let parms: Vec<u8> = [0, 0, SHOT, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
             options.attr(2, &parms);
         });

@@ -1,4 +1,5 @@
-//! XDP features of a device's driver: the generic netlink family "netdev" (Linux 6.3, Documentation/netlink/specs/netdev.yaml).
+//! XDP features of a device's driver: the generic netlink family "netdev" (Linux 6.3,
+//! Documentation/netlink/specs/netdev.yaml).
 
 use super::message::{self, Message};
 use super::{Netlink, NetlinkError};
@@ -8,12 +9,12 @@ use super::{Netlink, NetlinkError};
 pub struct XdpFeatures(u64);
 
 impl XdpFeatures {
-    /// AF_XDP sockets in zero-copy mode (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
+    /// Returns whether AF_XDP sockets work in zero-copy mode (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
     pub fn zero_copy(self) -> bool {
         self.0 & 8 != 0
     }
 
-    /// Programs in the driver, of which frames can be redirected (`NETDEV_XDP_ACT_REDIRECT`).
+    /// Returns whether programs in the driver can redirect frames (`NETDEV_XDP_ACT_REDIRECT`).
     pub fn redirect(self) -> bool {
         self.0 & 2 != 0
     }
@@ -28,10 +29,10 @@ const CMD_DEV_GET: u8 = 1;
 const IFINDEX: u16 = 1; // NETDEV_A_DEV_IFINDEX
 const FEATURES: u16 = 3; // NETDEV_A_DEV_XDP_FEATURES
 
-/// Asks the kernel for the XDP features of device `dev`.
+/// Reads the XDP features of device `dev` from the kernel.
 ///
 /// # Errors
-/// ENODEV: there is none of that name. ENOENT: a kernel before 6.3, which does not report them.
+/// ENODEV: no interface has that name. ENOENT: a kernel before 6.3, which does not report them.
 pub fn xdp_features(dev: &str) -> Result<XdpFeatures, NetlinkError> {
     let index = Netlink::open()?.ifindex(dev)?;
     let mut generic = Netlink::open_family(libc::NETLINK_GENERIC)?;
@@ -52,7 +53,7 @@ pub fn xdp_features(dev: &str) -> Result<XdpFeatures, NetlinkError> {
 }
 
 impl Netlink {
-    /// The number of a generic netlink family, which is the type of its messages.
+    /// Returns the number of a generic netlink family, which is the type of its messages.
     fn family(&mut self, name: &str) -> Result<u16, NetlinkError> {
         let mut message = Message::new(libc::GENL_ID_CTRL as u16, 0);
         message.put(&[CMD_GETFAMILY, 1, 0, 0]);

@@ -1,21 +1,23 @@
-//! Netlink messages as bytes: a header, a fixed part, attributes padded to four bytes; in the machine's byte order.
+//! Netlink messages as bytes: a header, a fixed part, and attributes padded to four bytes, in
+//! native byte order.
 
-/// The type of an answer that carries an error number; 0 there is success (`NLMSG_ERROR`).
+/// Type of a reply that carries an error number, where 0 is success (`NLMSG_ERROR`).
 pub const ERROR: u16 = libc::NLMSG_ERROR as u16;
-/// The type of the answer that ends a dump; it, too, carries an error number (`NLMSG_DONE`).
+/// Type of the reply that ends a dump; it also carries an error number (`NLMSG_DONE`).
 pub const DONE: u16 = libc::NLMSG_DONE as u16;
 const HEADER_LEN: usize = 16;
-/// The answer carries attributes behind the quoted request, and of that only the header (`NLM_F_ACK_TLVS`, `_CAPPED`).
+/// Flags of a reply with attributes after the quoted request, and with only the header of that
+/// request (`NLM_F_ACK_TLVS`, `_CAPPED`).
 const ACK_TLVS: u16 = 0x200;
 const CAPPED: u16 = 0x100;
 const ERROR_TEXT: u16 = 1; // NLMSGERR_ATTR_MSG
 const NESTED: u16 = 0x8000; // NLA_F_NESTED
 
-/// A request being written.
+/// A request under construction.
 pub struct Message(Vec<u8>);
 
 impl Message {
-    /// A request of type `ty` that wants an answer.
+    /// Creates a request of type `ty` that requires a reply.
     pub fn new(ty: u16, flags: u16) -> Message {
         let mut message = Message(vec![0; HEADER_LEN]);
         message.patch(4, ty);
@@ -29,24 +31,24 @@ impl Message {
         }
     }
 
-    /// Bytes of the fixed part.
+    /// Appends bytes of the fixed part.
     pub fn put(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// `struct ifinfomsg`.
+    /// Appends a `struct ifinfomsg`.
     pub fn ifinfo(&mut self, index: u32, flags: u32, change: u32) {
         self.put(&[0; 4]);
         [index, flags, change].iter().for_each(|word| self.put(&word.to_ne_bytes()));
     }
 
-    /// `struct tcmsg`.
+    /// Appends a `struct tcmsg`.
     pub fn tc(&mut self, index: u32, handle: u32, parent: u32, info: u32) {
         self.put(&[0; 4]);
         [index, handle, parent, info].iter().for_each(|word| self.put(&word.to_ne_bytes()));
     }
 
-    /// An attribute.
+    /// Appends an attribute.
     pub fn attr(&mut self, ty: u16, value: &[u8]) {
         self.put(&((4 + value.len()) as u16).to_ne_bytes());
         self.put(&ty.to_ne_bytes());
@@ -54,12 +56,12 @@ impl Message {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// An attribute that holds a text, NUL at its end.
+    /// Appends an attribute that holds a NUL-terminated text.
     pub fn text(&mut self, ty: u16, text: &str) {
         self.attr(ty, &[text.as_bytes(), &[0]].concat());
     }
 
-    /// An attribute that holds what `fill` writes.
+    /// Appends an attribute with content written by `fill`.
     pub fn nest(&mut self, ty: u16, fill: impl FnOnce(&mut Message)) {
         let start = self.0.len();
         self.put(&[0; 2]);
@@ -68,7 +70,7 @@ impl Message {
         self.patch(start, (self.0.len() - start) as u16);
     }
 
-    /// The whole request.
+    /// Returns the complete request.
     pub fn finish(mut self, seq: u32) -> Vec<u8> {
         let len = self.0.len() as u32;
         for (at, word) in [(0, len), (8, seq)] {
@@ -80,18 +82,18 @@ impl Message {
     }
 }
 
-/// One message of an answer.
+/// One message of a reply.
 pub struct Reply<'a> {
-    /// Its type.
+    /// Message type.
     pub ty: u16,
-    /// The request it answers.
+    /// Sequence number of the request.
     pub seq: u32,
     flags: u16,
     body: &'a [u8],
 }
 
 impl Reply<'_> {
-    /// The error number of an [`ERROR`] (0: success), and the kernel's words.
+    /// Returns the error number of an [`ERROR`] (0: success), and the kernel's error text.
     pub fn error(&self) -> (i32, Option<String>) {
         let errno = word(self.body, 0).unwrap_or_default() as i32;
         (errno.saturating_neg(), self.error_text())
@@ -106,18 +108,18 @@ impl Reply<'_> {
         Some(String::from_utf8_lossy(text.split(|b| *b == 0).next().unwrap_or_default()).into_owned())
     }
 
-    /// The interface number of a link message, or of a queue's.
+    /// Returns the interface index of a link or queue message.
     pub fn ifindex(&self) -> Option<u32> {
         word(self.body, 4)
     }
 
-    /// The value of attribute `ty`, behind a fixed part of `fixed` bytes.
+    /// Returns the value of attribute `ty` after a fixed part of `fixed` bytes.
     pub fn find(&self, fixed: usize, ty: u16) -> Option<&[u8]> {
         find(self.body.get(fixed..)?, ty)
     }
 }
 
-/// The messages of a datagram from the kernel.
+/// Iterator over the messages of a datagram from the kernel.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -141,7 +143,7 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
-/// The value of the first attribute of type `ty`.
+/// Returns the value of the first attribute of type `ty`.
 pub fn find(mut rest: &[u8], ty: u16) -> Option<&[u8]> {
     const TYPE: u16 = 0x3fff; // NLA_TYPE_MASK: without the flags for nesting and byte order
     loop {
@@ -154,12 +156,12 @@ pub fn find(mut rest: &[u8], ty: u16) -> Option<&[u8]> {
     }
 }
 
-/// The 16-bit word at byte `at`.
+/// Returns the 16-bit word at byte `at`.
 pub fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The 32-bit word at byte `at`.
+/// Returns the 32-bit word at byte `at`.
 pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }

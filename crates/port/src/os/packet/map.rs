@@ -1,4 +1,4 @@
-//! A ring's memory, which a socket and its owner both see.
+//! Memory of a ring, shared between a socket and its owner.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,37 +11,40 @@ pub(super) struct Map {
     len: usize,
 }
 
-// SAFETY: the memory belongs to this value, and to the kernel by turns as the status words say: no thread matters to either.
+// SAFETY: the memory belongs to this value and to the kernel in turns, as the status words show;
+// neither depends on the thread.
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Maps the ring of `socket`, whose length it is.
+    /// Maps the ring of `socket`; `len` is the ring's length.
     pub(super) fn new(socket: &OwnedFd, len: usize) -> io::Result<Map> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, somewhere; the kernel checks that the length is the ring's.
+        // SAFETY: a new mapping at any address; the kernel checks that the length is the ring's.
         let at = unsafe {
             libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), 0)
         };
         if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Map { at: at.cast(), len }) }
     }
 
-    /// The status word at byte `offset`; `None`: there is none.
+    /// Returns the status word at byte `offset`; `None`: outside the ring or unaligned.
     fn word(&self, offset: usize) -> Option<&AtomicU32> {
         if !offset.is_multiple_of(4) || offset + 4 > self.len {
             return None;
         }
-        // SAFETY: aligned (a mapping begins at a page) and within the mapping, which lives as long as `self`; it is read and written as
-        // an atomic only, by us and by the kernel.
+        // SAFETY: aligned (a mapping begins at a page) and within the mapping, which lives as long
+        // as `self`. Both this code and the kernel access it only atomically.
         Some(unsafe { AtomicU32::from_ptr(self.at.add(offset).cast()) })
     }
 
-    /// Reads a status word; what was written before the other side changed it is seen after this.
+    /// Reads a status word (acquire): data written before the other side changed it is visible
+    /// afterwards.
     #[inline]
     pub(super) fn status(&self, offset: usize) -> u32 {
         self.word(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    /// Changes a status word; the other side sees what was written before this.
+    /// Changes a status word (release): data written before is visible to the other side once it
+    /// reads the status.
     #[inline]
     pub(super) fn set_status(&mut self, offset: usize, status: u32) {
         if let Some(word) = self.word(offset) {
@@ -49,23 +52,24 @@ impl Map {
         }
     }
 
-    /// The bytes of `from..to`; none if that is not within the ring.
+    /// Returns the bytes of `from..to`; empty if that is not within the ring.
     ///
     /// # Safety
-    /// The status word of this slot says that it is ours.
+    /// The status word of this slot must show that it belongs to this side.
     #[inline]
     pub(super) unsafe fn bytes(&self, from: usize, to: usize) -> &[u8] {
         if from > to || to > self.len {
             return &[];
         }
-        // SAFETY: within the mapping, initialised by the kernel, which does not write to it while it is ours, as the caller says.
+        // SAFETY: within the mapping, initialized by the kernel, which does not write to it while
+        // this side owns it, as the caller guarantees.
         unsafe { std::slice::from_raw_parts(self.at.add(from), to - from) }
     }
 
-    /// The same, to be written.
+    /// Returns the bytes of `from..to` for writing; empty if that is not within the ring.
     ///
     /// # Safety
-    /// As [`Map::bytes`], and the range holds no status word.
+    /// As for [`Map::bytes`], and the range must hold no status word.
     #[inline]
     pub(super) unsafe fn bytes_mut(&mut self, from: usize, to: usize) -> &mut [u8] {
         if from > to || to > self.len {
@@ -78,7 +82,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody uses any more.
+        // SAFETY: our own mapping, which is not used any more.
         unsafe { libc::munmap(self.at.cast(), self.len) };
     }
 }

@@ -1,9 +1,11 @@
 //! The ring of slots that a packet socket fills (TPACKET_V2).
 //!
-//! The kernel puts each frame into the next slot and gives it away at once: its status word, the first of the slot, says USER. Who has
-//! read it gives it back. A frame that is longer than a slot, a large segment mostly, waits as a whole in the socket's queue as well
-//! (`PACKET_COPY_THRESH`; its status says COPY), from which it is read with one copy. TPACKET_V3, whose blocks take frames without
-//! gaps, gives a block away only when it is full or a timer of at least a millisecond has expired.
+//! The kernel puts each frame into the next slot and hands it over at once by setting USER in its
+//! status word, the first of the slot. The reader hands it back. A frame longer than a slot,
+//! usually a large segment, also waits as a whole in the socket's queue (`PACKET_COPY_THRESH`; its
+//! status has COPY set), from which it is read with one copy. TPACKET_V3, which packs frames into
+//! blocks without gaps, hands a block over only when it is full or a timer of at least a
+//! millisecond has expired.
 
 use super::map::Map;
 use super::{Failure, bind, get, open, ring, set, widen_rx};
@@ -12,63 +14,64 @@ use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Which socket of a fanout group gets a frame.
+/// Distribution of frames among the sockets of a fanout group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FanoutMode {
-    /// The one of the frame's flow: a hash over addresses and L4 ports, the same for both directions.
+    /// By flow: a hash over addresses and L4 ports, the same for both directions.
     #[default]
     Hash,
-    /// One after the other.
+    /// Round robin.
     Lb,
-    /// The one of the processor that received it.
+    /// By the processor that received the frame.
     Cpu,
-    /// The first, until its ring is full; then the next.
+    /// The first socket until its ring is full, then the next.
     Rollover,
 }
 
-/// How a socket is to receive.
+/// Configuration of a receiving socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Slots in the ring: a power of two.
+    /// Number of slots in the ring, a power of two.
     pub slots: u32,
-    /// Bytes of a slot: a power of two, at least 256.
+    /// Bytes of a slot, a power of two and at least 256.
     pub slot: u32,
-    /// Queue frames that are longer than a slot as a whole.
+    /// Also queue frames longer than a slot as a whole.
     pub queue_long: bool,
-    /// A virtio header in front of every frame.
+    /// Put a virtio header in front of every frame.
     pub vnet_hdr: bool,
-    /// Receive also what is addressed to other stations.
+    /// Receive frames addressed to other stations too.
     pub promisc: bool,
-    /// Leave out what the interface sends.
+    /// Ignore frames that the interface sends.
     pub ignore_outgoing: bool,
     /// Share the interface's frames with the other sockets of this group.
     pub fanout: Option<(u16, FanoutMode)>,
 }
 
-/// A socket with its ring.
+/// A receiving socket with its ring.
 #[derive(Debug)]
 pub struct RxRing {
     map: Map,
     socket: File,
     slot: usize,
     slots: usize,
-    /// The slot that is read, or that is waited for.
+    /// Index of the slot to read next.
     at: usize,
-    /// An error of the socket was consumed by reading its queue.
+    /// True if reading the queue consumed an error of the socket.
     failed: Cell<bool>,
 }
 
-/// Bytes of `struct tpacket2_hdr`, with which a slot begins; the status word is the first.
+/// Bytes of `struct tpacket2_hdr`, at the start of a slot; its first field is the status word.
 pub const HEADER_LEN: usize = size_of::<libc::tpacket2_hdr>();
-/// Bytes of a slot in front of a frame, at most: header, address, alignment, virtio header (net/packet/af_packet.c, tpacket_rcv).
+/// Maximum bytes of a slot in front of a frame: header, address, alignment, virtio header
+/// (net/packet/af_packet.c, tpacket_rcv).
 pub const FRONT: usize = 128;
 
 impl RxRing {
-    /// Opens a socket on interface number `index`, with a ring. It receives from now on.
+    /// Opens a socket on interface number `index`, with a ring, and starts receiving.
     ///
     /// # Errors
-    /// The step that failed: `socket` (EPERM: no CAP_NET_RAW), `PACKET_RX_RING` (ENOMEM), `PACKET_FANOUT` (EINVAL: the group is of
-    /// another kind) ...
+    /// The failed step: `socket` (EPERM: no CAP_NET_RAW), `PACKET_RX_RING` (ENOMEM),
+    /// `PACKET_FANOUT` (EINVAL: the group has another mode) ...
     pub fn open(index: u32, config: &Config) -> Result<RxRing, Failure> {
         let socket = open()?;
         set(&socket, "PACKET_VERSION", libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32))?;
@@ -84,7 +87,7 @@ impl RxRing {
         }
         let steps = ["PACKET_RX_RING", "mmap of PACKET_RX_RING"];
         let map = ring(&socket, libc::PACKET_RX_RING, steps, config.slot, config.slots)?;
-        // Only now: what came before would wait in a queue that nobody reads.
+        // Bind last: earlier frames would wait in a queue that is never read.
         bind(socket.as_fd(), index, libc::ETH_P_ALL as u16)?;
         if config.promisc {
             let mode = libc::packet_mreq {
@@ -102,42 +105,44 @@ impl RxRing {
         Ok(RxRing { map, socket: File::from(socket), slot, slots, at: 0, failed: Cell::new(false) })
     }
 
-    /// The bytes of the next slot, if the kernel has given it away.
+    /// Returns the bytes of the next slot, if the kernel has handed it over.
     #[inline]
     pub fn next(&self) -> Option<&[u8]> {
         let from = self.at * self.slot;
         if self.map.status(from) & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the kernel has given this slot away, and does not write to it before `release`, which needs `&mut self`.
+        // SAFETY: the kernel has handed this slot over, and does not write to it before `release`,
+        // which needs `&mut self`.
         Some(unsafe { self.map.bytes(from, from + self.slot) })
     }
 
-    /// Gives the slot back that [`RxRing::next`] returned, and goes on to the one after it.
+    /// Hands back the slot that [`RxRing::next`] returned, and advances to the next one.
     #[inline]
     pub fn release(&mut self) {
         self.map.set_status(self.at * self.slot, libc::TP_STATUS_KERNEL);
         self.at = if self.at + 1 < self.slots { self.at + 1 } else { 0 };
     }
 
-    /// Gives a slot back unread, and drops the frame that the queue has for it.
+    /// Hands a slot back unread, and drops the frame that the queue has for it.
     #[cold]
     pub fn skip(&mut self) {
         if self.map.status(self.at * self.slot) & libc::TP_STATUS_COPY != 0 {
-            // Too short for what is there: the kernel drops the rest (packet(7)).
+            // This buffer is too short for the frame: the kernel drops the rest (packet(7)).
             let _ = self.read_long(&mut [IoSliceMut::new(&mut [0; 64])]);
         }
         self.release();
     }
 
-    /// Takes the first frame of the socket's queue, its virtio header in front: the one of the next slot, if its status says COPY. Says
-    /// how long it is, at most as long as `parts`.
+    /// Reads the first frame of the socket's queue, with its virtio header in front: the frame of
+    /// the next slot, if its status has COPY set. Returns its length, limited to the length of
+    /// `parts`.
     ///
     /// # Errors
-    /// EAGAIN: there is none.
+    /// EAGAIN: the queue is empty.
     pub fn read_long(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match (&self.socket).read_vectored(parts) {
-            // The socket's own error (ENETDOWN) comes first and takes nothing from the queue.
+            // A pending socket error (ENETDOWN) is returned first and takes nothing from the queue.
             Err(why) if why.kind() != io::ErrorKind::WouldBlock => {
                 self.failed.set(true);
                 (&self.socket).read_vectored(parts)
@@ -151,7 +156,8 @@ impl RxRing {
         self.failed.take()
     }
 
-    /// Frames that were lost since the last call, as no slot was free (PACKET_STATISTICS: the kernel begins at 0 again).
+    /// Returns the number of frames lost for lack of a free slot since the last call (reading
+    /// PACKET_STATISTICS resets it to 0).
     pub fn lost(&self) -> u64 {
         // struct tpacket_stats: tp_packets, tp_drops
         let [_, drops]: [u32; 2] =
@@ -166,7 +172,8 @@ impl AsFd for RxRing {
     }
 }
 
-/// PACKET_FANOUT's word: the group, the mode, and that the group too leaves out what is sent (the socket's own option has no say there).
+/// Returns the argument of PACKET_FANOUT: group, mode, and the flag to ignore outgoing frames,
+/// since the group does not use the socket's own option.
 fn fanout(group: u16, mode: FanoutMode, ignore_outgoing: bool) -> u32 {
     let mode = match mode {
         FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
@@ -178,11 +185,11 @@ fn fanout(group: u16, mode: FanoutMode, ignore_outgoing: bool) -> u32 {
     u32::from(group) | (mode | flags) << 16
 }
 
-/// Opens a socket on interface number `index` without a ring: a read of its file takes a frame, and never waits. What the interface sends
-/// is not received.
+/// Opens a socket on interface number `index` without a ring: each read of its file takes one
+/// frame, without waiting. Frames that the interface sends are not received.
 ///
 /// # Errors
-/// As [`RxRing::open`].
+/// As for [`RxRing::open`].
 pub fn open_plain(index: u32) -> Result<File, Failure> {
     let socket = open()?;
     set(&socket, "PACKET_IGNORE_OUTGOING", libc::PACKET_IGNORE_OUTGOING, &1i32)?;
@@ -190,10 +197,10 @@ pub fn open_plain(index: u32) -> Result<File, Failure> {
     Ok(File::from(socket))
 }
 
-/// May this process open packet sockets at all?
+/// Checks whether this process may open packet sockets.
 ///
 /// # Errors
-/// EPERM: no CAP_NET_RAW; EAFNOSUPPORT: a kernel without them.
+/// EPERM: no CAP_NET_RAW; EAFNOSUPPORT: the kernel does not support them.
 pub fn available() -> io::Result<()> {
     open().map(drop).map_err(|(_, error)| error)
 }

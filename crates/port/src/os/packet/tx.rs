@@ -1,8 +1,10 @@
-//! The ring of slots from which a packet socket sends (TPACKET_V2), and a socket for what is too long for a slot.
+//! The ring of slots from which a packet socket sends (TPACKET_V2), and a plain socket for frames
+//! longer than a slot.
 //!
-//! A slot is filled and its status set to SEND_REQUEST; one send(2) has the kernel take all such slots in turn, up to one that it refuses
-//! (WRONG_FORMAT), or that it has no room for. A slot comes back as AVAILABLE. It begins with `struct tpacket2_hdr`: the status word, the
-//! frame's length; the frame is at byte 32.
+//! The owner fills a slot and sets its status to SEND_REQUEST. One send(2) makes the kernel send
+//! all such slots in turn, up to one that it rejects (WRONG_FORMAT) or has no room for. A slot
+//! comes back as AVAILABLE. It begins with `struct tpacket2_hdr`, which holds the status word and
+//! the frame's length; the frame is at byte 32.
 
 use super::map::Map;
 use super::{Failure, bind, open, ring, set, widen};
@@ -10,33 +12,33 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// How a socket is to send.
+/// Configuration of a sending socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Slots in the ring: a power of two.
+    /// Number of slots in the ring, a power of two.
     pub slots: u32,
-    /// Bytes of a slot: a power of two, at least 256.
+    /// Bytes of a slot, a power of two and at least 256.
     pub slot: u32,
-    /// A virtio header in front of every frame.
+    /// Put a virtio header in front of every frame.
     pub vnet_hdr: bool,
-    /// Give frames to the driver at once, not to the interface's queueing discipline.
+    /// Pass frames directly to the driver, bypassing the interface's queueing discipline.
     pub qdisc_bypass: bool,
 }
 
-/// Whose a slot is.
+/// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
-    /// Ours: to be filled.
+    /// Owned by this side, to be filled.
     Free,
-    /// The kernel has been asked to send it, and has not.
+    /// Requested to be sent, but not taken by the kernel yet.
     Waiting,
-    /// The kernel has refused it, and goes no further.
+    /// Rejected by the kernel, which stops there.
     Refused,
-    /// Being sent.
+    /// Being sent by the kernel.
     Leaving,
 }
 
-/// A socket with its ring.
+/// A sending socket with its ring.
 #[derive(Debug)]
 pub struct TxRing {
     map: Map,
@@ -45,16 +47,16 @@ pub struct TxRing {
     slots: usize,
 }
 
-/// Where the frame (or its virtio header) is in a slot: behind `struct tpacket2_hdr`.
+/// Offset of the frame (or its virtio header) in a slot: after `struct tpacket2_hdr`.
 pub const DATA: usize = size_of::<libc::tpacket2_hdr>();
-/// Where its length is (`tp_len`).
+/// Offset of the frame's length (`tp_len`).
 const LEN: usize = 4;
 
 impl TxRing {
     /// Opens a socket on interface number `index`, with a ring.
     ///
     /// # Errors
-    /// The step that failed: `socket` (EPERM: no CAP_NET_RAW), `PACKET_TX_RING` (ENOMEM) ...
+    /// The failed step: `socket` (EPERM: no CAP_NET_RAW), `PACKET_TX_RING` (ENOMEM) ...
     pub fn open(index: u32, config: &Config) -> Result<TxRing, Failure> {
         let socket = open()?;
         set(&socket, "PACKET_VERSION", libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32))?;
@@ -71,23 +73,23 @@ impl TxRing {
         Ok(TxRing { map, socket, slot: config.slot as usize, slots: config.slots as usize })
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The longest frame, virtio header included.
+    /// Returns the maximum length of a frame, virtio header included.
     pub fn longest(&self) -> usize {
         self.slot - DATA
     }
 
-    /// Where slot `n` begins; any number is that of a slot, as the ring goes round.
+    /// Returns the offset of slot `n`, modulo the number of slots.
     #[inline]
     fn start(&self, n: usize) -> usize {
         (n & (self.slots - 1)) * self.slot
     }
 
-    /// Whose slot `n` is.
+    /// Returns the state of slot `n`.
     #[inline]
     pub fn state(&self, n: usize) -> Slot {
         match self.map.status(self.start(n)) {
@@ -95,23 +97,23 @@ impl TxRing {
             libc::TP_STATUS_SEND_REQUEST => Slot::Waiting,
             status if status & libc::TP_STATUS_WRONG_FORMAT != 0 => Slot::Refused,
             status if status & (libc::TP_STATUS_SENDING | libc::TP_STATUS_SEND_REQUEST) != 0 => Slot::Leaving,
-            _ => Slot::Free, // with a time stamp
+            _ => Slot::Free, // with a timestamp
         }
     }
 
-    /// The bytes of slot `n` in which a frame may stand. While the kernel has not been asked to send it, or has been and is not doing it
-    /// (it sends within [`TxRing::send`] alone), it does not read them.
+    /// Returns the bytes of slot `n` for a frame; empty while the kernel is sending it. Otherwise
+    /// the kernel does not read them: it sends only within [`TxRing::send`].
     #[inline]
     pub fn data(&mut self, n: usize) -> &mut [u8] {
         let start = self.start(n);
         if matches!(self.state(n), Slot::Leaving) {
             return &mut [];
         }
-        // SAFETY: within one slot, behind its header; it is not being sent.
+        // SAFETY: within one slot, after its header; the slot is not being sent.
         unsafe { self.map.bytes_mut(start + DATA, start + self.slot) }
     }
 
-    /// Asks the kernel to send the first `len` bytes of slot `n`, at the next [`TxRing::send`].
+    /// Requests that the next [`TxRing::send`] send the first `len` bytes of slot `n`.
     #[inline]
     pub fn request(&mut self, n: usize, len: usize) {
         let start = self.start(n);
@@ -119,20 +121,21 @@ impl TxRing {
         self.map.set_status(start, libc::TP_STATUS_SEND_REQUEST);
     }
 
-    /// How long the frame in slot `n` is.
+    /// Returns the length of the frame in slot `n`.
     pub fn len_of(&self, n: usize) -> usize {
         self.map.status(self.start(n) + LEN) as usize
     }
 
-    /// Takes slot `n` back.
+    /// Takes back slot `n`.
     pub fn recall(&mut self, n: usize) {
         self.map.set_status(self.start(n), libc::TP_STATUS_AVAILABLE);
     }
 
-    /// Has the kernel send what it was asked to, as far as it can without waiting.
+    /// Makes the kernel send the requested slots, as far as possible without waiting.
     ///
     /// # Errors
-    /// ENETDOWN, ENXIO (the interface is deleted), ENOBUFS and EAGAIN (no room now), EINVAL and EMSGSIZE (a slot is refused).
+    /// ENETDOWN, ENXIO (the interface is deleted), ENOBUFS and EAGAIN (no room now), EINVAL and
+    /// EMSGSIZE (a slot is rejected).
     pub fn send(&self) -> io::Result<()> {
         // SAFETY: send(2) without a buffer: the frames are in the ring.
         let answer = unsafe { libc::send(self.socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
@@ -146,11 +149,12 @@ impl AsFd for TxRing {
     }
 }
 
-/// A socket on interface number `index` that sends what is written to it, a frame at a time, through the interface's queueing
-/// discipline: only there does the kernel cut up large segments for a device that does not.
+/// Opens a socket on interface number `index` that sends each write as one frame, through the
+/// interface's queueing discipline: only there does the kernel split large segments for a device
+/// that cannot.
 ///
 /// # Errors
-/// As [`TxRing::open`].
+/// As for [`TxRing::open`].
 pub fn open_plain(index: u32, vnet_hdr: bool) -> Result<File, Failure> {
     let socket = open()?;
     if vnet_hdr {

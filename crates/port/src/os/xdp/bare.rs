@@ -1,38 +1,39 @@
-//! The same rings without frames and without a pool: addresses go round in a circle. What a port costs beyond this is ours.
+//! The same rings without frames and without a pool: buffer addresses cycle through them. The
+//! additional cost of a port is this stack's own.
 //!
-//! A buffer goes into the fill ring, comes back with a frame, has its two MAC addresses swapped, goes out by the transmit
-//! ring, comes back by the completion ring, and begins again.
+//! A buffer goes into the fill ring, comes back with a frame, has its two MAC addresses swapped,
+//! goes out by the transmit ring, comes back by the completion ring, and starts again.
 
 use super::frames::open_patiently;
 use super::{Ask, CHUNK_MIN, Failure, Memory, Queue, wake_rx, wake_tx};
 use buf::mem::{Pages, Region};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Buffers; as many as a pool has by default.
+/// Number of buffers: the default of a pool.
 const BUFFERS: usize = 4096;
 
 /// A loop over one queue.
 pub struct Circle {
-    // Closed and unmapped before the memory goes: the order of the fields.
+    // Field order: closed and unmapped before the memory is freed.
     queue: Queue,
     region: Region,
-    /// Buffers that nobody else has.
+    /// Addresses of free buffers.
     free: Vec<u64>,
     always: bool,
     fill: usize,
 }
 
 impl Circle {
-    /// Opens the queue. `fill`: how many buffers are to wait in the kernel to be filled.
+    /// Opens the queue and gives the kernel `fill` buffers to fill.
     ///
     /// # Errors
-    /// The step that failed, and why.
+    /// The failed step and its error.
     pub fn open(ask: &Ask, fill: usize) -> Result<Circle, Failure> {
         let region = Region::map(BUFFERS * CHUNK_MIN, Pages::Small).map_err(|error| ("mmap", error))?;
         let len = BUFFERS * CHUNK_MIN;
         let memory = Memory { base: region.base(), len, chunk: CHUNK_MIN, headroom: 0, unaligned: false };
-        // SAFETY: the region lives as long as the socket and its rings (the order of the fields), and is read and written
-        // only while the rings say that a buffer is ours.
+        // SAFETY: the region outlives the socket and its rings (field order), and a buffer is
+        // accessed only while the rings show that this side owns it.
         let queue = unsafe { open_patiently(&memory, ask) }?;
         let free = (0..BUFFERS).map(|i| (i * CHUNK_MIN) as u64).collect();
         let mut circle = Circle { queue, region, free, always: ask.wakeup == super::Wakeup::Always, fill: 0 };
@@ -41,7 +42,7 @@ impl Circle {
         Ok(circle)
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.queue.socket.as_fd()
     }
@@ -58,7 +59,7 @@ impl Circle {
         }
     }
 
-    /// Sends back what came, at most `most` frames; says how many.
+    /// Sends received frames back, at most `most`. Returns how many.
     pub fn turn(&mut self, most: usize) -> usize {
         while let Some(address) = self.queue.done.read() {
             self.free.push(address & !(CHUNK_MIN as u64 - 1));
@@ -99,7 +100,8 @@ impl Circle {
         if len < 12 || at + len > BUFFERS * CHUNK_MIN {
             return;
         }
-        // SAFETY: inside the region, and the kernel has given the buffer to us: nobody else has it now.
+        // SAFETY: inside the region, and the kernel has handed the buffer over: nothing else uses
+        // it now.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.region.base().as_ptr().add(at), len) };
         super::swap_macs(bytes);
     }

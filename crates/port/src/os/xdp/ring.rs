@@ -1,15 +1,16 @@
-//! A ring shared with the kernel: places for descriptors, an index that one side moves on and one that the other does.
+//! A ring shared with the kernel: entries for descriptors, a producer index and a consumer index.
 //!
-//! Both indices only grow, and wrap at 2^32; a place is its index modulo the size. What a producer wrote is the consumer's
-//! once the producer's index says so (a release here, an acquire there), and the other way round with places that are free
-//! again (linux/if_xdp.h; Documentation/networking/af_xdp.rst, "Rings").
+//! Both indices only grow, and wrap at 2^32; an entry's position is its index modulo the size. The
+//! producer's index makes its entries visible to the consumer (release on one side, acquire on the
+//! other), and the consumer's index returns free entries in the same way (linux/if_xdp.h;
+//! Documentation/networking/af_xdp.rst, "Rings").
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Where the parts of a ring lie in its mapping, and how many places it has: a power of two.
+/// Offsets of the parts of a ring in its mapping, and its number of entries, a power of two.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub offset: libc::xdp_ring_offset,
@@ -17,7 +18,7 @@ pub(super) struct Shape {
     pub places: u32,
 }
 
-/// A mapping of a ring of `T`.
+/// Mapping of a ring of `T`.
 struct Ring<T> {
     base: NonNull<u8>,
     len: usize,
@@ -28,7 +29,8 @@ struct Ring<T> {
     mask: u32,
 }
 
-// SAFETY: the mapping is owned; its indices are atomic, and its places are written or read by the one side that they belong to.
+// SAFETY: the mapping is owned; its indices are atomic, and each entry is accessed only by the side
+// that owns it.
 unsafe impl<T: Copy + Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
@@ -43,7 +45,7 @@ impl<T: Copy> Ring<T> {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        // SAFETY: the kernel says where in the mapping, which it made `len` bytes long, the parts are.
+        // SAFETY: the offsets come from the kernel and lie within the mapping of `len` bytes.
         let at = |offset: u64| unsafe { base.add(offset as usize) };
         Ok(Ring {
             base,
@@ -66,32 +68,32 @@ impl<T: Copy> Ring<T> {
     }
 
     fn consumer(&self) -> &AtomicU32 {
-        // SAFETY: as above.
+        // SAFETY: as for `producer`.
         unsafe { self.consumer.as_ref() }
     }
 
-    /// The place of an index. Masked: it lies in the mapping whatever the index.
+    /// Returns the entry of an index. The mask keeps it in the mapping for any index.
     fn place(&self, index: u32) -> *mut T {
-        // SAFETY: the mapping has `mask + 1` places.
+        // SAFETY: the mapping has `mask + 1` entries.
         unsafe { self.places.add((index & self.mask) as usize).as_ptr() }
     }
 }
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // SAFETY: base and len are those of a live mapping of ours.
+        // SAFETY: base and len are those of our live mapping.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.len);
         }
     }
 }
 
-/// Our end of a ring that we fill.
+/// Producer side of a ring that this process fills.
 pub(super) struct Producer<T> {
     ring: Ring<T>,
-    /// Behind the last that was written.
+    /// Index after the last written entry.
     at: u32,
-    /// Behind the last free place that is known of.
+    /// Index after the last entry known to be free.
     end: u32,
 }
 
@@ -101,7 +103,7 @@ impl<T: Copy> Producer<T> {
         Ok(Producer { at: 0, end: ring.size(), ring })
     }
 
-    /// Free places: at least `want`, if there are.
+    /// Returns the number of free entries, at least `want` if there are as many.
     #[inline]
     pub fn room(&mut self, want: u32) -> u32 {
         if self.end.wrapping_sub(self.at) < want {
@@ -110,34 +112,35 @@ impl<T: Copy> Producer<T> {
         self.end.wrapping_sub(self.at).min(self.ring.size())
     }
 
-    /// Writes one, if there is room; it is the kernel's after [`Producer::publish`].
+    /// Writes an entry, if there is room; [`Producer::publish`] passes it to the kernel.
     #[inline]
     pub fn write(&mut self, value: T) -> bool {
         if self.room(1) == 0 {
             return false;
         }
-        // SAFETY: a free place is ours to write.
+        // SAFETY: this side owns free entries.
         unsafe { self.ring.place(self.at).write(value) };
         self.at = self.at.wrapping_add(1);
         true
     }
 
-    /// Gives the kernel what was written.
+    /// Passes the written entries to the kernel.
     #[inline]
     pub fn publish(&mut self) {
         self.ring.producer().store(self.at, Ordering::Release);
     }
 
-    /// What was given and the kernel has not yet taken.
+    /// Returns the number of published entries that the kernel has not taken yet.
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.ring.producer().load(Ordering::Relaxed).wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
     }
 
-    /// Does the kernel want to be told of what was given?
+    /// Returns whether the kernel requires a wakeup call for the published entries.
     #[inline]
     pub fn wants_wakeup(&self) -> bool {
-        // Between the index above and the flag below: else both sides could miss each other.
+        // Orders the store of the index before the load of the flag; otherwise a wakeup could be
+        // missed.
         fence(Ordering::SeqCst);
         // SAFETY: inside the mapping, aligned by the kernel, and only ever used as an atomic.
         let flags = unsafe { self.ring.flags.as_ref() }.load(Ordering::Relaxed);
@@ -145,12 +148,12 @@ impl<T: Copy> Producer<T> {
     }
 }
 
-/// Our end of a ring that the kernel fills.
+/// Consumer side of a ring that the kernel fills.
 pub(super) struct Consumer<T> {
     ring: Ring<T>,
-    /// The next to read.
+    /// Index of the next entry to read.
     at: u32,
-    /// Behind the last that is known to be there.
+    /// Index after the last entry known to be available.
     end: u32,
 }
 
@@ -159,7 +162,7 @@ impl<T: Copy> Consumer<T> {
         Ok(Consumer { ring: Ring::map(fd, shape)?, at: 0, end: 0 })
     }
 
-    /// The next, if there is one; its place is the kernel's again after [`Consumer::release`].
+    /// Returns the next entry, if any; [`Consumer::release`] returns its place to the kernel.
     #[inline]
     pub fn read(&mut self) -> Option<T> {
         if self.at == self.end {
@@ -168,13 +171,14 @@ impl<T: Copy> Consumer<T> {
                 return None;
             }
         }
-        // SAFETY: written by the kernel before its index passed here; the kernel writes integers only, of which any are valid.
+        // SAFETY: written by the kernel before its index passed here; it writes integers only, for
+        // which all values are valid.
         let value = unsafe { self.ring.place(self.at).read() };
         self.at = self.at.wrapping_add(1);
         Some(value)
     }
 
-    /// Gives the kernel the places of what was read.
+    /// Returns the places of the entries read to the kernel.
     #[inline]
     pub fn release(&mut self) {
         self.ring.consumer().store(self.at, Ordering::Release);

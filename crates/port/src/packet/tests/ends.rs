@@ -1,4 +1,4 @@
-//! Interfaces that go down, come up, or go for good; rings that run over.
+//! Tests of interfaces that go down, come up or are deleted, and of full rings.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn an_interface_that_is_down_loses_frames_and_comes_back() {
             assert_eq!((port.counts.tx.errors.get(), port.tx.held()), (turn, 0), "and counted as lost");
             netlink.set_up("ours").unwrap();
             netlink.add_neighbor("kernel", US, OUR_MAC).unwrap();
-            // The wire has a carrier a moment later.
+            // The wire gets its carrier a moment later.
             let came = (0..100).any(|_| {
                 send(&mut port, &pool, &hello, Flags::default());
                 socket.set_read_timeout(Some(Time::from_millis(10))).unwrap();

@@ -1,11 +1,11 @@
-//! Several ports on one interface, and large segments.
+//! Tests of several ports on one interface, and of large segments.
 
 use super::*;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// The UDP source ports of what comes.
+/// Returns the UDP source ports of received frames.
 fn sources(port: &mut Port, most: usize) -> HashSet<u16> {
     receive(port, most, is_udp).iter().map(|(frame, _)| u16::from_be_bytes([frame[34], frame[35]])).collect()
 }
@@ -30,7 +30,7 @@ fn two_ports_of_a_fanout_group_share_the_flows() {
         assert_eq!(first.len() + second.len(), 40);
         assert!(first.len() > 5 && second.len() > 5, "{} and {}", first.len(), second.len());
         assert_eq!(a.counts.rx.frames.get() + b.counts.rx.frames.get(), 200);
-        // What we send is no business of the group.
+        // Frames that this end sends are not received by the group.
         send(a, &pool, &udp_to_kernel(b"out", false), Flags::default());
         assert_eq!((receive(a, 1, |_| true).len(), receive(b, 1, |_| true).len()), (0, 0));
 
@@ -45,15 +45,16 @@ fn two_ports_of_a_fanout_group_share_the_flows() {
 
 const PEER: &str = "LINERATE_PEER";
 const LEN: usize = 8 << 20;
-/// Most frames that may fail because they are sent before the peer's end is up: ARP requests and IPv6's first packets
-/// of about two seconds. ARP and TCP send theirs again.
+/// Maximum number of frames that may fail because they are sent before the peer's end is up: about
+/// two seconds of ARP requests and initial IPv6 packets. ARP and TCP retransmit theirs.
 const TX_ERRORS_MAX: u64 = 8;
 
 fn text() -> Vec<u8> {
     (0..LEN).map(|n| ((n * 7) >> 3) as u8).collect()
 }
 
-/// The other side, in a namespace of its own: waits for its end of the wire, and for a connection, which it reads and thanks for.
+/// Peer process in its own namespace: waits for its end of the wire and for a connection, reads all
+/// data and acknowledges it.
 fn be_the_peer() {
     let mut netlink = Netlink::open().unwrap();
     let came = (0..500).any(|_| {
@@ -84,7 +85,7 @@ fn send_to_peer() -> io::Result<()> {
     stream.read_exact(&mut [0; 6])
 }
 
-/// Everything that has come to one of two ports goes out of the other.
+/// Forwards all frames received on each of two ports to the other.
 fn cross(ports: &mut [Port; 2]) {
     for (from, to) in [(0, 1), (1, 0)] {
         let mut burst = Burst::new();
@@ -98,7 +99,8 @@ fn cross(ports: &mut [Port; 2]) {
     }
 }
 
-/// The kernel's TCP between two namespaces, by two ports of ours; says how many frames the text came in, and their bytes.
+/// Runs the kernel's TCP between two namespaces through two ports. Returns the number of frames
+/// that carried the data, and their bytes.
 fn through(test: &str, config: &PacketConfig) -> Option<(u64, u64)> {
     if std::env::var_os(PEER).is_some() {
         be_the_peer();

@@ -24,7 +24,7 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 600, ..PoolConfig::default() }).unwrap()
 }
 
-/// The UDP source ports of what comes.
+/// Returns the UDP source ports of received frames.
 fn sources(port: &mut Port) -> HashSet<u16> {
     let mut found = HashSet::new();
     for _ in 0..50 {

@@ -2,7 +2,7 @@ use super::*;
 use crate::{RxHalf, TxHalf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Moves what came at one port to the other; what is not taken waits.
+/// Moves frames received on one port to the other; frames not accepted stay in `waiting`.
 fn forward(rx: &mut Port, tx: &mut Port, waiting: &mut Burst, now: Instant) -> usize {
     let room = waiting.room().min(64);
     let came = rx.rx.rx_burst(waiting, room, now);
@@ -10,7 +10,7 @@ fn forward(rx: &mut Port, tx: &mut Port, waiting: &mut Burst, now: Instant) -> u
     came
 }
 
-/// An end of the chain: sends numbered frames, and keeps account of those that come.
+/// An end of the chain, which sends numbered frames and checks those it receives.
 struct End {
     port: Port,
     pool: Pool,
@@ -25,7 +25,8 @@ impl End {
         End { port: open(dev, &XdpConfig::default(), &pool).unwrap(), pool, sent: 0, came: 0, next: 0 }
     }
 
-    /// Sends as long as fewer are under way than buffers wait to be filled at the other end: 256, less what others send.
+    /// Sends while fewer frames are in flight than buffers wait at the other end (256, less what
+    /// others send).
     fn send(&mut self, most: u32, under_way: u32, now: Instant) {
         let mut burst = Burst::new();
         while self.sent + (burst.len() as u32) < most && under_way + (burst.len() as u32) < 192 && burst.len() < 64 {
@@ -110,7 +111,7 @@ fn an_exhausted_pool_is_counted_and_recovers() {
         assert!(port.counts.rx.no_buffer.get() > 0);
         port.rx.rx_burst(&mut kept, 256, Instant::from_millis(1000));
         assert!(port.counts.rx.missed.get() >= 42, "{} missed", port.counts.rx.missed.get());
-        // To send is possible all the same, and what was held back comes home.
+        // Sending still works, and the frames held back are freed.
         let sent = port.tx.tx_burst(&mut kept, Instant::ZERO);
         assert_eq!((sent, kept.len()), (8, 0));
         drop(hoard);
@@ -155,7 +156,7 @@ fn a_device_that_is_deleted_under_load_ends_the_port_and_nothing_is_lost() {
         let mut late = Burst::of(numbered(&pool, 0, 100).unwrap());
         let errors = port.counts.tx.errors.get();
         assert_eq!((port.tx.tx_burst(&mut late, clock.now()), port.counts.tx.errors.get()), (1, errors + 1));
-        // One half alone keeps what the kernel may still have.
+        // One half alone keeps buffers that the kernel may still have.
         drop(port.rx);
         assert!(pool.stats().live() >= port.tx.held() as u64);
         drop((port.tx, peer));
@@ -305,7 +306,8 @@ fn more_than_can_be_taken_is_lost_before_the_port_and_counted() {
     });
 }
 
-/// veth passes on what the peer's kernel left open (CHECKSUM_PARTIAL): the field is the pseudo header's sum.
+/// veth passes on checksums that the peer's kernel left open (CHECKSUM_PARTIAL): the field is the
+/// pseudo header's sum.
 #[test]
 fn open_checksums_are_trusted_closed_or_left_alone() {
     with_xdp("devices::open_checksums_are_trusted_closed_or_left_alone", || {
@@ -330,7 +332,7 @@ fn open_checksums_are_trusted_closed_or_left_alone() {
             let pseudo = wire::checksum::Partial::pseudo4(KERNEL, US, wire::Proto::UDP, 12);
             assert_eq!(frame.flags(), flags, "{rx_csum:?}");
             assert_eq!(wire::udp::checksum_ok(pseudo, &frame.bytes()[34..46]), closed, "{rx_csum:?}");
-            // Back with the checksum open: it is closed on the way, as the device does not.
+            // The reply has an open checksum, which the port completes because the device does not.
             let mut back = pool.get().unwrap();
             back.extend(&udp4((KERNEL_MAC, OUR_MAC), (US, 9), (KERNEL, 7000), b"back", true)).unwrap();
             back.set_flags(Flags::TX_L4_CSUM);
@@ -341,14 +343,14 @@ fn open_checksums_are_trusted_closed_or_left_alone() {
     });
 }
 
-/// The kernel's version, up to its first two numbers.
+/// Returns the first two numbers of the kernel's version.
 fn kernel() -> (u32, u32) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = text.split(['.', '-']).map(|number| number.trim().parse().unwrap());
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
-/// Frames longer than a page come in several buffers and are put together; sent, they are taken apart.
+/// Frames longer than a page are received in several buffers and joined, and split when sent.
 #[test]
 fn long_frames_come_and_go_in_several_buffers() {
     with_xdp("devices::long_frames_come_and_go_in_several_buffers", || {

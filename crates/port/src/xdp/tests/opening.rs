@@ -57,7 +57,7 @@ fn what_cannot_be_opened_says_why_and_what_to_do() {
     });
 }
 
-/// A pool that is made for ports has buffers within pages where a device reads and writes them itself, and only there.
+/// A pool created for ports has buffers within pages only if a device accesses them directly.
 #[test]
 fn the_pool_follows_what_the_driver_does() {
     with_xdp("opening::the_pool_follows_what_the_driver_does", || {
@@ -111,7 +111,7 @@ fn queues_of_one_device_share_its_program() {
         let queue = |queue| XdpConfig { queue, ..XdpConfig::default() };
         let zero = open("m0", &queue(0), &pool).unwrap();
         let mut one = open("m0", &queue(1), &pool).unwrap();
-        // The program stays when the port ends that brought it.
+        // The program stays when the port that attached it ends.
         drop(zero);
         let mut peer = open("m1", &queue(1), &pool).unwrap();
         let mut came = 0;
@@ -128,7 +128,8 @@ fn queues_of_one_device_share_its_program() {
     });
 }
 
-/// Runs a test of this binary again with a prefix in front, and gives what it printed; `None`: the prefix cannot run here.
+/// Runs a test of this binary again under a prefix command. Returns its output; `None`: the prefix
+/// command cannot run here.
 fn again(prefix: &[&str], test: &str, mark: &str) -> Option<String> {
     let exe = std::env::current_exe().unwrap();
     let (first, rest) = prefix.split_first()?;
@@ -154,7 +155,7 @@ fn a_missing_privilege_is_named() {
     with_xdp(name, || {
         let (_netlink, _socket) = world();
         for (prefix, mark, expected) in [
-            // Root of a user namespace may open the socket, and not load the program.
+            // Root of a user namespace may open the socket, but not load the program.
             (&["unshare", "-Urn"][..], "the first namespace", "needs CAP_BPF and CAP_NET_ADMIN"),
             (
                 &["setpriv", "--bounding-set=-all", "--inh-caps=-all"],

@@ -1,4 +1,4 @@
-//! Numbers: operators by rank, loads by index.
+//! Arithmetic: operators by precedence, loads by index.
 
 use super::{Parsed, Parser};
 use crate::filter::arith::{Arith, Binary, Compare};
@@ -12,8 +12,9 @@ impl Parser<'_> {
         self.climb(first, least)
     }
 
-    /// Operators of at least this rank, by climbing. `%` and `^` have no rank in libpcap's grammar: they
-    /// are taken wherever they stand, and all that follows is their right side.
+    /// Parses operators of at least this precedence, by precedence climbing. `%` and `^` have no
+    /// precedence in libpcap's grammar: they are accepted anywhere, and all that follows is their
+    /// right side.
     pub(super) fn climb(&mut self, left: Arith, least: u8) -> Parsed<Arith> {
         let mut left = left;
         while let Some((op, rank)) = operator(self.peek()).filter(|(_, rank)| *rank >= least) {
@@ -44,7 +45,7 @@ impl Parser<'_> {
             }
             Token::Minus => {
                 self.take();
-                // Binds tighter than all that has a rank.
+                // Binds tighter than all operators with a precedence.
                 self.nested(|parser| parser.arith(UNRANKED)).map(Arith::negate)
             }
             Token::Open => {
@@ -61,7 +62,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `[index]` or `[index:size]` behind a protocol.
+    /// Parses `[index]` or `[index:size]` after a protocol.
     pub(super) fn index(&mut self, word: Word, at: usize) -> Parsed<Arith> {
         self.expect(Token::OpenIndex, "expected '['")?;
         let index = self.nested(|parser| parser.arith(1))?;

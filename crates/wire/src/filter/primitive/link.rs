@@ -1,4 +1,4 @@
-//! What the link layer carries, and the encapsulations that move everything behind them.
+//! Link layer protocols, and encapsulations that shift everything after them.
 
 use super::{
     AARP, ATALK, Compiler, IP, IP_OVER_LLC, IP6, IPX, IPX_ETHERTYPE, ISO, Link, MAX_DEPTH, MAX_LENGTH, Medium, NETBEUI,
@@ -7,7 +7,7 @@ use super::{
 use crate::filter::program::{Code, Test};
 
 impl Compiler {
-    /// `ether proto N`: an EtherType, or an 802.2 service where it is no more than 1500.
+    /// Compiles `ether proto N`: an EtherType, or an 802.2 service if at most 1500.
     pub fn link_type(&mut self, proto: u32) -> Outcome {
         if self.link.labels > 0 {
             return self.under_labels(proto);
@@ -46,13 +46,14 @@ impl Compiler {
         })
     }
 
-    /// 802.2 with a SNAP header: an organization's number and its protocol (RFC 1042).
+    /// Tests for 802.2 with a SNAP header: an organization's number and its protocol (RFC 1042).
     fn snap(&mut self, organization: u32, proto: u32) -> Code {
         let tail = self.builder.test(self.llc(4, 4, u32::MAX).eq(organization << 16 | proto));
         self.all(&[self.llc(0, 4, u32::MAX).eq(0xaaaa_0300 | organization >> 16)], tail)
     }
 
-    /// Below a label nothing says what follows: the bottom of the stack and the version nibble must do.
+    /// Tests for IPv4 or IPv6 below an MPLS label. No field gives the protocol there, so the
+    /// bottom-of-stack bit and the version nibble are tested.
     fn under_labels(&mut self, proto: u32) -> Outcome {
         let version = match proto {
             IP => 0x40,
@@ -64,7 +65,7 @@ impl Compiler {
         Ok(self.all(&[self.packet(0, 1, 0xf0).eq(version)], bottom))
     }
 
-    /// `llc`, and `llc KIND`.
+    /// Compiles `llc` and `llc KIND`.
     pub fn logical_link(&mut self, kind: Option<(u32, u32)>) -> Outcome {
         self.on_ethernet("llc")?;
         let short = self.builder.test(self.ethertype().at_most(MAX_LENGTH));
@@ -137,7 +138,7 @@ impl Compiler {
     }
 }
 
-/// PPP's own numbers (RFC 1661 2).
+/// Returns the PPP protocol number (RFC 1661 2).
 fn ppp_protocol(proto: u32) -> u32 {
     match proto {
         IP => 0x21,

@@ -1,4 +1,4 @@
-//! Lengths, bytes by their place, and arithmetic with comparisons.
+//! Lengths, bytes at an offset, and arithmetic with comparisons.
 
 use super::{Compiler, MAX_LENGTH, Outcome, carried};
 use crate::filter::arith::{Arith, Binary, Compare, Guard, Op, Relation, STACK};
@@ -10,12 +10,12 @@ impl Compiler {
         self.builder.test(of(Test::wire_len()))
     }
 
-    /// `byte AT ...`: the byte at `at` of the link header.
+    /// Compiles `byte AT ...`: the byte at `at` of the link header.
     pub fn link_byte(&mut self, at: u32, mask: u32, of: impl FnOnce(Test) -> Test) -> Code {
         self.builder.test(of(Test::field(self.link.header.saturating_add(at), 1, mask)))
     }
 
-    /// `word[index:size]`.
+    /// Compiles `word[index:size]`.
     pub fn load(&self, word: Word, index: Arith, size: u8) -> Result<Arith, String> {
         let packet = self.link.packet();
         let constant = index.constant();
@@ -45,7 +45,7 @@ impl Compiler {
         Ok(Arith { guards, ops, depth })
     }
 
-    /// `left compare right`, where both sides' protocols are there.
+    /// Compiles `left compare right`, under the guards of both sides.
     pub fn relation(&mut self, left: Arith, compare: Compare, right: Arith) -> Outcome {
         let limit = right.constant();
         let simple = limit.and_then(|limit| Some((simple(&left.ops)?, limit)));
@@ -94,7 +94,7 @@ impl Compiler {
     }
 }
 
-/// A load whose index is known.
+/// Returns the test for a load with a constant index.
 fn fixed(index: u32, load: Op) -> Option<Test> {
     match load {
         Op::Load { base, size } => Some(Test::field(base.checked_add(index)?, size, u32::MAX)),
@@ -104,7 +104,8 @@ fn fixed(index: u32, load: Op) -> Option<Test> {
     }
 }
 
-/// A field at a fixed place, masked or not: what most arithmetic is, and one instruction.
+/// Returns the test for a field at a fixed offset, masked or not: most arithmetic is that, and
+/// takes one instruction.
 fn simple(ops: &[Op]) -> Option<Test> {
     match ops {
         [Op::Field(test)] => Some(*test),

@@ -1,4 +1,5 @@
-//! Frames for the filter's tests: the crate's samples, and what stands around, under and in the way of them.
+//! Frames for the filter's tests: the crate's samples, plus tagged, encapsulated, truncated and
+//! malformed ones.
 
 use crate::eth::EtherType;
 use crate::samples::{self, A4, B4};
@@ -12,12 +13,12 @@ pub(super) struct Captured {
     pub wire_len: usize,
 }
 
-/// Everything, with broken ones.
+/// Returns all frames, including truncated ones.
 pub(super) fn all() -> Vec<Captured> {
     let whole = whole();
     let mut all: Vec<Captured> = whole.iter().map(|(name, frame)| captured(name, frame, frame.len())).collect();
     for (name, frame) in &whole {
-        // Into the headers, and behind them.
+        // Truncated within the headers, and after them.
         for kept in [13, 14, 15, 20, 23, 24, 26, 34, 35, 37, 38, 42, 54, 56, 60] {
             if kept < frame.len() && (name.len() + kept) % 5 < 2 {
                 all.push(captured(&format!("{name}, first {kept}"), &frame[..kept], frame.len()));
@@ -34,7 +35,7 @@ fn captured(name: &str, frame: &[u8], wire_len: usize) -> Captured {
     Captured { name: name.to_owned(), frame: frame.to_vec(), wire_len }
 }
 
-/// Complete frames by name.
+/// Returns complete frames with their names.
 pub(super) fn whole() -> Vec<(String, Vec<u8>)> {
     let mut frames: Vec<(String, Vec<u8>)> =
         samples::frames().into_iter().map(|(name, frame)| (name.to_owned(), frame)).collect();
@@ -57,7 +58,7 @@ pub(super) fn whole() -> Vec<(String, Vec<u8>)> {
     frames
 }
 
-/// `tag` between the addresses and the EtherType.
+/// Inserts `tag` between the addresses and the EtherType.
 fn between(frame: &[u8], tag: &[u8]) -> Vec<u8> {
     [&frame[..12], tag, &frame[12..]].concat()
 }
@@ -90,7 +91,7 @@ fn v6(proto: Proto, payload: &[u8]) -> Vec<u8> {
     samples::ethernet(EtherType::IPV6, &samples::packet6(proto, payload))
 }
 
-/// The transports with ports, in both families, to and from ports that the expressions name.
+/// Transports with ports, in both families, to and from ports that the expressions use.
 fn ports() -> Vec<(String, Vec<u8>)> {
     let mut frames = Vec::new();
     for (proto, name) in [(Proto::TCP, "tcp"), (Proto::UDP, "udp"), (Proto::SCTP, "sctp")] {
@@ -108,7 +109,7 @@ fn ports() -> Vec<(String, Vec<u8>)> {
     frames
 }
 
-/// First, middle and last fragments; headers that are longer or lie about their length.
+/// First, middle and last fragments; headers that are longer, or with a wrong length.
 fn fragments() -> Vec<(String, Vec<u8>)> {
     let mut frames = Vec::new();
     let payload = [&443u16.to_be_bytes()[..], &443u16.to_be_bytes(), &[0x5a; 28]].concat();

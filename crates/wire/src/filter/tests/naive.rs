@@ -1,11 +1,11 @@
-//! Random expressions against an evaluator that walks their tree and the frame as the manual tells it.
+//! Compares random expressions with an evaluator that walks their tree and the frame as the manual
+//! page describes.
 
 use super::frames;
 use crate::filter::Filter;
 use proptest::prelude::*;
 use std::fmt;
 
-/// Arithmetic.
 #[derive(Clone, Debug)]
 pub(super) enum Number {
     Is(u32),
@@ -15,7 +15,6 @@ pub(super) enum Number {
     Of(&'static str, Box<Number>, Box<Number>),
 }
 
-/// A condition.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
     Ip,
@@ -66,7 +65,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What is behind the end of the frame, or divided by zero: no match, whatever is around it.
+/// A read beyond the frame or a division by zero: no match, wherever it occurs.
 struct Rejected;
 
 type Answer<T> = Result<T, Rejected>;
@@ -94,7 +93,7 @@ impl Frame<'_> {
         Ok(self.load(23, 1)? == proto && self.load(20, 2)? & 0x1fff == 0)
     }
 
-    /// `proto` in IPv4, or in IPv6, there behind a Fragment header as well.
+    /// Returns whether IPv4 or IPv6 carries `proto`; in IPv6 also after a Fragment header.
     fn carries(&self, proto: u32) -> Answer<bool> {
         if self.is_type(0x0800)? {
             return Ok(self.load(23, 1)? == proto);
@@ -126,7 +125,8 @@ impl Frame<'_> {
             && self.either(dir, 54, 56, |at| Ok(within(self.load(at, 2)?)))?)
     }
 
-    /// Whether what `number` looks into is there; of two operands only the left one is asked.
+    /// Returns whether the protocol that `number` reads from is present; of two operands only the
+    /// left one is checked.
     fn is_there(&self, number: &Number) -> Answer<bool> {
         Ok(match number {
             Number::Is(_) | Number::Len => true,
@@ -273,7 +273,7 @@ proptest! {
         let text = condition.to_string();
         let filter = match Filter::compile(&text) {
             Ok(filter) => filter,
-            // A constant divisor or shift that cannot be, or more than the stack holds.
+            // An invalid constant divisor or shift, or more values than the stack holds.
             Err(why) => {
                 let reason = why.reason();
                 prop_assert!(["a division", "a shift", "the arithmetic"].iter().any(|start| reason.starts_with(start)), "{why}");

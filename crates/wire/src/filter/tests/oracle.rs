@@ -1,4 +1,4 @@
-//! The same frames through tcpdump, where there is one.
+//! Compares with tcpdump on the same frames, where installed.
 
 use super::frames::{self, Captured};
 use super::naive;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// A capture file whose time stamps are the frames' numbers.
+/// A capture file with the frames' numbers as time stamps.
 struct File(PathBuf);
 
 impl File {
@@ -24,13 +24,13 @@ impl File {
         File(path)
     }
 
-    /// The numbers of the frames that pass, or what tcpdump has against the expression.
+    /// Returns the numbers of the frames that pass, or tcpdump's error message.
     fn passing(&self, options: &[&str], expression: &str) -> Result<Vec<usize>, String> {
         let mut tcpdump = Command::new("tcpdump");
         let output = tcpdump.args(options).arg("-r").arg(&self.0).args(["-w", "-", "--", expression]).output().unwrap();
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr).into_owned();
-            // Its optimizer found an expression that no frame matches.
+            // tcpdump's optimizer found that no frame can match.
             return if why.contains("rejects all packets") { Ok(Vec::new()) } else { Err(why) };
         }
         let word = |at: usize| Some(u32::from_le_bytes(*output.stdout.get(at..)?.first_chunk()?) as usize);
@@ -57,7 +57,7 @@ fn installed() -> bool {
     found
 }
 
-/// Which of `frames` an expression matches.
+/// Returns the indexes of the `frames` that an expression matches.
 fn ours(filter: &Filter, frames: &[Captured]) -> Vec<usize> {
     let matches = |(_, of): &(usize, &Captured)| filter.matches_captured(&of.frame, of.wire_len);
     frames.iter().enumerate().filter(matches).map(|(nth, _)| nth).collect()
@@ -67,7 +67,8 @@ fn expressions(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Prints how tcpdump with `options` differs from us on `frames`, and says for how many of the expressions.
+/// Prints how tcpdump with `options` differs from us on `frames`, and returns the number of
+/// expressions that differ.
 fn differences<'a>(expressions: impl Iterator<Item = &'a str>, frames: &[Captured], options: &[&str]) -> usize {
     let file = File::write(frames, &format!("pass{}", options.concat()));
     let (mut differ, mut count) = (0, 0);
@@ -102,8 +103,8 @@ fn the_same_frames_pass() {
     }
 }
 
-/// libpcap's optimizer drops loads, so only frames that hold all that is asked for; and it computes other places than
-/// its own machine for an index below 0.
+/// libpcap's optimizer removes loads, so only frames long enough for all loads are used. It also
+/// computes other offsets than its own interpreter for an index below 0.
 #[test]
 fn the_same_frames_pass_optimized() {
     if !installed() {
@@ -130,7 +131,8 @@ fn the_same_expressions_are_refused() {
     }
 }
 
-/// What tcpdump takes for a constant divisor or shift although it is none, or finds to be one that cannot be.
+/// tcpdump's errors for a divisor or shift that it wrongly takes for a constant, or that is an
+/// invalid constant.
 const DIVISIONS: &[&str] = &["division by zero", "modulus by zero", "shift by more than 31"];
 
 #[test]
@@ -156,7 +158,8 @@ fn random_expressions_pass_the_same_frames() {
         .unwrap();
 }
 
-/// Accepted lines with a word lost, doubled, moved or taken from elsewhere; prints what only one side takes.
+/// Accepted lines with a word deleted, doubled, moved or taken from another line; prints those that
+/// only one side accepts.
 #[test]
 #[ignore = "a hunt, whose findings need eyes"]
 fn mutated_expressions() {

@@ -1,11 +1,13 @@
-//! What a match costs. `cargo test --release -p linerate-wire filter::tests::speed -- --ignored --nocapture`
+//! Cost of a match. `cargo test --release -p linerate-wire filter::tests::speed -- --ignored
+//! --nocapture`
 
 use super::frames;
 use crate::filter::Filter;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Nanoseconds for each frame: the median of 25 trials, over frames of at most 64 bytes as they come.
+/// Prints the nanoseconds per frame: the median of 25 trials, over frames cut or padded to 64
+/// bytes.
 #[test]
 #[ignore = "a measurement"]
 fn a_match_costs() {

@@ -1,10 +1,10 @@
-//! Every primitive: which of the crate's samples it matches.
+//! All primitives, with the samples of this crate that they match.
 
 use super::frames;
 use crate::filter::Filter;
 use crate::samples;
 
-/// The names of the samples that an expression matches.
+/// Returns the names of the samples that an expression matches.
 fn samples_of(expression: &str) -> Vec<&'static str> {
     let filter = Filter::compile(expression).unwrap_or_else(|why| panic!("{why}"));
     samples::frames().into_iter().filter(|(_, frame)| filter.matches(frame)).map(|(name, _)| name).collect()
@@ -91,7 +91,7 @@ fn what_differs_from_libpcap() {
         ("1 << ip[0] - 0x44 = 2", true),
         ("host ((1.0.0.1))", true),
         ("port ((12345) or 1)", true),
-        // A byte, not what a register happens to hold.
+        // The byte of the frame, not the current contents of a register.
         ("byte 0 & 2", true),
         ("byte 0 & 1", false),
         ("byte 1 | 0", false),
@@ -99,7 +99,7 @@ fn what_differs_from_libpcap() {
     ] {
         assert_eq!(Filter::compile(expression).unwrap().matches(&rump), matches, "{expression}");
     }
-    // libpcap's optimizer knows that this is always true, and does not look.
+    // libpcap's optimizer finds that this is always true, and omits the load.
     assert!(!Filter::compile("ip or not ip").unwrap().matches(&rump[..12]));
 }
 

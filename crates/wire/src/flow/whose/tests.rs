@@ -36,7 +36,7 @@ fn a_conversation_is_found_again_in_every_shape() {
     let (from, to) = (SocketAddr::from((PEER, 7000)), SocketAddr::from((US, 80)));
     assert_eq!(of_ends(KEY(), from, to, Proto::TCP), number(&plain), "as it is known before anything came");
     assert_eq!(Some(of_peer(KEY(), PEER.into(), US.into())), peer(KEY(), &plain));
-    // What a router says of a packet of ours.
+    // A router's error about a packet that we sent.
     for kind in [3, 4, 5, 11, 12] {
         let ours = packet4(6, US, PEER, 2, (1, 0x4000), &ports(80, 7000));
         let error = [vec![kind, 4, 0, 0, 0, 0, 5, 0xdc], ours].concat();
@@ -61,7 +61,7 @@ fn fragments_go_where_their_first_went() {
     assert_eq!([of(&first), of(&later), of(&last)], [of(&whole); 3]);
     let other = packet4(17, PEER, US, 0, (10, 0x2001), &ports(1, 2));
     assert_ne!(of(&other), of(&whole));
-    // More datagrams than have a place: the table stays as it is.
+    // More datagrams than slots: the table keeps its size.
     for id in 0..5000u16 {
         of(&packet4(17, PEER, US, 0, (id, 0x2000), &ports(id, 53)));
     }
@@ -104,7 +104,7 @@ fn the_same_of_ipv6() {
 }
 
 proptest! {
-    /// Nothing panics, and the table has its size.
+    /// Nothing panics, and the table keeps its size.
     #[test]
     fn anything_may_come(packets: Vec<(bool, Vec<u8>)>) {
         let mut fragments = Fragments::default();

@@ -1,16 +1,17 @@
-//! 30 characters at a time: ten bytes of ` HH` each, five in each half of a vector, whose bytes cannot cross over.
+//! Processes 30 characters at a time: ten bytes as ` HH`, five in each 128-bit half of a vector,
+//! since bytes cannot move between the halves.
 //!
-//! The header is 32 places of its own: both halves see its 14 bytes.
+//! The header has a layout of its own in 32 positions: both halves are loaded with its 14 bytes.
 
 use super::super::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
 use super::has_avx2;
 use std::arch::x86_64::*;
 
-/// Bytes and characters of a step.
+/// Bytes per step; `CHARS` is the characters per step.
 const BYTES: usize = 10;
 const CHARS: usize = 30;
 
-/// The shortest frame that is written here: a vector's load.
+/// Minimum length of a frame that is written here: one vector load.
 pub(in super::super) const LEAST: usize = 16;
 
 /// Bits of the spaces in 30 characters of ` HH`.
@@ -23,11 +24,12 @@ const SPACES: u32 = {
     bits
 };
 
-/// A shuffle: for each of 32 places which byte of its half it takes. 0x80 gives zero.
+/// A shuffle: for each of 32 positions, the index of the source byte within its half. 0x80 gives
+/// zero.
 type Shuffle = [u8; 32];
 const EMPTY: u8 = 0x80;
 
-/// For writing ` HH`: the high digits, and the low ones.
+/// Shuffle for writing ` HH`: the high digits (`which` = 1) or the low ones (2).
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn groups(which: usize) -> Shuffle {
     let mut out = [EMPTY; 32];
@@ -42,7 +44,7 @@ const fn groups(which: usize) -> Shuffle {
     out
 }
 
-/// For writing the header.
+/// Shuffle for writing the header.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn header(low: bool) -> Shuffle {
     let mut out = [EMPTY; 32];
@@ -58,13 +60,15 @@ const fn header(low: bool) -> Shuffle {
     out
 }
 
-/// For reading the header, 15 characters in each half: the places of high and low digits in turn.
+/// Shuffle for reading the header, 15 characters in each half: positions of high and low digits
+/// alternately.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn header_digits() -> Shuffle {
     let mut out = [EMPTY; 32];
     let mut byte = 0;
     while byte < 7 {
-        // 0 2 4 6 8 10, then behind a space 13; in the second half 0 2 4 6 8, then behind a space 11 13.
+        // 0 2 4 6 8 10, then after a space 13; in the second half 0 2 4 6 8, then after a space 11
+        // 13.
         let first = 2 * byte + (byte == 6) as usize;
         let second = 2 * byte + (byte >= 5) as usize;
         out[2 * byte] = first as u8;
@@ -76,7 +80,7 @@ const fn header_digits() -> Shuffle {
     out
 }
 
-/// For reading ` HH`: the places of high and low digits in turn.
+/// Shuffle for reading ` HH`: positions of high and low digits alternately.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn digits() -> Shuffle {
     let mut out = [EMPTY; 32];
@@ -101,11 +105,12 @@ static HEADER_DIGITS: Shuffle = header_digits();
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(shuffle: &Shuffle) -> __m256i {
-    // SAFETY: the 32 bytes behind the reference.
+    // SAFETY: reads the 32 bytes that the reference covers.
     unsafe { _mm256_loadu_si256(shuffle.as_ptr().cast()) }
 }
 
-/// Digits and spaces from bytes: `high` and `low` say where each half of each byte goes.
+/// Converts bytes to digits and spaces: `high` and `low` give the positions of each byte's two
+/// digits.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn spell(bytes: __m256i, high: __m256i, low: __m256i) -> __m256i {
@@ -116,7 +121,8 @@ fn spell(bytes: __m256i, high: __m256i, low: __m256i) -> __m256i {
     let half = _mm256_set1_epi8(15);
     let highs = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half);
     let lows = _mm256_and_si256(bytes, half);
-    // One of the two is empty at each place; both are at a space, and a digit's shuffle of 0x80 is zero.
+    // At each position at most one of the two is nonzero; at a space both are zero, since a shuffle
+    // index of 0x80 gives zero.
     let high_text = _mm256_shuffle_epi8(_mm256_shuffle_epi8(digits, highs), high);
     let low_text = _mm256_shuffle_epi8(_mm256_shuffle_epi8(digits, lows), low);
     let text = _mm256_or_si256(high_text, low_text);
@@ -124,14 +130,14 @@ fn spell(bytes: __m256i, high: __m256i, low: __m256i) -> __m256i {
     _mm256_or_si256(text, _mm256_and_si256(empty, _mm256_set1_epi8(b' ' as i8)))
 }
 
-/// Sixteen bytes from `at` on in one half and from `at + apart` on in the other.
+/// Loads sixteen bytes from `at` into one half and from `at + apart` into the other.
 ///
 /// # Safety
 /// `bytes` must have `apart` + 16 bytes from `at` on.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn two(bytes: &[u8], at: usize, apart: usize) -> __m256i {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let first = _mm_loadu_si128(bytes.as_ptr().add(at).cast());
         let second = _mm_loadu_si128(bytes.as_ptr().add(at + apart).cast());
@@ -139,7 +145,7 @@ unsafe fn two(bytes: &[u8], at: usize, apart: usize) -> __m256i {
     }
 }
 
-/// `SHIFT[n..n + 16]` brings a vector's byte `n` to its front.
+/// `SHIFT[n..n + 16]` is a shuffle that moves a vector's byte `n` to the start.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 static SHIFT: Shuffle = {
     let mut out = [EMPTY; 32];
@@ -151,15 +157,15 @@ static SHIFT: Shuffle = {
     out
 };
 
-/// The bytes from `at` on at the front, out of the last sixteen: nothing is read behind the end.
+/// Loads the bytes from `at` on, out of the last sixteen: nothing is read past the end.
 ///
 /// # Safety
-/// `bytes` must be 16 at least, and `at` not beyond their end.
+/// `bytes` must have at least 16 bytes, and `at` must not be beyond its end.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn last(bytes: &[u8], at: usize) -> __m128i {
     let begin = bytes.len() - 16;
-    // SAFETY: the caller's promise; the shift is at most 16, and the table has 32 bytes.
+    // SAFETY: guaranteed by the caller; the shift is at most 16, and the table has 32 bytes.
     unsafe {
         if at <= begin {
             return _mm_loadu_si128(bytes.as_ptr().add(at).cast());
@@ -169,23 +175,23 @@ unsafe fn last(bytes: &[u8], at: usize) -> __m128i {
     }
 }
 
-/// Writes the line; `out` has `SLACK` bytes behind it. Returns its length.
+/// Writes the line; `out` must have `SLACK` bytes after it. Returns its length.
 #[inline]
 pub(in super::super) fn encode(frame: &[u8], out: &mut [u8]) -> usize {
     let len = line_len(frame.len());
     assert!(has_avx2() && frame.len() >= LEAST && out.len() >= len + 64);
-    // SAFETY: the machine has AVX2, and the lengths are as the function wants them: asserted above.
+    // SAFETY: AVX2 is present and the lengths are sufficient, asserted above.
     unsafe { encode_avx2(frame, out) }
     len
 }
 
 /// # Safety
-/// `out` must have 64 bytes behind the line of `frame`, which has 16 bytes at least.
+/// `out` must have 64 bytes after the line of `frame`, which must have at least 16 bytes.
 #[target_feature(enable = "avx2")]
 unsafe fn encode_avx2(frame: &[u8], out: &mut [u8]) {
-    // SAFETY: the frame has 16 bytes; the line has 31 characters, and 64 bytes behind them.
+    // SAFETY: the frame has 16 bytes; the line has 31 characters, and 64 bytes after them.
     unsafe {
-        // Both halves see the same 16 bytes.
+        // Both halves are loaded with the same 16 bytes.
         let header = _mm256_broadcastsi128_si256(_mm_loadu_si128(frame.as_ptr().cast()));
         let text = spell(header, load(&HEADER_HIGH), load(&HEADER_LOW));
         _mm256_storeu_si256(out.as_mut_ptr().cast(), text);
@@ -193,7 +199,8 @@ unsafe fn encode_avx2(frame: &[u8], out: &mut [u8]) {
     let (high, low) = (load(&GROUP_HIGH), load(&GROUP_LOW));
     let (mut at, mut to) = (MIN_FRAME, HEADER);
     while at < frame.len() {
-        // SAFETY: 21 bytes from `at` on, or none behind the frame's last.
+        // SAFETY: there are 21 bytes from `at` on; otherwise `last` reads none after the frame's
+        // end.
         let bytes = unsafe {
             if frame.len() - at >= 21 {
                 two(frame, at, 5)
@@ -203,7 +210,7 @@ unsafe fn encode_avx2(frame: &[u8], out: &mut [u8]) {
             }
         };
         let text = spell(bytes, high, low);
-        // SAFETY: `to` is within the line, behind which there are 64 bytes; 31 are written.
+        // SAFETY: `to` is within the line, which is followed by 64 bytes; 31 are written.
         unsafe {
             _mm_storeu_si128(out.as_mut_ptr().add(to).cast(), _mm256_castsi256_si128(text));
             _mm_storeu_si128(out.as_mut_ptr().add(to + 15).cast(), _mm256_extracti128_si256::<1>(text));
@@ -211,16 +218,16 @@ unsafe fn encode_avx2(frame: &[u8], out: &mut [u8]) {
         at += BYTES;
         to += CHARS;
     }
-    // SAFETY: the line's last place.
+    // SAFETY: the line's last position.
     unsafe { *out.as_mut_ptr().add(line_len(frame.len()) - 1) = b'\n' };
 }
 
-/// Reads a line as it is written, in either case: bytes used, bytes of the frame. `None` for any other, or for one whose
-/// newline is not there.
+/// Reads a line in canonical form, in either case: returns the bytes consumed and the length of the
+/// frame. `None` for any other form, or without a newline.
 #[inline]
 pub(in super::super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     assert!(has_avx2());
-    // SAFETY: the machine has AVX2: asserted above.
+    // SAFETY: AVX2 is present, asserted above.
     unsafe { decode_avx2(text, frame) }
 }
 
@@ -229,14 +236,15 @@ fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     if text.len() < HEADER + 1 {
         return None;
     }
-    // SAFETY: 31 characters, asked above.
+    // SAFETY: there are 31 characters, checked above.
     let header = values(unsafe { two(text, 0, 15) }, load(&HEADER_BLANK))?;
     store(header, load(&HEADER_DIGITS), 7, frame.get_mut(..MIN_FRAME + 2)?);
     let (take, blank) = (load(&DIGITS), load(&BLANK));
     let (mut from, mut len) = (HEADER, MIN_FRAME);
     loop {
         let left = text.len() - from;
-        // SAFETY: 31 characters from `from` on, or none behind the text's last.
+        // SAFETY: there are 31 characters from `from` on; otherwise `last` reads none after the
+        // text's end.
         let chars = unsafe {
             if left >= 31 {
                 two(text, from, 15)
@@ -245,7 +253,7 @@ fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
                 _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second)
             }
         };
-        // Ten bytes and no end: what nearly all steps are.
+        // Ten bytes without a newline: nearly all steps.
         if let Some(values) = values(chars, blank)
             && let Some(room) = frame.get_mut(len..).filter(|room| room.len() >= BYTES + 3)
         {
@@ -256,7 +264,7 @@ fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
         let step = Step::of(chars);
         let here = if step.newline == 0 { CHARS } else { step.newline.trailing_zeros() as usize };
         let inside = (1 << here) - 1;
-        // A newline stands where a space would.
+        // A newline must be at the position of a space.
         if here > left
             || step.blank & inside != SPACES & inside
             || step.not_hex & inside != SPACES & inside
@@ -280,11 +288,11 @@ fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// [`super::super::shape`].
+/// AVX2 version of [`super::super::shape`].
 #[inline]
 pub(in super::super) fn shape(text: &[u8]) -> Option<usize> {
     assert!(has_avx2());
-    // SAFETY: the machine has AVX2: asserted above.
+    // SAFETY: AVX2 is present, asserted above.
     unsafe { shape_avx2(text) }
 }
 
@@ -304,7 +312,7 @@ fn shape_avx2(text: &[u8]) -> Option<usize> {
             }
             &copy
         };
-        // SAFETY: 32 bytes, in one way or the other.
+        // SAFETY: `front` has 32 bytes in both cases.
         let chars = unsafe { _mm256_loadu_si256(front.as_ptr().cast()) };
         let newline = _mm256_movemask_epi8(_mm256_cmpeq_epi8(chars, newlines)) as u32 & INSIDE;
         let blank = _mm256_movemask_epi8(_mm256_cmpeq_epi8(chars, spaces)) as u32 & INSIDE;
@@ -321,10 +329,10 @@ fn shape_avx2(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The bits of 30 characters.
+/// Bits of 30 characters.
 const INSIDE: u32 = (1 << CHARS) - 1;
 
-/// 30 characters, 15 in each half: what they are worth, and where there is what.
+/// Values and classes of 30 characters, 15 in each half.
 struct Step {
     values: __m256i,
     newline: u32,
@@ -336,13 +344,14 @@ impl Step {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn of(chars: __m256i) -> Step {
-        // The sixteenth place of the first half is the second's first.
+        // The sixteenth position of the first half repeats the second half's first.
         let join = |bits: __m256i| {
             let bits = _mm256_movemask_epi8(bits) as u32;
             (bits & 0x7fff) | (bits >> 16 & 0x7fff) << 15
         };
         let lower = _mm256_or_si256(chars, _mm256_set1_epi8(0x20));
-        // Signed comparison: bytes from 0x80 on are below everything.
+        // Signed comparison: bytes of 0x80 and above count as negative, so they are below the
+        // ranges.
         let letter = _mm256_and_si256(
             _mm256_cmpgt_epi8(lower, _mm256_set1_epi8(b'a' as i8 - 1)),
             _mm256_cmpgt_epi8(_mm256_set1_epi8(b'f' as i8 + 1), lower),
@@ -361,7 +370,8 @@ impl Step {
     }
 }
 
-/// Stores the bytes of the digits at `take`, `half` of them in each half; up to eight from each half's place on are written.
+/// Stores the bytes of the digits at `take`, `half` of them from each half; writes up to eight
+/// bytes at each half's position.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(values: __m256i, take: __m256i, half: usize, room: &mut [u8]) {
@@ -369,15 +379,16 @@ fn store(values: __m256i, take: __m256i, half: usize, room: &mut [u8]) {
     let bytes = _mm256_maddubs_epi16(pairs, _mm256_set1_epi16(0x0110));
     let bytes = _mm256_packus_epi16(bytes, bytes);
     assert!(room.len() >= half + 8);
-    // SAFETY: eight bytes from the front on and from `half` on, asked one line above.
+    // SAFETY: eight bytes from the start and from `half` on are present, checked one line above.
     unsafe {
         _mm_storel_epi64(room.as_mut_ptr().cast(), _mm256_castsi256_si128(bytes));
         _mm_storel_epi64(room.as_mut_ptr().add(half).cast(), _mm256_extracti128_si256::<1>(bytes));
     }
 }
 
-/// What 30 digits are worth, 15 characters in each half, if there is a space wherever `blank` has 0xff, and a digit wherever else it does not say
-/// otherwise. (Two ranges are brought to 0 to 9 and to 10 to 15, all else above that, and the smaller of the two taken.)
+/// Returns the values of 30 digits, 15 characters in each half, if there is a space wherever
+/// `blank` has 0xff and a digit elsewhere. (One range is moved to 0 to 9 and the other to 10 to 15,
+/// everything else above these, and the minimum of the two is taken.)
 #[inline]
 #[target_feature(enable = "avx2")]
 fn values(chars: __m256i, blank: __m256i) -> Option<__m256i> {
@@ -393,7 +404,7 @@ fn values(chars: __m256i, blank: __m256i) -> Option<__m256i> {
     (_mm256_testz_si256(wrong, load(&OWN)) == 1).then_some(values)
 }
 
-/// Where spaces stand among 30 characters, 15 in each half: 0xff, as [`values`] wants it.
+/// Returns the positions of spaces among 30 characters, 15 in each half, as 0xff for [`values`].
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn blanks(header: bool) -> Shuffle {
     let mut out = [0; 32];
@@ -410,7 +421,7 @@ const fn blanks(header: bool) -> Shuffle {
 static HEADER_BLANK: Shuffle = blanks(true);
 static BLANK: Shuffle = blanks(false);
 
-/// All but the sixteenth of each half, which is the next half's, or the next step's.
+/// All bytes except the sixteenth of each half, which belongs to the next half or step.
 static OWN: Shuffle = {
     let mut out = [0xff; 32];
     (out[15], out[31]) = (0, 0);

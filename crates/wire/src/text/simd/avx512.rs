@@ -1,8 +1,9 @@
-//! 63 characters at a time: the header and eleven bytes, then 21 bytes of ` HH` each.
+//! Processes 63 characters at a time: the header and eleven bytes, then 21 bytes as ` HH` each.
 //!
-//! Writing: each of 64 places takes its byte (VPERMB), high or low half, and then that half's digit (VPSHUFB). Reading: each of 64
-//! characters becomes its value by a table of 128 (VPERMI2B), and each byte takes its two (VPERMB). Newlines and spaces are
-//! found by comparison and must be where they belong.
+//! Writing: each of 64 positions takes its byte (VPERMB), its high or low half, and then that
+//! half's digit (VPSHUFB). Reading: each of 64 characters is converted to its value by a table of
+//! 128 (VPERMI2B), and each byte takes its two values (VPERMB). Newlines and spaces are found by
+//! comparison and must be at the right positions.
 
 use super::super::{
     Arena, HEADER, Kind, MAX_FRAME, MIN_FRAME, Stamp, encode_with, len as line_len, read_lines, write_lines,
@@ -10,20 +11,20 @@ use super::super::{
 use super::has_vbmi;
 use std::arch::x86_64::*;
 
-/// Characters of a step.
+/// Number of characters in a step.
 const STEP: usize = 63;
-/// Bytes of the frame in the first step, and in each other.
+/// Bytes of the frame in the first step, and in each of the others.
 const FIRST: usize = MIN_FRAME + (STEP - HEADER) / 3;
 const OTHER: usize = STEP / 3;
 
-/// Which byte of the frame stands at a place, and which half of it; for spaces neither matters.
+/// Byte and half of it at each position; for spaces, neither matters.
 struct Layout {
     bytes: [u8; 64],
-    /// Places of a byte's high digit.
+    /// Positions of a byte's high digit.
     high: u64,
-    /// Places of spaces.
+    /// Positions of the spaces.
     space: u64,
-    /// For each byte, the place of its high digit, and that of its low one.
+    /// For each byte, the position of its high digit, and that of its low one.
     high_at: [u8; 64],
     low_at: [u8; 64],
 }
@@ -53,7 +54,7 @@ const fn layout(header: bool) -> Layout {
 static HEAD: Layout = layout(true);
 static TAIL: Layout = layout(false);
 
-/// The value of each character below 128; 0x80 for those that are no digits.
+/// Value of each character below 128; 0x80 for characters that are not digits.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 static VALUES: [u8; 128] = {
     let mut values = [0x80; 128];
@@ -70,24 +71,24 @@ static VALUES: [u8; 128] = {
     values
 };
 
-/// The low `n` bits.
+/// Returns a mask of the low `n` bits.
 #[inline(always)]
 fn low_bits(n: usize) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
 }
 
-/// Writes the line; `out` has `SLACK` bytes behind it. Returns its length.
+/// Writes the line; `out` must have `SLACK` bytes after it. Returns its length.
 #[inline]
 pub(in super::super) fn encode(frame: &[u8], out: &mut [u8]) -> usize {
     let len = line_len(frame.len());
     assert!(has_vbmi() && frame.len() >= MIN_FRAME && out.len() >= len + 64);
-    // SAFETY: the machine has the instructions, and the lengths are as the function wants them: asserted above.
+    // SAFETY: the CPU features are present and the lengths are sufficient, asserted above.
     unsafe { encode_vbmi(frame, out) }
     len
 }
 
 /// # Safety
-/// `out` must have 64 bytes behind the line of `frame`, which is an Ethernet header at least.
+/// `out` must have 64 bytes after the line of `frame`, which must have at least an Ethernet header.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 unsafe fn encode_vbmi(frame: &[u8], out: &mut [u8]) {
@@ -100,7 +101,8 @@ unsafe fn encode_vbmi(frame: &[u8], out: &mut [u8]) {
     let (mut at, mut to, mut step) = (0, 0, FIRST);
     while at < frame.len() {
         let here = step.min(frame.len() - at);
-        // SAFETY: a masked load of `here` bytes, which the frame has from `at` on; 64 bytes of a static.
+        // SAFETY: a masked load of `here` bytes, which the frame has from `at` on, and 64 bytes of
+        // a static.
         let (bytes, places) = unsafe {
             let bytes = _mm256_maskz_loadu_epi8(low_bits(here) as u32, frame.as_ptr().add(at).cast());
             (bytes, _mm512_loadu_si512(layout.bytes.as_ptr().cast()))
@@ -109,24 +111,24 @@ unsafe fn encode_vbmi(frame: &[u8], out: &mut [u8]) {
         let halves = _mm512_mask_blend_epi8(layout.high, spread, _mm512_srli_epi16::<4>(spread));
         let text = _mm512_shuffle_epi8(digits, _mm512_and_si512(halves, half));
         let text = _mm512_mask_blend_epi8(layout.space, text, spaces);
-        // SAFETY: `to` is within the line, behind which there are 64 bytes.
+        // SAFETY: `to` is within the line, which is followed by 64 bytes.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().add(to).cast(), text) };
         at += here;
         to += STEP;
         (layout, step) = (&TAIL, OTHER);
     }
-    // SAFETY: the line's last place.
+    // SAFETY: the line's last position.
     unsafe { *out.as_mut_ptr().add(line_len(frame.len()) - 1) = b'\n' };
 }
 
-/// [`super::super::encode_lines`].
+/// AVX-512 version of [`super::super::encode_lines`].
 #[inline]
 pub(in super::super) fn encode_lines<'a>(
     frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>,
     out: &mut [u8],
 ) -> usize {
     assert!(has_vbmi());
-    // SAFETY: the machine has the instructions: asserted above.
+    // SAFETY: the CPU features are present, asserted above.
     unsafe { encode_lines_vbmi(frames, out) }
 }
 
@@ -136,7 +138,8 @@ fn encode_lines_vbmi<'a>(frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>
         let len = line_len(frame.len());
         match stamp {
             None if (MIN_FRAME..=MAX_FRAME).contains(&frame.len()) && out.len() >= len + 64 => {
-                // SAFETY: the machine has the instructions, the frame a header, the line its room: asked one line above.
+                // SAFETY: CPU features, frame length and output length are sufficient, checked
+                // above.
                 unsafe { encode_vbmi(frame, out) };
                 Some(len)
             }
@@ -145,11 +148,11 @@ fn encode_lines_vbmi<'a>(frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>
     })
 }
 
-/// [`super::super::decode_lines`].
+/// AVX-512 version of [`super::super::decode_lines`].
 #[inline]
 pub(in super::super) fn decode_lines(text: &[u8], into: &mut impl Arena) -> (usize, u64) {
     assert!(has_vbmi());
-    // SAFETY: the machine has the instructions: asserted above.
+    // SAFETY: the CPU features are present, asserted above.
     unsafe { decode_lines_vbmi(text, into) }
 }
 
@@ -158,12 +161,12 @@ fn decode_lines_vbmi(text: &[u8], into: &mut impl Arena) -> (usize, u64) {
     read_lines(text, into, |line, frame| decode_vbmi(line, frame))
 }
 
-/// Reads a line as it is written, in either case: bytes used, bytes of the frame. `None` for any other, or for one whose
-/// newline is not there.
+/// Reads a line in canonical form, in either case: returns the bytes consumed and the length of the
+/// frame. `None` for any other form, or without a newline.
 #[inline]
 pub(in super::super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     assert!(has_vbmi());
-    // SAFETY: the machine has the instructions: asserted above.
+    // SAFETY: the CPU features are present, asserted above.
     unsafe { decode_vbmi(text, frame) }
 }
 
@@ -190,7 +193,7 @@ fn decode_vbmi(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
         if inside & !there != 0 || blank != layout.space & inside || not_hex != blank {
             return None;
         }
-        // A newline stands where a space would.
+        // A newline must be at the position of a space.
         let bytes = if newline == 0 {
             step
         } else if layout.space >> here & 1 == 1 && (from > 0 || here >= HEADER) {
@@ -198,7 +201,7 @@ fn decode_vbmi(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
         } else {
             return None;
         };
-        // SAFETY: 64 bytes of a static, twice.
+        // SAFETY: two loads of 64 bytes of a static.
         let (high_at, low_at) = unsafe {
             (_mm512_loadu_si512(layout.high_at.as_ptr().cast()), _mm512_loadu_si512(layout.low_at.as_ptr().cast()))
         };
@@ -207,10 +210,10 @@ fn decode_vbmi(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
         let out = _mm512_castsi512_si256(_mm512_or_si512(high, low));
         let room = frame.get_mut(len..)?;
         if room.len() >= 32 {
-            // SAFETY: 32 bytes of room, asked one line above.
+            // SAFETY: there is room for 32 bytes, checked one line above.
             unsafe { _mm256_storeu_si256(room.as_mut_ptr().cast(), out) };
         } else if room.len() >= bytes {
-            // SAFETY: a masked store of `bytes` bytes, at most 25, which the room has.
+            // SAFETY: a masked store of `bytes` bytes, at most 25, for which there is room.
             unsafe { _mm256_mask_storeu_epi8(room.as_mut_ptr().cast(), low_bits(bytes) as u32, out) };
         } else {
             return None;
@@ -224,11 +227,11 @@ fn decode_vbmi(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// [`super::super::shape`].
+/// AVX-512 version of [`super::super::shape`].
 #[inline]
 pub(in super::super) fn shape(text: &[u8]) -> Option<usize> {
     assert!(has_vbmi());
-    // SAFETY: the machine has the instructions: asserted above.
+    // SAFETY: the CPU features are present, asserted above.
     unsafe { shape_vbmi(text) }
 }
 
@@ -257,15 +260,16 @@ fn shape_vbmi(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// [`super::super::each_line`].
+/// AVX-512 version of [`super::super::each_line`].
 #[inline]
 pub(in super::super) fn each_line(text: &[u8], each: impl FnMut(usize, usize, &[u8; HEADER]) -> bool) -> usize {
     assert!(has_vbmi());
-    // SAFETY: the machine has the instructions: asserted above.
+    // SAFETY: the CPU features are present, asserted above.
     unsafe { each_line_vbmi(text, each) }
 }
 
-/// Mostly a line is as long as the one before. Where it ends is then known before it is looked at, and the next one is under way.
+/// Most lines are as long as the previous one. The end of such a line is predicted, so that the
+/// next line can start before this one is checked.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn each_line_vbmi(text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER]) -> bool) -> usize {
     let (mut at, mut len) = (0, usize::MAX);
@@ -286,7 +290,8 @@ fn each_line_vbmi(text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER])
     at
 }
 
-/// Is the line at the front of `text` one of `len` bytes? There are 64 bytes more.
+/// Returns whether the line at the start of `text` has the shape and `len` bytes. `text` must have
+/// 64 bytes more.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn is_shaped(text: &[u8], len: usize) -> bool {
@@ -300,7 +305,7 @@ fn is_shaped(text: &[u8], len: usize) -> bool {
         wrong |= (newline | (blank ^ layout)) & low_bits(STEP);
         (from, layout) = (from + STEP, TAIL.space);
     }
-    // SAFETY: as above.
+    // SAFETY: same as for the load in the loop.
     let chars = unsafe { _mm512_loadu_si512(text.as_ptr().add(from).cast()) };
     let (newline, blank) = (_mm512_cmpeq_epi8_mask(chars, newlines), _mm512_cmpeq_epi8_mask(chars, spaces));
     let end = len - from - 1;

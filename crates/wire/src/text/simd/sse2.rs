@@ -1,12 +1,14 @@
-//! Characters of a header compared. Every x86-64 has SSE2: nothing is asked of the machine, and no call stands in the way of inlining.
+//! Comparison of header characters. Every x86-64 CPU has SSE2, so no feature check and no call
+//! prevents inlining.
 
 use super::super::HEADER;
 use std::arch::x86_64::*;
 
-/// A bit for each character of `header` that is the one of which `character` is full.
+/// Returns a bit for each character of `header` that equals `character`, a vector of 16 copies.
 #[inline(always)]
 pub(in super::super) fn equal(header: &[u8; HEADER], character: &[u8; 16]) -> u32 {
-    // SAFETY: SSE2 is there; 16 bytes of 16, and of thirty those from the front on and from the fourteenth on.
+    // SAFETY: SSE2 is present; reads all 16 bytes of `character`, and 16 of the thirty bytes of
+    // `header`, from the start and from the fifteenth on.
     unsafe {
         let character = _mm_loadu_si128(character.as_ptr().cast());
         let first = _mm_loadu_si128(header.as_ptr().cast());

@@ -1,4 +1,4 @@
-//! Buffers to the kernel, and frames from it.
+//! Receiving half: gives buffers to the kernel and takes frames from it.
 
 use super::super::ring::{Consumer, Producer};
 use super::super::{Statistics, statistics, wake_rx};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 /// The receiving half of a socket.
 pub struct FrameRx {
-    // Unmapped before the socket can be closed: the order of the fields.
+    // Field order: unmapped before the socket can be closed.
     fill: Producer<u64>,
     rx: Consumer<libc::xdp_desc>,
     away: Away,
@@ -20,9 +20,9 @@ pub struct FrameRx {
     shared: Arc<Shared>,
 }
 
-/// A frame of which not all pieces have come.
+/// State of a frame that has not arrived completely.
 enum Joined {
-    /// There is none.
+    /// No frame has begun.
     None,
     /// Pieces received so far, in the first one's buffer.
     Begun(Frame),
@@ -30,14 +30,14 @@ enum Joined {
     Spoilt,
 }
 
-/// What one look at the ring gave.
+/// Result of one pass over the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Received {
-    /// Frames.
+    /// Number of frames received.
     pub frames: usize,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: usize,
-    /// Descriptors of no buffer that was away, or of more than a buffer holds.
+    /// Descriptors of a buffer that the kernel does not own, or of more than a buffer holds.
     pub malformed: usize,
 }
 
@@ -72,7 +72,7 @@ impl FrameRx {
             match frame {
                 Some(frame) => {
                     let (len, mut lost) = (frame.len(), 0);
-                    into.put(frame, || lost = 1); // `most` was limited to the room
+                    into.put(frame, || lost = 1); // `most` is at most the room
                     got.malformed += lost;
                     (got.frames, got.bytes) = (got.frames + 1 - lost, got.bytes + len);
                 }
@@ -83,7 +83,8 @@ impl FrameRx {
         got
     }
 
-    /// Adds a piece to the frame that has begun, or begins one. At its last piece: the frame, or `None` if it could not be received.
+    /// Adds a piece to the current frame, or starts one. With the last piece, returns the frame, or
+    /// `None` inside if it could not be received.
     #[cold]
     fn join(&mut self, piece: Option<Frame>, more: bool) -> Option<Option<Frame>> {
         let joined = match (std::mem::replace(&mut self.joined, Joined::None), piece) {
@@ -104,13 +105,13 @@ impl FrameRx {
         }
     }
 
-    /// Gives the kernel the buffers of `empty`, as many as the ring has room for; the others stay.
+    /// Gives the kernel buffers from `empty`, as far as the ring has room; the others stay.
     #[inline]
     pub fn refill(&mut self, empty: &mut Burst) {
         let room = self.fill.room(empty.len() as u32);
         for _ in 0..room {
             let Some(frame) = empty.pop() else { break };
-            // One of another pool cannot be used, and ends here.
+            // A buffer of another pool cannot be used, and is freed here.
             let Ok(place) = self.away.give(frame) else { continue };
             self.fill.write(self.geometry.address(place.slot, 0));
         }
@@ -120,36 +121,38 @@ impl FrameRx {
         }
     }
 
-    /// Buffers with the kernel: empty ones, and those with frames that have not been taken.
+    /// Returns the number of buffers with the kernel: empty ones, and those with frames not taken
+    /// yet.
     #[inline]
     pub fn away(&self) -> usize {
         self.away.len()
     }
 
-    /// The pool.
+    /// Returns the pool.
     pub fn pool(&self) -> &Pool {
         self.away.pool()
     }
 
-    /// Becomes readable when frames come.
+    /// Returns the socket, which becomes readable when frames arrive.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.shared.socket.as_fd()
     }
 
-    /// What the kernel counted.
+    /// Returns the kernel's counters.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub fn statistics(&self) -> io::Result<Statistics> {
         statistics(self.socket())
     }
 
-    /// Has the device gone, as far as is known?
+    /// Returns whether the device is known to be gone.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
 
-    /// Looks (a system call) whether the device has gone: says why, the first time that it is seen.
+    /// Checks, by a system call, whether the device is gone. Returns the reason when first
+    /// detected.
     pub fn look(&self) -> Option<io::Error> {
         self.shared.look()
     }

@@ -1,4 +1,4 @@
-//! Frames to the kernel, and their buffers back.
+//! Transmitting half: gives frames to the kernel and takes their buffers back.
 
 use super::super::ring::{Consumer, Producer};
 use super::super::{Ask, Wakeup, wake_tx};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 /// The transmitting half of a socket.
 pub struct FrameTx {
-    // Unmapped before the socket can be closed: the order of the fields.
+    // Field order: unmapped before the socket can be closed.
     tx: Producer<libc::xdp_desc>,
     done: Consumer<u64>,
     away: Away,
@@ -20,26 +20,26 @@ pub struct FrameTx {
     shared: Arc<Shared>,
 }
 
-/// Whether a frame ends with a buffer.
+/// Continuation of a frame in the next buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum More {
-    /// It does.
+    /// The frame ends with this buffer.
     No = 0,
-    /// It goes on in the next one.
+    /// The frame continues in the next buffer.
     Yes = libc::XDP_PKT_CONTD,
 }
 
-/// What became of telling the kernel.
+/// Result of notifying the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kicked {
-    /// It has taken all there is, or does so by itself.
+    /// The kernel has taken all frames, or will do so by itself.
     All,
-    /// It takes no more for now.
+    /// The kernel takes no more frames for now.
     Some,
     /// The device is down.
     Down,
-    /// The device has gone.
+    /// The device is gone.
     Gone,
 }
 
@@ -55,8 +55,8 @@ impl FrameTx {
         FrameTx { tx, done, away, geometry, places: ask.places as usize, wakeup: ask.wakeup, shared }
     }
 
-    /// Moves buffers that the kernel is done with to `into`, as far as there is room; says how many. What they hold is of
-    /// no use.
+    /// Moves completed buffers to `into`, as far as there is room, with undefined contents. Returns
+    /// how many.
     #[inline]
     pub fn reclaim(&mut self, into: &mut Burst) -> usize {
         let mut came = 0;
@@ -65,37 +65,39 @@ impl FrameTx {
             let (slot, data) = self.geometry.place(address);
             if let Some(frame) = self.away.take(Place { slot, data, len: 0 }) {
                 came += 1;
-                into.put(frame, || {}); // a buffer that was sent
+                into.put(frame, || {}); // drops a buffer that was already sent
             }
         }
         self.done.release();
         came
     }
 
-    /// Places for frames, at least `want` if there are. Not more than can come back at one time.
+    /// Returns the free entries for frames, at least `want` if there are as many. Limited to what
+    /// the completion ring can hold.
     #[inline]
     pub fn room(&mut self, want: usize) -> usize {
         let back = self.places.saturating_sub(self.away.len());
         (self.tx.room(want as u32) as usize).min(back)
     }
 
-    /// Can the frame be sent from where it lies?
+    /// Returns whether the frame can be sent from its buffer without a copy.
     #[inline]
     pub fn accepts(&self, frame: &Frame) -> bool {
         let within = if self.geometry.unaligned { 0 } else { self.away.layout().front + frame.headroom() };
         self.away.accepts(frame) && within + frame.len() <= self.geometry.chunk
     }
 
-    /// The longest part of a frame that a buffer of the pool can be given for: longer frames go in several.
+    /// Returns the maximum length of one buffer's part of a frame; longer frames use several
+    /// buffers.
     #[inline]
     pub fn part(&self) -> usize {
         self.geometry.chunk.saturating_sub(self.away.layout().front + self.away.pool().headroom())
     }
 
-    /// Puts a frame, or a part of one, into the ring; it goes with the next [`FrameTx::kick`].
+    /// Puts a frame, or a part of one, into the ring; the next [`FrameTx::kick`] sends it.
     ///
     /// # Errors
-    /// The frame, if there is no room, or it cannot be sent from where it lies.
+    /// Returns the frame if there is no room or it cannot be sent from its buffer.
     #[inline]
     pub fn send(&mut self, frame: Frame, more: More) -> Result<(), Frame> {
         if self.room(1) == 0 || !self.accepts(&frame) {
@@ -110,7 +112,7 @@ impl FrameTx {
         Ok(())
     }
 
-    /// Gives the kernel what is in the ring, and tells it if it wants to be told.
+    /// Publishes the ring's content to the kernel, and notifies the kernel if necessary.
     #[inline]
     pub fn kick(&mut self) -> Kicked {
         self.tx.publish();
@@ -118,7 +120,8 @@ impl FrameTx {
             return Kicked::All;
         }
         let mut waiting = self.tx.waiting();
-        // Each call takes some or is the last, so this ends; copying, a call of an older kernel takes 32.
+        // Each call takes some frames or is the last, so this ends. In copy mode an older kernel
+        // takes 32 per call.
         while waiting > 0 {
             let answer = wake_tx(self.shared.socket.as_fd()).map_err(|error| error.raw_os_error());
             let left = self.tx.waiting();
@@ -135,23 +138,23 @@ impl FrameTx {
         Kicked::All
     }
 
-    /// Frames that the kernel has not yet taken from the ring.
+    /// Returns the number of frames in the ring that the kernel has not taken yet.
     pub fn waiting(&self) -> usize {
         self.tx.waiting() as usize
     }
 
-    /// Buffers with the kernel, sent or not.
+    /// Returns the number of buffers with the kernel, sent or not.
     #[inline]
     pub fn away(&self) -> usize {
         self.away.len()
     }
 
-    /// The pool.
+    /// Returns the pool.
     pub fn pool(&self) -> &Pool {
         self.away.pool()
     }
 
-    /// Has the device gone, as far as is known?
+    /// Returns whether the device is known to be gone.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
