@@ -6,6 +6,8 @@
 //! cross threads in a [`ring`]. Header formats are not known here. This crate uses `unsafe`: each
 //! block states why it is sound.
 
+#![deny(missing_docs)]
+
 mod away;
 mod burst;
 mod frame;

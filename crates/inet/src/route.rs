@@ -8,6 +8,7 @@
 //! path, on any thread, without a lock.
 
 mod cache;
+pub(crate) mod connected;
 mod hops;
 pub(crate) mod paths;
 #[cfg(test)]

@@ -32,6 +32,7 @@ use crate::neigh::{self, Neighbor};
 use crate::raw::RawSockets;
 use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
+use crate::route::connected::connected_routes;
 use crate::route::{Path, Route, RouteCache, RouteError, Routes, Via, Ways};
 use crate::slots::Slots;
 use crate::tunnel::{Requeue, Tunnels};
@@ -490,7 +491,7 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
         {
             let mut routes = self.routes.lock(cx);
-            for (prefix, via) in own_routes(iface, addr) {
+            for (prefix, via) in connected_routes(iface, addr) {
                 if matches!(via, Via::Local(_) | Via::Broadcast(_)) {
                     self.own.add(prefix.addr().to_bits());
                 }
@@ -519,11 +520,12 @@ impl<L: Locks> Stack<L> {
         self.forget_peer(cx, id, addr);
         // Another address may have the same route: one with the same prefix or, as with unnumbered
         // tunnels, the same address on another interface.
-        let routes_of =
-            |other| Iface::addrs(other, cx).into_iter().flat_map(|left| own_routes(other, left)).collect::<Vec<_>>();
+        let routes_of = |other| {
+            Iface::addrs(other, cx).into_iter().flat_map(|left| connected_routes(other, left)).collect::<Vec<_>>()
+        };
         let connected: Vec<_> = self.ifaces.iter().flat_map(routes_of).collect();
         let mut routes = self.routes.lock(cx);
-        for (prefix, via) in own_routes(iface, removed) {
+        for (prefix, via) in connected_routes(iface, removed) {
             if routes.get(prefix) != Some(via) {
                 continue;
             }
@@ -684,26 +686,4 @@ impl<L: Locks> Stack<L> {
 #[inline(always)]
 pub(crate) fn begins_with_ip6(frames: &[Frame]) -> bool {
     frames.first().is_some_and(|frame| frame.bytes().get(12..14) == Some(&EtherType::IPV6.0.to_be_bytes()))
-}
-
-/// Returns the routes of an address.
-fn own_routes<L: Locks>(iface: &Iface<L>, addr: IfaceAddr) -> Vec<(Prefix, Via)> {
-    let mut routes = Vec::new();
-    let mut add = |dst: Ipv4Addr, len: u8, via: Via| routes.extend(Prefix::new(dst, len).ok().map(|p| (p, via)));
-    match iface.kind {
-        IfaceKind::Loopback => add(addr.addr, addr.len, Via::Local(iface.id)),
-        IfaceKind::Ethernet => {
-            add(addr.addr, addr.len, Via::Link(iface.id));
-            if let Some(broadcast) = addr.broadcast() {
-                add(broadcast, 32, Via::Broadcast(iface.id));
-                add(Ipv4Addr::from(u32::from(addr.addr) & addr.mask()), 32, Via::Broadcast(iface.id)); // RFC 1122 3.3.6
-            }
-            add(addr.addr, 32, Via::Local(iface.id));
-        }
-        IfaceKind::Tunnel => {
-            add(addr.addr, addr.len, Via::Link(iface.id));
-            add(addr.addr, 32, Via::Local(iface.id));
-        }
-    }
-    routes
 }

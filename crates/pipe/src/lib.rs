@@ -9,7 +9,7 @@
 //!
 //! [`run`](run::run) moves batches from one end to the other, with one thread or with many ([`spread`]): what a stage allows to be worked
 //! on beside others is, what it does not comes to it in order, and what leaves is in the order in which it came.
-#![deny(unsafe_code, missing_docs)]
+#![deny(unsafe_code)]
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)

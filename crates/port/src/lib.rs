@@ -7,6 +7,7 @@
 //! ports and wrappers share one naming grammar: see [`spec`].
 
 #![deny(unsafe_code)]
+#![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)

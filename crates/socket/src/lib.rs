@@ -5,6 +5,7 @@
 //! belongs to the calling thread: see [`Drive`]) or sleeps on the socket's signal until another thread's input
 //! raises it (a shared host). [`net`] is the same as `std::net` has it. There are no ports and no configuration here.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)

@@ -10,6 +10,7 @@
 //! The core knows no IP header, no frame, no thread, no clock. It sees lengths; the bytes lie in the host's queues. Time comes
 //! in as `clock::Instant`, chance as arguments. Same inputs, same outputs. Where it leaves an RFC, `differences.md` says so.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)

@@ -1,3 +1,5 @@
+//! Identification of an interface: the type that every layer imports.
+
 /// Number of an interface within its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct IfaceId(pub u16);
