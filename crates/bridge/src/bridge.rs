@@ -55,7 +55,7 @@ pub struct BridgeConfig {
 /// Settings of a port (if_bridge's member flags).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Learn source addresses.
+    /// Learn source addresses at this port.
     pub learn: bool,
     /// Flood frames for unknown addresses to this port (Linux's `flood`).
     pub discover: bool,
@@ -114,7 +114,7 @@ pub struct Counts {
 /// Totals over all ports: `received + made + copied = given + dropped + local`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audit {
-    /// Frames received.
+    /// Frames received from all ports.
     pub received: u64,
     /// Frames originated by the bridge ([`Bridge::send`], [`Bridge::send_all`]).
     pub made: u64,

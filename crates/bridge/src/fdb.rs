@@ -68,13 +68,13 @@ impl Key {
         Key(USED | u64::from(vid & 0xfff) << 48 | mac)
     }
 
-    /// Returns the address.
+    /// Returns the MAC address.
     pub fn mac(self) -> Mac {
         let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
         Mac([a, b, c, d, e, f])
     }
 
-    /// Returns the VLAN.
+    /// Returns the VLAN ID.
     pub fn vid(self) -> u16 {
         (self.0 >> 48) as u16 & 0xfff
     }
@@ -94,7 +94,7 @@ pub enum Kind {
     Local,
 }
 
-/// A table entry.
+/// An entry of the forwarding table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Address and VLAN.
@@ -114,7 +114,7 @@ pub struct Entry {
 pub enum Learned {
     /// Already known at this port.
     Known,
-    /// New address, added.
+    /// New address, added to the table.
     New,
     /// Moved here from the given port.
     Moved(PortNo),
@@ -168,7 +168,7 @@ fn kind_of(sticky: bool) -> u16 {
     if sticky { STICKY } else { LEARNED }
 }
 
-/// Forwarding table.
+/// Forwarding table of a bridge.
 #[derive(Debug)]
 pub struct Fdb {
     buckets: Box<[Bucket]>,
@@ -259,7 +259,7 @@ impl Fdb {
         self.len == 0
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the table.
     pub fn counts(&self) -> FdbCounts {
         self.counts
     }

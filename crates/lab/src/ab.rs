@@ -33,8 +33,8 @@ pub struct Variant {
     pub unit: Unit,
     /// Trials of a build.
     pub trials: Trials,
-    /// Time limit of a trial, unless [`Options::limit`] is set; `None` for a command line, which has no
-    /// limit.
+    /// Time limit of a trial, unless [`Options::limit`] is set; `None` for a command line, which
+    /// has no limit.
     pub patience: Option<Duration>,
     /// Runs a trial with the cost ledger on; `None` where the workload has no hosts.
     pub spent: Option<Box<dyn Fn() -> anyhow::Result<Spent>>>,
@@ -47,7 +47,7 @@ pub enum Trials {
     Rig,
     /// Five trials that create their hosts; on one core if one thread drives both ends.
     Hosts {
-        /// Whether one thread drives both ends.
+        /// Set if one thread drives both ends.
         one_thread: bool,
     },
     /// One trial on any core: a command line.
@@ -73,16 +73,16 @@ impl Trials {
 pub struct Spent {
     /// Unit that the counts refer to: `an operation`, `1000 bytes`.
     pub each: &'static str,
-    /// Ticks by stage.
+    /// Ticks of each stage of the cost ledger.
     pub stages: BTreeMap<String, f64>,
-    /// Counters by name.
+    /// Value of each counter, by name.
     pub counters: BTreeMap<String, f64>,
 }
 
 /// Compares A with B.
 ///
 /// # Errors
-/// None: a side without a figure is reported with the reason.
+/// None: the row of a side without a figure states the reason.
 pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let usual = variants[0].trials.options(options.run(20));
     let patience = options.limit.or(variants[0].patience);
@@ -166,7 +166,7 @@ mod tests {
 
     fn variant(id: &'static str, words: &str, dispatch: Mode) -> Variant {
         let isr = Some(Isr { workstreams: 1, dispatch });
-        let length = Length::Count(200); // however slow the machine is
+        let length = Length::Count(200); // a fixed count, independent of the machine's speed
         let options = netperf::Options { length, ..netperf::Options::new(Test::TcpRr) };
         let place = Place { isr, ..Place::new(Over::Router) };
         workload::hosts(id, words, place, Work::Netperf(options))
@@ -189,7 +189,7 @@ mod tests {
         let beside = report.beside.unwrap();
         let [stages, counters] = beside.sheets.as_slice() else { panic!("two tables") };
         assert!(stages.rows.len() > 3 && stages.title.contains("an operation"), "{stages:?}");
-        // A request and a response pass the router: both queued, or neither.
+        // A request and a response cross the router: both are queued, or neither is.
         let queued = row(counters, "netisr.queued").unwrap();
         assert!(queued[1] == Cell::Number(0.0) && matches!(queued[2], Cell::Number(n) if n >= 2.0), "{queued:?}");
         assert!(row(counters, "netisr.directly").is_some());

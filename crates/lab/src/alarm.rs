@@ -25,7 +25,7 @@ struct State {
     so_far: Option<Report>,
     /// The complete rounds of the group that is under way.
     under_way: Vec<Sample>,
-    /// Process of the command line that is measured.
+    /// The process of the command line being measured.
     command: Option<u32>,
 }
 
@@ -63,13 +63,13 @@ pub(crate) fn under_way(samples: &[Sample]) {
     }
 }
 
-/// Stores the process of a command line that is measured, which ends with this program; `None` at
-/// its end.
+/// Stores the process id of the command line being measured, which is killed if this program gives
+/// up; `None` when the command has ended.
 pub(crate) fn command(process: Option<u32>) {
     STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).command = process;
 }
 
-/// Output of an unfinished report.
+/// Function that prints an unfinished report.
 pub type Print = dyn Fn(&Report) + Send + Sync;
 
 /// Installs the watchdog: on a panic or an exceeded time limit it passes the unfinished report to

@@ -1,6 +1,7 @@
-//! `linerate bench GROUP`: figures beside their peers in the same run. UDP's are here, the others' in files of their own.
+//! `linerate bench GROUP`: figures and the same figures of peers, measured in the same run. The UDP
+//! rows are in this file; the other groups have files of their own.
 //!
-//! The host kernel is always a peer. Others (smoltcp) come from the bench program, which this one does not depend on:
+//! The host kernel is always a peer. Other peers (smoltcp) come from the separate bench program:
 //! `cargo xtask bench udp`.
 
 mod bridge;
@@ -27,7 +28,7 @@ use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
 use port::pktgen::Family;
 
-/// Peers to be measured in the same run, called `<peer>.<row>`, each with a sentence on how it is run.
+/// Peers measured in the same run, named `<peer>.<row>`, each with a sentence on how it is run.
 pub type Peers = Vec<(Side, String)>;
 
 /// Reason for a missing row that needs two cores.
@@ -60,7 +61,7 @@ pub fn kernel(notes: &mut Vec<String>) -> Peers {
     }
 }
 
-/// The figures with `peers`.
+/// Measures the UDP rows and `peers`.
 ///
 /// # Errors
 /// None: a row without a figure carries the reason.
@@ -171,13 +172,15 @@ pub(crate) fn run_slow(study: &Study<'_>) -> crate::run::Options {
     crate::run::Options { keep: options.keep.min(12), trials: 9, ..options }
 }
 
-/// Measures the report's part 2, receiving with two threads, in millions of datagrams per second.
+/// Measures the row of the report's part 2: receiving with two threads, in millions of datagrams
+/// per second.
 pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
     let title = "recv_burst while another thread polls the port, light locks";
     let Some(puller) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
         return study.rows([Row::missing(id, title, ONE_CORE)]);
     };
-    // The reader's share of its core is full (it spins); steal still drops trials.
+    // The reader spins, so it uses its whole core; trials disturbed by steal time are still
+    // dropped.
     let group = study.measure(vec![Side::new(id, move || TwoThreadsRig::new(id, puller))]);
     study.rows([group.row(id, title, Unit::MILLIONS)]);
 }
@@ -211,10 +214,11 @@ pub(crate) fn lookups(study: &mut Study<'_>) {
     }
 }
 
-/// Makes a rig with a name and a number of threads.
+/// Builds a rig with a name and a number of threads.
 pub(crate) type OnCores = fn(&str, usize) -> anyhow::Result<CoresRig>;
 
-/// Measures two hosts on two cores, and two threads on one shared host, each as times one.
+/// Measures two hosts on two cores, and two threads on one shared host, each relative to one
+/// thread.
 fn hosts(study: &mut Study<'_>) {
     let rows: [(&str, &str, OnCores); 4] = [
         ("hosts", "two disjoint hosts on two cores send, as times one", |id, n| CoresRig::hosts(id, n, "locks=up")),
@@ -234,13 +238,14 @@ fn hosts(study: &mut Study<'_>) {
     rows.into_iter().for_each(|(id, title, make)| on_two_cores(study, id, title, make));
 }
 
-/// Measures two threads on two cores, as times one thread; the row is called `ID.two`.
+/// Measures two threads on two cores relative to one thread; the row's identifier is `ID.two`.
 pub(crate) fn on_two_cores(study: &mut Study<'_>, id: &str, title: &str, make: OnCores) {
     let [one, two] = [format!("{id}.one"), format!("{id}.two")];
     if dispatch::cores() < 2 {
         return study.rows([Row::missing(&two, title, ONE_CORE)]);
     }
-    // Workers have their own threads: the measuring thread sleeps, so its CPU share is no sign of disturbance.
+    // Workers have their own threads: the measuring thread sleeps, so its CPU share is no sign of
+    // disturbance.
     let options = crate::run::Options { cpu: None, ..study.options().waiting() };
     let side = |id: &String, n| {
         let name = id.clone();

@@ -1,10 +1,11 @@
 //! C's `%g` and `%e`, digit for digit.
 //!
-//! C99 7.19.6.1: `%.Pg` is `%e` with P-1 digits when the decimal exponent X is below -4 or at least P, else `%f` with
-//! P-1-X digits; trailing zeros go. Exponents have at least two digits. Rounding is of the exact binary value, ties to
-//! even, as in glibc. Not here: the flags `# + 0 -` and space, which nothing we imitate uses.
+//! C99 7.19.6.1: `%.Pg` is `%e` with P-1 digits when the decimal exponent X is below -4 or at least
+//! P, else `%f` with P-1-X digits; trailing zeros are removed. Exponents have at least two digits.
+//! The exact binary value is rounded, ties to even, as in glibc. Not implemented: the flags `# + 0
+//! -` and space, which none of the imitated programs uses.
 
-/// `%.{precision}g`. A precision of 0 counts as 1, as in C.
+/// Formats as `%.{precision}g`. A precision of 0 counts as 1, as in C.
 pub fn general(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         return not_finite(value);
@@ -18,17 +19,17 @@ pub fn general(value: f64, precision: usize) -> String {
     without_trailing_zeros(&format!("{value:.decimals$}")).to_owned()
 }
 
-/// `%{width}.{precision}g`: right-aligned in at least `width` columns.
+/// Formats as `%{width}.{precision}g`: right-aligned in at least `width` columns.
 pub fn general_wide(value: f64, width: usize, precision: usize) -> String {
     format!("{:>width$}", general(value, precision))
 }
 
-/// `%g`.
+/// Formats as `%g`.
 pub fn g(value: f64) -> String {
     general(value, 6)
 }
 
-/// `%.{precision}e`.
+/// Formats as `%.{precision}e`.
 pub fn scientific(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         return not_finite(value);
@@ -37,7 +38,8 @@ pub fn scientific(value: f64, precision: usize) -> String {
     join_exponent(&mantissa, exponent)
 }
 
-/// glibc prints the sign of a not-a-number; x86 sets it on every one it makes.
+/// Formats infinities and NaN. glibc prints the sign of a NaN; x86 sets it on every NaN that it
+/// produces.
 fn not_finite(value: f64) -> String {
     let name = if value.is_nan() { "nan" } else { "inf" };
     let sign = if value.is_sign_negative() { "-" } else { "" };

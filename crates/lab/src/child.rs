@@ -1,14 +1,16 @@
-//! This program again, as a child that obeys lines: for work that wants a process, or a network namespace, of its own.
+//! Runs this program again as a child process that executes commands, for work that needs its own
+//! process or network namespace.
 //!
-//! | line | from | means |
+//! | line | from | meaning |
 //! |---|---|---|
-//! | `ready WHAT` | child | it is set up, and what it says of that |
-//! | an order | parent | [`Child::ask`] |
-//! | `done ANSWER` | child | what came of the order |
-//! | `failed WHY` | child | instead of either answer |
+//! | `ready TEXT` | child | set up is complete; `TEXT` describes it |
+//! | a command | parent | [`Child::ask`] |
+//! | `done RESULT` | child | result of the command |
+//! | `failed REASON` | child | sent instead of either answer |
 //!
-//! Its namespace was chosen before the exec, so the child finds itself in it, with one thread. It ends at its socket's end of file, however
-//! the parent ended. A program that starts one calls [`crate::child_main_if_asked`] first.
+//! The namespace is chosen before the exec, so the child starts in it, with one thread. The child
+//! exits at its socket's end of file, however the parent ended. A program that starts children must
+//! call [`crate::child_main_if_asked`] first.
 
 use anyhow::{Context, bail, ensure};
 use port::os::netns;
@@ -20,43 +22,46 @@ use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set in a child's environment: `KIND ROLE`.
+/// Environment variable of a child: `KIND ROLE`.
 const ASKED: &str = "LINERATE_CHILD";
-/// The longest order takes some seconds; after this nobody will ever answer.
+/// Timeout of a child's answer; the longest command takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A child that was told to end has hosts and programs of its own to end.
+/// Time that a child is given to exit, since it may have to end hosts and programs of its own.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// This process serves: a child of its own is then no mistake.
+/// Set once this process serves commands; it may then start children of its own.
 static SERVING: AtomicBool = AtomicBool::new(false);
 
-/// What this process was started to be: kind and role.
+/// Returns the kind and role that this process was started with, if it is a child.
 pub(crate) fn asked() -> Option<(String, String)> {
     let asked = std::env::var(ASKED).ok()?;
     let (kind, role) = asked.split_once(' ')?;
     Some((kind.to_owned(), role.to_owned()))
 }
 
-/// This program again, to be a child of `kind` in `role`.
+/// Returns a command that runs this program as a child of `kind` in `role`.
 ///
 /// # Errors
-/// This process is such a child itself and does not serve: without this, each would start the next.
+/// This process is such a child and does not serve. Without this check, each child would start
+/// another.
 pub(crate) fn again(kind: &str, role: &str) -> anyhow::Result<Command> {
     let alone = std::env::var_os(ASKED).is_none() || SERVING.load(Ordering::Relaxed);
     ensure!(alone, "main must call lab::child_main_if_asked() first");
-    let mut command = Command::new("/proc/self/exe"); // also right when the file was replaced meanwhile
+    // still this program if the file was replaced meanwhile
+    let mut command = Command::new("/proc/self/exe");
     #[cfg(test)]
     command.args(tests::CHILD);
     command.env(ASKED, format!("{kind} {role}"));
     Ok(command)
 }
 
-/// `command` is another program, or this one as anybody starts it.
+/// Removes the child role from the environment of `command`, which is another program or an
+/// ordinary run of this one.
 pub(crate) fn no_child(command: &mut Command) -> &mut Command {
     command.env_remove(ASKED)
 }
 
-/// The parent's side.
+/// A child process, as held by its parent.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: process::Child,
@@ -65,33 +70,38 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts what [`again`] made, where this process is, and waits until it is set up.
+    /// Starts a command made by [`again`] in the current namespace, and waits until the child is
+    /// set up.
     ///
     /// # Errors
-    /// What the child said.
+    /// The reason reported by the child.
     pub(crate) fn start(mut command: Command) -> anyhow::Result<Child> {
         let (ours, theirs) = UnixStream::pair().context("a socket pair to the child")?;
         ours.set_read_timeout(Some(PATIENCE))?;
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-        command.process_group(0); // Ctrl-C is for the parent, which then still gets its answer
+        // Ctrl-C signals the parent only, which then still receives the answer
+        command.process_group(0);
         let process = command.spawn().context("start this program again")?;
-        drop(command); // with the child's end of the socket: else its death would go unnoticed
+        // closes the child's end of the socket in this process; otherwise the child's death would
+        // go unnoticed
+        drop(command);
         let mut child = Child { process, socket: BufReader::new(ours), ready: String::new() };
         child.ready = child.answer("ready")?;
         Ok(child)
     }
 
-    /// In a network namespace of its own, and a user namespace where that takes one.
+    /// Starts the child in a new network namespace, and in a new user namespace where that is
+    /// required.
     ///
     /// # Errors
-    /// No namespaces; and as [`Child::start`].
+    /// Namespaces are unavailable; otherwise as [`Child::start`].
     pub(crate) fn start_apart(mut command: Command) -> anyhow::Result<Child> {
         netns::available().map_err(anyhow::Error::msg)?;
         netns::command(&mut command);
         Child::start(command)
     }
 
-    /// What it said of itself when it was set up.
+    /// Returns the text that the child sent with `ready`.
     pub(crate) fn ready(&self) -> &str {
         &self.ready
     }
@@ -100,16 +110,16 @@ impl Child {
         self.process.id()
     }
 
-    /// Says a line; what came of it.
+    /// Sends a command and returns its result.
     ///
     /// # Errors
-    /// What the child said; or it is gone.
+    /// The reason reported by the child, or the child is gone.
     pub(crate) fn ask(&mut self, order: &str) -> anyhow::Result<String> {
         writeln!(self.socket.get_mut(), "{order}").context("the child is gone")?;
         self.answer("done")
     }
 
-    /// The rest of the next line, which must begin with `word`.
+    /// Returns the rest of the next line, which must begin with `word`.
     fn answer(&mut self, word: &str) -> anyhow::Result<String> {
         let mut line = String::new();
         self.socket.read_line(&mut line).context("no answer from the child")?;
@@ -124,21 +134,23 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both); // the child's end of file
+        // end of file for the child
+        let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
         let until = Instant::now() + ENDING;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let _ = self.process.kill(); // does nothing to one that has been waited for
+        let _ = self.process.kill(); // does nothing if the child has been waited for
         let _ = self.process.wait();
     }
 }
 
-/// The child's side, until its socket's end of file: `begin` sets up and says what it has, `obey` is called for each order. What was set up
-/// is handed back, for whom ending it is work.
+/// Main loop of a child, until its socket's end of file: `begin` sets up and returns a description;
+/// `obey` executes each command. Returns the state made by `begin`, for callers that have to shut
+/// it down.
 ///
 /// # Errors
-/// What `begin` said, after the parent has heard it; the socket's.
+/// The error of `begin`, after it was sent to the parent; an error of the socket.
 pub(crate) fn serve<W>(
     begin: impl FnOnce() -> anyhow::Result<(W, String)>,
     mut obey: impl FnMut(&mut W, &str) -> anyhow::Result<String>,
@@ -166,24 +178,24 @@ pub(crate) fn serve<W>(
     Ok(work)
 }
 
-/// An error with its causes, without the line ends that would break the conversation.
+/// Formats an error with its causes, with line ends replaced: they would break the line protocol.
 pub(crate) fn one_line(why: &anyhow::Error) -> String {
     format!("{why:#}").replace('\n', " ")
 }
 
-/// Numbers with a space between.
+/// Parses numbers separated by single spaces.
 ///
 /// # Errors
-/// Something that is none.
+/// A word is not a number.
 pub(crate) fn list(line: &str) -> anyhow::Result<Vec<u64>> {
     let values: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
     values.with_context(|| format!("numbers in {line:?}"))
 }
 
-/// The `N` numbers of a line.
+/// Parses a line of exactly `N` numbers.
 ///
 /// # Errors
-/// As [`list`]; or another count.
+/// As [`list`], or another count of numbers.
 pub(crate) fn numbers<const N: usize>(line: &str) -> anyhow::Result<[u64; N]> {
     list(line)?.try_into().map_err(|_| anyhow::anyhow!("{N} numbers in {line:?}"))
 }

@@ -1,10 +1,10 @@
-//! C's `strtod` and `strtol`: how many bytes are a number, and which.
+//! C's `strtod` and `strtol`, which return the value and the number of bytes used.
 //!
-//! C99 7.20.1.3 in the C locale: leading white space, a sign, then a decimal, `0x` hexadecimal, `inf`, `infinity`, `nan`
-//! or `nan(...)`, in any case. Values are rounded once, ties to even; too large is infinity, too small is zero.
-//! Both answer with the value and the bytes used; 0 bytes means that there is no number.
+//! C99 7.20.1.3 in the C locale: leading white space, a sign, then a decimal, `0x` hexadecimal,
+//! `inf`, `infinity`, `nan` or `nan(...)`, in any case. Values are rounded once, ties to even; too
+//! large is infinity, too small is zero. 0 bytes used means that there is no number.
 
-/// `strtod`: the longest floating-point number at the start of `text`.
+/// Parses the longest floating-point number at the start of `text`, as `strtod`.
 pub fn strtod(text: &[u8]) -> (f64, usize) {
     let (negative, start) = sign(text);
     let body = &text[start..];
@@ -15,7 +15,7 @@ pub fn strtod(text: &[u8]) -> (f64, usize) {
     }
 }
 
-/// `strtol` in base 10, saturating as on a machine with 64-bit `long`.
+/// Parses an integer as `strtol` in base 10, saturating as on a machine with 64-bit `long`.
 pub fn strtol(text: &[u8]) -> (i64, usize) {
     let (negative, start) = sign(text);
     let digits = count(&text[start..], |byte| byte.is_ascii_digit());
@@ -29,7 +29,7 @@ pub fn strtol(text: &[u8]) -> (i64, usize) {
     (text[start..start + digits].iter().fold(0, step), start + digits)
 }
 
-/// C's `isspace`.
+/// Returns whether C's `isspace` accepts the byte.
 pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
@@ -38,7 +38,7 @@ fn count(text: &[u8], test: impl Fn(u8) -> bool) -> usize {
     text.iter().take_while(|byte| test(**byte)).count()
 }
 
-/// Is there a minus, and where does the number proper begin?
+/// Returns whether there is a minus sign, and the offset after white space and sign.
 fn sign(text: &[u8]) -> (bool, usize) {
     let start = count(text, is_space);
     match text.get(start) {
@@ -59,7 +59,8 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
     begins(b"nan").then(|| (f64::NAN.copysign(1.0), 3 + nan_payload(&text[3..])))
 }
 
-/// Bytes of `(letters, digits, underscores)` after `nan`; an unclosed bracket is not part of the number.
+/// Counts the bytes of `(letters, digits, underscores)` after `nan`; an unclosed bracket is not
+/// part of the number.
 fn nan_payload(text: &[u8]) -> usize {
     if text.first() != Some(&b'(') {
         return 0;
@@ -75,7 +76,8 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((value, used))
 }
 
-/// Digits with at most one point among them: how many are digits, how many bytes in all. `None` without a digit.
+/// Scans digits with at most one point among them; returns the number of digits and of bytes.
+/// `None` without a digit.
 fn mantissa(text: &[u8], digit: impl Fn(u8) -> bool + Copy) -> Option<(usize, usize)> {
     let whole = count(text, digit);
     let part = match text.get(whole) {
@@ -85,7 +87,8 @@ fn mantissa(text: &[u8], digit: impl Fn(u8) -> bool + Copy) -> Option<(usize, us
     (whole + part > 0).then_some((whole + part, whole + 1 + part))
 }
 
-/// `e` or `p`, a sign, digits: the value and the bytes used, nothing if the digits are missing.
+/// Parses `e` or `p`, a sign and digits; returns the value and the bytes used, or zeros if the
+/// digits are missing.
 fn exponent(text: &[u8], letter: u8) -> (i64, usize) {
     if !text.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&letter)) || text.get(1).is_some_and(|b| is_space(*b))
     {
@@ -108,7 +111,7 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((scaled(bits, scale.saturating_add(power)), 2 + length + used))
 }
 
-/// The first 60 bits and a sticky last one, and the power of two they are to be multiplied with.
+/// Returns the first 60 bits with a sticky last bit, and the power of two to multiply them by.
 fn hex_bits(digits: &[u8]) -> (u64, i64) {
     let (mut bits, mut scale, mut after_point) = (0u64, 0i64, false);
     for byte in digits {
@@ -127,7 +130,7 @@ fn hex_bits(digits: &[u8]) -> (u64, i64) {
     (bits, scale)
 }
 
-/// `bits * 2^scale`, rounded once to the nearest double, ties to even.
+/// Returns `bits * 2^scale`, rounded once to the nearest double, ties to even.
 fn scaled(bits: u64, scale: i64) -> f64 {
     if bits == 0 {
         return 0.0;
@@ -136,14 +139,15 @@ fn scaled(bits: u64, scale: i64) -> f64 {
     if top > 1023 {
         return f64::INFINITY;
     }
-    let last = (top - 52).max(-1074); // the exponent of the last bit that the double can hold
+    let last = (top - 52).max(-1074); // exponent of the last bit that the double can hold
     let shift = last.saturating_sub(scale);
     let kept = match shift {
         ..=0 => bits << -shift,
         1..=64 => round_shift(bits, shift as u32),
         _ => 0,
     };
-    // A carry out of `kept` runs into the exponent field, which is then the right one, up to infinity.
+    // A carry out of `kept` increments the exponent field, which gives the right value, up to
+    // infinity.
     f64::from_bits((((last + 1074) as u64) << 52) + kept)
 }
 

@@ -1,5 +1,5 @@
-//! The rig as a dynamic library: the ladder's first rungs, built without whole-program optimisation and called through
-//! the dynamic linker as the report's baseline was.
+//! The rig as a dynamic library: the ladder's first rungs, built without whole-program optimisation
+//! and called through the dynamic linker, as the report's baseline was.
 //!
 //! This module contains unsafe code: it calls symbols of a loaded library. The library is built
 //! from the same source, and its version is checked first. Each child process loads one library:
@@ -24,7 +24,7 @@ type Free = unsafe extern "C" fn(*mut AnyRig);
 
 /// A rig accessed through the C interface of a loaded library.
 pub(crate) struct LoadedRig {
-    rig: *mut AnyRig, // opaque: only its own library knows the layout
+    rig: *mut AnyRig, // opaque: the layout is private to its library
     sendto: Sendto,
     sunk: Sunk,
     free: Free,

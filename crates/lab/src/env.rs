@@ -1,8 +1,9 @@
-//! Where a figure was made: machine, kernel, build. Without it a figure is an anecdote.
+//! Environment of a measurement: machine, kernel, build.
 //!
-//! [`Environment::detect`] reads /proc, /sys, CPUID and what the build script left behind; whatever cannot be had is "n/a"
-//! or absent, never an error. [`Environment::warnings`] says what makes figures from here weak. The text header is a few
-//! lines for people; serde's form goes into the result file. Not here: anything that changes the machine.
+//! [`Environment::detect`] reads /proc, /sys, CPUID and the build script's variables; unavailable
+//! values are "n/a" or absent, never an error. [`Environment::warnings`] lists what makes figures
+//! of this machine unreliable. The text header is a few lines for readers; the serde form is
+//! written to the result file. Nothing here changes the machine.
 
 use std::fmt;
 use std::path::Path;
@@ -15,58 +16,59 @@ mod probe;
 
 use probe::Root;
 
-/// The fingerprint of a measurement's surroundings.
+/// Fingerprint of the machine and the build that made a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// `model name` of /proc/cpuinfo.
     pub cpu: String,
-    /// Processors online.
+    /// Number of processors online.
     pub cores: u32,
-    /// Ticks per second.
+    /// Rate of the tick counter, in ticks per second.
     pub tsc_hz: u64,
-    /// How [`Environment::tsc_hz`] is known.
+    /// Source of [`Environment::tsc_hz`].
     pub tsc_hz_source: String,
-    /// Does the TSC keep its rate in every power state (CPUID 0x8000_0007)?
+    /// Set if the TSC keeps its rate in every power state (CPUID 0x8000_0007).
     pub tsc_invariant: bool,
-    /// What a tick is: RDTSC, or nanoseconds elsewhere.
+    /// Source of ticks: RDTSC, or nanoseconds on other architectures.
     pub ticks: String,
-    /// Ticks that an empty measured region shows; subtracted from every reading.
+    /// Ticks of an empty measured region; subtracted from every reading.
     pub timer_cost_ticks: u64,
-    /// Memory in KiB.
+    /// Total memory in KiB.
     pub memory_kib: u64,
-    /// 2 MiB pages (or this machine's size): `total`, as `<pages> x <KiB> KiB`.
+    /// Reserved huge pages, of 2 MiB or this machine's size, as `<pages> x <KiB> KiB`.
     pub huge_pages: String,
-    /// /sys/kernel/mm/transparent_hugepage/enabled: `always`, `madvise`, `never` or `n/a`.
+    /// Value of /sys/kernel/mm/transparent_hugepage/enabled: `always`, `madvise`, `never` or `n/a`.
     pub transparent_huge_pages: String,
     /// cpufreq governor of processor 0, or `n/a` (a guest has none).
     pub governor: String,
-    /// The hypervisor's signature, `none` on bare metal; `, container` if in one.
+    /// Signature of the hypervisor, `none` on bare metal; with `, container` in a container.
     pub virtualisation: String,
-    /// /proc/sys/kernel/osrelease.
+    /// Kernel release, from /proc/sys/kernel/osrelease.
     pub kernel: String,
-    /// net.ipv4.tcp_congestion_control: what the kernel's own TCP uses when it is the peer.
+    /// Congestion control of the kernel's TCP, which applies when the kernel is the peer
+    /// (net.ipv4.tcp_congestion_control).
     pub congestion_control: String,
-    /// Runnable tasks, averaged over 1, 5, 15 minutes, when the fingerprint was taken.
+    /// Load averages over 1, 5 and 15 minutes when the fingerprint was taken.
     pub load: [f64; 3],
-    /// Another linerate measured on this machine when this one began to.
+    /// Set if another linerate was measuring on this machine when this one began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub measured_beside: bool,
-    /// How this program was built.
+    /// Build of this program.
     pub build: Build,
 }
 
-/// How this program was built.
+/// Build of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// `rustc --version`.
+    /// Output of `rustc --version`.
     pub rustc: String,
-    /// The target triple.
+    /// Target triple of the build.
     pub target: String,
     /// Cargo's base profile: `debug` or `release`.
     pub profile: String,
     /// `-C opt-level`.
     pub opt_level: String,
-    /// Are debug assertions compiled in?
+    /// Set if debug assertions are compiled in.
     pub debug_assertions: bool,
     /// `-C target-cpu`, `generic` if not given.
     pub target_cpu: String,
@@ -75,7 +77,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// This program's build.
+    /// Returns the build of this program.
     pub fn this() -> Build {
         Build {
             rustc: env!("LAB_RUSTC").into(),
@@ -90,12 +92,13 @@ impl Build {
 }
 
 impl Environment {
-    /// This machine, now. Takes about 20 ms the first time: the tick rate is measured.
+    /// Reads the environment of this machine. Takes about 20 ms the first time, to measure the tick
+    /// rate.
     pub fn detect() -> Environment {
         Environment::read(Path::new("/"))
     }
 
-    /// As [`Environment::detect`], with /proc and /sys looked for below `root`.
+    /// Reads the environment as [`Environment::detect`], with /proc and /sys below `root`.
     pub fn read(root: &Path) -> Environment {
         let root = Root(root);
         let rate = timer::rate();
@@ -120,8 +123,8 @@ impl Environment {
         }
     }
 
-    /// Returns what figures depend on most, each with its name: two measurements are comparable where all
-    /// are equal. The revision is the last.
+    /// Returns the properties that affect figures most, each with its name: two measurements are
+    /// comparable where all are equal. The revision is the last.
     pub fn origin(&self) -> [(&'static str, String); 4] {
         let Build { rustc, target, opt_level, target_cpu, debug_assertions, git_rev, .. } = &self.build;
         let assertions = if *debug_assertions { "ON" } else { "off" };
@@ -138,7 +141,8 @@ impl Environment {
         ]
     }
 
-    /// What makes figures from here weak, a sentence each; empty on a machine and build fit for measuring.
+    /// Returns the reasons why figures of this environment are unreliable, one sentence each; empty
+    /// on a machine and build fit for measuring.
     pub fn warnings(&self) -> Vec<String> {
         let build = &self.build;
         let checks = [

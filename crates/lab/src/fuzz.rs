@@ -1,4 +1,4 @@
-//! Invariants for every byte string: the body of a fuzz target, run by the tests too.
+//! Invariants that hold for every byte string: the body of a fuzz target, also run by the tests.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,10 +10,10 @@ use crate::gate;
 use crate::page::Page;
 use crate::result::Report;
 
-/// A result file, as `report` and `gate` read it.
+/// Checks a result file as `report` and `gate` read it.
 ///
-/// Holds: no panic; a report written and read again is the same; its page and its comparison with itself can be made, and the page has
-/// no markup of the file's.
+/// Invariants: no panic; a report that is written and read again is the same; its page and its
+/// comparison with itself can be made, and the page contains no markup of the file.
 pub fn results(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut page = Page::default();
@@ -32,7 +32,8 @@ pub fn results(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    /// The example report is a seed; all of the corpus holds.
+    /// Writes the seeds to the corpus, including the example report, and checks all files of the
+    /// corpus.
     #[test]
     fn seeds_hold_and_are_on_disk() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/lab_results");
@@ -55,7 +56,7 @@ mod tests {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             super::results(&std::fs::read(entry.path()).unwrap());
         }
-        // Damaged in one place each.
+        // The example with one byte changed.
         for at in (0..example.len()).step_by(7) {
             for byte in [b'0', b'"', b'}', b'-', 0x80] {
                 let mut damaged = example.clone().into_bytes();

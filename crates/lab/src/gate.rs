@@ -6,8 +6,9 @@
 //! Figures of two runs share no rounds ([`Change::between_runs`]), so a slower row is confirmed by
 //! a second run before it is reported as a regression.
 //!
-//! Rows are not judged on a different or busy machine, in a different kind of build, or if the noise
-//! floor exceeds the tolerance. Other differences from the baseline, such as the revision, are notes.
+//! Rows are not judged on a different or busy machine, in a different kind of build, or if the
+//! noise floor exceeds the tolerance. Other differences from the baseline, such as the revision,
+//! are notes.
 
 use crate::result::{Better, Change, Figure, Report, Times};
 use crate::table;
@@ -19,7 +20,7 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Every row holds.
+    /// No row is slower than tolerated.
     Fine = 0,
     /// A row is slower in every run, of at least two runs.
     Regression = 1,
@@ -56,20 +57,21 @@ pub struct Finding {
     pub now: Option<Figure>,
     /// Ratio of the last run to the baseline; above 1 is better.
     pub change: Option<Times>,
-    /// The verdict.
+    /// Verdict on this row.
     pub says: Says,
 }
 
 /// Comparison of one or more runs with a baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gate {
-    /// The overall result.
+    /// Overall result of all rows.
     pub outcome: Outcome,
     /// Tolerated slowdown, in per cent.
     pub tolerance: f64,
     /// Reasons why the machine is unfit; empty if it is fit.
     pub unfit: Vec<String>,
-    /// Differences from the baseline that do not prevent the comparison, and warnings of the baseline.
+    /// Differences from the baseline that do not prevent the comparison, and warnings of the
+    /// baseline.
     pub notes: Vec<String>,
     /// The baseline's rows, then the new ones.
     pub rows: Vec<Finding>,
@@ -205,7 +207,7 @@ impl Gate {
             && self.rows.iter().any(|row| matches!(row.says, Says::Slower | Says::Unclear))
     }
 
-    /// One JSON object.
+    /// Formats the result as one JSON object.
     ///
     /// # Errors
     /// None in practice: the structure always serializes.

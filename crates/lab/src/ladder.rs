@@ -183,18 +183,18 @@ fn rates_row(step: &Step, sample: &Sample) -> Vec<Cell> {
     std::iter::once(Cell::from(step.id)).chain(then).chain(now).collect()
 }
 
-/// Greatest distance from 1 of a rung's product of ticks and rate that is not told.
+/// Greatest distance from 1 of a rung's product of ticks and rate that needs no note.
 const PRODUCT_SLACK: f64 = 0.05;
 
-/// Returns ticks an operation times operations a second over the tick rate: the median of the
-/// trials' products. `None`: there are no trials.
+/// Returns ticks per operation times operations per second, divided by the tick rate: the median of
+/// the trials' products. `None` if there are no trials.
 fn product(sample: &Sample) -> Option<f64> {
     let of = |trial: &Trial| trial.reading.ticks_per_op() * trial.reading.ops_per_second() / timer::rate().hz as f64;
     let products: Vec<f64> = sample.trials.iter().map(of).collect();
     Summary::of(&products).ok().map(|summary| summary.median)
 }
 
-/// Returns the note about a product that is not 1 within [`PRODUCT_SLACK`].
+/// Returns a note if the product differs from 1 by more than [`PRODUCT_SLACK`].
 fn product_note(id: &str, product: f64) -> Option<String> {
     ((product - 1.0).abs() > PRODUCT_SLACK)
         .then(|| format!("{id}: ticks times sends a second is {product:.3} of the tick rate, more than 5 % from it"))

@@ -32,7 +32,7 @@ const TRIALS: usize = 21;
 const CALLS: u64 = 20_000;
 /// Tries for a trial on a core of its usual speed.
 const TRIES: usize = 5;
-/// Greatest share of the total that may be unexplained without a word about it.
+/// Greatest unexplained share of the total that needs no note.
 const SLACK: f64 = 0.05;
 /// Maximum frames that a receiving host takes from its port per burst.
 const BURST: u64 = 32;
@@ -78,7 +78,7 @@ trait Rig {
         }
     }
 
-    /// Measures on `core`, to which the thread is pinned, if any.
+    /// Measures on `core`, to which the caller has pinned the thread, if given.
     fn account(&mut self, call: &'static str, core: Option<usize>) -> anyhow::Result<Account> {
         let machine = &mut Machine::new(core);
         self.trial()?; // warm-up: fills the caches and the header cache
@@ -158,9 +158,8 @@ impl Rig for Receive {
     }
 }
 
-/// Measures `sendto` of 22 bytes into a sink, on one thread, which is pinned to `core`, if any.
-/// `settings` has the syntax of
-/// [`rung::Settings`].
+/// Measures `sendto` of 22 bytes into a sink, on one thread, which the caller has pinned to `core`,
+/// if given. `settings` has the syntax of [`rung::Settings`].
 ///
 /// # Errors
 /// Invalid settings, no memory, or a failed call.
@@ -174,8 +173,8 @@ pub fn send(settings: &str, core: Option<usize>) -> anyhow::Result<Account> {
     Send(rung::Rig::new(&settings).map_err(|why| anyhow!(why))?).account("sendto", core)
 }
 
-/// Measures `recvfrom`, from the port's burst of 32 to the copied payload, on one thread, which is
-/// pinned to `core`, if any.
+/// Measures `recvfrom`, from the port's burst of 32 to the copied payload, on one thread, which the
+/// caller has pinned to `core`, if given.
 ///
 /// # Errors
 /// No memory, or a failed call.

@@ -10,16 +10,18 @@
 //! FreeBSD's ministat, byte for byte; [`cfmt`] and [`cscan`] are the parts of C it needs.
 //!
 //! ```
-//! # use linerate_lab as lab; // the name other crates know it by
+//! # use linerate_lab as lab; // the name by which other crates import it
 //! use lab::{result::Change, run, side::Side, subject, verdict::NoiseFloor};
 //!
-//! let work = |n: u64| move || Ok(subject::measure(n, || (0..n).map(std::hint::black_box).sum::<u64>()));
+//! let work =
+//!     |n: u64| move || Ok(subject::measure(n, || (0..n).map(std::hint::black_box).sum::<u64>()));
 //! let side = |id: &'static str| Side::new(id, move || Ok(subject::from_fn(id, work(20_000))));
 //! let before = side("sum.before");
 //! let sides = [before.clone(), before.twin(), side("sum.after")];
 //!
 //! let options = run::Options { keep: 10, max_seconds: Some(1.0), ..Default::default() };
-//! let [before, twin, after] = run::interleave(&sides, &options)?.try_into().map_err(|_| anyhow::anyhow!("three"))?;
+//! let [before, twin, after] =
+//!     run::interleave(&sides, &options)?.try_into().map_err(|_| anyhow::anyhow!("three"))?;
 //! let change = Change::paired(&before, &after, &NoiseFloor::of(&before, &twin)?)?;
 //! println!("{:.3} [{:.3}, {:.3}]: {}", change.ratio, change.lo, change.hi, change.verdict);
 //! # anyhow::Ok(())

@@ -8,8 +8,8 @@
 //!                work; then one frame is processed and the cause is checked again. Frames that
 //!                find the queue full are dropped after the handler has spent work on them
 //!  moderated     as interrupts, with at least itr between two interrupts
-//!  clock         dispatch::polling: a burst each tick, which leaves others their share; frames not
-//!  adaptive      taken in time are missed by the card, at no cost to the processor
+//!  clock and     dispatch::polling: a burst each tick, which leaves other threads their share;
+//!  adaptive      frames not taken in time are missed by the card, at no cost to the processor
 //! ```
 //! One thread measures the processor's own time: generator, wire and cards are stepped in between,
 //! and the time they take is subtracted ([`rig`]). Register accesses cost what the model of `nic:`
@@ -41,7 +41,7 @@ const LOADS: [f64; 14] = [0.04, 0.08, 0.12, 0.16, 0.2, 0.24, 0.28, 0.34, 0.4, 0.
 /// The clock of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
-    /// The machine's clock.
+    /// The machine's own clock.
     Live,
     /// Virtual time: costs are constants, and results are reproducible.
     Virtual,
@@ -60,7 +60,7 @@ pub struct Options {
     pub span_ms: u64,
     /// Number of repetitions; figures are medians over them.
     pub rounds: usize,
-    /// The clock.
+    /// Clock of the measurement.
     pub timing: Timing,
     /// The core shared by the polling loop and the competing user thread.
     pub core: usize,
@@ -90,7 +90,7 @@ pub struct Point {
     pub missed: f64,
     /// Frames per second dropped because the queue was full, after the handler's work.
     pub queue_full: f64,
-    /// Interrupts per second.
+    /// Interrupts taken per second.
     pub interrupts: f64,
 }
 
@@ -140,13 +140,13 @@ pub fn steps(options: &Options) -> usize {
     Mode::ALL.len() * options.rounds.max(1) + live
 }
 
-/// Measures all modes, each at all loads. When the process is asked to stop, returns the rounds that were
-/// finished, with a note.
+/// Measures all modes, each at all loads. If a stop is requested, returns the rounds finished
+/// before, with a note.
 ///
 /// # Errors
 /// No memory for buffers, or a system error (creating the eventfd for interrupts).
 pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Curves> {
-    // Before the trials, which are load themselves.
+    // Read before the trials, which raise the load themselves.
     let (_measuring, env) = (options.timing == Timing::Live).then(Measuring::begin).unzip();
     let (mut series, mut gaps) = (Vec::new(), 0);
     for mode in Mode::ALL {
@@ -278,7 +278,7 @@ impl Curves {
         out
     }
 
-    /// One JSON object.
+    /// Formats the results as one JSON object.
     ///
     /// # Errors
     /// None in practice: the structure always serializes.

@@ -1,7 +1,7 @@
-//! Detection of two measurements at once, which disturb each other: a lock file, and a warning in
-//! the report of the later one.
+//! Detects two measurements at once, which disturb each other: a lock file, and a warning in the
+//! report of the later one.
 //!
-//! A measurement that is part of another one has no warning: `linerate profile -- testtool` in one
+//! A measurement that is part of another one gets no warning: `linerate profile -- testtool` in one
 //! process, a command that runs again in a namespace, or a command line of `linerate ab`. There the
 //! lock is held by this process or by an ancestor.
 
@@ -17,19 +17,19 @@ pub struct Measuring {
 }
 
 impl Measuring {
-    /// Describes the machine, before the measurement loads it, and takes the lock. If another
-    /// process that is not an ancestor holds it, [`Environment::warnings`] has a warning; none if the
-    /// lock fails for another reason.
+    /// Reads the environment, before the measurement loads the machine, and takes the lock. If
+    /// another process that is not an ancestor holds it, [`Environment::warnings`] contains a
+    /// warning; not if the lock fails for another reason.
     pub fn begin() -> (Measuring, Environment) {
         let env = Environment::detect();
         let (measuring, measured_beside) = Measuring::at(&std::env::temp_dir().join("linerate-measuring.lock"));
         (measuring, Environment { measured_beside, ..env })
     }
 
-    /// Takes the lock at `path`. Returns whether a process outside this measurement holds it.
+    /// Takes the lock at `path`. The boolean is set if a process outside this measurement holds it.
     fn at(path: &Path) -> (Measuring, bool) {
-        // Opened for reading first: the file may be another user's, and in a sticky directory the kernel refuses even
-        // root to open such a file with O_CREAT (fs.protected_regular).
+        // Opened for reading first: the file may be another user's, and in a sticky directory the
+        // kernel refuses even root to open such a file with O_CREAT (fs.protected_regular).
         let file = File::open(path)
             .or_else(|_| OpenOptions::new().create_new(true).write(true).open(path))
             .or_else(|_| File::open(path)); // another process created it in between
@@ -42,7 +42,8 @@ impl Measuring {
     }
 }
 
-/// Returns whether this process or an ancestor holds the lock of `file`; false if /proc does not say.
+/// Returns whether this process or an ancestor holds the lock of `file`; false if /proc does not
+/// contain it.
 fn is_held_above(file: &File) -> bool {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     let Some(holder) = file.metadata().ok().and_then(|of| holder(&locks, of.ino())) else { return false };
@@ -54,9 +55,9 @@ fn is_held_above(file: &File) -> bool {
     process == holder
 }
 
-/// Returns the process that holds a flock(2) lock on the file with this inode number, from the text of
-/// /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`. The device number is not compared,
-/// since that of stat(2) differs from it on some file systems.
+/// Returns the process that holds a flock(2) lock on the file with this inode number, from the text
+/// of /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`. The device number is not
+/// compared, since that of stat(2) differs from it on some file systems.
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     locks.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -87,7 +88,7 @@ mod tests {
         assert!(env.warnings().iter().any(|why| why.contains("another linerate measures")));
         drop(other.stdin.take());
         other.wait().unwrap();
-        // Like another user's file: readable, not writable.
+        // As with another user's file: readable, not writable.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
         assert!(!Measuring::at(&path).1);
         assert!(!Measuring::at(Path::new("/nonexistent/lock")).1);

@@ -1,16 +1,19 @@
 //! FreeBSD's ministat(1), byte for byte as Debian installs it (20150715).
 //!
-//! Files of numbers come in, at most seven; a plot, the vital statistics of each and Student's t against the first go out.
-//! [`options`] reads the command line, [`dataset`] the files, [`chart`] draws, [`student`] holds the table; here the
-//! report is put together. Every floating-point operation happens in the original's order, so that the digits agree.
+//! The input is at most seven files of numbers; the output is a plot, the vital statistics of each
+//! file and Student's t against the first. [`options`] reads the command line, [`dataset`] the
+//! files, [`chart`] draws, [`student`] holds the table; this file composes the report. Every
+//! floating-point operation happens in the original's order, so that the digits agree.
 //!
-//! Quirks kept because the digits depend on them: the median of an even number of points is the upper one; the variance is
-//! sum of squares less squared sum, which loses digits and can fall below zero (`-nan`); the plot's height is that of the
-//! last set; `99.5` is really 99.8 % (see [`student`]); lines longer than 8191 bytes fall into pieces.
+//! Quirks kept because the digits depend on them: the median of an even number of points is the
+//! upper one; the variance is sum of squares less squared sum, which loses digits and can fall
+//! below zero (`-nan`); the plot's height is that of the last set; `99.5` is really 99.8 % (see
+//! [`student`]); lines longer than 8191 bytes are split.
 //!
-//! Differences on purpose: where the original writes outside its buffers (a width of 0 or 1, infinite data) it dies of a
-//! signal, and we leave the stray mark out and go on; widths over [`options::WIDEST`] are refused with status 2; output
-//! that cannot be written gives status 1. Debian's tool has `-A` and no `-q`; REPORTS 2.4 mentions both.
+//! Intended differences: where the original writes outside its buffers (a width of 0 or 1, infinite
+//! data) it is killed by a signal; this program omits the stray mark and continues. Widths over
+//! [`options::WIDEST`] are refused with status 2. Output that cannot be written gives status 1.
+//! Debian's tool has `-A` and no `-q`; REPORTS 2.4 mentions both.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -25,25 +28,26 @@ pub mod dataset;
 pub mod options;
 pub mod student;
 
-/// The mark of set 1, 2 ... 7; index 0 is empty paper.
+/// Marks of sets 1 to 7; index 0 is an empty cell.
 pub const SYMBOLS: [u8; 8] = *b" x+*%#@O";
 
-/// Why ministat stops before it has printed anything.
+/// Error that ends ministat before it prints anything.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What standard error gets, newline included.
+    /// Text for standard error, newline included.
     pub message: Vec<u8>,
-    /// The exit status: 1 for a file that cannot be opened, 2 for everything else.
+    /// Exit status: 1 for a file that cannot be opened, 2 for everything else.
     pub status: u8,
 }
 
-/// Runs ministat with `args` (the program's name not among them) and returns its exit status.
-/// Standard input is read if no file is named or one is called `-`.
+/// Runs ministat with `args` (without the program's name) and returns its exit status. Reads
+/// standard input if no file is named or one is named `-`.
 pub fn main(args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     run(args, terminal_width(), &mut Streams::of_process(), out, err)
 }
 
-/// [`main`] with the world as arguments: the width to draw in if `-w` does not say, and what standard input holds.
+/// Runs [`main`] with the environment as arguments: the plot width used without `-w`, and the
+/// contents of standard input.
 pub fn run(args: &[OsString], width: i32, streams: &mut Streams, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     match prepare(args, width, streams) {
         Ok((options, sets)) => {
@@ -58,7 +62,8 @@ pub fn run(args: &[OsString], width: i32, streams: &mut Streams, out: &mut dyn W
     }
 }
 
-/// 74, or on a terminal what COLUMNS says (taken whole), or the terminal's own width less two.
+/// Returns the default plot width: 74, or on a terminal the value of COLUMNS, or the terminal's own
+/// width less two.
 fn terminal_width() -> i32 {
     const DEFAULT: i32 = 74;
     if !io::stdout().is_terminal() {
@@ -77,7 +82,7 @@ fn prepare(args: &[OsString], width: i32, streams: &mut Streams) -> Result<(Opti
     Ok((options, sets))
 }
 
-/// Everything standard output gets. `sets` holds one to seven sets.
+/// Returns the text for standard output. `sets` holds one to seven sets.
 pub fn report(options: &Options, sets: &[DataSet]) -> Vec<u8> {
     let mut out = Vec::new();
     for (set, symbol) in sets.iter().zip(&SYMBOLS[1..]) {
@@ -105,9 +110,11 @@ fn vitals(set: &DataSet, symbol: u8) -> String {
     format!("{} {:3}{columns}\n", symbol as char, moments.n)
 }
 
-/// The sentence about `set` against `reference` at confidence `student::LEVELS[level]`.
+/// Returns the sentence that compares `set` with `reference` at confidence
+/// `student::LEVELS[level]`.
 ///
-/// Student's t for two samples with a pooled deviation (Cartoon Guide to Statistics, ch. 9; the manual page names it).
+/// Student's t for two samples with a pooled deviation (Cartoon Guide to Statistics, ch. 9, which
+/// the manual page cites).
 pub fn relative(set: &Moments, reference: &Moments, level: usize) -> String {
     let (n, m) = (set.n as f64, reference.n as f64);
     let freedom = set.n + reference.n - 2;

@@ -1,9 +1,10 @@
-//! The host's own kernel as a measured subject: the cost of a packet that the kernel, not our
-//! stack, sends.
+//! The host's own kernel as a measured subject: the cost of a packet that the kernel sends instead
+//! of our stack.
 //!
 //! ```text
 //! this process                      a child: this program again, in a network namespace of its own
-//! NativeSend -> Sender -- socket -- send::serve -> Sink: connected UDP socket -> TAP device -> dropped, counted
+//! NativeSend -> Sender -- socket -- send::serve -> Sink: connected UDP socket
+//!                                                -> TAP device -> dropped, counted
 //! ```
 //!
 //! The drop is at the device's egress: the kernel does all of its own work and no driver's.
@@ -40,5 +41,5 @@ pub mod testtool;
 
 pub use subject::{NativeLoop, NativeRecv, NativeSend, native_loop};
 
-/// Payload of every row of the comparison: 22 bytes make a 64-byte frame, FCS not counted.
+/// Payload of every row of the comparison: 22 bytes make a 64-byte frame, without FCS.
 const PAYLOAD: usize = 22;

@@ -3,14 +3,15 @@
 //! ```text
 //!  pair     host - pair - host             nic      host - card = wire = card - host
 //!  router   host - pair - router - pair - host     (host-(router)-host of netisr2005)
-//!  native   kernel - loopback - kernel     tap      host - TAP - kernel, asked from either side
+//!  native   kernel - loopback - kernel     tap      host - TAP - kernel, requests from either side
 //!  veth     kernel - veth - kernel that forwards - veth - kernel, in three namespaces ([`veth`])
 //! ```
 //!
-//! A [`Shape`] has the hosts of a file instead. On one thread, router and far end are stepped while
-//! the near end waits; with several threads each host has its own. Over TAP there are always two
-//! threads, since the kernel's calls block. Over TAP and veth [`Place::run`] runs in a namespace of
-//! its own (`port::os::netns`). A host is built on the thread that runs it, which owns its pool.
+//! A [`Shape`] uses the hosts of a file instead. On one thread, router and far end are stepped
+//! while the near end waits; with several threads each host has its own. Over TAP there are always
+//! two threads, since the kernel's calls block. Over TAP and veth [`Place::run`] runs in a
+//! namespace of its own (`port::os::netns`). A host is built on the thread that runs it, which owns
+//! its pool.
 
 mod kernel;
 mod seen;
@@ -62,7 +63,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// All links.
+    /// All links that a play can use.
     pub const ALL: [Over; 6] = [Over::Pair, Over::Nic, Over::Router, Over::Tap, Over::Native, Over::Veth];
 
     /// Returns the name and a description.
@@ -97,8 +98,8 @@ pub trait Ground {
     /// A host, port or namespace that cannot be created; an error of the play.
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen>;
 
-    /// Returns whether one thread drives both ends and all between them, and only processor time of
-    /// that thread is to count.
+    /// Returns whether one thread drives everything, so that only the processor time of that thread
+    /// counts.
     fn is_one_thread(&self) -> bool;
 }
 
@@ -107,7 +108,7 @@ pub trait Ground {
 pub enum Asker {
     /// The host of this project.
     Ours,
-    /// The kernel.
+    /// The kernel of the machine.
     Kernel,
 }
 
@@ -157,7 +158,7 @@ pub struct Isr {
     /// Number of workstreams. Each has its own thread, except with [`Drivers::One`], where the
     /// host's loop does their work.
     pub workstreams: usize,
-    /// Dispatch mode.
+    /// Dispatch mode of netisr.
     pub dispatch: Mode,
 }
 
@@ -369,7 +370,8 @@ impl Place {
         for host in [Some(&near), router.as_ref(), Some(&far)].into_iter().flatten() {
             balanced(host)?;
             seen.add(&Seen::of(host));
-            host.discard(); // what is under way at the end of a trial is nobody's: no host waits for it
+            // frames under way at the end of a trial are discarded: no host waits for them
+            host.discard();
         }
         Ok(seen)
     }
@@ -465,7 +467,8 @@ impl Place {
 impl Ground for Place {
     fn is_one_thread(&self) -> bool {
         let one = match self.drivers {
-            Drivers::One => !matches!(self.over, Over::Nic | Over::Tap), // cards have threads of their own
+            // cards have threads of their own
+            Drivers::One => !matches!(self.over, Over::Nic | Over::Tap),
             Drivers::Workers => matches!(self.over, Over::Native | Over::Veth),
             Drivers::Each => false,
         };
@@ -535,7 +538,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Returns the listening address for all addresses of a host; of IPv6, those of IPv4 too.
+/// Returns the listening address for all addresses of a host; for IPv6 it accepts IPv4 as well.
 fn any(family: Domain, port: u16) -> SocketAddr {
     match family {
         Domain::Inet => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),

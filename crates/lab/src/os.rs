@@ -1,5 +1,8 @@
-//! What the operating system is asked: clocks, context switches, the thread's processor, sockets, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl, kill: no safe form in std.
+//! Operating system calls: clocks, context switches, the thread's processor, sockets, the
+//! terminal's width.
+// clock_gettime, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl, kill: no safe form
+// in std.
+#![allow(unsafe_code)]
 
 use anyhow::Context;
 pub use dispatch::{context_switches, thread_cpu_ns};
@@ -7,7 +10,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
@@ -16,50 +19,56 @@ pub fn monotonic_ns() -> u64 {
 #[inline]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the kernel to fill; both clocks exist since Linux 2.6.12, so it cannot fail.
+    // SAFETY: `time` is a valid timespec for the kernel to fill; both clocks exist since Linux
+    // 2.6.12, so it cannot fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Gives this thread the lowest priority that one without privilege can have (nice 19): whoever else wants its processor has it.
+/// Gives this thread the lowest priority (nice 19): any other runnable thread of its processor
+/// precedes it.
 ///
 /// # Errors
-/// The system's.
+/// The system call fails.
 pub fn be_nice() -> io::Result<()> {
-    // SAFETY: takes no pointers; 0 is the calling thread, to which alone the priority belongs on Linux (setpriority(2), "C library/kernel").
+    // SAFETY: takes no pointers; 0 is the calling thread, and only its priority changes on Linux
+    // (setpriority(2), "C library/kernel").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The processor this thread runs on just now.
+/// Returns the processor that this thread currently runs on.
 pub fn current_cpu() -> Option<usize> {
-    // SAFETY: takes no arguments and touches no memory of ours.
+    // SAFETY: takes no arguments and touches no memory of this process.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Has the kernel use that congestion control on one of its TCP sockets. In a network namespace of one's own this works for
-/// those too that the sysctl there refuses.
+/// Sets the congestion control of one of the kernel's TCP sockets. In the process's own network
+/// namespace this also works for those that the sysctl there refuses.
 ///
 /// # Errors
 /// ENOENT: the kernel has none of that name; EPERM.
 pub fn set_congestion(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     let len = libc::socklen_t::try_from(name.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads `len` bytes of `name`.
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads `len`
+    // bytes of `name`.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the kernel give a socket buffers of so many bytes (SO_SNDBUF, SO_RCVBUF: it doubles them, and has a limit).
+/// Sets a socket's buffer sizes in bytes (SO_SNDBUF, SO_RCVBUF; the kernel doubles them and has a
+/// limit).
 ///
 /// # Errors
-/// The system's.
+/// The system call fails.
 pub fn set_buffers(socket: BorrowedFd<'_>, send: Option<usize>, recv: Option<usize>) -> io::Result<()> {
     for (which, bytes) in [(libc::SO_SNDBUF, send), (libc::SO_RCVBUF, recv)] {
         let Some(bytes) = bytes else { continue };
         let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
         let (at, len) = (std::ptr::from_ref(&value).cast(), size_of::<libc::c_int>() as libc::socklen_t);
-        // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads `len` bytes of `value`.
+        // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads `len`
+        // bytes of `value`.
         if unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, which, at, len) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -67,10 +76,11 @@ pub fn set_buffers(socket: BorrowedFd<'_>, send: Option<usize>, recv: Option<usi
     Ok(())
 }
 
-/// A stream socket that is connecting, and waits for nothing: socket(2) and connect(2), no more.
+/// Begins to connect a stream socket without waiting: socket(2), bind(2) if `from` is given, and
+/// connect(2).
 ///
 /// # Errors
-/// What either says, EINPROGRESS not counted.
+/// A call fails with anything but EINPROGRESS.
 pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
     let at = RawAddr::of(to);
     // SAFETY: socket(2) takes no pointer.
@@ -95,7 +105,7 @@ pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStre
     if done == 0 || why.raw_os_error() == Some(libc::EINPROGRESS) { Ok(TcpStream::from(socket)) } else { Err(why) }
 }
 
-/// A socket address as the kernel reads it.
+/// A socket address in the kernel's layout.
 enum RawAddr {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
@@ -136,20 +146,23 @@ impl RawAddr {
     }
 }
 
-/// A socket's buffers for sending and for receiving, in bytes as the kernel counts them; 0 where it does not say.
+/// Returns the sizes of a socket's send and receive buffers, in bytes as the kernel counts them; 0
+/// if unavailable.
 pub fn buffers(socket: BorrowedFd<'_>) -> (usize, usize) {
     let of = |which| {
         let mut value: libc::c_int = 0;
         let mut len = size_of::<libc::c_int>() as libc::socklen_t;
         let at = std::ptr::from_mut(&mut value).cast();
-        // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes `len` bytes of `value` at most.
+        // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes `len`
+        // bytes of `value` at most.
         let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, which, at, &mut len) };
         if done == 0 { usize::try_from(value).unwrap_or(0) } else { 0 }
     };
     (of(libc::SO_SNDBUF), of(libc::SO_RCVBUF))
 }
 
-/// Columns of the terminal behind standard output (TIOCGWINSZ), if it is one and says.
+/// Returns the columns of the terminal on standard output (TIOCGWINSZ), if it is a terminal with a
+/// known width.
 pub fn terminal_columns() -> Option<u16> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: `size` is a valid winsize for the kernel to fill; on failure it is not read.
@@ -157,21 +170,22 @@ pub fn terminal_columns() -> Option<u16> {
     (answer != -1 && size.ws_col > 0).then_some(size.ws_col)
 }
 
-/// Processor time that all threads of this process have used, in nanoseconds (CLOCK_PROCESS_CPUTIME_ID).
+/// Returns the processor time that all threads of this process have used, in nanoseconds
+/// (CLOCK_PROCESS_CPUTIME_ID).
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// While this lives, what goes to standard output comes out of standard error.
+/// Redirection of standard output to standard error, undone on drop.
 #[derive(Debug)]
 pub struct StdoutAside {
     former: std::os::fd::OwnedFd,
 }
 
-/// Sends standard output to standard error until the answer is dropped.
+/// Redirects standard output to standard error until the result is dropped.
 ///
 /// # Errors
-/// The system's.
+/// A system call fails.
 pub fn stdout_aside() -> io::Result<StdoutAside> {
     use std::os::fd::AsFd;
     io::stdout().flush()?;
@@ -183,24 +197,26 @@ pub fn stdout_aside() -> io::Result<StdoutAside> {
 impl Drop for StdoutAside {
     fn drop(&mut self) {
         use std::os::fd::AsRawFd;
-        // What is left in the buffer was written while this lived; a failure of either has nobody to go to.
+        // The buffer's contents were written during the redirection; errors cannot be reported
+        // here.
         let _ = io::stdout().flush();
         let _ = onto_stdout(self.former.as_raw_fd());
     }
 }
 
 fn onto_stdout(fd: libc::c_int) -> io::Result<()> {
-    // SAFETY: both are descriptors of ours that stay open; no memory is touched.
+    // SAFETY: both are open descriptors of this process; no memory is touched.
     match unsafe { libc::dup2(fd, libc::STDOUT_FILENO) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Raises the number of descriptors that this process may have to the most that it is allowed (RLIMIT_NOFILE); says what it is.
+/// Raises this process's descriptor limit to the hard limit (RLIMIT_NOFILE); returns the limit.
 pub fn most_descriptors() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is writable, and readable in the second call; on failure the former limit stands.
+    // SAFETY: `limit` is writable, and readable in the second call; on failure the former limit
+    // remains.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
             let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
@@ -212,17 +228,17 @@ pub fn most_descriptors() -> usize {
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
-/// Asks the C library's allocator for what it holds that is free, page by page: else what a process once had counts as what it has. Where
-/// another allocator is in use nothing happens.
+/// Makes the C library's allocator return free pages to the system, so that freed memory does not
+/// count as resident. Does nothing with other C libraries.
 pub fn give_back_free_memory() {
-    // SAFETY: it takes a number and gives up pages that are in no allocation.
+    // SAFETY: it takes a number and releases pages that belong to no allocation.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Bytes of this process in memory.
+/// Returns the resident bytes of this process.
 ///
 /// # Errors
 /// No /proc.
@@ -232,7 +248,8 @@ pub fn resident() -> anyhow::Result<u64> {
     Ok(pages * 4096)
 }
 
-/// Kills a process and its descendants (SIGKILL). Descendants that have another parent by now go on.
+/// Kills a process and its descendants (SIGKILL). Descendants that meanwhile have another parent
+/// continue.
 pub(crate) fn kill_tree(process: u32) {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let Ok(number) = libc::pid_t::try_from(process) else { return };

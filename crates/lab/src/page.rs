@@ -41,7 +41,8 @@ impl Page {
     /// Adds a file. The type follows from the extension: `.json`, `.svg`, else text.
     ///
     /// # Errors
-    /// The file is a report that this program cannot read; the page has it as text, with the reason.
+    /// The file is a report that this program cannot read; the page has it as text, with the
+    /// reason.
     pub fn add(&mut self, file: &str, content: &str) -> Result<(), String> {
         let kind = file.rsplit_once('.').map_or("", |(_, kind)| kind);
         let text = || format!("<pre>{}</pre>\n", escaped(content));
@@ -67,8 +68,8 @@ impl Page {
         refused
     }
 
-    /// Returns a sentence for the machine, the kernel, the build and the revision, if the reports differ
-    /// in it.
+    /// Returns a sentence for the machine, the kernel, the build and the revision, if the reports
+    /// differ in it.
     pub fn differences(&self) -> Vec<String> {
         let reports = self.sections.iter().filter_map(|of| Some((of.file.as_str(), of.env.as_ref()?.origin())));
         let mut found: BTreeMap<(usize, &str), BTreeMap<String, Vec<&str>>> = BTreeMap::new();
@@ -307,7 +308,7 @@ mod tests {
         let why = page.add("later.json", "{\"version\": 3, \"name\": \"<x>\", \"rows\": []}").unwrap_err();
         assert!(why.contains("version 3, this program reads version 2"), "{why}");
         assert!(page.html("t").contains("<p class=\"warn\">shown as text: a report of version 3"));
-        // What `linerate gate --json` prints has rows and is no report.
+        // The output of `linerate gate --json` has rows and is no report.
         page.add("gate.json", "{\"outcome\": \"fine\", \"rows\": []}").unwrap();
     }
 

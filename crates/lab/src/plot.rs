@@ -34,9 +34,9 @@ pub struct Chart {
 /// All figures of one unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// The unit.
+    /// Unit shared by the figures.
     pub unit: String,
-    /// The horizontal axis.
+    /// Horizontal axis of the panel.
     pub axis: Axis,
     /// The lines from top to bottom.
     pub lines: Vec<Line>,
@@ -47,11 +47,11 @@ pub struct Panel {
 pub enum Whose {
     /// A row of this project.
     Ours,
-    /// Another program.
+    /// A row of another program.
     Peers,
 }
 
-/// One figure.
+/// One figure of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// Label on the left.

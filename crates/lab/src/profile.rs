@@ -1,13 +1,15 @@
-//! Where a command's processor time goes: `linerate profile -- COMMAND`, rtems2014's table for any command of ours.
+//! Distribution of a command's processor time: `linerate profile -- COMMAND`, rtems2014's table for
+//! any command of this project.
 //!
-//! [`start`] makes every thread of the house sample itself ([`signal`]): about a thousand times a second of its processor time
-//! it notes where it is and who called. No root, no hardware counter. A collector thread sums equal stacks up while the
-//! command runs. [`Running::stop`] gives names to addresses ([`symbols`]) and sorts them into [`buckets`]; the
-//! [`Profile`] is printed by [`report`], as [`table`], JSON, or through [`folded`] as a flamegraph.
+//! [`start`] makes every thread started by `dispatch` sample itself ([`signal`]): about a thousand
+//! times per second of its processor time it records its position and its callers. No root, no
+//! hardware counter. A collector thread sums equal stacks while the command runs. [`Running::stop`]
+//! resolves addresses to names ([`symbols`]) and classifies them into [`buckets`]; the [`Profile`]
+//! is printed by [`report`], as [`table`], JSON, or through [`folded`] as a flamegraph.
 //!
-//! What it does not see: children of the process, threads that `dispatch` did not start (their time is in the table's
-//! `runtime`), and where in the kernel a system call was. A kernel that handles an interrupt or a page fault is counted
-//! where the program was interrupted.
+//! Not covered: children of the process, threads that `dispatch` did not start (their time is in
+//! the table's `runtime`), and the position inside the kernel during a system call. Time of the
+//! kernel in an interrupt or a page fault is attributed to the interrupted code.
 //!
 //! Unsafe code is confined to `signal`.
 
@@ -38,96 +40,99 @@ use modules::Modules;
 use signal::{RECORD_HEAD, Recorder, Sampled, Settings};
 use symbols::Symbols;
 
-/// Samples a second of a thread's processor time, on average: a prime, and no multiple of the kernel's tick.
+/// Average samples per second of a thread's processor time: a prime, and no multiple of the
+/// kernel's tick.
 pub const RATE_HZ: u32 = 997;
-/// The most that can be asked for: beyond, a sample every hundred microseconds and less, the handler is what is measured.
+/// Maximum rate: above it, with a sample every 100 us or less, the profile mostly shows the
+/// handler.
 pub const RATE_MAX_HZ: u32 = 10_000;
-/// How often the collector looks.
+/// Interval between two runs of the collector.
 const COLLECT: Duration = Duration::from_millis(40);
 
-/// How to sample.
+/// Settings of a profile.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Samples a second.
+    /// Samples per second of processor time.
     pub rate_hz: u32,
-    /// Where they come from.
+    /// Source of the samples.
     pub source: Source,
-    /// Words of each thread's ring.
+    /// Size of each thread's ring, in words.
     pub ring_words: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        // At the largest rate and depth, 40 ms of samples.
+        // Holds 40 ms of samples at the highest rate and depth.
         Options { rate_hz: RATE_HZ, source: Source::ThreadTimers, ring_words: 32 * 1024 }
     }
 }
 
-/// What a thread was seen to do.
+/// A distinct stack of one thread, with its samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// The thread's name.
+    /// Name of the thread.
     pub thread: String,
-    /// Functions, innermost first, inlined ones included.
+    /// Function names, innermost first, including inlined ones.
     pub names: Vec<String>,
-    /// Which of them decides, as [`buckets`] says.
+    /// Index of the name that determines the bucket (see [`buckets`]).
     pub decider: usize,
-    /// Its bucket.
+    /// Bucket of the stack.
     pub bucket: Bucket,
-    /// Samples.
+    /// Number of samples with this stack.
     pub samples: u64,
-    /// The processor time that they stand for.
+    /// Processor time represented by the samples, in nanoseconds.
     pub ns: u64,
 }
 
-/// A thread that was sampled.
+/// A thread and its sample counts.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Thread {
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Processor time that it used.
+    /// Processor time of the thread, in nanoseconds.
     pub cpu_ns: u64,
-    /// Samples taken.
+    /// Number of samples taken.
     pub samples: u64,
-    /// Samples for which there was no room.
+    /// Number of samples dropped because the ring was full.
     pub dropped: u64,
-    /// The time these stood for.
+    /// Processor time represented by the dropped samples, in nanoseconds.
     pub dropped_ns: u64,
-    /// Processor time in the signal handler.
+    /// Processor time spent in the signal handler, in nanoseconds.
     pub handler_ns: u64,
 }
 
-/// A finished profile.
+/// Result of a finished profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// Samples a second that were asked for.
+    /// Requested samples per second.
     pub rate_hz: u32,
-    /// Where samples came from.
+    /// Source of the samples.
     pub source: Source,
-    /// How long it ran.
+    /// Duration of the profile in seconds.
     pub seconds: f64,
-    /// Processor time of the whole process but for the collector.
+    /// Processor time of the whole process without the collector.
     pub process_ns: u64,
-    /// Everything seen, the most first.
+    /// All stacks, by decreasing time.
     pub stacks: Vec<Stack>,
-    /// Who was sampled, in the order of their starts.
+    /// Sampled threads, in the order of their starts.
     pub threads: Vec<Thread>,
 }
 
-/// What the threads of a running profile register with.
+/// Registry of the threads of a running profile.
 struct Registry {
     settings: Settings,
     recorders: Vec<Arc<Recorder>>,
 }
 
-/// The running profile's; there is one at a time, because a process has one handler for a signal.
+/// Registry of the running profile. There is at most one, because a process has one handler per
+/// signal.
 static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
 
 fn registry() -> MutexGuard<'static, Option<Registry>> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has the calling thread sample itself, while a profile runs.
+/// Starts sampling the calling thread, if a profile runs.
 fn register() -> Option<Sampled> {
     let mut registry = registry();
     let registry = registry.as_mut()?;
@@ -136,22 +141,23 @@ fn register() -> Option<Sampled> {
     Some(sampled)
 }
 
-/// Is each new thread handed to [`begins`]? Asked for once: a function's address is not the same everywhere.
+/// Result of registering [`begins`] with `dispatch` for each new thread. Registered only once,
+/// since the address of a function is not unique.
 static OBSERVING: OnceLock<bool> = OnceLock::new();
 
-/// What `dispatch` calls on a thread that starts.
+/// Callback of `dispatch` for each thread that starts.
 fn begins() -> Option<Box<dyn Any>> {
     register().map(|sampled| Box::new(sampled) as Box<dyn Any>)
 }
 
-/// Sums of equal stacks: (place of the recorder, addresses) to samples and nanoseconds.
+/// Sums of equal stacks: (index of the recorder, addresses) to samples and nanoseconds.
 type Sums = HashMap<(usize, Vec<u64>), (u64, u64)>;
 
-/// A profile under way. Dropped without [`Running::stop`] it ends without a result.
+/// A running profile. Dropping it without [`Running::stop`] ends it without a result.
 #[derive(Debug)]
 pub struct Running {
     options: Options,
-    /// The starting thread's; taken at the stop.
+    /// Sampling of the starting thread, until the stop.
     own: Option<Sampled>,
     collector: Option<JoinHandle<(Sums, u64)>>,
     over: Arc<AtomicBool>,
@@ -159,10 +165,11 @@ pub struct Running {
     process_ns: u64,
 }
 
-/// Samples the calling thread and all that `dispatch` starts from now on.
+/// Starts sampling the calling thread and all threads that `dispatch` starts from now on.
 ///
 /// # Errors
-/// A rate out of range, a profile that runs already, another observer of threads, or what the system says.
+/// A rate out of range, a profile is already running, another observer of threads, or a failed
+/// system call.
 pub fn start(options: Options) -> anyhow::Result<Running> {
     let range = 1..=RATE_MAX_HZ;
     ensure!(range.contains(&options.rate_hz), "{} samples a second: expected 1 to {RATE_MAX_HZ}", options.rate_hz);
@@ -179,14 +186,14 @@ pub fn start(options: Options) -> anyhow::Result<Running> {
     }
     let over = Arc::new(AtomicBool::new(false));
     let told = over.clone();
-    // Not started by dispatch: the collector is not to be sampled.
+    // Not started by `dispatch`, so that the collector is not sampled.
     let collector = std::thread::Builder::new().name("profile".to_owned()).spawn(move || collect(&told));
     let collector = collector.inspect_err(|_| *registry() = None).context("no thread for the profile")?;
     let (started, process_ns) = (Instant::now(), crate::os::process_cpu_ns());
     Ok(Running { options, own: register(), collector: Some(collector), over, started, process_ns })
 }
 
-/// Empties the rings until `over`; answers with the sums and with its own processor time.
+/// Empties the rings until `over` is set; returns the sums and the collector's processor time.
 fn collect(over: &AtomicBool) -> (Sums, u64) {
     let mut sums = Sums::new();
     let mut last = false;
@@ -199,7 +206,7 @@ fn collect(over: &AtomicBool) -> (Sums, u64) {
         if !over.load(Ordering::Acquire) {
             std::thread::park_timeout(COLLECT);
         }
-        last = over.load(Ordering::Acquire); // one more look after the end
+        last = over.load(Ordering::Acquire); // one more run after the end
     }
 }
 
@@ -216,7 +223,7 @@ fn drain(at: usize, recorder: &Recorder, sums: &mut Sums) {
 }
 
 impl Running {
-    /// Ends the profile and names what was seen. Threads that still run are left alone from here on.
+    /// Ends the profile and resolves its addresses. Threads that still run are no longer sampled.
     ///
     /// # Errors
     /// The collector panicked.
@@ -263,12 +270,13 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.collector.is_some() {
-            let _ = self.end(); // nobody wants the result
+            let _ = self.end(); // the result is discarded
         }
     }
 }
 
-/// The names of all code, kept from one profile to the next: reading them takes longer than many a profile.
+/// Symbols of all mapped code, kept from one profile to the next: reading them can take longer than
+/// a profile.
 struct Names {
     mapped: String,
     symbols: Symbols<'static>,
@@ -277,7 +285,8 @@ struct Names {
 static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 
 impl Names {
-    /// Those of what is mapped now. What was read before is not freed: a library loaded between two profiles is rare.
+    /// Reads the symbols of the currently mapped code. Earlier ones are leaked: a library is rarely
+    /// loaded between two profiles.
     fn of_now() -> Names {
         let mapped = modules::mapped();
         let modules: &'static Modules = Box::leak(Box::new(Modules::read(&mapped)));
@@ -285,7 +294,7 @@ impl Names {
     }
 }
 
-/// The stacks with their names.
+/// Resolves the addresses of the stacks to names.
 fn name(sums: &Sums, threads: &[Thread]) -> Vec<Stack> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = names.take().filter(|names| names.mapped == modules::mapped());
@@ -294,7 +303,7 @@ fn name(sums: &Sums, threads: &[Thread]) -> Vec<Stack> {
         let thread = threads.get(*at).map_or(String::new(), |thread| thread.name.clone());
         let places: Vec<_> = addresses.iter().enumerate().map(|(depth, at)| symbols.at(*at, depth == 0)).collect();
         let mut names: Vec<String> = places.iter().flat_map(|place| place.names.iter().cloned()).collect();
-        // What runs before main, or before a thread's function, is the same in every stack.
+        // Frames before main, or before a thread's function, are the same in every stack.
         if let Some(begin) = names.iter().position(|name| name.ends_with("__rust_begin_short_backtrace")) {
             names.truncate(begin.max(1));
         }
@@ -310,17 +319,17 @@ fn name(sums: &Sums, threads: &[Thread]) -> Vec<Stack> {
 }
 
 impl Profile {
-    /// The processor time that samples stand for.
+    /// Returns the processor time represented by the samples.
     pub fn sampled_ns(&self) -> u64 {
         self.stacks.iter().map(|stack| stack.ns).sum()
     }
 
-    /// The processor time of the threads that were sampled.
+    /// Returns the processor time of the sampled threads.
     pub fn threads_ns(&self) -> u64 {
         self.threads.iter().map(|thread| thread.cpu_ns).sum()
     }
 
-    /// Time by a key of each stack, the most first.
+    /// Sums time by a key of each stack, largest first.
     pub fn by<K: Ord>(&self, key: impl Fn(&Stack) -> K) -> Vec<(K, u64)> {
         let mut sums = std::collections::BTreeMap::new();
         self.stacks.iter().for_each(|stack| *sums.entry(key(stack)).or_default() += stack.ns);
@@ -331,7 +340,7 @@ impl Profile {
 }
 
 impl Stack {
-    /// The name of the function that decided.
+    /// Returns the name of the function that determines the bucket.
     pub fn function(&self) -> &str {
         self.names.get(self.decider).map_or(UNKNOWN, String::as_str)
     }

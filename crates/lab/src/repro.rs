@@ -1,4 +1,5 @@
-//! `linerate repro NAME`: a report's table as it was and as it is here now.
+//! `linerate repro NAME`: the table of a published report, with its figures and those measured here
+//! now.
 
 mod bridge2004;
 mod ethpipe2013;

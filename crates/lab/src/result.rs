@@ -1,11 +1,15 @@
 //! The result file of a run: one JSON object, and a second file with every trial as a JSON line.
 //!
 //! ```json
-//! {"version": 2, "name": "udp", "env": {}, "noise_floor": {"ratio": 1.0, "lo": 0.998, "hi": 1.003, "n": 30},
-//!  "rows": [{"id": "udp.send", "title": "UDP send, 22 bytes", "then": {"median": 2357.0, "unit": "ticks/op"},
+//! {"version": 2, "name": "udp", "env": {},
+//!  "noise_floor": {"ratio": 1.0, "lo": 0.998, "hi": 1.003, "n": 30},
+//!  "rows": [{"id": "udp.send", "title": "UDP send, 22 bytes",
+//!            "then": {"median": 2357.0, "unit": "ticks/op"},
 //!            "now": {"median": 57.2, "lo": 57.0, "hi": 57.9, "n": 30, "unit": "ticks/op"},
-//!            "vs_previous": {"ratio": 1.04, "lo": 1.03, "hi": 1.05, "n": 30, "floor_pct": 1.1, "verdict": "faster"}}],
-//!  "peers": [{"id": "lwip.udp.send", "row": "udp.send", "now": {}, "ratio": {"median": 2.1, "lo": 2.0, "hi": 2.2}}],
+//!            "vs_previous": {"ratio": 1.04, "lo": 1.03, "hi": 1.05, "n": 30,
+//!                            "floor_pct": 1.1, "verdict": "faster"}}],
+//!  "peers": [{"id": "lwip.udp.send", "row": "udp.send", "now": {},
+//!             "ratio": {"median": 2.1, "lo": 2.0, "hi": 2.2}}],
 //!  "notes": []}
 //! ```
 //! `then` is the figure of the original report that the row comes from; `now` is this run's figure.
@@ -25,7 +29,7 @@ use crate::verdict::{self, NoiseFloor, Verdict};
 /// verdicts are not valid.
 pub const VERSION: u32 = 2;
 
-/// One run's results.
+/// Results of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`VERSION`]; files without this field are of version 1.
@@ -35,18 +39,20 @@ pub struct Report {
     pub name: String,
     /// The machine, kernel and build.
     pub env: Environment,
-    /// The largest noise floor of the run's groups: two sides with equal settings, built separately.
+    /// The largest noise floor of the run's groups: two sides with equal settings, built
+    /// separately.
     pub noise_floor: NoiseFloor,
-    /// Our figures.
+    /// Figures of this project.
     pub rows: Vec<Row>,
     /// Figures of other programs, for comparison.
     pub peers: Vec<Peer>,
     /// The conventions: sizes, offloads, locks, what one operation is.
     pub notes: Vec<String>,
-    /// Rows with disturbed trials, outliers, failures, or fewer rounds than asked for: a sentence each.
+    /// Rows with disturbed trials, outliers, failures, or fewer rounds than requested: one sentence
+    /// each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbed: Vec<String>,
-    /// Tables and texts beside the rows.
+    /// Tables and texts in addition to the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
     /// All trials of the run; not in the file of the report ([`write_trials`]).
@@ -58,12 +64,12 @@ fn first_version() -> u32 {
     1
 }
 
-/// Tables and texts beside the rows of a report.
+/// Tables and texts of a report, in addition to its rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// Baseline row of every `vs_previous`; `None` if each row is compared with the row before it.
     pub baseline: Option<String>,
-    /// Additional tables.
+    /// Tables printed after the rows.
     pub sheets: Vec<Sheet>,
     /// Texts printed unchanged, line by line.
     pub texts: Vec<Vec<String>>,
@@ -74,7 +80,7 @@ pub struct Beside {
 pub struct Sheet {
     /// Title, printed above the table.
     pub title: String,
-    /// Column headings.
+    /// Headings of the columns.
     pub head: Vec<String>,
     /// Rows, each with as many cells as there are headings.
     pub rows: Vec<Vec<Cell>>,
@@ -88,7 +94,7 @@ pub enum Cell {
     Count(u64),
     /// A figure, without its unit.
     Number(f64),
-    /// Text.
+    /// Text, which is shown unchanged.
     Text(String),
 }
 
@@ -116,7 +122,7 @@ impl From<String> for Cell {
     }
 }
 
-/// A measured quantity.
+/// A quantity and its figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Identifier of the subject.
@@ -138,13 +144,13 @@ pub struct Row {
 /// fewer builds the range of the values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// The median.
+    /// Median of the values.
     pub median: f64,
     /// Lower end of its interval.
     pub lo: f64,
     /// Upper end of its interval.
     pub hi: f64,
-    /// Number of builds.
+    /// Number of builds measured.
     pub n: u32,
     /// Unit: `ticks/op`, `GB/s` ...
     pub unit: String,
@@ -157,7 +163,7 @@ pub struct Figure {
 /// A figure quoted from another report, with as much of its spread as was published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quoted {
-    /// The median.
+    /// Median of the values.
     pub median: f64,
     /// Lower end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,7 +171,7 @@ pub struct Quoted {
     /// Upper end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hi: Option<f64>,
-    /// Number of trials.
+    /// Number of trials reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
     /// As in [`Figure::unit`].
@@ -185,7 +191,7 @@ pub struct Change {
     pub n: u32,
     /// The noise floor of the same rounds, in per cent.
     pub floor_pct: f64,
-    /// The verdict.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
@@ -198,8 +204,8 @@ pub struct Peer {
     pub row: String,
     /// The peer's figure in this run.
     pub now: Figure,
-    /// Ratio of our row to the peer, above 1 for better; null for a peer with two states, whose
-    /// median is meaningless.
+    /// Ratio of our row to the peer, above 1 for better; null for a peer with two states, which has
+    /// no meaningful median.
     pub ratio: Option<Times>,
 }
 
@@ -209,7 +215,7 @@ const TWO_STATES: f64 = 5.0;
 /// A ratio and its 95 % interval with at least 6 pairs; with fewer pairs the range of the ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// The estimate.
+    /// Estimate of the ratio.
     pub median: f64,
     /// Lower end of its interval.
     pub lo: f64,
@@ -282,7 +288,7 @@ impl Row {
 }
 
 impl Peer {
-    /// Compares the peer called `peer` with our row, both in ticks per operation and paired by
+    /// Compares the peer named `peer` with our row, both in ticks per operation and paired by
     /// round.
     ///
     /// # Errors
@@ -363,7 +369,7 @@ impl Report {
         self.disturbed = self.samples.iter().filter_map(table::disturbances).collect();
     }
 
-    /// Returns the row called `id`.
+    /// Returns the row with identifier `id`.
     pub fn row(&self, id: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.id == id)
     }

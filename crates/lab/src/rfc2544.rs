@@ -1,16 +1,18 @@
-//! RFC 2544: how fast a device forwards, how long it takes, what it loses, how long a burst it stands.
+//! RFC 2544 benchmark of a device: throughput, latency, frame loss, back-to-back bursts.
 //!
 //! ```text
 //!        port A                    port B
-//!  Tester ------> device under test ------> Tester      and back, if both ways are asked for
+//!  Tester ------> device under test ------> Tester      and back, if both ways are requested
 //! ```
-//! [`Tester`] runs one [`trial`] at a time; [`search`] makes figures of trials; [`run`] goes through tests and sizes; [`report`] prints.
-//! [`dut`] has devices in memory. Of RFC 2889, which is about bridges, it takes the learning frames and the load both ways.
+//! [`Tester`] runs one [`trial`] at a time; [`search`] derives figures from trials; [`run`]
+//! iterates over tests and sizes; [`report`] prints. [`dut`] has devices in memory. The learning
+//! frames and the load in both directions are from RFC 2889, which covers bridges.
 //!
-//! Where this is not to the letter: each frame has a time in it, not one of a trial, so that one trial gives a distribution (26.2 asks for
-//! twenty trials); what waits for late frames ends when all have come; frames to a router's own MAC address are not made, so the device
-//! is a bridge or a cable. Sizes count the FCS, everywhere. Over IPv6 it is RFC 5180: frames of its block of addresses, neighbor
-//! solicitations to learn from, no frame below 84 bytes.
+//! Deviations: each frame carries a timestamp, not only one frame of a trial, so that one trial
+//! gives a distribution (26.2 requires twenty trials). The wait for late frames ends when all have
+//! arrived. No frames are sent to a router's own MAC address, so the device is a bridge or a cable.
+//! Sizes include the FCS everywhere. Over IPv6, RFC 5180 applies: frames of its address block,
+//! neighbor solicitations as learning frames, no frame below 84 bytes.
 
 pub mod dut;
 pub mod frames;
@@ -31,61 +33,63 @@ use serde::Serialize;
 pub use socket::Domain;
 use trial::{Amount, Ask, Clocking, Pace, Trial};
 
-/// Frames that try at first whether anything arrives.
+/// Number of frames sent first, to check that any arrive.
 const PROBES: u64 = 10;
-/// How fast.
+/// Rate of these frames, in frames per second.
 const PROBES_A_SECOND: u64 = 1000;
-/// How long the tester is tried out, if nobody says what the highest rate is.
+/// Duration of the trial that determines the tester's highest rate, if none is given.
 const FLAT_OUT: Duration = Duration::from_millis(200);
 
-/// A test.
+/// A test of the RFC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Test {
-    /// 26.1.
+    /// Throughput (RFC 2544 26.1).
     Throughput,
-    /// 26.2; needs the first, which is done too.
+    /// Latency (26.2); requires the throughput, which is measured too.
     Latency,
-    /// 26.3.
+    /// Frame loss rate (RFC 2544 26.3).
     Loss,
-    /// 26.4.
+    /// Back-to-back frames (RFC 2544 26.4).
     BackToBack,
 }
 
-/// The highest rate.
+/// The highest rate to test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Max {
-    /// What the tester can, found out for each size.
+    /// The tester's highest rate, measured for each size.
     Tester,
-    /// So many frames a second and way.
+    /// Frames per second in each direction.
     Frames(u64),
-    /// What a line of so many bits a second carries.
+    /// The frame rate of a line with this bit rate, in bits per second.
     Line(u64),
 }
 
-/// What is to be done.
+/// Parameters of a benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Tests.
+    /// Tests to run, in order.
     pub tests: Vec<Test>,
-    /// Sizes, FCS counted.
+    /// Frame sizes, including the FCS.
     pub sizes: Vec<usize>,
-    /// How long a trial sends.
+    /// Sending time of a trial.
     pub duration: Duration,
-    /// The highest rate.
+    /// The highest rate to test.
     pub max: Max,
-    /// How much of a rate may be left unknown, and how much of it the tester may miss: 0.01 is one per cent.
+    /// Resolution of a rate, and the tolerance for a rate that the tester misses: 0.01 is one per
+    /// cent.
     pub resolution: f64,
-    /// How long the device may recover between trials.
+    /// Recovery time of the device between trials.
     pub settle: Duration,
-    /// The longest burst back to back, as the time it takes.
+    /// Duration of the longest burst back to back.
     pub burst: Duration,
-    /// How often the longest burst is sought.
+    /// Number of searches for the longest burst.
     pub repeats: u32,
 }
 
 impl Plan {
-    /// As the RFC has it: trials of 60 s (24), 5 s between them (23), bursts of 2 s, sought 50 times (26.4).
+    /// Returns the RFC's parameters: trials of 60 s (24), 5 s between them (23), bursts of 2 s, 50
+    /// searches (26.4).
     pub fn by_the_book() -> Plan {
         Plan {
             tests: vec![Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack],
@@ -99,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// To see that it works, not to quote.
+    /// Returns short trials, for trying the command and not for quoting.
     pub fn quick() -> Plan {
         Plan {
             duration: Duration::from_millis(200),
@@ -115,94 +119,96 @@ impl Plan {
     }
 }
 
-/// RFC 2544 26.2 for one size: nanoseconds from when a frame was handed to a port until it was taken from the other.
+/// Latency of one size (RFC 2544 26.2): nanoseconds from handing a frame to a port to receiving it
+/// from the other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// At how many frames a second and way, sent in fact.
+    /// Rate actually sent, in frames per second in each direction.
     pub rate: u64,
-    /// Frames whose latency was taken.
+    /// Number of frames measured.
     pub frames: u64,
-    /// The shortest.
+    /// Minimum latency, in nanoseconds.
     pub min_ns: u64,
-    /// Half took no longer.
+    /// Median latency, in nanoseconds.
     pub median_ns: u64,
-    /// 99 of a hundred took no longer.
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
-    /// The longest.
+    /// Maximum latency, in nanoseconds.
     pub max_ns: u64,
-    /// Frames lost while it was taken: if any, the rate was not one without loss.
+    /// Frames lost during the measurement; not 0 if the rate was not one without loss.
     pub lost: u64,
 }
 
-/// What the tests of one size showed; `None`: not asked for, not possible, or not come to.
+/// Results of one size; `None` for a test that was not requested, not possible, or not reached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SizeResult {
-    /// Bytes of the frames, FCS counted.
+    /// Bytes of a frame, including the FCS.
     pub size: usize,
-    /// The highest rate, frames a second and way.
+    /// The highest rate tested, in frames per second in each direction.
     pub max: u64,
-    /// 26.1.
+    /// Throughput (RFC 2544 26.1).
     pub throughput: Option<Throughput>,
-    /// 26.2.
+    /// Latency (RFC 2544 26.2).
     pub latency: Option<Latency>,
-    /// 26.3.
+    /// Frame loss rate (RFC 2544 26.3).
     pub loss: Option<Vec<Tried>>,
-    /// 26.4.
+    /// Back-to-back frames (RFC 2544 26.4).
     pub back_to_back: Option<BackToBack>,
     /// Trials that contradict each other.
     pub contradiction: Option<Contradiction>,
 }
 
-/// What all trials together had beside test frames that came once and in order.
+/// Counters of all trials together, including frames other than test frames received once and in
+/// order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Odds {
-    /// Trials.
+    /// Number of trials made.
     pub trials: u64,
-    /// Test frames sent.
+    /// Number of test frames sent.
     pub sent: u64,
-    /// Test frames behind one that was sent later.
+    /// Test frames received after one that was sent later.
     pub reordered: u64,
-    /// Test frames that came again, or too late to be told from such.
+    /// Test frames received again, or too late to be distinguished from duplicates.
     pub duplicates: u64,
-    /// Frames that were no test frames of the trial.
+    /// Frames that were not test frames of the trial.
     pub others: u64,
-    /// Of those sent, refused by a port into the device.
+    /// Frames of those sent that a port into the device refused.
     pub refused: u64,
-    /// Times that the tester had no buffer.
+    /// Number of times that the tester had no free buffer.
     pub starved: u64,
-    /// Bursts that test frames left in.
+    /// Bursts in which test frames were sent.
     pub bursts: u64,
-    /// Frames of the longest of them.
+    /// Frames of the longest burst.
     pub longest_burst: u64,
 }
 
-/// Everything.
+/// Results of a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Results {
-    /// What was measured: the device's name.
+    /// Name of the device.
     pub dut: String,
-    /// The ports, A and B.
+    /// Names of the ports, A and B.
     pub ports: [String; 2],
-    /// Ways that frames went at the same time: rates are of each.
+    /// Number of directions used at the same time; rates are per direction.
     pub ways: u64,
-    /// Is the highest rate the tester's own?
+    /// Set if the highest rate is the tester's own limit.
     pub max_is_the_testers: bool,
-    /// How long a trial sent, in seconds.
+    /// Sending time of a trial, in seconds.
     pub duration_s: f64,
-    /// Of rates, as a part of them.
+    /// Resolution of rates, as a fraction.
     pub resolution: f64,
-    /// How long late frames were waited for, in seconds.
+    /// Wait for late frames, in seconds.
     pub drain_s: f64,
-    /// By size.
+    /// Results by frame size.
     pub sizes: Vec<SizeResult>,
-    /// What else was seen.
+    /// Counters of all trials.
     pub odds: Odds,
-    /// Why it ended before its end.
+    /// Reason for an early end.
     pub cut: Option<String>,
 }
 
-/// Does what is planned, and says how far it is. It ends early when the tester's `stop` says so or a port goes; the results then say why,
-/// and have what there is.
+/// Runs a plan and reports its progress. Ends early if the tester's `stop` returns true or a port
+/// closes; the results then contain the reason and the tests finished before.
 pub fn run(plan: &Plan, tester: &mut Tester<'_>, dut: &str, tell: &mut dyn FnMut(Progress)) -> Results {
     let mut results = Results {
         dut: dut.to_owned(),
@@ -229,19 +235,19 @@ pub fn run(plan: &Plan, tester: &mut Tester<'_>, dut: &str, tell: &mut dyn FnMut
     results
 }
 
-/// What runs the tests of a plan.
+/// Runner of a plan's tests.
 struct Bench<'a, 't> {
     plan: &'a Plan,
     tester: &'a mut Tester<'t>,
     odds: Odds,
     tell: &'a mut dyn FnMut(Progress),
-    /// Parts that are done.
+    /// Number of finished parts.
     done: usize,
     what: String,
 }
 
 impl Bench<'_, '_> {
-    /// All tests of one size; what it has come to is in `result`, also when it is cut short.
+    /// Runs all tests of one size; `result` is filled in even if the run is cut short.
     fn size(&mut self, result: &mut SizeResult) -> Result<(), Cut> {
         let (plan, size) = (self.plan, result.size);
         result.max = self.max(size)?;
@@ -279,7 +285,7 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    /// A part begins.
+    /// Begins a part and reports it.
     fn part(&mut self, size: usize, what: &str) {
         self.what = format!("{size} bytes: {what}");
         self.say("");
@@ -309,7 +315,7 @@ impl Bench<'_, '_> {
         self.trial(ask).map(|trial| tried(&trial))
     }
 
-    /// Does anything arrive?
+    /// Checks that frames arrive, in each direction.
     fn reach(&mut self, size: usize) -> Result<(), Cut> {
         let (pace, amount) = (Pace::Frames(PROBES_A_SECOND), Amount::Frames(PROBES));
         let trial = self.trial(&Ask { size, pace, amount, clocking: Clocking::Off })?;
@@ -330,7 +336,7 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    /// The highest rate of a size.
+    /// Returns the highest rate to test for a size.
     fn max(&mut self, size: usize) -> Result<u64, Cut> {
         match self.plan.max {
             Max::Frames(rate) => Ok(rate.max(1)),
@@ -351,7 +357,7 @@ impl Bench<'_, '_> {
         let ways: Vec<_> = trial.ways.iter_mut().filter_map(|way| way.latencies.as_mut()).collect();
         let frames = ways.iter().map(|latencies| latencies.count).sum();
         let figures: Vec<[u64; 4]> = ways.into_iter().filter_map(|latencies| latencies.figures()).collect();
-        // Of two ways the worse one.
+        // The worse of two directions.
         let [min_ns, median_ns, p99_ns, max_ns] = match figures.as_slice() {
             [a, b] if b[2] > a[2] => *b,
             [a, ..] => *a,
@@ -369,7 +375,7 @@ impl Bench<'_, '_> {
             let longest = search::longest(most, &mut |frames| {
                 let ask = Ask { size, pace, amount: Amount::Frames(frames), clocking: Clocking::Off };
                 let tried = self.tried(&ask)?;
-                // A burst of a few frames is over before its rate can be told.
+                // A burst of a few frames is too short for its rate to be measured.
                 found.at_rate &= frames < 1000 || !tried.is_short(plan.resolution);
                 Ok(tried)
             })?;
@@ -379,7 +385,7 @@ impl Bench<'_, '_> {
     }
 }
 
-/// A trial at a rate, for as long as the plan says.
+/// Returns a trial at a rate, of the plan's duration.
 fn timed(plan: &Plan, size: usize, rate: u64) -> Ask {
     Ask { size, pace: Pace::Frames(rate), amount: Amount::For(plan.duration), clocking: Clocking::Off }
 }

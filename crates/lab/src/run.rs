@@ -40,10 +40,10 @@ pub use host::{Host, Machine};
 const SHARE_SLACK_NS: f64 = 5_000.0;
 /// Tolerance of the tick counter against the wall clock: a factor, and nanoseconds added to it.
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
-/// Nanoseconds of a short trial: the core's speed at its end says something about all of it.
+/// Maximum nanoseconds of a short trial, for which the core's speed at its end is representative.
 const SHORT_NS: u64 = 50_000_000;
-/// Nanoseconds of a tick of steal time, and the share of a trial from which steal time disturbs it: a long trial
-/// always contains some.
+/// Nanoseconds of a tick of steal time, and the share of a trial from which steal time disturbs it:
+/// a long trial always contains some.
 const STEAL: (u64, u64) = (10_000_000, 100);
 /// Number of failures after which a side is left out.
 const MOST_FAILURES: usize = 3;
@@ -104,15 +104,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets one trial per build and no warm-up, for subjects whose trial builds all it needs or is
-    /// long enough alone.
+    /// Sets one trial per build and no warm-up, for subjects that build all they need in a trial,
+    /// or have long trials.
     #[must_use]
     pub fn one_trial(self) -> Options {
         Options { warmup: 0, trials: 1, ..self }
     }
 
-    /// Turns off the check of the CPU share, for subjects that block, or whose threads work while
-    /// the measuring thread sleeps.
+    /// Turns off the check of the CPU share, for subjects that block, or work on other threads
+    /// while the measuring thread sleeps.
     #[must_use]
     pub fn waiting(self) -> Options {
         Options { min_cpu_share: None, ..self }
@@ -221,7 +221,8 @@ impl Run<'_> {
                         made.kept.into_iter().map(|trial| Trial { disturbed: Some(Disturbance::Round), ..trial });
                     sample.dropped.extend(made.dropped.into_iter().chain(spoilt));
                 }
-                // Ctrl-C reaches a trial's child processes too: that they failed says nothing then.
+                // Ctrl-C reaches a trial's child processes too, so their failure is not recorded
+                // then.
                 if let Err((lane, why)) = incomplete
                     && !dispatch::stop_requested()
                 {
@@ -246,7 +247,7 @@ impl Run<'_> {
     }
 
     /// Builds all sides and makes their trials; returns whether the round is complete, which it is
-    /// not after Ctrl-C. The error names the side that failed.
+    /// not after Ctrl-C. The error contains the side that failed.
     fn trials(&mut self, round: u32, made: &mut [Made], host: &mut dyn Host) -> Result<bool, (usize, anyhow::Error)> {
         let lanes: Vec<usize> =
             self.order.iter().copied().filter(|lane| self.samples[*lane].failed.is_none()).collect();

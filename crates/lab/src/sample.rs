@@ -4,9 +4,10 @@
 //! and the trials of a round are first reduced to their median. Every n, interval and ratio is over
 //! builds, never over trials of one build.
 //!
-//! *Median of one sample*: the interval between two order statistics, whose coverage is binomial and holds for every
-//! distribution (Hahn and Meeker, Statistical Intervals, 5.2; NIST handbook 7.2). The bootstrap was rejected: for a median
-//! it resamples the same few order statistics and covers less than it claims at n = 10.
+//! *Median of one sample*: the interval between two order statistics; its coverage is binomial and
+//! holds for every distribution (Hahn and Meeker, Statistical Intervals, 5.2; NIST handbook 7.2).
+//! The bootstrap was rejected: for a median it resamples the same few order statistics and covers
+//! less than it claims at n = 10.
 //!
 //! *Ratio of two samples*: the Hodges-Lehmann estimate on the logarithms of paired builds, with the
 //! interval that inverts Wilcoxon's signed-rank test (Hollander, Wolfe, Chicken, Nonparametric
@@ -57,7 +58,7 @@ pub struct Trial {
 /// All trials of one side in one run; build i of one sample is the partner of build i of another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The side's name.
+    /// Identifier of the side.
     pub id: String,
     /// The trials kept, in order of their rounds; a round has one or several.
     pub trials: Vec<Trial>,
@@ -77,7 +78,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns an empty sample called `id`.
+    /// Returns an empty sample with identifier `id`.
     pub fn new(id: &str) -> Sample {
         Sample { id: id.to_owned(), ..Sample::default() }
     }
@@ -131,7 +132,7 @@ impl std::error::Error for StatError {}
 /// Median and spread of one sample, in the sample's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The median.
+    /// Median of the values.
     pub median: f64,
     /// Lower end of the median's interval.
     pub lo: f64,
@@ -141,9 +142,10 @@ pub struct Summary {
     pub coverage: f64,
     /// Median absolute deviation from the median, not scaled.
     pub mad: f64,
-    /// Values farther than 5 scaled MAD (1.4826 MAD is one standard deviation of normal noise) from the median.
+    /// Values farther than 5 scaled MAD (1.4826 MAD is one standard deviation of normal noise) from
+    /// the median.
     pub outliers: u32,
-    /// Number of values.
+    /// Number of values in the sample.
     pub n: u32,
     /// The least and the greatest value.
     pub range: [f64; 2],
@@ -153,7 +155,8 @@ impl Summary {
     /// Summarises `values`, in any order.
     ///
     /// # Errors
-    /// [`StatError::Empty`], or [`StatError::NotPositive`] for the first value that is not a positive number.
+    /// [`StatError::Empty`], or [`StatError::NotPositive`] for the first value that is not a
+    /// positive number.
     pub fn of(values: &[f64]) -> Result<Summary, StatError> {
         check(values)?;
         let sorted = sorted(values);
@@ -166,7 +169,7 @@ impl Summary {
         Ok(Summary { median, lo, hi, coverage, mad, outliers, n: sorted.len() as u32, range })
     }
 
-    /// Half the interval's width relative to the median: the `±` of the figure.
+    /// Returns half the interval's width relative to the median: the `±` of the figure.
     pub fn spread(&self) -> f64 {
         (self.hi - self.lo) / 2.0 / self.median
     }
@@ -175,7 +178,7 @@ impl Summary {
 /// Ratio of one sample to another, paired by build.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The estimate.
+    /// Estimate of the ratio.
     pub median: f64,
     /// Lower end of the 95 % interval.
     pub lo: f64,
@@ -186,7 +189,7 @@ pub struct Ratio {
     /// Ends of the 99 % interval, which verdicts use; `None` with fewer than 8 pairs, which do not
     /// reach 99 %.
     pub firm: Option<(f64, f64)>,
-    /// Number of pairs.
+    /// Number of pairs of builds.
     pub n: u32,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Rows of several commands are compared with a separately built side of the same settings, and
 //! with one that is deliberately slowed by 5 %, through the runner, the estimator and the rule that
-//! every command uses. The result is three shares: firm verdicts on equal sides (at most 1 %
-//! wanted), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences
-//! that are found (at least 80 %).
+//! every command uses. The result is three shares: firm verdicts on equal sides (target: at most 1
+//! %), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences that
+//! are found (at least 80 %).
 
 use crate::ab::Trials;
 use crate::child::{self, Child};
@@ -31,9 +31,9 @@ use std::fmt::Write;
 pub(crate) const BUSY: &str = "busy";
 /// Slow-down factor of a planted side.
 const PLANTED: f64 = 1.05;
-/// Required shares.
+/// Targets of the three shares.
 const WANTED: Shares = Shares { firm: 0.01, covered: 0.93, found: 0.80 };
-/// A run fails if a share is worse than wanted and the probability of that by chance is below this.
+/// A run fails if a share misses its target and the probability of that by chance is below this.
 const CHANCE: f64 = 0.001;
 /// Duration of a trial of the `ab` row: shorter than the command's own 0.02 s, so that 1000
 /// comparisons take less than an hour.
@@ -96,7 +96,7 @@ fn ab_side(id: &'static str) -> Side {
 /// A subject slowed by 5 %: the extra time is spent in a loop, not added to the reading.
 struct Planted<S> {
     of: S,
-    /// Leaves the time in which the loop was preempted out, as the subject does with its own.
+    /// Excludes the time in which the loop was preempted, as the subject does for its own time.
     without_preempted: bool,
 }
 
@@ -130,13 +130,13 @@ impl<S: Subject> Subject for Planted<S> {
 /// The outcome of the comparisons of one kind of row, or of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// The row.
+    /// Name of the row.
     pub kind: String,
     /// Comparisons of equal sides.
     pub comparisons: u32,
     /// Comparisons of equal sides with the verdict `faster` or `slower`.
     pub firm: u32,
-    /// Comparisons of equal sides whose 95 % interval contains 1.
+    /// Comparisons of equal sides with 1 inside their 95 % interval.
     pub covered: u32,
     /// Comparisons of equal sides with the verdict `unfit`: a noise floor above 25 %.
     pub unfit: u32,
@@ -159,8 +159,8 @@ impl Counts {
         self.reversed += other.reversed;
     }
 
-    /// Returns a sentence for each share that is worse than wanted, if less than `chance` is the
-    /// probability of that by chance.
+    /// Returns a sentence for each share that misses its target, if the probability of that by
+    /// chance is below `chance`.
     fn misses(&self, chance: f64) -> Vec<String> {
         let (n, planted) = (self.comparisons, self.planted);
         let uncovered = n - self.covered;
@@ -190,18 +190,18 @@ fn at_least(n: u32, hits: u32, p: f64) -> f64 {
 /// The outcome of a self-test.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// All kinds together.
+    /// Sums over all kinds.
     #[serde(flatten)]
     pub all: Counts,
-    /// Each kind.
+    /// Counts of each kind.
     pub kinds: Vec<Counts>,
-    /// Busy neighbor processes.
+    /// Number of busy neighbor processes.
     pub busy: u32,
-    /// Sentences about shares that are worse than wanted beyond chance.
+    /// Sentences about shares that miss their targets beyond chance.
     pub misses: Vec<String>,
     /// Comparisons that could not be made, with the reason.
     pub failed: Vec<String>,
-    /// The machine.
+    /// Environment of the run.
     pub env: Environment,
 }
 
@@ -242,7 +242,8 @@ pub fn selftest(
     for kind in &outcome.kinds {
         outcome.all.add(kind);
     }
-    // One kind alone may not fail either; six are looked at, so each has a sixth of the chance.
+    // A single kind must not fail either; with six kinds checked, each has a sixth of the
+    // probability.
     let of_kinds = outcome.kinds.iter().flat_map(|kind| {
         kind.misses(CHANCE / KINDS.len() as f64).into_iter().map(|why| format!("{}: {why}", kind.kind))
     });
@@ -377,7 +378,7 @@ mod tests {
         };
         assert!(counts(10, 930, 800).misses(CHANCE).is_empty());
         assert_eq!(counts(40, 880, 700).misses(CHANCE).len(), 3);
-        // One kind of six: 46 % found were once hidden among the others.
+        // One kind of six: 46 % found must not be hidden by the other kinds.
         let kind = Counts { comparisons: 167, covered: 160, planted: 167, found: 77, ..Counts::default() };
         assert_eq!(kind.misses(CHANCE / KINDS.len() as f64).len(), 1);
         assert!(counts(200, 950, 900).misses(CHANCE)[0].contains("200 of 1000"), "one in five was the case before");
@@ -401,7 +402,7 @@ mod tests {
         let reading = Reading { ops: 1, ticks: 1_000_000, wall_ns: 400_000, cpu_ns: 400_000 };
         let of = crate::subject::from_fn("x", move || Ok(reading));
         let mut planted = Planted { of, without_preempted: false };
-        // The shortest of many trials of 20 us, which was not interrupted.
+        // The shortest of many trials of 20 us was not interrupted.
         let least = (0..50).map(|_| planted.trial().unwrap().ticks).min().unwrap();
         assert!((1_050_000..1_060_000).contains(&least), "{least}");
     }

@@ -30,7 +30,7 @@ impl fmt::Debug for Side {
 }
 
 impl Side {
-    /// Returns a side called `id`; `make` builds a new subject at each call.
+    /// Returns a side with identifier `id`; `make` builds a new subject at each call.
     pub fn new<S: Subject + 'static>(
         id: impl Into<String>,
         mut make: impl FnMut() -> anyhow::Result<S> + 'static,

@@ -16,7 +16,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Finds the tree, checks its revision, and builds the rungs with cargo; an up-to-date build takes a second.
+    /// Finds the tree, checks its revision, and builds the rungs with cargo; an up-to-date build
+    /// takes a second.
     ///
     /// # Errors
     /// No tree, another revision, no cargo, or a failed build.

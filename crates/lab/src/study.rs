@@ -26,8 +26,8 @@ pub struct Options {
     /// Source tree of the rungs that need other build options; `None` for the tree that contains
     /// the current directory.
     pub source: Option<PathBuf>,
-    /// Time limit of a build or a trial; `None` for [`alarm::PATIENCE`], and for none of a command
-    /// line.
+    /// Time limit of a build or a trial; `None` for [`alarm::PATIENCE`], or for no limit of a
+    /// command line.
     pub limit: Option<Duration>,
 }
 
@@ -62,7 +62,7 @@ impl Options {
 /// Progress of a study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// Parts done.
+    /// Number of parts done.
     pub done: usize,
     /// Total number of parts.
     pub total: usize,
@@ -73,14 +73,14 @@ pub struct Progress {
 /// Unit of a row, with its conversion from ticks per operation.
 #[derive(Clone, Copy)]
 pub struct Unit {
-    /// The unit's name.
+    /// Name of the unit.
     pub name: &'static str,
     /// Converts ticks per operation to this unit.
     pub of: fn(f64) -> f64,
 }
 
 impl Unit {
-    /// Ticks per operation.
+    /// Ticks per operation, unconverted.
     pub const TICKS: Unit = Unit { name: "ticks/op", of: |ticks| ticks };
     /// Millions of operations per second, from this machine's tick rate.
     pub const MILLIONS: Unit = Unit { name: "M/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e6 };
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Unit {
 /// Samples measured in the same rounds, and the noise floor of these rounds.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// One sample a side, in the order of the sides.
+    /// One sample per side, in the order of the sides.
     pub samples: Vec<Sample>,
     /// Noise floor: the first side against its twin; [`NoiseFloor::NONE`] without a comparison.
     pub floor: NoiseFloor,
@@ -146,7 +146,7 @@ impl Group {
         Ok(Ratio::paired(&over.values(), &under.values())?)
     }
 
-    /// Returns the peers of row `id`: the sides called `<peer>.<id>`.
+    /// Returns the peers of row `id`: the sides named `<peer>.<id>`.
     pub fn peers(&self, id: &str) -> Vec<Peer> {
         let ours = self.sample(id);
         let of = |theirs: &Sample| {
@@ -169,9 +169,7 @@ pub(crate) fn row_of(sample: &Sample, title: &str, unit: Unit) -> Row {
     }
 }
 
-/// A study under way.
 pub(crate) struct Study<'a> {
-    /// The report so far.
     pub(crate) report: Report,
     options: run::Options,
     progress: Progress,
@@ -180,7 +178,7 @@ pub(crate) struct Study<'a> {
 }
 
 impl<'a> Study<'a> {
-    /// Returns a study called `name` of `parts` parts; `options` are the runner's defaults for its
+    /// Returns a study named `name` of `parts` parts; `options` are the runner's defaults for its
     /// groups.
     pub(crate) fn new(name: &str, options: run::Options, parts: usize, show: &'a mut dyn FnMut(Progress)) -> Study<'a> {
         let (measuring, env) = Measuring::begin();
@@ -195,7 +193,7 @@ impl<'a> Study<'a> {
         self.options.clone()
     }
 
-    /// Reports the begin of a part.
+    /// Reports the start of a part.
     pub(crate) fn part(&mut self, what: &str) {
         what.clone_into(&mut self.progress.what);
         (self.show)(self.progress.clone());
@@ -241,13 +239,13 @@ impl<'a> Study<'a> {
         Group { samples, floor: NoiseFloor::NONE }
     }
 
-    /// Adds rows.
+    /// Adds rows to the report.
     pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = Row>) {
         self.report.rows.extend(rows);
         alarm::so_far(Some(self.report.clone()));
     }
 
-    /// Adds a note.
+    /// Adds a note to the report.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.report.notes.push(note.into());
     }

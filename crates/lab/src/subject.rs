@@ -38,7 +38,7 @@ pub struct Reading {
     pub ops: u64,
     /// TSC ticks of the measured region, less the timer's cost.
     pub ticks: u64,
-    /// Wall-clock nanoseconds (CLOCK_MONOTONIC).
+    /// Wall-clock time in nanoseconds (CLOCK_MONOTONIC).
     pub wall_ns: u64,
     /// Processor time of this thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID).
     pub cpu_ns: u64,
@@ -70,7 +70,7 @@ pub fn measure<T>(ops: u64, work: impl FnOnce() -> T) -> Reading {
     Reading { ops, ticks: end.saturating_sub(start).saturating_sub(timer_cost), wall_ns, cpu_ns }
 }
 
-/// Returns a subject whose trial is a closure.
+/// Returns a subject that runs a closure as its trial.
 pub fn from_fn<F>(id: impl Into<String>, trial: F) -> Box<dyn Subject>
 where
     F: FnMut() -> anyhow::Result<Reading> + 'static,

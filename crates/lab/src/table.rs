@@ -192,7 +192,7 @@ fn aligned(rows: &[Vec<String>], align: &[Align]) -> String {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..align.len()).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &Vec<String>| {
-        // A width of the format's own is at most 65,535.
+        // Padded by hand, since a width in a format string is at most 65,535.
         let cells = row.iter().zip(&widths).zip(align).map(|((cell, width), align)| {
             let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
             match align {

@@ -1,41 +1,43 @@
-//! What the stop-watch itself costs, and how many ticks make a second.
+//! Cost of the timer itself, and the tick rate.
 //!
-//! [`cost`] is the median distance between two back-to-back readings: what an empty measured region would show.
-//! [`crate::subject::measure`] subtracts it, and every [`crate::env::Environment`] states it.
+//! [`cost`] is the median distance between two back-to-back readings, which an empty measured
+//! region would show. [`crate::subject::measure`] subtracts it, and every
+//! [`crate::env::Environment`] contains it.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::{os, tsc};
 
-/// Readings taken for [`cost`]: enough that an interrupt or two cannot move the median; about 0.2 ms in all.
+/// Number of readings for [`cost`]: enough that one or two interrupts cannot move the median; about
+/// 0.2 ms in all.
 const READS: usize = 4001;
-/// How long [`rate`] watches both clocks.
+/// Duration for which [`rate`] compares both clocks.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// How many ticks make a second, and how we know.
+/// Tick rate and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Ticks per second.
+    /// Number of ticks per second.
     pub hz: u64,
     /// `cpuid 0x15` or `calibrated against CLOCK_MONOTONIC`.
     pub source: &'static str,
 }
 
 impl Rate {
-    /// The time that `ticks` take, in nanoseconds.
+    /// Converts ticks to nanoseconds.
     pub fn ns(self, ticks: f64) -> f64 {
         ticks * 1e9 / self.hz as f64
     }
 }
 
-/// Ticks that one measured region contains even if it is empty. Measured once per process.
+/// Returns the ticks of an empty measured region. Measured once per process.
 pub fn cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| median_gap(tsc::now, READS))
 }
 
-/// The tick rate. Measured once per process (20 ms), unless the processor states it.
+/// Returns the tick rate. Measured once per process (20 ms), unless the processor reports it.
 pub fn rate() -> Rate {
     static RATE: OnceLock<Rate> = OnceLock::new();
     *RATE.get_or_init(|| match tsc::stated_hz() {
@@ -65,7 +67,8 @@ fn calibrate(span: Duration) -> u64 {
     (u128::from(ticks) * 1_000_000_000 / u128::from(ns)) as u64
 }
 
-/// Both clocks at one moment: of several attempts the one in which the least time passed in between.
+/// Reads both clocks at one moment: of several attempts, the one with the shortest time between the
+/// readings.
 fn both_clocks() -> (u64, u64) {
     let attempts = (0..16).map(|_| {
         let before = tsc::now();

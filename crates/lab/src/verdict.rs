@@ -1,4 +1,5 @@
-//! The verdict on a comparison: `faster`, `slower`, `no difference shown`, `inconclusive`, or `unfit`.
+//! The verdict on a comparison: `faster`, `slower`, `no difference shown`, `inconclusive`, or
+//! `unfit`.
 //!
 //! A ratio is above 1 if the second side is faster. The noise floor comes from the ratio of two
 //! sides with equal settings, built separately in the same rounds: it is the farther end of its
@@ -39,7 +40,7 @@ const CLEAR_OF_FLOOR: f64 = 1.5;
 /// Noise floor: the ratio of two sides with equal settings, built separately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
-    /// The estimate, whose true value is 1.
+    /// The estimate; its true value is 1.
     pub ratio: f64,
     /// Lower end of its 95 % interval.
     pub lo: f64,
@@ -90,13 +91,13 @@ fn percent(log: f64) -> f64 {
 /// The outcome of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
-    /// The second is faster.
+    /// The second side is faster.
     Faster,
-    /// The second is slower.
+    /// The second side is slower.
     Slower,
     /// Any difference is within the noise floor.
     NoDifferenceShown {
-        /// The floor, in per cent.
+        /// Noise floor in per cent.
         floor_pct: f64,
     },
     /// Neither a difference nor its absence is shown.
@@ -107,20 +108,21 @@ pub enum Verdict {
     },
     /// The noise floor is above 25 %.
     Unfit {
-        /// The floor, in per cent.
+        /// Noise floor in per cent.
         floor_pct: f64,
     },
 }
 
 impl Verdict {
-    /// Returns whether a difference is claimed.
+    /// Returns whether the verdict claims a difference.
     pub fn is_firm(&self) -> bool {
         matches!(self, Verdict::Faster | Verdict::Slower)
     }
 }
 
-/// Factor on the deviation that an interval shows, for the smallest difference that would show: an interval of a
-/// few builds may be too short, most where some builds are disturbed or have a mode of their own.
+/// Factor on the deviation that an interval shows, for the smallest difference that would show: an
+/// interval of a few builds may be too short, most where some builds are disturbed or have a mode
+/// of their own.
 const OF_FEW_BUILDS: f64 = 2.0;
 
 /// Judges `ratio` (above 1 if the second side is better) against the noise floor of its rounds.

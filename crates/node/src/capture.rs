@@ -1,13 +1,15 @@
-//! Captures: copies of the frames that pass the ports of a host or bridge, and of those dropped in it, for
-//! clients of the control socket (`linerate tcpdump`, `linerate why`).
+//! Packet captures: copies of the frames that pass the ports of a host or bridge, and of the
+//! dropped frames, for clients of the control socket (`linerate tcpdump`, `linerate why`).
 //!
 //! A port without readers costs one load and a predicted branch per burst ([`Watch::is_on`]). With
-//! readers each frame is copied: received frames as the port gave them, sent ones once the port took
-//! them, open checksums as they are. A [`Capture`] is bounded in bytes; frames for which it has no room
-//! are counted as missed. A capture that is not read for [`PATIENCE`] ends.
+//! readers each frame is copied: received frames as the port delivered them, sent ones after the
+//! port took them, with checksums that the port still has to fill in. A [`Capture`] is bounded in
+//! bytes; frames that do not fit are counted as missed. A capture that is not read for [`PATIENCE`]
+//! ends.
 //!
-//! Dropped frames are recorded always, their first [`KEPT_OF_DROPPED`] bytes, in a ring of
-//! [`DROPPED_MAX`] and at most one in [`DROPPED_PACE`], so that a question after the fact has an answer.
+//! Dropped frames are always recorded: their first [`KEPT_OF_DROPPED`] bytes, in a ring of
+//! [`DROPPED_MAX`] frames, at most one per [`DROPPED_PACE`]. This allows questions about a drop
+//! after it happened.
 
 #[cfg(test)]
 mod tests;
@@ -25,13 +27,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wire::eth::{self, EtherType};
 use wire::filter::Filter;
 
-/// Captures open at a time.
+/// Maximum number of open captures.
 pub const CAPTURES_MAX: usize = 4;
-/// Bytes that a capture holds for its reader; a frame costs [`FRAME_COST`] beside its own.
+/// Bytes that a capture holds for its reader; each frame costs [`FRAME_COST`] in addition to its
+/// own bytes.
 pub const BYTES_MAX: usize = 4 << 20;
-/// Bytes that a held frame costs beside its own.
+/// Overhead of a held frame in bytes.
 pub const FRAME_COST: usize = 64;
-/// Bytes given to the reader at a time.
+/// Bytes returned by one read.
 pub const READ_MAX: usize = 1 << 20;
 /// Time after which a capture that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,43 +42,43 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 pub const SNAPLEN: u32 = 262_144;
 /// Dropped frames in the record of the last ones.
 pub const DROPPED_MAX: usize = 256;
-/// Bytes kept of each of them.
+/// Bytes kept of each dropped frame.
 pub const KEPT_OF_DROPPED: usize = 160;
-/// Shortest time between two of them: a flood of drops costs one copy each time.
+/// Minimum interval between recorded drops; limits the cost of a flood of drops.
 pub const DROPPED_PACE: Duration = Duration::from_micros(20);
 
-/// Place of a frame: the number of an iface of a host, or of a port of a bridge.
+/// Location of a frame: the number of an iface of a host, or of a port of a bridge.
 pub type Place = u16;
 
-/// The place of frames that a host dropped: which iface they came by is not known any more.
+/// Location of frames dropped by a host, after the ingress iface is no longer known.
 pub const NOWHERE: Place = Place::MAX;
 
-/// A port's side of the captures.
+/// A port's hook for captures.
 #[derive(Debug)]
 pub(crate) struct Watch {
     place: Place,
-    snaplen: AtomicU32, // the largest wanted; 0: no reader
+    snaplen: AtomicU32, // largest requested; 0: no reader
     captures: Arc<Captures>,
 }
 
 impl Watch {
-    /// Makes the side of the port at `place`, and registers it.
+    /// Creates and registers the hook of the port at `place`.
     pub(crate) fn new(place: Place, captures: &Arc<Captures>) -> Arc<Watch> {
         let watch = Arc::new(Watch { place, snaplen: AtomicU32::new(0), captures: captures.clone() });
         let mut shared = captures.lock();
-        shared.watches.retain(|watch| watch.strong_count() > 0); // ports that are gone
+        shared.watches.retain(|watch| watch.strong_count() > 0); // drops removed ports
         shared.watches.push(Arc::downgrade(&watch));
         captures.switch(&shared);
         watch
     }
 
-    /// Returns whether a capture wants this port's frames.
+    /// Returns whether a capture needs this port's frames.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
         self.snaplen.load(Ordering::Relaxed) != 0
     }
 
-    /// Copies the parts of `frames` that are wanted, before the frames go.
+    /// Copies the requested part of `frames`, before the frames are handed over.
     #[cold]
     pub(crate) fn copy<'f>(&self, frames: impl IntoIterator<Item = &'f Frame>) -> Vec<Copied> {
         let most = self.snaplen.load(Ordering::Relaxed) as usize;
@@ -86,7 +89,7 @@ impl Watch {
         frames.into_iter().map(copy).collect()
     }
 
-    /// Gives the copies to every capture that wants them.
+    /// Adds the copies to every capture that selects this port.
     #[cold]
     pub(crate) fn keep(&self, copies: impl IntoIterator<Item = Copied>, direction: Direction, now: Instant) {
         let mut shared = self.captures.lock();
@@ -100,32 +103,31 @@ impl Watch {
     }
 }
 
-/// A frame, or its beginning.
+/// A copied frame, possibly truncated.
 #[derive(Debug)]
 pub(crate) struct Copied {
     data: Box<[u8]>,
     len: u32,
 }
 
-/// Fate of a captured frame at its place.
+/// Outcome of a captured frame at its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It passed, in that direction.
+    /// Passed in that direction.
     Passed(Direction),
-    /// It was dropped.
+    /// Dropped for the given reason.
     Dropped(DropReason),
 }
 
-/// Frames that a capture is opened for.
+/// Frames selected by a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// Those that pass these places.
+    /// Frames that pass these locations.
     Places(Vec<Place>),
-    /// Those that pass any place, also one added later.
+    /// Frames that pass any location, including ones added later.
     Any,
-    /// Those that are dropped.
     Dropped,
-    /// Both.
+    /// Passed and dropped frames.
     All,
 }
 
@@ -160,7 +162,7 @@ impl Held {
     }
 }
 
-/// What one reader has asked for.
+/// A capture of one reader.
 #[derive(Debug)]
 struct Capture {
     id: u32,
@@ -189,7 +191,8 @@ impl Capture {
         self.held.push_back(Held { at: now, place, fate, len: copied.len, data: data.into() });
     }
 
-    /// Bytes that a port must copy for it: a filter may read beyond those kept.
+    /// Returns the bytes that a port must copy for it: all, if a filter may read beyond the snap
+    /// length.
     fn copied(&self) -> u32 {
         if self.filter.is_some() { SNAPLEN } else { self.snaplen }
     }
@@ -209,7 +212,7 @@ pub(crate) struct Status {
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     shared: Mutex<Shared>,
-    /// Whether a capture wants dropped frames.
+    /// A capture selects dropped frames.
     wants_dropped: AtomicBool,
     /// Time from which the next dropped frame is recorded, in nanoseconds.
     next_dropped: AtomicU64,
@@ -220,12 +223,12 @@ struct Shared {
     watches: Vec<Weak<Watch>>,
     open: Vec<Capture>,
     last_id: u32,
-    /// The last dropped frames, the oldest first.
+    /// Most recent dropped frames, oldest first.
     dropped: VecDeque<Held>,
 }
 
 impl Shared {
-    /// Ends captures that are not read; returns whether there was one.
+    /// Ends captures that are not read; returns whether one was ended.
     fn end_unread(&mut self, now: Instant) -> bool {
         let before = self.open.len();
         self.open.retain(|capture| now.since(capture.read_at) < PATIENCE);
@@ -233,8 +236,8 @@ impl Shared {
     }
 }
 
-/// Returns the EtherType of a packet that the layers of a host have stripped of its link header; `None`:
-/// the link header is still there.
+/// Returns the EtherType of a packet without link header, as the layers of a host leave it; `None`
+/// if the link header is still there.
 fn stripped(packet: &[u8]) -> Option<EtherType> {
     let after_link = packet.get(eth::HEADER_LEN).map(|byte| byte >> 4);
     if matches!((packet.get(12..14), after_link), (Some([8, 0]), Some(4)) | (Some([0x86, 0xdd]), Some(6))) {
@@ -256,7 +259,7 @@ fn stripped(packet: &[u8]) -> Option<EtherType> {
     }
 }
 
-/// Copies a dropped frame: of a packet without its link header as an Ethernet frame with one of zeros.
+/// Copies a dropped frame. A packet without link header gets an Ethernet header of zeros.
 fn copy_dropped(place: Place, frame: &Frame, most: usize) -> Copied {
     let packet = frame.l3_bytes();
     let Some(ethertype) = Some(packet).filter(|_| place == NOWHERE).and_then(stripped) else {
@@ -274,7 +277,7 @@ impl Captures {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Switches ports and the drop path to what the open captures want.
+    /// Updates the hooks of the ports and of the drop path for the open captures.
     fn switch(&self, shared: &Shared) {
         for watch in shared.watches.iter().filter_map(Weak::upgrade) {
             let wanting = shared.open.iter().filter(|capture| capture.wants.passing(watch.place));
@@ -284,7 +287,8 @@ impl Captures {
         self.wants_dropped.store(wants_dropped, Ordering::Relaxed);
     }
 
-    /// Records a frame about to end at `place` for `why`, unless that is no loss ([`End::Consumed`]).
+    /// Records a frame that is dropped at `place` for `why`, unless that is no loss
+    /// ([`End::Consumed`]).
     pub(crate) fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
         if why.end() == End::Consumed {
             return;
@@ -316,7 +320,8 @@ impl Captures {
         }
     }
 
-    /// Returns the last dropped frames that `filter` matches, the oldest first; `name` names places.
+    /// Returns the recorded dropped frames that match `filter`, oldest first; `name` returns the
+    /// name of a location.
     pub(crate) fn dropped(&self, filter: &Filter, now: Instant, name: impl Fn(Place) -> String) -> Batch {
         let mut held: Vec<Held> = self.lock().dropped.iter().cloned().collect();
         held.retain(|held| filter.matches_captured(&held.data, held.len as usize));
@@ -324,8 +329,8 @@ impl Captures {
         Batch { now_ns: now.nanos(), seen: frames.len() as u64, missed: 0, frames }
     }
 
-    /// Opens a capture of the frames that `wants` and `filter` name, `snaplen` bytes of each; returns its
-    /// number. `None`: [`CAPTURES_MAX`] are open, and all of them are read.
+    /// Opens a capture of the frames that `wants` and `filter` select, `snaplen` bytes of each, and
+    /// returns its number. `None`: [`CAPTURES_MAX`] are open, and all of them are being read.
     pub(crate) fn open(&self, wants: Wants, snaplen: u32, filter: Option<Filter>, now: Instant) -> Option<u32> {
         let mut shared = self.lock();
         shared.end_unread(now);
@@ -341,8 +346,8 @@ impl Captures {
         Some(id)
     }
 
-    /// Returns what capture `id` holds, at most [`READ_MAX`] bytes; `name` names places. `None`: no such
-    /// capture.
+    /// Returns the frames held by capture `id`, at most [`READ_MAX`] bytes; `name` returns the name
+    /// of a location. `None`: no such capture.
     pub(crate) fn read(&self, id: u32, now: Instant, name: impl Fn(Place) -> String) -> Option<Batch> {
         let mut shared = self.lock();
         let capture = shared.open.iter_mut().find(|capture| capture.id == id)?;

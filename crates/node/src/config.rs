@@ -1,8 +1,9 @@
-//! What hosts are to be like: one vocabulary for the TOML file and the command line.
+//! Host configuration: the same keys for the TOML file and the command line.
 //!
-//! The words are declared in [`keys`]: name, form, sentence, and how a value is taken; [`page`] prints them. [`read`] takes a file of
-//! `[[host]]` tables ([`read_network`]: of `[[switch]]` tables as well), [`HostConfig::set`] one `key=value` from the command line; both end in the same structures and the
-//! same [`ConfigError`]s, which say where, what, and the nearest word.
+//! The keys are declared in [`keys`] with name, type, description and setter; [`page`] prints them.
+//! [`read`] reads a file of `[[host]]` tables ([`read_network`]: also `[[switch]]` tables),
+//! [`HostConfig::set`] one `key=value` from the command line. Both fill the same structures and
+//! return the same [`ConfigError`]s, with location, cause, and the nearest valid name.
 
 mod check;
 mod file;
@@ -28,58 +29,58 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::Mac;
 
-/// A host.
+/// Configuration of a host.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Its locks: `up`, `light` or `heavy`.
+    /// Lock strategy: `up`, `light` or `heavy`.
     pub locks: String,
-    /// Stacks of one thread each that it is made of, which share its addresses and ports.
+    /// Number of single-threaded stacks that share the addresses and ports of the host.
     pub stacks: usize,
-    /// Threads that keep it going; with locks `up` one.
+    /// Number of threads; 1 with locks `up`.
     pub threads: usize,
-    /// The core its (first) thread is pinned to.
+    /// Core that the first thread is pinned to.
     pub core: Option<usize>,
-    /// How the current context is found.
+    /// Method of finding the current context.
     pub context: How,
-    /// How time is read.
+    /// Source of the time.
     pub clock: Strategy,
     /// Frames taken from a port at a time, 1 to 256.
     pub burst: usize,
-    /// How free buffers are kept.
+    /// Kind of the buffer pool's free list.
     pub pool_kind: Kind,
-    /// Buffers in the pool.
+    /// Number of buffers in the pool.
     pub pool_buffers: usize,
-    /// Bytes of packet a buffer can hold.
+    /// Packet bytes per buffer.
     pub pool_data: usize,
-    /// Pages under the pool.
+    /// Page size of the pool's memory.
     pub pool_pages: Pages,
-    /// How far apart its buffers lie; `None`: as the ports ask.
+    /// Distance between buffers; `None`: as the ports require.
     pub pool_stride: Option<Stride>,
-    /// Ask the cache for buffers ahead.
+    /// Prefetch buffers before use.
     pub pool_prefetch: bool,
-    /// Seed of all secrets, for runs that must repeat.
+    /// Seed of all secrets, for repeatable runs.
     pub seed: Option<u64>,
-    /// Its netisr.
+    /// Configuration of its netisr.
     pub isr: IsrConfig,
-    /// It goes on when all its ports are over.
+    /// Keep running after all ports have closed.
     pub stay: bool,
-    /// Where its control socket is, if it has one.
+    /// Path of the control socket, if any.
     pub control: Option<std::path::PathBuf>,
-    /// Its ifaces.
+    /// Ifaces, apart from the loopback.
     pub ifaces: Vec<IfaceConfig>,
-    /// Name servers.
+    /// Addresses of the name servers.
     pub dns: Vec<std::net::IpAddr>,
-    /// Search domains of names.
+    /// Search domains for host names.
     pub search: Vec<String>,
-    /// Its routes, beside those that come with addresses.
+    /// Routes, in addition to those of its addresses.
     pub routes: Vec<RouteConfig>,
-    /// Its neighbors, set by hand.
+    /// Static entries of the neighbor table.
     pub neighbors: Vec<NeighborConfig>,
-    /// What it serves.
+    /// Services that it runs.
     pub services: Vec<ServiceConfig>,
-    /// Its knobs by name.
+    /// Sysctl settings by name.
     pub sysctl: BTreeMap<String, i64>,
 }
 
@@ -116,7 +117,8 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
-    /// Returns the pool for a host with locks of kind `L`. Its buffers hold the longest frame of each port's MTU.
+    /// Returns the pool configuration for a host with locks of kind `L`. A buffer holds the longest
+    /// frame of each port's MTU.
     pub fn pool_config<L: Locks>(&self) -> PoolConfig {
         let specs: Vec<_> = self.ifaces.iter().filter_map(|iface| Spec::parse(&iface.port).ok()).collect();
         let mut config = PoolConfig {
@@ -139,7 +141,7 @@ impl HostConfig {
 }
 
 impl HostConfig {
-    /// Has it a name of `other`'s, or of a stack of `other`'s?
+    /// Returns whether its name, or that of one of its stacks, collides with those of `other`.
     pub(crate) fn is_called_as(&self, other: &HostConfig) -> bool {
         let is_stack_of = |name: &str, host: &HostConfig| {
             let number = name.strip_prefix(&host.name).and_then(|rest| rest.strip_prefix('.')).map(str::parse::<usize>);
@@ -149,18 +151,20 @@ impl HostConfig {
     }
 }
 
-/// A host where one thread steps all hosts, and what is otherwise there than its file says.
+/// A host adapted to a program in which one thread runs all hosts, with a warning about differences
+/// from its file.
 #[derive(Clone, Debug)]
 pub struct OnOneThread {
-    /// The host.
+    /// Adapted configuration.
     pub config: HostConfig,
-    /// A sentence, if its netisr is another one.
+    /// Warning, if the netisr or stacks settings were reduced.
     pub remark: Option<String>,
 }
 
 impl HostConfig {
-    /// The host where one thread steps all hosts: its locks, threads and core are nobody's there. Of netisr one workstream is left,
-    /// whose work the host's own loop does, so that all its knobs mean what they say.
+    /// Adapts the host to a program in which one thread runs all hosts: locks, threads and core
+    /// have no effect there. Of netisr one workstream is left and run by the host's own loop, so
+    /// that all its sysctls keep their meaning.
     pub fn on_one_thread(&self) -> OnOneThread {
         let IsrConfig { workstreams, bind, .. } = self.isr;
         let had_threads = workstreams > 0 && self.locks != "up";
@@ -177,22 +181,24 @@ impl HostConfig {
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
         let mut config = HostConfig { locks: "up".to_owned(), threads: 1, stacks: 1, isr, ..self.clone() };
         if split.is_some() {
-            config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // of queues that there are not
+            config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // no such queues exist
         }
         OnOneThread { config, remark: split.or(remark) }
     }
 }
 
-/// A host's netisr: whether, and by whom, frames are taken through the stack later than they are taken from ports.
+/// Configuration of netisr: deferred processing of received frames, by the host's loop or by
+/// threads of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IsrConfig {
-    /// Workstreams; 0: none, and who takes frames from a port takes them through the stack.
+    /// Number of workstreams; 0: none, frames are processed by the thread that takes them from the
+    /// port.
     pub workstreams: usize,
-    /// Each of its threads has a core.
+    /// Pin each of its threads to a core.
     pub bind: bool,
-    /// The longest that a queue may be.
+    /// Maximum length of a queue.
     pub max_qlimit: usize,
-    /// How often a thread without work looks again before it sleeps.
+    /// Number of polls of an idle thread before it sleeps.
     pub looks: u32,
 }
 
@@ -202,50 +208,52 @@ impl Default for IsrConfig {
     }
 }
 
-/// An iface of a host.
+/// Configuration of an iface.
 #[derive(Clone, Debug, Default)]
 pub struct IfaceConfig {
-    /// The port, as in `tap:tap0`.
+    /// Port specification, as in `tap:tap0`.
     pub port: String,
-    /// Its name; the port's if none is given.
+    /// Name; by default that of the port.
     pub name: Option<String>,
-    /// Its MAC address; random if none is given, repeatable under the host's seed.
+    /// MAC address; by default random, derived from the host's seed if set.
     pub mac: Option<Mac>,
-    /// Its addresses with their prefix lengths.
+    /// IPv4 addresses with prefix lengths.
     pub addresses: Vec<IfaceAddr>,
-    /// Those of IPv6.
+    /// IPv6 addresses with prefix lengths.
     pub addresses6: Vec<inet::ip6::IfaceAddr6>,
     /// IPv6 autoconfiguration by router advertisements.
     pub accept_rtadv: bool,
     /// IPv4 configuration by DHCP.
     pub dhcp: bool,
-    /// Sends router advertisements while the host forwards IPv6.
+    /// Send router advertisements while the host forwards IPv6.
     pub advertise: bool,
-    /// Its MTU. If none is given: that of the device behind the port, or 1500 where there is none.
+    /// MTU; by default that of the device behind the port, or 1500 without one.
     pub mtu: Option<u16>,
-    /// Leave IPv4 header checksums to the port.
+    /// Offload IPv4 header checksums to the port.
     pub ip4csum: bool,
-    /// Leave TCP and UDP checksums to the port; on where large segments are.
+    /// Offload TCP and UDP checksums to the port; on by default with TCP segmentation offload.
     pub udp4csum: Option<bool>,
-    /// Leave it to the port to cut up large TCP segments; on where the port takes them, unless checksums are not left to it.
+    /// Offload TCP segmentation to the port; on by default where the port supports it, unless
+    /// checksum offload is off.
     pub tso4: Option<bool>,
-    /// Believe the port's verdict on received checksums; on where the port has one, unless said otherwise.
+    /// Trust the port's verification of received checksums; on by default where the port supports
+    /// it.
     pub rxcsum: Option<bool>,
-    /// It has no port, but is a tunnel of this kind.
+    /// Kind of the tunnel; an iface has either a port or a tunnel.
     pub tunnel: Option<inet::tunnel::Kind>,
-    /// A tunnel's ends and manners; its kind is that of `tunnel`.
+    /// Tunnel settings; `tunnel` sets the kind.
     pub ends: inet::tunnel::Config,
-    /// A tunnel's far end inside, for a point-to-point address.
+    /// Remote address inside the tunnel, for a point-to-point address.
     pub peer: Option<Ipv4Addr>,
 }
 
 impl IfaceConfig {
-    /// An iface on `port`.
+    /// Returns the configuration of an iface on `port`.
     pub fn on(port: &str) -> IfaceConfig {
         IfaceConfig { port: port.to_string(), ..IfaceConfig::default() }
     }
 
-    /// Returns whether its name is `name`: the one given, or the port's.
+    /// Returns whether it is named `name`, by its own name or that of its port.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         match &self.name {
             Some(own) => own == name,
@@ -268,18 +276,18 @@ impl IfaceConfig {
     }
 }
 
-/// A route.
+/// Configuration of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteConfig {
-    /// Which destinations.
+    /// IPv4 destination prefix.
     pub to: Prefix,
-    /// The gateway, if they are not on the link.
+    /// IPv4 gateway; `None`: the destinations are on the link.
     pub via: Option<Ipv4Addr>,
-    /// Which destinations of IPv6; then this is no route of IPv4.
+    /// IPv6 destination prefix; set for an IPv6 route.
     pub to6: Option<inet::fib::Prefix6>,
-    /// The gateway's IPv6 address: without `to6` of all of IPv6.
+    /// IPv6 gateway; without `to6` it makes an IPv6 default route.
     pub via6: Option<std::net::Ipv6Addr>,
-    /// The iface; found by the gateway if not given.
+    /// Iface; by default the one that reaches the gateway.
     pub dev: Option<String>,
 }
 
@@ -289,14 +297,14 @@ impl Default for RouteConfig {
     }
 }
 
-/// A neighbor set by hand.
+/// Configuration of a static neighbor entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighborConfig {
-    /// Its address.
+    /// IPv4 address of the neighbor.
     pub addr: Ipv4Addr,
-    /// Its MAC address.
+    /// MAC address of the neighbor.
     pub mac: Mac,
-    /// The iface; found by the address if not given.
+    /// Iface; by default the one that reaches the address.
     pub dev: Option<String>,
 }
 

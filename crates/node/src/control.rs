@@ -1,7 +1,9 @@
-//! The control socket: words in, text out, for programs that configure and watch a running host.
+//! Control socket: receives commands and returns text, for programs that configure and monitor a
+//! running host.
 //!
-//! A request is one line of words, `-j` first for JSON; the answer is `ok <bytes>` or `error <bytes>` on a line of its
-//! own, and then the bytes. A connection may carry many requests, one after the other:
+//! A request is a line of words, with `-j` first for JSON. The answer is `ok <bytes>` or
+//! `error <bytes>` on a line of its own, followed by that number of bytes. A connection may carry
+//! many requests, one after the other:
 //! ```text
 //! arp -s 1.0.0.2 12:23:34:45:56:00        ok 0
 //! -j ip route get 8.8.8.8                 ok 96
@@ -9,9 +11,10 @@
 //! ifconfg                                 error 58
 //!                                         unknown word 'ifconfg' (did you mean 'ifconfig'?); ...
 //! ```
-//! The [`Server`] belongs to the loop that runs the host and never waits: [`Server::fds`] is what the loop may sleep on,
-//! [`Server::serve`] does what can be done now. Clients are strangers: lines, answers and clients have limits, each with
-//! a counter in [`ControlCounts`].
+//! The [`Server`] belongs to the loop that runs the host and never blocks: the loop may sleep on
+//! [`Server::fds`], and [`Server::serve`] does what can be done now. Clients are not trusted: line
+//! length, answer length and number of clients are limited, each with a counter in
+//! [`ControlCounts`].
 
 pub(crate) mod client;
 pub mod line;
@@ -32,19 +35,19 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Clients served at a time.
+/// Maximum number of clients.
 pub const CLIENTS_MAX: usize = 16;
-/// Bytes of a request line.
+/// Maximum length of a request line in bytes.
 pub const LINE_MAX: usize = 64 * 1024;
-/// Bytes of an answer.
+/// Maximum length of an answer in bytes.
 pub const ANSWER_MAX: usize = 64 * 1024 * 1024;
-/// How long a started line may stay unfinished, and how long an answer may stay unread.
+/// Time after which a client with an unfinished line or an unread answer is disconnected.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Requests answered for one client before the others have their turn.
+/// Requests served for one client before the others have their turn.
 const TURN: usize = 16;
 
 stats::counters! {
-    /// The control socket.
+    /// Counters of the control socket.
     pub struct ControlCounts at "node.control" {
         /// Clients accepted.
         accepted,
@@ -52,37 +55,39 @@ stats::counters! {
         requests,
         /// Requests answered with an error.
         errors,
-        /// Clients turned away: too many at once.
+        /// Clients rejected: too many at once.
         refused,
-        /// Clients ended: a line that is not text.
+        /// Clients disconnected: a line that is not text.
         garbage,
-        /// Clients ended: a line longer than the limit.
+        /// Clients disconnected: a line longer than the limit.
         overlong,
-        /// Clients ended: silent in the middle of a line.
+        /// Clients disconnected: silent in the middle of a line.
         silent,
-        /// Clients ended: did not read their answer.
+        /// Clients disconnected: did not read their answer.
         slow,
-        /// Clients ended to make room: idle longest.
+        /// Clients disconnected to make room: idle longest.
         evicted,
     }
 }
 
-/// The serving end of a control socket. Its file goes when it is dropped.
+/// Server of a control socket. Dropping it removes the socket file.
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
     identity: socket::Identity,
     clients: Vec<Peer>,
-    /// What happened to its clients.
+    /// Counters of its clients.
     pub counts: ControlCounts,
 }
 
 impl Server {
-    /// Listens at `path`, for this user only. The socket file of a dead server is replaced, a live one is not.
+    /// Listens at `path`, for this user only. Replaces the socket file of a dead server, but not of
+    /// a live one.
     ///
     /// # Errors
-    /// `AddrInUse` while another server answers there, `AlreadyExists` if `path` is not a socket, and the system's.
+    /// Returns `AddrInUse` if another server listens there, `AlreadyExists` if `path` is not a
+    /// socket, and errors of the system.
     pub fn bind(path: &Path) -> io::Result<Server> {
         let (listener, identity) = socket::listen(path)?;
         Ok(Server {
@@ -94,41 +99,42 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The listening descriptor.
+    /// Returns the listening descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// What to sleep on: readable when [`Server::serve`] has something to do. Clients that must first read their answer
-    /// are not among them: see [`Server::is_writing`].
+    /// Returns the descriptors to sleep on: readable when [`Server::serve`] has work. Clients with
+    /// an unread answer are not included: see [`Server::is_writing`].
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let readers = self.clients.iter().filter(|client| !client.is_writing()).map(|client| client.stream.as_fd());
         std::iter::once(self.fd()).chain(readers).collect()
     }
 
-    /// Does an answer wait for its client? Come back soon then, whatever is readable.
+    /// Returns whether an answer is not fully written. Call [`Server::serve`] again soon then,
+    /// whatever is readable.
     pub fn is_writing(&self) -> bool {
         self.clients.iter().any(Peer::is_writing)
     }
 
-    /// Clients connected now.
+    /// Returns the number of connected clients.
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Accepts, reads, answers: all that can be done without waiting.
+    /// Accepts, reads and answers as much as possible without blocking.
     pub fn serve<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs) {
         self.serve_with(host.clock.now(), |words, json| {
             words::run(host, pairs, words, json).map_err(|e| e.to_string())
         });
     }
 
-    /// [`Server::serve`] with another vocabulary.
+    /// As [`Server::serve`], with another command dispatcher.
     pub fn serve_with(&mut self, now: clock::Instant, mut answer: impl FnMut(&[&str], bool) -> Result<String, String>) {
         self.accept(now);
         let counts = &self.counts;
@@ -160,7 +166,7 @@ impl Server {
         }
     }
 
-    /// Ends the client that has been idle longest, if any is between two requests.
+    /// Disconnects the client that has been idle longest, if one is between two requests.
     fn make_room(&mut self) -> bool {
         let idle = self.clients.iter().enumerate().filter(|(_, client)| client.is_idle());
         let Some((at, _)) = idle.min_by_key(|(_, client)| client.since) else { return false };

@@ -1,9 +1,9 @@
-//! DHCP clients of a host's interfaces: IPv4 leases (RFC 2131) and, where router advertisements say so,
-//! name servers by stateless DHCPv6 (RFC 8415).
+//! DHCP clients of a host's interfaces: IPv4 leases (RFC 2131), and name servers by stateless
+//! DHCPv6 (RFC 8415) where router advertisements request it.
 //!
 //! The clients ([`v4`], [`v6`]) are state machines without sockets. [`Dhcp`] owns a socket for each
-//! family, takes turns in the host's rounds as jobs do, and configures the stack: address, routes, MTU,
-//! name servers. So it runs live and on virtual time alike.
+//! family, runs in the host's rounds as jobs do, and configures the stack: address, routes, MTU,
+//! name servers. It runs on a live clock and on virtual time alike.
 
 mod lease;
 #[cfg(test)]
@@ -31,14 +31,14 @@ const DATAGRAMS_MAX: usize = 64;
 /// The DHCP clients of a host.
 #[derive(Default)]
 pub(crate) struct Dhcp {
-    /// Set since the first client: a round of a host without one reads nothing else.
+    /// Set by the first client, so that a round without clients reads nothing else.
     any: AtomicBool,
     state: Mutex<Clients>,
 }
 
 #[derive(Default)]
 struct Clients {
-    /// Sockets at the client ports.
+    /// Sockets bound to the client ports.
     fds: [Option<Fd>; 2],
     v4: Vec<Client4>,
     v6: Vec<(IfaceId, v6::Client)>,
@@ -50,13 +50,13 @@ struct Client4 {
     configured: Option<Configured>,
 }
 
-/// Configuration made by a lease, to be undone when it ends.
+/// Configuration made by a lease, to undo when it ends.
 struct Configured {
     lease: Lease,
-    /// Set if the address was not there before.
+    /// The address was not configured before.
     has_added_addr: bool,
     routes: Vec<(inet::fib::Prefix, Via)>,
-    /// The MTU before.
+    /// MTU before the lease.
     mtu: Option<u16>,
 }
 
@@ -79,10 +79,10 @@ impl Dhcp {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Starts a client on `iface`, or asks for an extension of its lease.
+    /// Starts a client on `iface`, or renews its lease.
     ///
     /// # Errors
-    /// The interface is no Ethernet interface, or port 68 is in use.
+    /// Returns a message if the interface is not Ethernet, or port 68 is in use.
     pub(crate) fn start<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> Result<(), String> {
         let (stack, cx) = (calls.stack(), calls.cx());
         let mut clients = self.lock();
@@ -101,7 +101,7 @@ impl Dhcp {
         Ok(())
     }
 
-    /// Gives the lease of `iface` back and ends its client. Returns `false` if it has none.
+    /// Releases the lease of `iface` and ends its client. Returns `false` if it has none.
     pub(crate) fn release<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> bool {
         let (stack, cx) = (calls.stack(), calls.cx());
         let mut clients = self.lock();
@@ -113,7 +113,7 @@ impl Dhcp {
         true
     }
 
-    /// Gives all leases back, before the host ends.
+    /// Releases all leases, before the host ends.
     pub(crate) fn release_all<L: Locks>(&self, calls: &Calls<'_, L>) {
         if self.any() {
             let ifaces: Vec<_> = self.lock().v4.iter().map(|entry| entry.iface).collect();
@@ -158,7 +158,7 @@ impl Dhcp {
         next.chain(clients.v6.iter().map(|(_, client)| client.next())).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns the first interface that still waits for its first lease.
+    /// Returns the first interface still without its first lease.
     pub(crate) fn awaiting(&self) -> Option<IfaceId> {
         if !self.any() {
             return None;
@@ -199,14 +199,15 @@ impl Clients {
         match set.and_then(|()| calls.bind(opened, any)) {
             Ok(_) => *fd = Some(opened),
             Err(why) => {
-                let _ = calls.close(opened); // it is open
+                let _ = calls.close(opened); // cannot fail: it is open
                 return Err(why);
             }
         }
         Ok(())
     }
 
-    /// Starts a DHCPv6 client on each interface whose routers advertise that there are servers.
+    /// Starts a DHCPv6 client on each interface with router advertisements that announce DHCPv6
+    /// servers.
     fn start_v6<L: Locks>(&mut self, calls: &Calls<'_, L>) {
         let (stack, cx) = (calls.stack(), calls.cx());
         for iface in stack.ifaces().filter(|iface| iface.has_other_config(cx)) {
@@ -264,7 +265,7 @@ impl Clients {
             if let Some(message) = client.poll(cx.now, random) {
                 let scope = inet::zone::scope_id(*iface);
                 let to = SocketAddr::V6(SocketAddrV6::new(v6::SERVERS, v6::SERVER_PORT, 0, scope));
-                let _ = calls.send_to(fd, &message, &to); // sent again when due
+                let _ = calls.send_to(fd, &message, &to); // retransmitted when due
             }
         }
     }
@@ -273,7 +274,7 @@ impl Clients {
     fn act<L: Locks>(&self, calls: &Calls<'_, L>, entry: &mut Client4, actions: Vec<Action>) {
         for action in actions {
             match action {
-                // What is not sent is sent again when it is due.
+                // A message that cannot be sent is retransmitted when due.
                 Action::Send(message, to) => drop(self.send(calls, entry.iface, &message, to)),
                 Action::Probe(addr) => calls.stack().probe_addr(calls.cx(), entry.iface, addr),
                 Action::Configure(lease) => configure(calls, entry, lease.map(|lease| *lease)),
@@ -293,11 +294,11 @@ impl Clients {
     }
 }
 
-/// Replaces what the lease before configured by what `lease` does.
+/// Replaces the configuration of the previous lease by that of `lease`.
 fn configure<L: Locks>(calls: &Calls<'_, L>, entry: &mut Client4, lease: Option<Lease>) {
     let (stack, cx, id) = (calls.stack(), calls.cx(), entry.iface);
     stack.end_probe(id);
-    // An extended lease leaves the address, and so connections, as they are.
+    // An extended lease keeps the address, and thus its connections.
     if let (Some(configured), Some(lease)) = (&mut entry.configured, &lease)
         && (configured.lease.addr, &configured.lease.routes) == (lease.addr, &lease.routes)
     {
@@ -317,8 +318,8 @@ fn set_resolvers<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: &Lease)
     stack.set_resolvers(cx, ResolverSource::Dhcp(id), &servers, &lease.domains, lease.until);
 }
 
-/// Configures address, routes, MTU and name servers. Configured routes are not replaced. Returns `None`
-/// if there is no room for the address.
+/// Configures address, routes, MTU and name servers. Existing routes are not replaced. Returns
+/// `None` if there is no room for the address.
 fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Option<Configured> {
     let iface = stack.iface(id)?;
     let has_added_addr = !iface.addrs(cx).iter().any(|own| own.addr == lease.addr.addr);
@@ -336,7 +337,7 @@ fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Optio
             add(*to, Via::Link(id));
             continue;
         }
-        // A gateway outside the prefix is on the link all the same, as with prefixes of 32 bits.
+        // A gateway outside the prefix counts as on the link, as with prefixes of 32 bits.
         if !lease.addr.contains(*gateway)
             && let Ok(host) = inet::fib::Prefix::new(*gateway, 32)
         {

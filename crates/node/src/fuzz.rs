@@ -1,7 +1,8 @@
-//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+//! Invariants that hold for every byte string: the bodies of the fuzz targets, which the tests run
+//! too.
 //!
-//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken. `cargo xtask fuzz` calls
-//! them with the corpora under `fuzz/corpus/node_*`.
+//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken.
+//! `cargo xtask fuzz` calls them with the corpora under `fuzz/corpus/node_*`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,9 +24,10 @@ use port::pair::pair;
 use std::io::{self, BufReader, Read};
 use wire::Mac;
 
-/// A configuration file.
+/// Configuration files.
 ///
-/// Holds: no panic; an error's line is one of the file's; what is accepted passes its own checks and is bounded.
+/// Invariants: no panic; the line of an error is within the file; an accepted configuration passes
+/// its own checks and is bounded.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match config::read_network(text, "fuzz.toml") {
@@ -45,10 +47,10 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// Answers of DHCP servers: to a client that looks for an address, to its request, and to a stateless
-/// DHCPv6 client, each with the identifiers of the query.
+/// Answers of DHCP servers: to a discovering client, to its request, and to a stateless DHCPv6
+/// client, each with the identifiers of the query.
 ///
-/// Holds: no panic; a lease is of a host's address, within its bounds, and its times are in order.
+/// Invariants: no panic; a lease has a host address, values within bounds, and times in order.
 pub fn dhcp(data: &[u8]) {
     const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
     let now = Instant::from_millis(1000);
@@ -65,7 +67,7 @@ pub fn dhcp(data: &[u8]) {
         answer[28..34].copy_from_slice(&MAC.0);
         answer[236..240].copy_from_slice(&dhcproto::v4::MAGIC);
         client.input(&answer, now);
-        // The same as an acknowledgment, where it was an offer.
+        // The same message as an acknowledgment, if it was an offer.
         if let Some(at) = answer.windows(3).position(|option| option == [53, 1, 2]) {
             answer[at + 2] = 5;
             client.poll(now, 7);
@@ -108,11 +110,11 @@ fn host_with_sockets(pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Lines from a control client: the words are split and run against a host with null, pktgen and loopback ifaces and
-/// with sockets.
+/// Lines of a control client: split into words and run against a host with null, pktgen and
+/// loopback ifaces and with sockets.
 ///
-/// Holds: no panic; words joined and split again are the same; errors are one line; JSON answers are JSON; the audit
-/// stays exact.
+/// Invariants: no panic; joining and splitting words gives the same words; errors are one line;
+/// JSON answers are valid JSON; the audit balances.
 pub fn control(data: &[u8]) {
     let pairs = Pairs::new();
     let host = host_with_sockets(&pairs);
@@ -140,9 +142,10 @@ pub fn control(data: &[u8]) {
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
 }
 
-/// Lines from a control client of a switch with three pair ports: the words are split and run.
+/// Lines of a control client of a switch with three pair ports: split into words and run.
 ///
-/// Holds: no panic; errors are one line, or three with a filter expression; JSON answers are JSON; the audit stays exact.
+/// Invariants: no panic; errors are one line, or three with a filter expression; JSON answers are
+/// valid JSON; the audit balances.
 pub fn switch(data: &[u8]) {
     let mut config = SwitchConfig::default();
     config.pool.buffers = 32;
@@ -169,7 +172,8 @@ pub fn switch(data: &[u8]) {
                 drop(serde_json::from_str::<serde_json::Value>(&text).unwrap())
             }
             Ok(_) => {}
-            // A filter expression, and a caret below its fault, stand below what is wrong.
+            // With a filter expression, the error is followed by the expression and a caret below
+            // the fault.
             Err(error) => assert!(error.to_string().lines().count() <= 3, "{error}"),
         }
         switch.each_lane(|lane| _ = lane.turn());
@@ -177,7 +181,7 @@ pub fn switch(data: &[u8]) {
     }
 }
 
-/// Reads that give so many bytes at a time.
+/// Reader that returns at most this many bytes at a time.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -191,7 +195,8 @@ impl Read for Pieces<'_> {
 
 /// Answers of a control socket to a client.
 ///
-/// Holds: no panic; an answer has as many bytes as its head announces, all of them from the server; in pieces it is the same.
+/// Invariants: no panic; an answer has the number of bytes that its head announces, all of them
+/// from the server; reading in pieces gives the same result.
 pub fn answer(data: &[u8]) {
     let whole = read_answer(&mut BufReader::new(data), Ok(())).map_err(|why| why.to_string());
     let pieces = read_answer(&mut BufReader::new(Pieces(data, 3)), Ok(())).map_err(|why| why.to_string());
@@ -200,12 +205,13 @@ pub fn answer(data: &[u8]) {
         let head = format!("{} {}\n", if answer.ok { "ok" } else { "error" }, answer.text.len());
         let (said, rest) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap() + 1);
         assert!(rest.starts_with(answer.text.as_bytes()));
-        // A number may be written with zeros in front, or a sign.
+        // The number may have leading zeros or a sign.
         assert!(said.len() >= head.len());
     }
 }
 
-/// Opens devices or files, or ends the process: not for a fuzzer.
+/// Returns whether a command opens devices or files, or ends the process, and is therefore not
+/// fuzzed.
 fn touches_the_world(words: &[&str]) -> bool {
     words.first() == Some(&"stop") || words.contains(&"create")
 }

@@ -1,7 +1,8 @@
 //! A host: a stack, its clock, and its ports.
 //!
-//! [`Host::step`] takes a burst from each port into the stack, lets time pass, and says what is next; [`Host::run`] repeats
-//! it, sleeping when there is nothing to poll. The transmitting halves sit in the stack, behind each iface.
+//! [`Host::step`] passes a burst from each port to the stack, runs timers, and returns the next
+//! deadline. [`Host::run`] repeats it, sleeping when there is nothing to poll. The transmit halves
+//! of the ports are owned by the stack's ifaces.
 
 use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
@@ -32,13 +33,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::hash::{Key, Keyed};
 
-/// A stack that is busy is polled as a whole so often: what ports hold back for a while is as exact as that.
+/// Interval of full polls of a busy stack, which bounds the precision of ports that delay frames.
 const SOON: Duration = Duration::from_micros(50);
 
-/// A port's transmitting half as the stack sees it.
+/// Transmit half of a port, as an output of the stack.
 struct PortOutput {
     half: Box<dyn TxHalf>,
-    /// Does what the port leaves to its host.
+    /// Software fallback for offloads that the port lacks.
     soft: Soft,
     watch: Arc<Watch>,
 }
@@ -107,111 +108,113 @@ impl PortOutput {
 /// A port of a host, or one of its queues.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
-    /// The iface it belongs to.
+    /// Iface of the port.
     pub iface: IfaceId,
     /// Number of the queue, from 0.
     pub queue: usize,
-    /// The port's whole name.
+    /// Full specification of the port.
     pub spec: String,
-    /// What it can do.
+    /// Capabilities of the port.
     pub caps: Caps,
-    /// Its counters.
+    /// Counters of the port or queue.
     pub counts: Arc<PortCounts>,
-    /// The card, where there is one.
+    /// Network card, if there is one.
     pub nic: Option<Arc<port::nic::Nic>>,
 }
 
-/// Why a port was not added.
+/// Reason why a port was not added.
 #[derive(Debug, thiserror::Error)]
 pub enum AddPortError {
-    /// The name is not a port's.
+    /// Invalid port specification.
     #[error(transparent)]
     Spec(#[from] port::spec::SpecError),
     /// The port could not be opened.
     #[error(transparent)]
     Open(#[from] port::OpenError),
-    /// There is an iface of that name.
+    /// An iface of that name exists.
     #[error("{0}: there is an iface of that name already")]
     Exists(String),
-    /// There are as many ifaces as a stack can have.
+    /// The stack has no room for more ifaces.
     #[error("no more ifaces: a host has at most {}", inet::iface::IFACES_MAX)]
     TooMany,
-    /// A value that no iface can have, or one that has no effect.
+    /// An invalid value for an iface, or one without effect.
     #[error("{iface}: {why}")]
     Config {
-        /// The iface.
+        /// Name of the iface.
         iface: String,
-        /// Why.
+        /// Invalid value, or key without effect.
         why: String,
     },
-    /// A configured address did not fit.
+    /// No room for a configured address.
     #[error("{iface}: {why}")]
     Address {
-        /// The iface.
+        /// Name of the iface.
         iface: String,
-        /// Why.
+        /// Reason why the address was refused.
         why: String,
     },
 }
 
-/// Reason that a host was not made.
+/// Reason why a host was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum NewHostError {
-    /// An unknown knob, a value outside its range, or what would have no effect.
+    /// An unknown sysctl, a value out of range, or a key without effect.
     #[error("{0}")]
     Config(String),
-    /// Its pool.
+    /// The pool could not be created.
     #[error(transparent)]
     Pool(#[from] buf::PoolError),
 }
 
-/// What one round of a host did.
+/// Result of one round of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Frames taken in.
+    /// Frames received.
     pub frames: usize,
-    /// When something is due, if anything is.
+    /// Time of the next timer, if any.
     pub next: Option<Instant>,
-    /// What time it was.
+    /// Time of the round.
     pub now: Instant,
 }
 
-/// A running host.
+/// A host, ready to run.
 pub struct Host<L: Locks> {
-    /// The stack.
+    /// Network stack of the host.
     pub stack: Stack<L>,
-    /// The clock.
+    /// Clock of the host.
     pub clock: Clock,
     /// Configuration of the stack's pool.
     pool_config: PoolConfig,
-    /// Secret of the MAC addresses: random, or made from the configured seed.
+    /// Key for MAC addresses: random, or derived from the configured seed.
     key: Key,
     how: How,
     burst: usize,
-    /// Threads that keep it going.
+    /// Number of threads that run it.
     threads: usize,
-    /// When the whole stack was polled last, in nanoseconds.
+    /// Time of the last full poll of the stack, in nanoseconds.
     polled: AtomicU64,
-    /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
+    /// Time until which a blocking call may sleep, in nanoseconds, as found by its last round; 0:
+    /// that round received frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Parts<L>,
-    /// [`Parts::rounds`] at the end of each thread's last round without frames, of a shared host.
+    /// For a shared host: [`Parts::rounds`] at the end of each thread's last round without frames.
     pub(crate) seen: Shards<AtomicU64>,
-    /// Wakes the thread that keeps a shared host going; `None`: a host of one thread, or no descriptor was left.
+    /// Wakes the thread that runs a shared host; `None`: a host of one thread, or no descriptor was
+    /// available.
     pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
-    /// Frames that removed ports had passed to the stack, and frames that the stack had passed to them.
+    /// Frames that removed ports had passed to the stack, and that the stack had passed to them.
     removed: [AtomicU64; 2],
     captures: Arc<Captures>,
     jobs: Jobs<L>,
     dhcp: Dhcp,
-    /// Who it was joined to when it was made.
+    /// Topology at creation time.
     pub(crate) topology: Arc<Topology>,
 }
 
-/// A host that is dropped makes a short attempt at what [`Host::shutdown`] does, on a live clock only: at most 500 ms, and
-/// 50 ms for a peer that is silent. Connections whose text has not been acknowledged by then are reset.
+/// Dropping a host attempts a short [`Host::shutdown`], on a live clock only: at most 500 ms, and
+/// 50 ms for a silent peer. Connections with unacknowledged data are then reset.
 impl<L: Locks> Drop for Host<L> {
     fn drop(&mut self) {
         if self.clock.strategy().is_some() && !std::thread::panicking() {
@@ -223,8 +226,8 @@ impl<L: Locks> Drop for Host<L> {
     }
 }
 
-/// The MTU of an iface that was given none: that of the kernel's device behind its port. Other ports have no link whose MTU
-/// they could report, only what they take.
+/// Returns the default MTU of an iface: that of the kernel device behind its port. Other ports have
+/// no link MTU, only a maximum frame size, so that 1500 is the limit.
 fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
     let kind = Spec::parse(&config.port).map(|spec| spec.port.kind);
     match kind {
@@ -234,16 +237,18 @@ fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
 }
 
 impl<L: Locks> Host<L> {
-    /// A host with its pool and loopback, without ports: ifaces, routes, neighbors and services are for [`crate::build`].
+    /// Creates a host with its pool and loopback, but without ports: [`crate::build`] adds ifaces,
+    /// routes, neighbors and services.
     ///
     /// # Errors
-    /// [`NewHostError`]: those of [`Pool::new`], an unknown knob, a value outside its range, and keys that need `build`.
+    /// Returns a [`NewHostError`]: an error of [`Pool::new`], an unknown sysctl, a value out of
+    /// range, or a key that needs `build`.
     pub fn new(config: &HostConfig, clock: Clock) -> Result<Host<L>, NewHostError> {
         config.check_bare().map_err(NewHostError::Config)?;
         Ok(Host::of_checked(config, clock)?)
     }
 
-    /// [`Host::new`] with a configuration that was checked.
+    /// As [`Host::new`], with a configuration that was checked.
     pub(crate) fn of_checked(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
         let pool_config = config.pool_config::<L>();
         let pool = Pool::new(&pool_config)?;
@@ -252,7 +257,7 @@ impl<L: Locks> Host<L> {
         reassembly.large.locks = pool_config.locks;
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
-            // Names and ranges were checked.
+            // Names and ranges were checked before.
             crate::words::apply_knob(&stack.knobs, name, *value);
         }
         if crate::ledgers::keeping() {
@@ -290,55 +295,55 @@ impl<L: Locks> Host<L> {
         })
     }
 
-    /// The calling thread's context, now.
+    /// Returns the context of the calling thread, with the current time.
     #[inline(always)]
     pub fn cx(&self) -> Cx {
         Cx::enter(self.how, self.clock.now())
     }
 
-    /// How the current context is found.
+    /// Returns the method of finding the current context.
     pub fn context(&self) -> How {
         self.how
     }
 
-    /// Frames taken from a port at a time.
+    /// Returns the number of frames taken from a port at a time.
     pub fn burst(&self) -> usize {
         self.burst
     }
 
-    /// The socket calls, for a host that the calling thread keeps going.
+    /// Returns the socket calls for a host run by the calling thread.
     pub fn calls(&self) -> Calls<'_, L> {
         Calls::driving(&self.stack, self.cx(), self)
     }
 
-    /// The socket calls, for a host that another thread keeps going.
+    /// Returns the socket calls for a host run by another thread.
     pub fn shared_calls(&self) -> Calls<'_, L> {
         Calls::new(&self.stack, self.cx())
     }
 
-    /// The socket calls of a loop around [`Host::step`], at the time of its last round: reading the clock for every call costs a
-    /// request and its answer a sixth of their time.
+    /// Returns the socket calls for a loop around [`Host::step`], with the time of its last round:
+    /// reading the clock in every call costs a sixth of the time of a request and its answer.
     #[inline(always)]
     pub fn calls_at(&self, now: Instant) -> Calls<'_, L> {
         Calls::new(&self.stack, Cx::enter(self.how, now))
     }
 
-    /// Takes so many frames from a port at a time.
+    /// Sets the number of frames taken from a port at a time.
     pub fn set_burst(&mut self, burst: usize) {
         self.burst = burst.clamp(1, buf::BURST_MAX);
     }
 
-    /// Who watches its ports.
+    /// Returns the captures of its ports.
     pub(crate) fn captures(&self) -> &Captures {
         &self.captures
     }
 
-    /// Tells the host who is joined to whom, for `show topology`.
+    /// Sets the topology displayed by `show topology`.
     pub fn set_topology(&mut self, topology: Arc<Topology>) {
         self.topology = topology;
     }
 
-    /// The ports, in the order in which they were added.
+    /// Returns the ports in the order in which they were added.
     pub fn ports(&self) -> Vec<PortInfo> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -349,18 +354,18 @@ impl<L: Locks> Host<L> {
         mac_of(self.key, &self.stack.name, iface)
     }
 
-    /// Takes its place at the steerer of a split host: its frames come from there.
+    /// Attaches the host to the dispatcher of a split host, which supplies its frames.
     pub(crate) fn take_seat(&mut self, seat: Seat) {
         let (isr, seated) = seat.sit(&self.stack);
         self.inputs.first.lock(self.cx()).seat = Some(seated);
         self.isr = Some(isr);
     }
 
-    /// Opens the port that `config` names and adds an iface for it, with its addresses and switches: of a device of several
-    /// queues as many as the host has threads.
+    /// Opens the port that `config` names and adds an iface for it, with its addresses and
+    /// settings. Of a multi-queue device it opens as many queues as the host has threads.
     ///
     /// # Errors
-    /// [`AddPortError`]; nothing has been added then.
+    /// Returns an [`AddPortError`]; nothing has been added then.
     pub fn add_port(&self, config: &IfaceConfig, pairs: &Pairs) -> Result<IfaceId, AddPortError> {
         let spec = Spec::parse(&config.port)?;
         let name = config.name.clone().unwrap_or_else(|| spec.name.clone());
@@ -378,10 +383,10 @@ impl<L: Locks> Host<L> {
         self.attach_with(&name, mac, queues, config, pool)
     }
 
-    /// Adds an iface for a port that is open already.
+    /// Adds an iface for an open port.
     ///
     /// # Errors
-    /// [`AddPortError`].
+    /// Returns an [`AddPortError`].
     pub fn attach(
         &self,
         name: &str,
@@ -392,8 +397,8 @@ impl<L: Locks> Host<L> {
         self.attach_with(name, mac, vec![port], config, self.stack.pool.clone())
     }
 
-    /// Adds an iface for the queues of an open port; large segments that the port does not cut are cut into buffers of
-    /// `pool`.
+    /// Adds an iface for the queues of an open port. Large segments are cut into buffers of `pool`
+    /// if the port does not cut them.
     fn attach_with(
         &self,
         name: &str,
@@ -451,7 +456,8 @@ impl<L: Locks> Host<L> {
             })?;
         }
         if accept_rtadv || !config.addresses6.is_empty() {
-            // As soon as a host speaks IPv6 it is ::1 to itself; a FIB that is full has refused an address above.
+            // Adds ::1 with the first IPv6 configuration. If the FIB is full, an address above was
+            // already refused.
             let _ = self.stack.add_addr6(cx, LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128));
         }
         receivers.into_iter().for_each(|receiver| self.inputs.add(cx, receiver));
@@ -460,7 +466,8 @@ impl<L: Locks> Host<L> {
         Ok(id)
     }
 
-    /// Removes the iface of a port, with its addresses and routes, and closes the port; `false` if it has no port of this host's.
+    /// Removes the iface of a port, with its addresses and routes, and closes the port. Returns
+    /// `false` if the iface has no port of this host.
     pub fn remove_port(&self, id: IfaceId) -> bool {
         let cx = self.cx();
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -470,9 +477,9 @@ impl<L: Locks> Host<L> {
         self.stack.flush_all(cx);
         self.stack.remove_iface(cx, id);
         self.inputs.remove(cx, id);
-        self.wake(); // a sleeper holds the port's descriptor
+        self.wake(); // a sleeping thread holds the port's descriptor
         for PortInfo { counts, .. } in ports.extract_if(.., |port| port.iface == id) {
-            // Its halves are gone: they change no more.
+            // Its halves are gone, so the counters are final.
             for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
                 sum.fetch_add(of, Ordering::Relaxed);
             }
@@ -480,12 +487,14 @@ impl<L: Locks> Host<L> {
         true
     }
 
-    /// Frames that ports which were removed had given to the stack, and been given by it.
+    /// Returns the frames that removed ports had passed to the stack, and that the stack had passed
+    /// to them.
     pub(crate) fn removed_ports(&self) -> [u64; 2] {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
-    /// Runs one round: takes a burst from each port, but for the parts that other threads run, and serves timers.
+    /// Runs one round: takes a burst from each port, except in parts run by other threads, and
+    /// serves timers.
     #[inline]
     pub fn step(&self) -> Step {
         self.step_with(|cx| {
@@ -500,21 +509,22 @@ impl<L: Locks> Host<L> {
         })
     }
 
-    /// Runs a round with the ports of one part alone; with none if there is no such part.
+    /// Runs a round with the ports of one part only, or with none if the part does not exist.
     pub fn step_part(&self, part: usize) -> Step {
         self.step_with(|cx| self.inputs.iter().nth(part).map_or(0, |part| self.take_in(cx, part)))
     }
 
-    /// Runs a round whose frames `take_in` takes in.
+    /// Runs a round with `take_in` receiving the frames.
     #[inline(always)]
     pub(crate) fn step_with(&self, take_in: impl FnOnce(Cx) -> usize) -> Step {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
         let frames = take_in(cx);
         if L::SHARED && frames > 0 {
-            self.wake(); // another thread may wait for what these frames bring
+            self.wake(); // another thread may wait for data in these frames
         }
-        // With frames coming the caller does not sleep: what counts in longer times is asked now and then.
+        // With frames arriving the caller does not sleep, so slow timers are checked only now and
+        // then.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
         if frames > 0 && now.since(polled) < SOON {
             self.stack.poll_soon(cx);
@@ -527,7 +537,7 @@ impl<L: Locks> Host<L> {
         Step { frames, next: next.into_iter().chain((due != Instant::NEVER).then_some(due)).min(), now }
     }
 
-    /// Gives jobs and DHCP clients their turns. Returns the time of the next turn.
+    /// Runs the jobs and DHCP clients. Returns the time of their next turn.
     #[cold]
     fn turn_work(&self, cx: Cx) -> Instant {
         let calls = Calls::new(&self.stack, cx);
@@ -542,7 +552,7 @@ impl<L: Locks> Host<L> {
         &self.dhcp
     }
 
-    /// Returns the jobs that it does for clients of its control socket.
+    /// Returns the jobs run for clients of the control socket.
     pub(crate) fn jobs(&self) -> &Jobs<L> {
         &self.jobs
     }
@@ -553,7 +563,7 @@ impl<L: Locks> Host<L> {
         seen.map(|iface| iface.id).collect()
     }
 
-    /// Runs until `stop` says so, sleeping when nothing comes.
+    /// Runs until `stop` returns true, sleeping when nothing arrives.
     pub fn run(&self, mut stop: impl FnMut() -> bool) {
         while !stop() {
             let step = self.step();
@@ -564,7 +574,7 @@ impl<L: Locks> Host<L> {
     }
 }
 
-/// A host of one thread is driven by the calls that wait; one that several may enter is kept going by another.
+/// A host of one thread is run by its blocking calls, a shared host by a thread of its own.
 impl<L: Locks> Net for Host<L> {
     type Locks = L;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
@@ -574,8 +584,8 @@ impl<L: Locks> Net for Host<L> {
 
 impl<L: Locks> Drive for Host<L> {
     fn drive(&self, until: Instant) -> Option<Instant> {
-        // First the sleep, then the round: what a round brings without frames, a timer's end or a packet to ourselves, the
-        // caller sees at once and not when the next sleep is over.
+        // Sleep first, then run the round: the caller sees its results (an expired timer, a packet
+        // to the host itself) at once, not after the next sleep.
         let quiet_until = Instant::from_nanos(self.quiet_until.load(Ordering::Relaxed));
         if quiet_until > Instant::ZERO {
             self.wait(quiet_until.min(until), None);
@@ -599,7 +609,7 @@ pub(crate) fn mac_of(key: Key, host: &str, iface: &str) -> Mac {
     Mac([0xb2, a, b, c, d, e])
 }
 
-/// The number at the end of an iface's name: 3 of `pg3`.
+/// Returns the number at the end of an iface's name: 3 for `pg3`.
 pub(crate) fn unit_of(name: &str) -> Option<u16> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     name.get(digits..)?.parse().ok()
@@ -631,7 +641,7 @@ mod tests {
         assert_eq!(HashSet::from(all).len(), all.len());
     }
 
-    /// 5 standard deviations of a fair bit over 4,096 draws are 160.
+    /// Over 4,096 draws, 160 is 5 standard deviations of a fair bit.
     #[test]
     fn mac_addresses_are_locally_administered_and_their_other_bits_are_even() {
         let macs = (0..4096).map(|seed| mac_of(Key::seeded(seed), "host", "tap0").0);

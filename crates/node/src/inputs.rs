@@ -1,8 +1,9 @@
-//! A host's receiving halves: bursts from its ports into the stack, or into netisr's queues.
+//! Receive halves of a host's ports: bursts go into the stack, or into netisr's queues.
 //!
-//! A host of one thread has one list of them. A shared host's can be divided into parts, each with a lock of its own: a thread
-//! that runs a part ([`Host::run_part`]) is the only one that takes in its frames, so that threads that receive at the same
-//! time write no common line. [`Host::step`] takes in the frames of all other parts.
+//! A host of one thread has one list of them. Those of a shared host can be divided into parts,
+//! each with its own lock. A thread that runs a part ([`Host::run_part`]) is the only one that
+//! receives from it, so that threads receiving at the same time write no common cache line.
+//! [`Host::step`] receives from all other parts.
 
 use crate::Host;
 use crate::capture::Watch;
@@ -19,7 +20,7 @@ use stats::Stage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A port's receiving half and where it leads.
+/// Receive half of a port, and its iface.
 pub(crate) struct Receiver {
     pub(crate) iface: IfaceId,
     pub(crate) half: Box<dyn RxHalf>,
@@ -29,37 +30,37 @@ pub(crate) struct Receiver {
     pub(crate) gave: Instant,
 }
 
-/// The receivers of a part.
+/// Receivers of a part.
 #[derive(Default)]
 pub(crate) struct Inputs {
     pub(crate) receivers: Vec<Receiver>,
-    /// Netisr, which decides by which thread frames are taken through the stack; `None`: by the one that received them.
+    /// Netisr, which selects the thread that processes a frame; `None`: the receiving thread does.
     pub(crate) feed: Option<Feed>,
-    /// Source of frames of a split host's stack.
+    /// Source of frames for a stack of a split host.
     pub(crate) seat: Option<Seated>,
 }
 
 /// A part of a host's inputs.
 pub(crate) struct Part<L: Locks> {
     inputs: CachePadded<Guarded<L, Inputs>>,
-    /// Whether a thread runs it ([`Claim`]).
+    /// A thread runs this part ([`Claim`]).
     is_claimed: AtomicBool,
-    /// Number of rounds in which that thread took frames in.
+    /// Rounds in which that thread received frames.
     rounds: CachePadded<AtomicU64>,
-    /// Ends that thread's sleep when the part's ports change; `None`: no descriptor was left.
+    /// Wakes that thread when the ports of the part change; `None`: no descriptor was available.
     event: Option<Event>,
 }
 
-/// The right of the calling thread to a part, until dropped: the thread is the only one that takes in its frames, and sends by
-/// a queue of its own.
+/// Exclusive claim of the calling thread to a part, until dropped: only this thread receives its
+/// frames, and it sends through a queue of its own.
 pub(crate) struct Claim<'a, L: Locks> {
     host: &'a Host<L>,
     pub(crate) part: &'a Part<L>,
 }
 
-/// The parts of a host's inputs.
+/// Parts of a host's inputs.
 pub(crate) struct Parts<L: Locks> {
-    /// The part with netisr and the steerer, if there are any.
+    /// Part with netisr and the dispatcher, if any.
     pub(crate) first: Part<L>,
     more: Box<[Part<L>]>,
 }
@@ -70,7 +71,7 @@ impl<L: Locks> Part<L> {
         self.inputs.0.lock(cx)
     }
 
-    /// Makes an empty part that a thread beside the host's first can run.
+    /// Returns an empty part for a thread other than the host's first.
     fn beside() -> Part<L> {
         Part { event: Event::new().ok(), ..Part::default() }
     }
@@ -100,8 +101,8 @@ impl<L: Locks> Default for Part<L> {
 impl<L: Locks> Drop for Claim<'_, L> {
     fn drop(&mut self) {
         self.part.is_claimed.store(false, Ordering::Release);
-        self.host.stack.set_queue(self.host.cx(), None); // a later thread may have this one's number
-        self.host.wake(); // to take in what comes by the part's ports
+        self.host.stack.set_queue(self.host.cx(), None); // a later thread may get the same number
+        self.host.wake(); // to receive from the part's ports
     }
 }
 
@@ -118,8 +119,8 @@ impl<L: Locks> Parts<L> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    /// Returns the number of rounds in which threads that run parts took frames in. If it has grown since another thread's
-    /// last round, sockets may have changed since.
+    /// Returns the number of rounds in which part threads received frames. If it has grown since a
+    /// thread's last round, sockets may have changed since.
     pub(crate) fn rounds(&self) -> u64 {
         self.more.iter().map(|part| part.rounds.0.load(Ordering::Acquire)).sum()
     }
@@ -148,9 +149,9 @@ impl<L: Locks> Parts<L> {
 }
 
 impl<L: Locks> Host<L> {
-    /// Divides the ports into `parts`, for as many threads: one in [`Host::run`], the others in [`Host::run_part`] with parts
-    /// 1, 2, ... A port added later goes to the part with the fewest ports. Without effect on a host of one thread and on one
-    /// with netisr; 0 is taken as 1.
+    /// Divides the ports into `parts` for as many threads: one in [`Host::run`], the others in
+    /// [`Host::run_part`] with parts 1, 2, ... A port added later goes to the part with the fewest
+    /// ports. Has no effect on a host of one thread or with netisr; 0 counts as 1.
     pub fn divide(&mut self, parts: usize) {
         if !L::SHARED || self.isr.is_some() {
             return;
@@ -163,9 +164,10 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Takes in the frames of part `part` until `stop` returns `true`, sleeping when none come: for a thread beside one in
-    /// [`Host::run`]. Timers are served by both while they are awake; only that thread wakes for them. Returns `false` if there
-    /// is no such part, or another thread runs it.
+    /// Receives the frames of part `part` until `stop` returns `true`, sleeping when none arrive;
+    /// runs beside a thread in [`Host::run`]. Both threads serve timers while awake, but only the
+    /// other one wakes up for them. Returns `false` if there is no such part, or another thread
+    /// runs it.
     pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
         let Some(claim) = self.claim_part(part) else { return false };
         while !stop() {
@@ -183,7 +185,8 @@ impl<L: Locks> Host<L> {
         true
     }
 
-    /// Claims a part for the calling thread; `None`: there is no such part, or another thread has it.
+    /// Claims a part for the calling thread; `None` if there is no such part, or another thread has
+    /// it.
     fn claim_part(&self, at: usize) -> Option<Claim<'_, L>> {
         let part = self.inputs.iter().nth(at).filter(|part| !part.is_claimed.swap(true, Ordering::AcqRel))?;
         self.stack.set_queue(self.cx(), Some(at as u16));
@@ -196,7 +199,8 @@ impl<L: Locks> Host<L> {
         self.inputs.iter().for_each(|part| part.lock(cx).receivers.iter().for_each(&mut f));
     }
 
-    /// Takes a burst from each port of a part into the stack, or into netisr's queues; returns the number of frames.
+    /// Takes a burst from each port of a part into the stack, or into netisr's queues. Returns the
+    /// number of frames.
     #[inline(always)]
     pub(crate) fn take_in(&self, cx: Cx, part: &Part<L>) -> usize {
         let lap = self.stack.lap(cx);
@@ -230,14 +234,15 @@ impl<L: Locks> Host<L> {
         frames
     }
 
-    /// Returns when a port that holds frames back by time will give the next; `None`: none does.
+    /// Returns the next release time of a port that delays frames; `None` if there is none.
     pub fn next_arrival(&self) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         self.each_receiver(|r| next = [next, r.half.next_event()].into_iter().flatten().min());
         next
     }
 
-    /// Returns whether no frame will ever come again: ports have ended, and all but those that only take.
+    /// Returns whether no more frames will arrive: some port has ended, and all others are
+    /// transmit-only.
     pub fn is_over(&self) -> bool {
         let (mut any_gone, mut all_over) = (false, true);
         self.each_receiver(|r| {
@@ -248,28 +253,28 @@ impl<L: Locks> Host<L> {
         any_gone && all_over
     }
 
-    /// Returns the ports that have ended, with the reason if there is one beyond their having come to their end.
+    /// Returns the ports that have ended, each with the reason unless it ended normally.
     pub fn gone(&self) -> Vec<(IfaceId, Option<String>)> {
         let mut gone = Vec::new();
         self.each_receiver(|r| gone.extend(r.half.is_gone().then(|| (r.iface, r.half.why_gone()))));
         gone
     }
 
-    /// Returns what was wrong with what came in through the ports, a sentence each.
+    /// Returns the receive warnings of the ports, as sentences.
     pub fn remarks(&self) -> Vec<(IfaceId, String)> {
         let mut all = Vec::new();
         self.each_receiver(|r| all.extend(r.half.remarks().into_iter().map(|remark| (r.iface, remark))));
         all
     }
 
-    /// Returns the number of frames held by the ports' receiving halves.
+    /// Returns the number of frames held by the receive halves.
     pub fn held_by_ports(&self) -> usize {
         let mut held = 0;
         self.each_receiver(|r| held += r.half.held());
         held
     }
 
-    /// Returns whether any port is watched.
+    /// Returns whether a port has an open capture.
     #[cfg(test)]
     pub(crate) fn receivers_watched(&self) -> bool {
         let mut watched = false;

@@ -1,9 +1,11 @@
-//! Netisr of a host: who takes through the stack what was taken from a port, and when (netisr2005).
+//! Netisr of a host: decides which thread processes a received frame, and when (netisr2005).
 //!
-//! A burst from a port is given to [`Feed::input`]. Where all is direct it goes into the stack as it is. Else each frame goes, by its
-//! EtherType, to what [`dispatch::netisr`] says: at once, or into the queue of a workstream, whose worker (a thread in [`Host::run_isr`], or
-//! the host's own loop after the ports, [`Feed::work`]) gives it to the stack. A frame that a full queue refused ends as
-//! [`DropReason::NetisrQueueFull`]; those that wait are held, in [`Host::audit`].
+//! A burst from a port goes to [`Feed::input`]. If all protocols are direct it goes straight into
+//! the stack. Otherwise each frame goes, by its EtherType, where [`dispatch::netisr`] decides:
+//! processed at once, or queued for a workstream. The worker of the workstream (a thread in
+//! [`Host::run_isr`], or the host's own loop after the ports, [`Feed::work`]) passes it to the
+//! stack. A frame refused by a full queue ends as [`DropReason::NetisrQueueFull`]; queued frames
+//! count as held in [`Host::audit`].
 //!
 //! [`Host::run_isr`]: crate::Host::run_isr
 //! [`Host::audit`]: crate::Host::audit
@@ -34,10 +36,11 @@ use wire::eth::{EtherType, Header};
 use wire::hash::Key;
 use wire::{flow, rss};
 
-/// Workstreams that a host can have: each may be a thread, and a process has 64 that can be inside stacks.
+/// Maximum number of workstreams of a host. Each may be a thread, and at most 64 threads of a
+/// process can be inside stacks.
 pub const WORKSTREAMS_MAX: usize = 32;
 
-/// A frame that was taken from a port.
+/// A frame received from a port.
 #[derive(Debug)]
 pub struct Received {
     iface: IfaceId,
@@ -56,48 +59,50 @@ impl Received {
     }
 }
 
-/// Why a host has no such netisr.
+/// Invalid netisr configuration.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IsrError {
-    /// Several workstreams where one thread may enter.
+    /// Several workstreams with single-threaded locks.
     #[error(
         "locks = 'up' is for one thread and isr.workstreams = {0} asks for others: choose locks = 'light' or \
          isr.workstreams = 1, which the host's own loop works on"
     )]
     Threads(usize),
-    /// Several stacks, and something else that a host of one has.
+    /// Several stacks, with a setting that only a single stack supports.
     #[error("stacks = {stacks}: each of them has one thread and a queue: {what}")]
     Split {
-        /// So many.
+        /// Number of stacks of the host.
         stacks: usize,
-        /// What is in the way.
+        /// Setting that conflicts with several stacks.
         what: &'static str,
     },
-    /// A core for threads that there are not.
+    /// Pinning requested, but there are no threads to pin.
     #[error("isr.bind: netisr has no thread of its own here: choose locks = 'light' and isr.workstreams")]
     Bind,
-    /// A knob of netisr's, without one.
+    /// A netisr sysctl without netisr.
     #[error("{0}: the host has no workstreams: choose isr.workstreams when it is made")]
     None(String),
-    /// Its worker ended in a panic again and again: what comes for it waits, and is refused when its queue is full.
+    /// Its worker panicked repeatedly: frames for it stay queued, and are refused once its queue is
+    /// full.
     #[error("workstream {0}: its worker died more than {RESTARTS_MAX} times, and is not started again")]
     Died(usize),
-    /// What netisr itself refuses.
+    /// Error of netisr itself.
     #[error(transparent)]
     Netisr(#[from] NetisrError),
 }
 
-/// The protocols, by place. What is tagged or anything else goes as ether.
+/// Indices of the protocols. Tagged and all other frames count as ether.
 pub(crate) const IP: usize = 0;
 pub(crate) const ARP: usize = 1;
 pub(crate) const ETHER: usize = 2;
 pub(crate) const IP6: usize = 3;
-/// How many.
+/// Number of protocols.
 pub(crate) const CLASSES: usize = 4;
-/// Their names and FreeBSD's numbers. IGMP is IP's here, and nobody listens to a routing socket: both have no queue.
+/// Names and FreeBSD's numbers. IGMP belongs to IP here, and there are no routing sockets: neither
+/// has a queue.
 pub(crate) const PROTOCOLS: [(&str, u8); CLASSES] = [("ip", 1), ("arp", 4), ("ether", 5), ("ip6", 6)];
 
-/// May a host be made so, with locks for several threads or not?
+/// Checks whether a host can be configured so, with or without locks for several threads.
 pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
     let isr = &config.isr;
     if config.stacks > 1 {
@@ -124,17 +129,17 @@ pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
     }
 }
 
-/// What is behind the Ethernet header.
+/// Returns the bytes after the Ethernet header.
 pub(crate) fn packet(received: &Received) -> &[u8] {
     received.frame.bytes().get(wire::eth::HEADER_LEN..).unwrap_or_default()
 }
 
-/// A protocol with its name and number.
+/// Returns a protocol with its name and number.
 pub(crate) fn named(at: usize) -> Protocol<Received> {
     PROTOCOLS.get(at).map_or(Protocol::new("", 0), |(name, number)| Protocol::new(name, *number))
 }
 
-/// Netisr with its protocols, set as the configuration says.
+/// Creates netisr with its protocols, set up from the configuration.
 fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
     let key = config.seed.map_or_else(Key::random, Key::seeded);
     let protocols = vec![
@@ -142,7 +147,7 @@ fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
             .by_cpu(|received: &Received| rss::four(packet(received)).map(rss::bucket))
             .by_flow(move |received| flow::four(key, packet(received))),
         named(ARP),
-        // As FreeBSD has it: whatever the others do.
+        // As in FreeBSD: direct whatever the global policy.
         Protocol { dispatch: Some(Mode::Direct), ..named(ETHER) },
         named(IP6)
             .by_cpu(|received: &Received| rss::six(packet(received)).map(rss::bucket))
@@ -151,7 +156,7 @@ fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
     set_up(config, base(config, config.isr.workstreams), protocols)
 }
 
-/// What all of netisr has in common, with so many workstreams.
+/// Returns the configuration common to all of netisr, with this number of workstreams.
 pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
     let isr = &config.isr;
     Config {
@@ -166,7 +171,7 @@ pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
     }
 }
 
-/// Netisr of `protocols`, with its knobs as the configuration has them.
+/// Creates netisr with `protocols`, and applies the configured sysctls.
 pub(crate) fn set_up(
     config: &HostConfig,
     base: Config,
@@ -177,7 +182,7 @@ pub(crate) fn set_up(
     Ok(netisr)
 }
 
-/// Which stack of a split host's it is, and what its steerer has done.
+/// Index of a stack of a split host, and the counters of its dispatcher.
 #[derive(Debug)]
 pub(crate) struct SeatOf {
     pub(crate) at: usize,
@@ -185,17 +190,18 @@ pub(crate) struct SeatOf {
     pub(crate) strays: Arc<Strays>,
 }
 
-/// What all of a host's threads see of its netisr.
+/// A host's netisr, as seen by all of its threads.
 #[derive(Debug)]
 pub(crate) struct Isr {
     pub(crate) netisr: Arc<Netisr<Received>>,
-    /// Of a split host's stack: which, and what its steerer has done. The netisr is all stacks', and what waits in it is not this host's yet.
+    /// For a stack of a split host: its index, and the counters of the dispatcher. The netisr is
+    /// shared by all stacks, and frames queued in it do not belong to this host yet.
     pub(crate) seat: Option<SeatOf>,
     pub(crate) died: Died,
 }
 
 impl Isr {
-    /// As `config` says; `None`: without.
+    /// Creates netisr as configured; `None` if it has no workstreams.
     pub(crate) fn new<L: Locks>(config: &HostConfig) -> Result<Option<(Isr, Feed)>, IsrError> {
         check(config, L::SHARED)?;
         if config.isr.workstreams == 0 {
@@ -206,20 +212,20 @@ impl Isr {
         Ok(Some((Isr { netisr, seat: None, died: Died::default() }, feed)))
     }
 
-    /// Of stack `at` of a split host.
+    /// Returns the netisr of stack `at` of a split host.
     pub(crate) fn of_seat(netisr: Arc<Netisr<Received>>, seat: SeatOf) -> Isr {
         Isr { netisr, seat: Some(seat), died: Died::default() }
     }
 }
 
-/// Where the host's own loop gives what it took from ports.
+/// Input of netisr, used by the host's own loop.
 #[derive(Debug)]
 pub(crate) struct Feed {
     caller: Caller<Received>,
     protocols: [ProtoId; CLASSES],
-    /// Workers of workstreams without a thread: the loop does their work.
+    /// Workers of workstreams without a thread, run by the loop.
     own: Vec<Worker<Received>>,
-    /// A burst's frames by protocol; empty between bursts.
+    /// Frames of a burst by protocol; empty between bursts.
     lists: [VecDeque<Received>; CLASSES],
 }
 
@@ -230,7 +236,7 @@ impl Feed {
         Ok(Feed { caller: netisr.caller(0)?, protocols, own, lists: Default::default() })
     }
 
-    /// Frames that `iface` received: into the stack, or to where it is to be done later.
+    /// Processes frames received on `iface`: into the stack, or queued.
     #[inline]
     pub(crate) fn input<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         if self.protocols.iter().all(|protocol| self.caller.is_direct(*protocol)) {
@@ -266,7 +272,7 @@ impl Feed {
         }
     }
 
-    /// Works on what waits in workstreams without a thread.
+    /// Processes frames queued in workstreams without a thread.
     #[inline]
     pub(crate) fn work<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx) {
         let mut work = |_: ProtoId, items: &mut Items<'_, Received>| take_through(stack, cx, items);
@@ -275,19 +281,19 @@ impl Feed {
         }
     }
 
-    /// A thread will do the work of workstream `at`.
+    /// Leaves workstream `at` to a thread.
     pub(crate) fn release(&mut self, at: usize) {
         self.own.retain(|worker| worker.workstream() != at);
     }
 }
 
-/// The protocols, by place.
+/// Returns the protocols, by index.
 pub(crate) fn ids(netisr: &Netisr<Received>) -> Result<[ProtoId; CLASSES], NetisrError> {
     let id = |at: usize| netisr.protocol(PROTOCOLS.get(at).map_or("", |(name, _)| name));
     Ok([id(IP)?, id(ARP)?, id(ETHER)?, id(IP6)?])
 }
 
-/// The protocol that a frame is counted as.
+/// Returns the protocol index of a frame.
 #[inline(always)]
 pub(crate) fn class_of(frame: &Frame) -> usize {
     match Header::parse(frame.bytes()).map(|header| header.ethertype) {
@@ -298,13 +304,13 @@ pub(crate) fn class_of(frame: &Frame) -> usize {
     }
 }
 
-/// Gives `items` to the stack, in bursts of one iface.
+/// Passes `items` to the stack, in bursts of one iface.
 pub(crate) fn take_through<L: Locks>(stack: &Stack<L>, cx: Cx, items: &mut Items<'_, Received>) {
     in_bursts(items, |iface, burst| stack.input(cx, iface, burst), || stack.count_bug(cx));
 }
 
-/// Gives `items` to `take`, in bursts of one iface. `take` leaves none of a burst; `bug` counts a frame that found no room
-/// nevertheless.
+/// Passes `items` to `take`, in bursts of one iface. `take` consumes the whole burst; `bug` counts
+/// a frame that found no room nevertheless.
 pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(IfaceId, &mut Burst), bug: impl Fn()) {
     let (mut burst, mut from) = (Burst::new(), None);
     for Received { iface, frame } in items {
@@ -320,8 +326,9 @@ pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(If
     }
 }
 
-/// What `netstat -Q` shows of a host. Packets to itself are queued for its loop, and so count as Queued in workstream 0; without
-/// workstreams the loop is the only one, and works on everything else directly.
+/// Returns the data of `netstat -Q`. Packets to the host itself are queued for its loop and count
+/// as Queued in workstream 0. Without workstreams the loop is the only one, and processes
+/// everything else directly.
 pub(crate) fn snapshot<L: Locks>(host: &crate::Host<L>) -> Snapshot {
     let mut snapshot = match &host.isr {
         Some(isr) => isr.netisr.snapshot(),

@@ -1,9 +1,9 @@
-//! Jobs: work that clients of the control socket start and that takes time: `ping`, `traceroute`, a TCP
+//! Jobs: long-running work started by clients of the control socket: `ping`, `traceroute`, a TCP
 //! connection, a UDP socket, a program.
 //!
-//! A job is started, read and stopped by control words ([`crate::words`]) and gets its turns in the host's
-//! rounds ([`Jobs::turn`]), so it runs live and on virtual time alike. Its output is bounded: a job whose
-//! output is full waits for its reader; one that is not read for [`PATIENCE`] ends.
+//! A job is started, read and stopped by commands ([`crate::words`]) and runs in the host's rounds
+//! ([`Jobs::turn`]), on a live clock and on virtual time alike. Its output is bounded: a job with
+//! full output waits for its reader; one that is not read for [`PATIENCE`] ends.
 
 mod datagrams;
 mod named;
@@ -26,14 +26,14 @@ use socket::Calls;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Jobs open at a time.
+/// Maximum number of open jobs.
 pub const JOBS_MAX: usize = 16;
-/// Bytes of output, and of a connection's input, that wait.
+/// Maximum buffered output, and buffered input of a connection, in bytes.
 pub const BUFFER_MAX: usize = 256 * 1024;
 /// Time after which a job that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The host of a job, as its turns see it.
+/// Host of a job, as passed to its turns.
 pub(crate) struct Around<'a, L: Locks> {
     pub(crate) stack: &'a Stack<L>,
     pub(crate) calls: &'a Calls<'a, L>,
@@ -43,32 +43,33 @@ pub(crate) struct Around<'a, L: Locks> {
 /// End of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It did what it was to do.
+    /// The job succeeded.
     Done,
-    /// It did not, for this reason.
+    /// The job failed for this reason.
     Failed(String),
 }
 
-/// Work that a job does in turns.
+/// Work of a job, done in turns.
 pub(crate) trait Work<L: Locks>: Send {
-    /// Takes the steps that are due now and appends their output to `out`. Returns how the job ended; `None` while it runs.
+    /// Performs the steps that are due and appends their output to `out`. Returns how the job
+    /// ended; `None` while it runs.
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End>;
 
-    /// Returns when it wants a turn although nothing comes in; [`Instant::NEVER`]: only then.
+    /// Returns the time of the next turn without input; [`Instant::NEVER`]: no such turn.
     fn next(&self) -> Instant;
 
-    /// Takes input; returns how many bytes.
+    /// Accepts input; returns the number of bytes.
     ///
     /// # Errors
-    /// A job of this kind takes none.
+    /// Returns an error if this kind of job takes no input.
     fn write(&mut self, _bytes: &[u8]) -> Result<usize, String> {
         Err("takes no input".into())
     }
 
-    /// Notes that no more input comes.
+    /// Signals the end of input.
     fn finish(&mut self) {}
 
-    /// Gives back what it has of the host.
+    /// Releases its resources on the host.
     fn close(&mut self, around: &Around<'_, L>);
 }
 
@@ -83,7 +84,7 @@ struct Job<L: Locks> {
 
 /// The jobs of a host.
 pub(crate) struct Jobs<L: Locks> {
-    /// Whether there is one: what a round without jobs looks at.
+    /// There are jobs; checked by each round.
     any: AtomicBool,
     open: Mutex<Open<L>>,
 }
@@ -93,18 +94,18 @@ struct Open<L: Locks> {
     last_id: u32,
     /// A loop around the host runs programs as jobs.
     runs_programs: bool,
-    /// Programs that it has not taken yet.
+    /// Programs not yet taken by that loop.
     wanted: Vec<Wanted>,
 }
 
-/// A program to be run as job `id`, by the loop around the host.
+/// A program to run as job `id`, by the loop around the host.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) id: u32,
     pub(crate) words: Vec<String>,
 }
 
-/// A program's place among the jobs: the loop around the host does the work and reports
+/// Job entry of a program: the loop around the host does the work and reports it
 /// ([`Jobs::report`]).
 #[derive(Default)]
 struct Outside {
@@ -153,7 +154,7 @@ impl<L: Locks> Jobs<L> {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Starts a job; returns its number. `None`: [`JOBS_MAX`] are open.
+    /// Starts a job and returns its number; `None`: [`JOBS_MAX`] are open.
     pub(crate) fn start(&self, about: String, work: Box<dyn Work<L>>, now: Instant) -> Option<u32> {
         let mut open = self.lock();
         if open.jobs.len() >= JOBS_MAX {
@@ -166,15 +167,15 @@ impl<L: Locks> Jobs<L> {
         Some(id)
     }
 
-    /// Notes that a loop around the host takes programs ([`Jobs::take_wanted`]).
+    /// Records that a loop around the host takes programs ([`Jobs::take_wanted`]).
     pub(crate) fn run_programs(&self) {
         self.lock().runs_programs = true;
     }
 
-    /// Starts a program as a job; returns its number. `None`: [`JOBS_MAX`] are open.
+    /// Starts a program as a job and returns its number; `None`: [`JOBS_MAX`] are open.
     ///
     /// # Errors
-    /// No loop around this host runs programs.
+    /// Returns an error if no loop around this host runs programs.
     pub(crate) fn start_program(&self, words: &[&str], now: Instant) -> Result<Option<u32>, String> {
         if !self.lock().runs_programs {
             return Err("this host runs no programs; those of 'linerate up' and 'linerate host' do".into());
@@ -184,13 +185,13 @@ impl<L: Locks> Jobs<L> {
         Ok(Some(id))
     }
 
-    /// Takes the programs that are to be run.
+    /// Returns the programs to run, and clears the list.
     pub(crate) fn take_wanted(&self) -> Vec<Wanted> {
         if self.any() { std::mem::take(&mut self.lock().wanted) } else { Vec::new() }
     }
 
-    /// Adds output of a program, and how it ended if it has; `false`: its job was stopped. Output that is not
-    /// read is cut at [`BUFFER_MAX`] bytes.
+    /// Adds output of a program, and its result if it has ended. Returns `false` if its job was
+    /// stopped. Unread output is cut at [`BUFFER_MAX`] bytes.
     pub(crate) fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
         let mut open = self.lock();
         let found = open.jobs.iter_mut().find(|job| job.id == id && job.ended.is_none());
@@ -202,7 +203,7 @@ impl<L: Locks> Jobs<L> {
         true
     }
 
-    /// Gives each job a turn; returns when the next wants one.
+    /// Runs each job's turn; returns the time of the next one.
     #[cold]
     pub(crate) fn turn(&self, around: &Around<'_, L>) -> Instant {
         let (mut open, now) = (self.lock(), around.cx.now);
@@ -214,7 +215,7 @@ impl<L: Locks> Jobs<L> {
                     job.work.close(around);
                 }
             }
-            // One whose output is full waits for its reader, whatever is due.
+            // A job with full output waits for its reader, whatever is due.
             let goes_on = job.ended.is_none() && job.out.len() < BUFFER_MAX;
             let due = if goes_on { job.work.next() } else { Instant::NEVER };
             next = next.min(due).min(job.read_at.after(PATIENCE));
@@ -226,7 +227,8 @@ impl<L: Locks> Jobs<L> {
         next
     }
 
-    /// Takes the output of job `id` so far; a job that has ended goes with it. `None`: no such job.
+    /// Returns the output of job `id` so far, and removes the job if it has ended. `None`: no such
+    /// job.
     pub(crate) fn read(&self, id: u32, now: Instant) -> Option<Output> {
         let mut open = self.lock();
         let at = open.jobs.iter().position(|job| job.id == id)?;
@@ -240,7 +242,8 @@ impl<L: Locks> Jobs<L> {
         Some(Output { text, ended })
     }
 
-    /// Gives input to job `id`, and its end; returns how many bytes it took. `None`: no such job.
+    /// Passes input, or its end, to job `id`; returns the number of bytes accepted. `None`: no such
+    /// job.
     pub(crate) fn write(&self, id: u32, bytes: &[u8], finish: bool) -> Option<Result<usize, String>> {
         let mut open = self.lock();
         let job = open.jobs.iter_mut().find(|job| job.id == id)?;
@@ -251,7 +254,7 @@ impl<L: Locks> Jobs<L> {
         Some(job.work.write(bytes))
     }
 
-    /// Stops job `id`; `false`: no such job.
+    /// Stops job `id`. Returns `false` if there is no such job.
     pub(crate) fn stop(&self, id: u32, around: &Around<'_, L>) -> bool {
         let mut open = self.lock();
         let Some(at) = open.jobs.iter().position(|job| job.id == id) else { return false };
@@ -260,7 +263,7 @@ impl<L: Locks> Jobs<L> {
         true
     }
 
-    /// Number and description of each job, and whether it has ended.
+    /// Returns number and description of each job, and whether it has ended.
     pub(crate) fn list(&self) -> Vec<(u32, String, bool)> {
         self.lock().jobs.iter().map(|job| (job.id, job.about.clone(), job.ended.is_some())).collect()
     }
@@ -272,7 +275,7 @@ fn end<L: Locks>(mut job: Job<L>, around: &Around<'_, L>) {
     }
 }
 
-/// Milliseconds with three digits, as ping prints them.
+/// Returns milliseconds with three digits, as printed by ping.
 fn ms(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64() * 1e3)
 }

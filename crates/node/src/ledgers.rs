@@ -1,28 +1,30 @@
-//! The cost ledgers of hosts that are gone, for who asked for them before (`linerate profile --ledger`).
+//! Cycle accounting of hosts that have ended, if enabled before their creation
+//! (`linerate profile --ledger`).
 //!
-//! Off, a host's making and end each look at one flag. On, every host made from then on books its ticks, and leaves the
-//! sums here when it ends. At most [`KEPT_MAX`] are kept; what comes after is counted.
+//! When disabled, the creation and the end of a host each read one flag. When enabled, every host
+//! created from then on accounts its ticks, and stores the sums here when it ends. At most
+//! [`KEPT_MAX`] are kept; the rest is counted.
 
 use stats::Costs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// So many hosts' ledgers are kept.
+/// Maximum number of accounts kept.
 pub const KEPT_MAX: usize = 1024;
 
-/// What a host's ledger said at its end.
+/// Account of a host at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The host.
+    /// Name of the host.
     pub host: String,
-    /// By stage, with the readings of the counter.
+    /// Cost by stage, with the number of counter readings.
     pub costs: Costs,
 }
 
 static KEEPING: AtomicBool = AtomicBool::new(false);
 static KEPT: Mutex<(Vec<Kept>, u64)> = Mutex::new((Vec::new(), 0));
 
-/// Hosts made from now on have their ledgers on, and leave them here.
+/// Enables accounting for hosts created from now on.
 pub fn keep() {
     KEEPING.store(true, Ordering::Relaxed);
 }
@@ -36,7 +38,7 @@ pub(crate) fn leave(kept: Kept) {
     if all.len() < KEPT_MAX { all.push(kept) } else { *beyond += 1 }
 }
 
-/// What was left so far, and how many more were not kept.
+/// Returns the accounts kept so far, and the number of further ones that were not kept.
 pub fn take() -> (Vec<Kept>, u64) {
     std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner))
 }

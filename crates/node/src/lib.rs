@@ -1,8 +1,9 @@
-//! The one crate that knows everyone: wires ports to stacks, runs them, and answers questions about them.
+//! Top-level crate: connects ports to stacks, runs them, and reports on them.
 //!
-//! A [`Host`] is a stack with its clock and the receiving halves of its ports; [`Host::step`] is the loop's body. What a
-//! host is to be like is a [`config::HostConfig`], from a TOML file or from flags with the same words. A running host is
-//! asked and changed through its [`control`] socket, in the [`words`] of ifconfig, ip, arp, route, sysctl and netstat.
+//! A [`Host`] is a stack with its clock and the receive halves of its ports; [`Host::step`] is the
+//! body of its loop. Its configuration is a [`config::HostConfig`], from a TOML file or from flags
+//! with the same keys. A running host is queried and changed through its [`control`] socket, with
+//! the [`words`] of ifconfig, ip, arp, route, sysctl and netstat.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(any(test, fuzzing)),

@@ -1,4 +1,4 @@
-//! Peers as the users of clients write them: an address of either family, a link-local one with its
+//! Addresses of peers as given by users: an address of either family, a link-local one with its
 //! interface (RFC 4007 11), as in `fe80::1%tap0`, or a host name.
 
 use crate::Host;
@@ -69,11 +69,11 @@ impl Remote {
         }
     }
 
-    /// Returns the socket address with L4 port `port`; `number` returns the scope id of an interface.
-    /// `None` for a name.
+    /// Returns the socket address with L4 port `port`; `number` returns the scope id of an
+    /// interface. `None` for a name.
     ///
     /// # Errors
-    /// No such interface; a link-local address without one.
+    /// Returns an error if there is no such interface, or for a link-local address without one.
     pub fn at(&self, port: u16, number: impl FnOnce(&str) -> Option<u32>) -> Result<Option<SocketAddr>, String> {
         let Kind::Ip { ip, zone } = &self.0 else { return Ok(None) };
         let IpAddr::V6(v6) = ip else { return Ok(Some(SocketAddr::new(*ip, port))) };
@@ -88,8 +88,8 @@ impl Remote {
 }
 
 impl HostConfig {
-    /// Returns the socket address of `address` on a host made from this configuration; `None` for a name,
-    /// which the host resolves when it runs.
+    /// Returns the socket address of `address` on a host built from this configuration; `None` for
+    /// a name, which the host resolves when it runs.
     ///
     /// # Errors
     /// As [`Remote::at`].
@@ -103,17 +103,19 @@ impl HostConfig {
 }
 
 impl<L: Locks> Host<L> {
-    /// Returns the socket address of `address` on this host; waits for the name servers if it is a name.
+    /// Returns the socket address of `address` on this host. Waits for the name servers if it is a
+    /// name.
     ///
     /// # Errors
-    /// [`LookupError`].
+    /// Returns a [`LookupError`].
     pub fn resolve(&self, address: &Remote, port: u16, families: Families) -> Result<SocketAddr, LookupError> {
         let text = address.to_string();
         let found = socket::net::lookup(self, &text, port, families)?;
         found.first().copied().ok_or(LookupError::NoAddress(text))
     }
 
-    /// Returns the text of an address without its L4 port; of a link-local one with the name of its iface.
+    /// Returns the text of an address without its L4 port; a link-local one includes the name of
+    /// its iface.
     pub fn ip_text(&self, at: SocketAddr) -> String {
         let scope = match at {
             SocketAddr::V6(v6) => zone::iface_of(v6.scope_id()),

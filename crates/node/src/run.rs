@@ -1,7 +1,9 @@
-//! Runs hosts: each in a thread of its own, with its ports, its services and its control socket, until told to stop.
+//! Runs hosts: each in a thread of its own, with its ports, services and control socket, until
+//! stopped.
 //!
-//! A room with a real clock: here `now` is read and handed to everybody. [`up`] is the whole life of the hosts of one
-//! file; [`build`] makes one host as it is configured; [`Runner`] is the loop around a host that the caller owns.
+//! This module uses the real clock: `now` is read here and passed down. [`up`] runs the hosts of a
+//! file from start to end; [`build`] creates one host from its configuration; [`Runner`] is the
+//! loop around a host that the caller owns.
 
 mod build;
 mod programs;
@@ -20,37 +22,39 @@ use lock::Locks;
 use port::Pairs;
 use socket::Errno;
 
-/// How often a busy host looks at its control socket and its ports' health.
+/// Interval at which a busy host checks its control socket and the state of its ports.
 const LOOK: Duration = Duration::from_millis(1);
-/// How often an idle one does.
+/// The same interval of an idle host.
 const IDLE: Duration = Duration::from_millis(100);
-/// How long a host goes on after its last port has ended, while nothing happens: for delayed frames and late answers.
+/// Time that an idle host keeps running after its last port has ended, for delayed frames and late
+/// answers.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// What goes on around a host: services and control socket, served between its rounds.
+/// Loop around a host: serves its services and control socket between its rounds.
 #[derive(Debug)]
 pub struct Runner {
-    /// The control socket.
+    /// Control socket, if the host has one.
     pub control: Option<Server>,
     services: Vec<Service>,
     buffer: Vec<u8>,
     gone: Vec<inet::iface::IfaceId>,
-    /// Ifaces whose MAC address was reported as another station's too.
+    /// Ifaces for which a duplicate MAC address was reported.
     duplicates: Vec<inet::iface::IfaceId>,
-    /// A port did not come to its end but was lost: its device went away, its file was cut short.
+    /// A port was lost instead of ending normally: its device disappeared, or its file was
+    /// truncated.
     lost: bool,
-    /// Goes on when all ports are over.
+    /// Keep running when all ports have ended.
     stay: bool,
-    /// Since when all ports are over and nothing has happened.
+    /// Time since which all ports have ended and nothing has happened.
     over: Option<Instant>,
     look: Instant,
 }
 
 impl Runner {
-    /// Around a host with those of these services that are of datagrams, on its thread.
+    /// Creates the loop around a host; it serves the UDP services among `services` on its thread.
     ///
     /// # Errors
-    /// Which service found no socket, and why.
+    /// Returns the service for which no socket could be opened, and the reason.
     pub fn new<L: Locks>(
         host: &Host<L>,
         services: &[config::ServiceConfig],
@@ -75,30 +79,31 @@ impl Runner {
         })
     }
 
-    /// Goes on, or does not, when all of the host's ports are over.
+    /// Sets whether to keep running when all ports have ended.
     pub fn stay(mut self, stay: bool) -> Runner {
         self.stay = stay;
         self
     }
 
-    /// Are all ports over, and is what they gave dealt with?
+    /// Returns whether all ports have ended and their frames have been processed.
     pub fn is_over(&self, now: Instant) -> bool {
         !self.stay && self.over.is_some_and(|since| now.since(since) >= LINGER)
     }
 
-    /// Was a port lost, rather than read to its end?
+    /// Returns whether a port was lost instead of ending normally.
     pub fn has_lost_a_port(&self) -> bool {
         self.lost
     }
 
-    /// One round: the host's, its services', and now and then its control socket's; sleeps when there was nothing.
-    /// `notice` is told of ports that have ended.
+    /// Runs one round of the host and its services, and now and then of its control socket; sleeps
+    /// if there was nothing to do. Calls `notice` for ports that have ended.
     pub fn round<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
         self.round_with(host, pairs, notice, IDLE, || 0);
     }
 
-    /// [`Runner::round`] around whoever else is served on this thread: `others` is asked after the host's round how much
-    /// there is for them to do, and only when that is nothing does the round sleep, at most for `patience`.
+    /// As [`Runner::round`], with other work on this thread: `others` runs after the host's round
+    /// and returns how much it did. Only if that is nothing does the round sleep, at most for
+    /// `patience`.
     pub fn round_with<L: Locks>(
         &mut self,
         host: &Host<L>,
@@ -114,7 +119,7 @@ impl Runner {
             self.look_around(host, pairs, notice);
             self.look = step.now.after(LOOK);
         }
-        // What a command has started has its first turn in the next round.
+        // Work started by a command has its first turn in the next round.
         if step.frames > 0 || served > 0 || self.requests() != requests {
             self.over = self.over.map(|_| step.now);
             return;
@@ -131,14 +136,15 @@ impl Runner {
         }
     }
 
-    /// Tells what was wrong with what came in through ports that have not ended: of those that have, it was told then.
+    /// Reports the receive warnings of ports that are still open; those of the others were reported
+    /// when they ended.
     pub fn tell_remarks<L: Locks>(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
         let remarks = host.remarks();
         let rest = remarks.iter().filter(|(id, _)| !self.gone.contains(id));
         rest.for_each(|(id, remark)| notice(said_of(host, *id, remark)));
     }
 
-    /// Requests answered at the control socket.
+    /// Returns the number of requests served at the control socket.
     fn requests(&self) -> u64 {
         self.control.as_ref().map_or(0, |server| server.counts.requests.get())
     }
@@ -186,7 +192,7 @@ impl Runner {
     }
 }
 
-/// Something about an iface, with its name and the host's in front.
+/// Returns a message about an iface, prefixed with the names of host and iface.
 fn said_of<L: Locks>(host: &Host<L>, id: inet::iface::IfaceId, what: &str) -> String {
     let name = host.stack.iface(id).map_or("?", |iface| &iface.name);
     format!("{}: {name}: {what}", host.stack.name)

@@ -1,19 +1,19 @@
-//! Small services over UDP on the host's own sockets: echo (RFC 862) and discard (RFC 863).
+//! UDP services on the host's own sockets: echo (RFC 862) and discard (RFC 863).
 
 use crate::config::{ServiceConfig, ServiceKind};
 use lock::Locks;
 use socket::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt};
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// Datagrams taken before others have their turn.
+/// Datagrams processed before others have their turn.
 const TURN: usize = 256;
-/// The longest datagram.
+/// Maximum length of a datagram.
 pub const LONGEST: usize = 65_507;
 
 /// A service with its socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
-    /// What and where.
+    /// Kind and port.
     pub config: ServiceConfig,
     fd: Fd,
 }
@@ -22,26 +22,27 @@ impl Service {
     /// Opens its socket.
     ///
     /// # Errors
-    /// Those of `socket` and `bind`.
+    /// Returns the errors of `socket` and `bind`.
     pub fn open<L: Locks>(calls: &Calls<'_, L>, config: ServiceConfig) -> Result<Service, Errno> {
         debug_assert!(config.kind.is_datagrams());
-        let fd = calls.socket_of(Domain::Inet6)?; // bound to no address: of both families
+        let fd = calls.socket_of(Domain::Inet6)?; // bound to no address: serves both families
         calls.set_option(fd, Opt::NonBlocking(true))?;
         calls.set_option(fd, Opt::RecvPacketInfo(true))?;
         calls.bind(fd, SocketAddr::from((Ipv6Addr::UNSPECIFIED, config.port.0)))?;
         Ok(Service { config, fd })
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub fn fd(&self) -> Fd {
         self.fd
     }
 
-    /// Serves what is there, without waiting; `buffer` holds one datagram. Says how many there were.
+    /// Serves the datagrams received, without blocking; `buffer` holds one datagram. Returns their
+    /// number.
     ///
-    /// A datagram that comes from another service is not answered: two echoes, or an echo and a chargen, would never stop
-    /// (CVE-1999-0103). Services are what has this service's own port, or one of the system ports (RFC 6335 6): who asks
-    /// has a port above those.
+    /// A datagram from another service is not answered: two echoes, or an echo and a chargen, would
+    /// answer each other forever (CVE-1999-0103). A source port counts as a service if it is this
+    /// service's own port, or a system port (RFC 6335 6); clients use higher ports.
     pub fn serve<L: Locks>(&self, calls: &Calls<'_, L>, buffer: &mut [u8]) -> usize {
         for served in 0..TURN {
             match calls.recv_msg(self.fd, buffer) {
@@ -50,12 +51,13 @@ impl Service {
                     let from_service = from.port() < 1024 || from.port() == self.config.port.0;
                     let answers = self.config.kind == ServiceKind::Echo && !from_service;
                     if let Some(payload) = buffer.get(..len).filter(|_| answers) {
-                        // An answer that finds no buffer or no route is lost, as datagrams are; the stack has counted it.
+                        // An answer without buffer or route is lost, as datagrams are; the stack
+                        // has counted it.
                         let _ = calls.send_msg(self.fd, payload, Some(&from), &Ancillary::source(message.to()));
                     }
                 }
                 Err(Errno::EAGAIN) => return served,
-                Err(_) => {} // what an earlier answer met: it is nobody's here
+                Err(_) => {} // an ICMP error for an earlier answer: ignored
             }
         }
         TURN

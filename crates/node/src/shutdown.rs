@@ -1,30 +1,32 @@
-//! The orderly end of a host: what was written is sent, with a FIN behind it, and the peers' acknowledgments are awaited.
+//! Orderly shutdown of a host: written data is sent, followed by a FIN, and the peers'
+//! acknowledgments are awaited.
 
 use crate::Host;
 use clock::{Duration, Instant};
 use inet::tcp::Unacknowledged;
 use lock::Locks;
 
-/// Longest wait of a drop for its peers.
+/// Maximum wait for peers when a host is dropped.
 const DROP_PATIENCE: Duration = Duration::from_millis(500);
-/// Longest wait of a drop for a silent peer: the ACK of a FIN is not delayed.
+/// Maximum wait for a silent peer when a host is dropped: the ACK of a FIN is not delayed.
 const QUIET: Duration = Duration::from_millis(50);
-/// Interval of looks for unacknowledged text while frames come in.
+/// Interval of checks for unacknowledged data while frames arrive.
 const CHECK: Duration = Duration::from_millis(1);
 
 impl<L: Locks> Host<L> {
-    /// Sends what connections have written and their FINs, and waits until the peers have acknowledged all of it, at
-    /// most `timeout`. The calling thread keeps the host going meanwhile; others may too.
+    /// Sends the written data of all connections and their FINs, and waits until the peers have
+    /// acknowledged everything, at most `timeout`. The calling thread runs the host meanwhile;
+    /// others may too.
     ///
-    /// Returns the connections that remain unacknowledged, with their bytes: they are reset. Nothing can be written
-    /// afterwards to a connection that was open at the call; received text can still be read. Listeners go on: close them
-    /// first where other threads accept.
+    /// Returns the connections that remain unacknowledged, with their bytes: they are reset.
+    /// Connections open at the call can no longer be written to, but received data can still be
+    /// read. Listeners stay open: close them first if other threads accept.
     pub fn shutdown(&self, timeout: Duration) -> Vec<Unacknowledged> {
         self.shutdown_while(timeout, || false)
     }
 
-    /// [`Host::shutdown`], but goes on for others when everything of this host is acknowledged, while `is_needed`
-    /// and time is left.
+    /// As [`Host::shutdown`], but keeps running for other hosts after everything of this host is
+    /// acknowledged, while `is_needed` and time is left.
     pub(crate) fn shutdown_while(&self, timeout: Duration, mut is_needed: impl FnMut() -> bool) -> Vec<Unacknowledged> {
         self.stack.end_advertising(self.cx());
         self.stack.tcp_finish(self.cx());
@@ -32,7 +34,7 @@ impl<L: Locks> Host<L> {
         let mut done = !self.stack.tcp_has_unacknowledged(self.cx());
         let mut check = Instant::ZERO;
         while !done || is_needed() {
-            // Before the step: frames that were sent before their port ended are still to be read.
+            // Checked before the step: frames sent before their port ended must still be read.
             let was_over = self.is_over();
             let step = self.step();
             if step.frames == 0 || step.now >= check {
@@ -54,8 +56,9 @@ impl<L: Locks> Host<L> {
         left
     }
 
-    /// Makes a drop's attempt: sends FINs, and waits while text that was written is not acknowledged, at most
-    /// [`DROP_PATIENCE`] and no longer than [`QUIET`] without a frame. Connections whose text remains are reset.
+    /// Shuts down a dropped host: sends FINs, and waits for acknowledgment of written data, at most
+    /// [`DROP_PATIENCE`] and no longer than [`QUIET`] without a frame. Connections with remaining
+    /// data are reset.
     pub(crate) fn attempt_shutdown(&self) {
         self.stack.tcp_finish(self.cx());
         let begin = self.clock.now();

@@ -1,8 +1,10 @@
-//! Sleep of a host that has nothing to do, and its wake-up.
+//! Sleep and wake-up of an idle host.
 //!
-//! A host of one thread sleeps on its ports' descriptors. A shared one sleeps on them and on an event that other threads raise when
-//! their calls make something due before the sleep would end: a packet to itself, a timer, a frame that a port holds back. It
-//! holds no lock while it sleeps. One thread at a time sleeps so; another that waits meanwhile looks every millisecond.
+//! A host of one thread sleeps on its ports' descriptors. A shared host also sleeps on an event,
+//! which other threads raise when their calls make something due before the sleep would end: a
+//! packet to the host itself, a timer, a frame that a port delays. It holds no lock while it
+//! sleeps. Only one thread at a time sleeps that way; another one that waits meanwhile polls every
+//! millisecond.
 
 use crate::Host;
 use crate::inputs::{Inputs, Part, Receiver};
@@ -14,26 +16,26 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Interval of polls of a port without a descriptor, while frames come.
+/// Interval of polls of a port without a descriptor, while frames arrive.
 const POLLED: Duration = Duration::from_micros(50);
 /// Interval of polls of such a port after 16 ms without a frame: polling takes 3 % of a processor.
 const POLLED_IDLE: Duration = Duration::from_millis(1);
 /// Longest sleep of a host.
 const IDLE: Duration = Duration::from_millis(100);
-/// Longest sleep of a second thread in a wait: the doorbell wakes the first alone.
+/// Maximum sleep of a second waiting thread: the doorbell wakes only the first.
 const RESTLESS: Duration = Duration::from_millis(1);
 
-/// Wakes the thread that keeps a shared host going.
+/// Wakes the thread that runs a shared host.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     doorbell: Doorbell,
     event: Event,
-    /// Held by the thread that sleeps by the doorbell.
+    /// Held by the thread that sleeps on the event.
     turn: Mutex<()>,
 }
 
 impl Sleeper {
-    /// Makes one that `stack` wakes; `None`: the system has no descriptor left.
+    /// Creates one that `stack` wakes; `None`: no descriptor was available.
     pub(crate) fn new<L: Locks>(stack: &Stack<L>) -> Option<Arc<Sleeper>> {
         let event = Event::new().ok()?;
         let sleeper = Arc::new(Sleeper { doorbell: Doorbell::default(), event, turn: Mutex::new(()) });
@@ -49,7 +51,7 @@ impl Sleeper {
     }
 }
 
-/// Returns the longest sleep that the ports allow, up to `until`.
+/// Returns the maximum sleep that the ports allow, up to `until`.
 fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
     let polled = receivers.iter().filter(|r| r.half.wait_fd().is_none() && !r.half.is_gone() && !r.half.is_silent());
     let longest = polled.map(|r| poll_interval(now.since(r.gave))).min().unwrap_or(IDLE);
@@ -57,19 +59,21 @@ fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
     until.min(event).since(now).min(longest)
 }
 
-/// Returns the interval of polls of a port after so long without a frame: a sixteenth of that time, within limits.
+/// Returns the poll interval of a port after this time without a frame: a sixteenth of it, within
+/// limits.
 fn poll_interval(quiet: Duration) -> Duration {
     (quiet / 16).clamp(POLLED, POLLED_IDLE)
 }
 
 impl<L: Locks> Host<L> {
-    /// Sleeps until a port has something, `also` is readable, or `until`; returns at once where a port must be polled.
-    /// Says whether `also` is readable.
+    /// Sleeps until a port or `also` is readable, or `until`; returns at once if a port must be
+    /// polled. Returns whether `also` is readable.
     pub fn wait(&self, until: Instant, also: Option<BorrowedFd<'_>>) -> bool {
         self.wait_for_any(until, also.as_slice())
     }
 
-    /// [`Host::wait`] with several descriptors beside the ports; says whether one of them is readable.
+    /// As [`Host::wait`], with several descriptors in addition to the ports. Returns whether one of
+    /// them is readable.
     pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         match L::SHARED {
             true => self.wait_unlocked(until, also),
@@ -77,7 +81,7 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Sleeps until a port of a part has something, or its ports change.
+    /// Sleeps until a port of a part is readable, or the ports of the part change.
     pub(crate) fn wait_part(&self, part: &Part<L>) {
         let (timeout, ports) = self.sleep_on(std::iter::once(part), Instant::NEVER);
         let mut fds: Vec<BorrowedFd<'_>> = ports.iter().map(AsFd::as_fd).collect();
@@ -89,8 +93,8 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Returns the longest sleep that the ports of some parts allow, and duplicates of their descriptors: a port may be removed
-    /// meanwhile.
+    /// Returns the maximum sleep that the ports of some parts allow, and duplicates of their
+    /// descriptors, since a port may be removed meanwhile.
     fn sleep_on<'a>(&self, parts: impl Iterator<Item = &'a Part<L>>, until: Instant) -> (Duration, Vec<OwnedFd>) {
         let (cx, mut ports) = (self.cx(), Vec::new());
         let mut timeout = most(&[], until, cx.now);
@@ -103,14 +107,14 @@ impl<L: Locks> Host<L> {
         (timeout, ports)
     }
 
-    /// Wakes the thread that sleeps in [`Host::wait`], of a shared host.
+    /// Wakes the thread that sleeps in [`Host::wait`], for a shared host.
     pub(crate) fn wake(&self) {
         if let Some(sleeper) = &self.sleeper {
             sleeper.wake(Instant::ZERO);
         }
     }
 
-    /// The wait of a host's only thread.
+    /// Sleeps on a host with a single thread.
     fn wait_alone(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let cx = self.cx();
         let inputs = self.inputs.first.lock(cx);
@@ -118,7 +122,8 @@ impl<L: Locks> Host<L> {
         let timeout = most(receivers, until, cx.now);
         let mut fds = also.to_vec();
         fds.extend(receivers.iter().filter(|r| !r.half.is_gone()).filter_map(|r| r.half.wait_fd()));
-        // A failing poll (a descriptor gone bad) costs one round; the port itself reports that it is gone.
+        // A failing poll (a bad descriptor) costs one round; the port itself reports that it is
+        // gone.
         let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
         let ready = match seat {
             None => sleep(),
@@ -127,7 +132,7 @@ impl<L: Locks> Host<L> {
         ready.into_iter().take(also.len()).any(|ready| ready)
     }
 
-    /// The wait of a thread of a shared host: others may enter it, and take from its ports, meanwhile.
+    /// Sleeps on a shared host, which other threads may enter and receive for meanwhile.
     fn wait_unlocked(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let now = self.clock.now();
         let turn = self.sleeper.as_ref().map(|sleeper| (sleeper, sleeper.turn.try_lock()));

@@ -1,18 +1,23 @@
-//! A split host: several stacks that share nothing but addresses and ports, a thread each (`stacks = N`).
+//! Split host: several stacks that share only addresses and ports, one thread each (`stacks = N`).
 //!
 //! ```text
-//!  ports -> Steerer::turn            flow::whose: whose conversation is it?  -> netisr's queue of that stack    Queued, or QDrops
-//!           ARP, ND, IGMP, MLD       a copy to each stack
-//!           Seat::take               the stack's thread, between its rounds: its whole queue into Stack::input  Handled
-//!  stack -> SeatTx                   a ring of this stack and port -> Steerer::turn -> the same port
+//! ports -> Steerer::turn            flow::whose: stack of the flow  -> netisr queue of that stack
+//!                                   (counted as Queued, or QDrops)
+//!                                   ARP, ND, IGMP, MLD: a copy to each stack
+//!          Seat::take               the stack's thread, between its rounds: its whole queue into
+//!                                   Stack::input (counted as Handled)
+//! stack -> SeatTx                   a ring per stack and port -> Steerer::turn -> the same port
 //! ```
-//! The steerer is a thread of its own, and has the ports; the stacks are ordinary hosts of one thread (`locks = 'up'`) with the same addresses
-//! and MAC. A conversation is one stack's from its first frame to its last: TCP connections, the fragments of a datagram, ICMP errors about
-//! either (`net.isr.proto.ip.policy=flow`, the default); or all conversations of a peer are (`cpu`), or all that a port brings (`source`).
-//! One stack answers ARP, the first; all learn from it (`net.link.ether.inet.answer`). Decision 20 says why it is so.
+//! The dispatcher (`Steerer`) is a thread of its own, and owns the ports. The stacks are ordinary
+//! hosts of one thread (`locks = 'up'`) with the same addresses and MAC. A flow stays with one
+//! stack from its first frame to its last: a TCP connection, the fragments of a datagram, ICMP
+//! errors about either (`net.isr.proto.ip.policy=flow`, the default). Alternatively all flows of a
+//! peer go to one stack (`cpu`), or all frames of a port (`source`). The first stack answers ARP;
+//! all learn from it (`net.link.ether.inet.answer`). Decision 20 gives the reasons.
 //!
-//! A stack that connects to others chooses L4 ports to which the answers come back to it ([`leads_to`]). Not so: an L4 port that the caller has
-//! bound, and datagrams that are sent without a connection; their answers may be another stack's.
+//! A stack that opens connections selects local L4 ports for which the answers return to it
+//! ([`leads_to`]). This does not cover an L4 port bound by the caller, and datagrams sent without a
+//! connection; their answers may go to another stack.
 
 mod seat;
 mod steerer;
@@ -35,26 +40,27 @@ use wire::flow::whose::{self, Fragments};
 use wire::hash::Key;
 
 stats::counters! {
-    /// What the steerer of a split host did.
+    /// Counters of the dispatcher of a split host.
     pub struct Steered at "node.split" {
-        /// Frames taken from ports.
+        /// Frames received from ports.
         received,
-        /// Copies made of frames that are for all stacks.
+        /// Copies of frames for all stacks.
         copied,
-        /// Copies that were not made: the pool was empty.
+        /// Copies not made: the pool was empty.
         not_copied,
-        /// Frames refused: as many as may wait for their stack.
+        /// Frames dropped: the queue of their stack was full.
         queue_full,
-        /// Frames taken from stacks.
+        /// Frames received from stacks.
         taken,
-        /// Frames given to ports.
+        /// Frames sent to ports.
         sent,
-        /// Frames that nobody took any more when the host ended.
+        /// Frames left over when the host ended.
         shutdown,
     }
 }
 
-/// Later fragments that came before their first: with whom they go is chance. Beside [`Steered`], which the steerer's loop counts.
+/// Later fragments that arrived before their first: their stack is arbitrary. Kept apart from
+/// [`Steered`], which the dispatcher's loop counts.
 #[derive(Debug, Default)]
 pub(crate) struct Strays(Mutex<Fragments>);
 
@@ -63,16 +69,17 @@ impl Strays {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How many.
+    /// Returns their number.
     pub(crate) fn count(&self) -> u64 {
         self.with(|fragments| fragments.strays)
     }
 }
 
-/// Netisr of a split host: a workstream for each stack, whose thread works on it; the steerer puts into queues and does nothing else.
+/// Returns the netisr of a split host: a workstream for each stack, run by the stack's thread. The
+/// dispatcher only fills the queues.
 ///
 /// # Errors
-/// [`IsrError`]: a knob asks for what cannot be.
+/// Returns an [`IsrError`] for an invalid sysctl.
 pub(crate) fn netisr(config: &HostConfig, key: Key, strays: &Arc<Strays>) -> Result<Arc<Netisr<Received>>, IsrError> {
     let by = || {
         let strays = strays.clone();
@@ -90,7 +97,8 @@ pub(crate) fn netisr(config: &HostConfig, key: Key, strays: &Arc<Strays>) -> Res
     isr::set_up(config, base, protocols)
 }
 
-/// Says of two ends, the first of which is the host's, whether what the second sends to it is stack `at`'s.
+/// Returns a function that decides for a pair of endpoints, the first being the host's, whether
+/// frames from the second go to stack `at`.
 pub(crate) fn leads_to(
     netisr: Arc<Netisr<Received>>,
     key: Key,
@@ -101,13 +109,14 @@ pub(crate) fn leads_to(
         let hash = match netisr.policy(ip) {
             Policy::Flow => whose::of_ends(key, there, here, proto),
             Policy::Cpu => whose::of_peer(key, there.ip(), here.ip()),
-            Policy::Source => return true, // where its port is, which routes say
+            Policy::Source => return true, // by port, which follows from the route
         };
         hash as usize % netisr.workstreams().max(1) == at
     }
 }
 
-/// The hosts that a split host is made of: NAME.0 and so on, each with its services, knobs and control socket; the first answers ARP.
+/// Returns the configurations of the stacks of a split host: NAME.0 and so on, each with its
+/// services, sysctls and control socket; the first one answers ARP.
 pub(crate) fn parts(config: &HostConfig) -> Vec<HostConfig> {
     let part = |at: usize| {
         let mut part = HostConfig {
@@ -127,7 +136,7 @@ pub(crate) fn parts(config: &HostConfig) -> Vec<HostConfig> {
     (0..config.stacks).map(part).collect()
 }
 
-/// `web.sock` as `web.1.sock`.
+/// Returns `web.sock` as `web.1.sock`.
 fn numbered(path: &Path, at: usize) -> PathBuf {
     match path.extension() {
         Some(extension) => path.with_extension(format!("{at}.{}", extension.display())),
@@ -135,7 +144,7 @@ fn numbered(path: &Path, at: usize) -> PathBuf {
     }
 }
 
-/// Counts by one thread.
+/// Adds to a counter that only one thread changes.
 fn add(counter: &Counter, n: usize) {
     counter.add(n as u64);
 }

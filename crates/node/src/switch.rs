@@ -1,16 +1,19 @@
-//! A switch: a bridge with ports, loops that poll them, and words that configure it. What `linerate bridge` runs.
+//! A switch: a bridge with ports, threads that poll them, and commands that configure it. Run by
+//! `linerate bridge`.
 //!
 //! ```text
-//!  Lane::turn          dispatch::polling says when: a round over the lane's ports
-//!    rx_burst          from one port
-//!    Bridge::input     learns, decides; into a burst for each port
-//!    flush             tx_burst of the lane's own ports; a ring to the lane that has the other one
+//! Lane::turn          scheduled by dispatch::polling: a round over the thread's ports
+//!   rx_burst          from one port
+//!   Bridge::input     learning and forwarding decision; into a burst for each port
+//!   flush             tx_burst of the thread's own ports; a ring to the thread of any other port
 //! ```
-//! A loop is a [`Lane`]: a thread with its own ports and its own replica of the bridge, so that nothing on a frame's way is shared. Replicas
-//! tell each other what they learn ([`news`]). One loop polls a port, never two (bridge2004): see [`dispatch::polling::Loops`].
-//! With workers there is one loop, which posts what comes, and each worker is a lane without ports ([`post`]).
+//! A [`Lane`] is a thread with its own ports and its own replica of the bridge, so that forwarding
+//! shares nothing. Replicas exchange what they learn ([`news`]). A port is polled by one loop only
+//! (bridge2004): see [`dispatch::polling::Loops`]. With workers there is one loop, which dispatches
+//! received frames, and each worker is a `Lane` without ports ([`post`]).
 //!
-//! Who configures the switch takes a lane's lock; the lane has it all the time but for when it is asked for it.
+//! Configuration requires the lock of a `Lane`. The thread holds its lock all the time, and
+//! releases it on request.
 
 mod average;
 mod bell;
@@ -53,23 +56,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{Links, SharedInbox};
 use wire::Mac;
 
-/// Lanes that a switch can have: loops, or one loop and workers.
+/// Maximum number of threads of a switch: loops, or one loop and its workers.
 pub const LANES_MAX: usize = 64;
 
-/// What a switch is to be.
+/// Configuration of a switch.
 #[derive(Debug, Clone)]
 pub struct SwitchConfig {
-    /// Its name: `bridge0`.
+    /// Name, such as `bridge0`.
     pub name: String,
-    /// Its table, and what else its bridge is to do.
+    /// Configuration of the bridge and its table.
     pub bridge: BridgeConfig,
-    /// Its address, and so its identifier in a spanning tree; `None`: one of its own.
+    /// MAC address, which is also the bridge identifier in a spanning tree; `None`: a random one.
     pub mac: Option<Mac>,
-    /// Loops, each in a thread of its own; one if there are workers.
+    /// Number of polling loops, one thread each; 1 if there are workers.
     pub loops: usize,
-    /// Workers, each in a thread of its own, that decide about what the loop posts; 0: it decides itself.
+    /// Number of workers, one thread each, that forward the frames dispatched by the loop; 0: the
+    /// loop does it itself.
     pub workers: usize,
-    /// Buffers of the pool that all ports share.
+    /// Configuration of the buffer pool shared by all ports.
     pub pool: PoolConfig,
 }
 
@@ -86,52 +90,51 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Why a port was not added.
+/// Reason why a port was not added.
 #[derive(Debug, thiserror::Error)]
 pub enum AddError {
-    /// The name is not a port's.
+    /// Invalid port specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The port could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It has a loop already.
+    /// It is polled by a loop already.
     #[error(transparent)]
     Taken(#[from] Taken),
-    /// There are as many as there may be.
+    /// The bridge has its maximum number of ports.
     #[error("no more ports: a bridge has at most {0}")]
     TooMany(usize),
-    /// There is no such loop.
+    /// No loop of that number.
     #[error("no loop {0}: there are {1}, from 0 on")]
     NoLane(usize, usize),
-    /// Each of its queues has a loop of its own, and there is none for this one.
+    /// Each queue of a port needs a loop of its own, and none is left.
     #[error(
         "{port}: one more queue of a port has a loop of its own, and each of the {loops} has one of its queues (--loops)"
     )]
     NoLoopLeft {
-        /// The queue.
+        /// Specification of the queue.
         port: String,
-        /// Loops that there are.
+        /// Number of loops of the switch.
         loops: usize,
     },
 }
 
-/// A switch, its lanes at rest or running.
+/// A switch, running or stopped.
 pub struct Switch {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// Its address: of the bridge itself.
+    /// MAC address of the bridge itself.
     pub mac: Mac,
-    /// The knobs of polling.
+    /// Polling sysctls.
     pub knobs: Arc<Knobs>,
-    /// The clock.
+    /// Clock of the switch.
     pub clock: Clock,
     pool: Pool,
-    /// Configuration of the pool.
     pool_config: PoolConfig,
     pairs: Arc<Pairs>,
     lanes: Vec<Mutex<Lane>>,
-    /// What the loop posts to workers, if there are any.
+    /// Dispatcher to the workers, if there are any.
     flow: Option<Arc<Dataflow>>,
     calls: Vec<Call>,
     members: Mutex<Members>,
@@ -141,7 +144,7 @@ pub struct Switch {
     captures: Arc<Captures>,
 }
 
-/// An address of nobody else's: locally administered (IEEE 802 8.4).
+/// Returns a random MAC address, locally administered (IEEE 802 8.4).
 fn random_mac() -> Mac {
     let [a, b, c, d, e, ..] = RandomState::new().hash_one(0u8).to_be_bytes();
     Mac([0x02, a, b, c, d, e])
@@ -152,15 +155,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Switch {
-    /// Without ports.
+    /// Creates a switch without ports.
     ///
     /// # Errors
-    /// No memory for its pool, or the system's (descriptors).
+    /// Returns an error if there is no memory for its pool, or the system has no descriptors left.
     pub fn new(config: &SwitchConfig, clock: Clock) -> Result<Switch, PoolError> {
         Switch::among(config, clock, Arc::default())
     }
 
-    /// The same, with the pairs and wires of others: what joins it to hosts and to other switches of the process.
+    /// Creates a switch that shares `pairs` and wires with the hosts and other switches of the
+    /// process.
     ///
     /// # Errors
     /// As [`Switch::new`].
@@ -224,43 +228,44 @@ impl Switch {
         })
     }
 
-    /// Loops and workers.
+    /// Returns the number of loops and workers.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Loops: the first of the lanes.
+    /// Returns the number of loops, which come first.
     pub fn loops(&self) -> usize {
         self.lanes.len() - self.workers()
     }
 
-    /// Workers: the other lanes.
+    /// Returns the number of workers, which follow the loops.
     pub fn workers(&self) -> usize {
         self.flow.as_ref().map_or(0, |flow| flow.workers())
     }
 
-    /// What the loop posts to workers, if there are any.
+    /// Returns the dispatcher to the workers, if there are any.
     pub fn dataflow(&self) -> Option<&Dataflow> {
         self.flow.as_deref()
     }
 
-    /// Ports that it can have.
+    /// Returns the maximum number of ports.
     pub fn ports_max(&self) -> usize {
         if self.flow.is_some() { PORTS_MAX } else { MAX_PORTS }
     }
 
-    /// The pool that all ports share.
+    /// Returns the pool shared by all ports.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Lane `number`, to look at or change. It waits for that, in the middle of nothing. Who takes several at once takes them in their order.
+    /// Locks thread `number` for access, between two of its turns. To lock several at once, lock
+    /// them in ascending order.
     pub fn lane(&self, number: usize) -> Option<MutexGuard<'_, Lane>> {
         let (lane, call) = (self.lanes.get(number)?, self.calls.get(number)?);
         Some(call.ask(|| lock(lane)))
     }
 
-    /// Does the same to each lane, one after the other.
+    /// Calls `change` for each thread, one after the other.
     pub fn each_lane(&self, mut change: impl FnMut(&mut Lane)) {
         for number in 0..self.lanes() {
             if let Some(mut lane) = self.lane(number) {
@@ -269,14 +274,15 @@ impl Switch {
         }
     }
 
-    /// Opens the port of that name and makes it a member, polled by `lane`, or by the one with the fewest.
+    /// Opens the port `spec` and adds it as a member, polled by loop `lane`, or by the one with the
+    /// fewest ports.
     ///
     /// # Errors
-    /// [`AddError`]; nothing has been added then.
+    /// Returns an [`AddError`]; nothing has been added then.
     pub fn add(&self, spec: &Spec, lane: Option<usize>) -> Result<PortNo, AddError> {
         let seat = lock(&self.members).place(&spec.to_string(), lane, self.loops())?;
         let unit = lock(&self.members).places() as u16;
-        // A generator's frames are for a station that nobody has: they go everywhere.
+        // Frames of a generator get an unused destination address, so that they are flooded.
         let rights = dispatch::sandbox::port_rights();
         let opened = port::pool_for(spec, &self.pool, &self.pool_config).and_then(|pool| {
             let env = Env { pool: pool.clone(), pairs: &self.pairs, mac: random_mac(), unit };
@@ -287,16 +293,17 @@ impl Switch {
         self.join(port, &seat, &pool)
     }
 
-    /// Makes an open port a member.
+    /// Adds an open port as a member.
     ///
     /// # Errors
-    /// [`AddError`]; nothing has been added then.
+    /// Returns an [`AddError`]; nothing has been added then.
     pub fn attach(&self, port: Port, lane: Option<usize>) -> Result<PortNo, AddError> {
         let seat = lock(&self.members).place(&port.spec, lane, self.loops())?;
         self.join(port, &seat, &self.pool)
     }
 
-    /// Large segments that the port does not cut are cut into buffers of `pool`.
+    /// Adds an open port. Large segments are cut into buffers of `pool` if the port does not cut
+    /// them.
     fn join(&self, port: Port, seat: &Seat, pool: &Pool) -> Result<PortNo, AddError> {
         let mut members = lock(&self.members);
         let (number, lane) = (members.seat(&port, seat, self.ports_max())?, seat.lane);
@@ -306,7 +313,7 @@ impl Switch {
             }
             return Ok(number);
         }
-        // Those who send to it first: what they send waits in the rings.
+        // The sending threads first: their frames wait in the rings.
         let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox<_>>::default());
         for other in (0..self.lanes()).filter(|other| *other != lane) {
             if let Some(mut other) = self.lane(other) {
@@ -327,14 +334,14 @@ impl Switch {
         Ok(number)
     }
 
-    /// Ends the membership of a port, and the port. What it still had to send is lost, and counted.
+    /// Removes a member and closes its port. Its unsent frames are lost and counted.
     pub fn remove(&self, number: PortNo) {
         let mut members = lock(&self.members);
         let Some(info) = members.leave(number) else { return };
         drop(members);
         self.remove_tree_port(number);
         self.forget_link(number);
-        // Those who send to it first: nothing arrives there after it is gone.
+        // The sending threads first: no frames arrive once the port is gone.
         let others = (0..self.lanes()).filter(|lane| !info.is_polled_by(*lane));
         for lane in others.chain(info.queues.iter().map(|queue| queue.lane)) {
             if let Some(mut lane) = self.lane(lane) {
@@ -343,69 +350,69 @@ impl Switch {
         }
     }
 
-    /// Members by number.
+    /// Returns the members by number.
     pub fn members(&self) -> Vec<(PortNo, Info)> {
         lock(&self.members).list()
     }
 
-    /// The member called so: by its name, or its whole name.
+    /// Returns the member with this name or full specification.
     pub fn member(&self, name: &str) -> Option<(PortNo, Info)> {
         let members = self.members();
         let whole = members.iter().find(|(_, info)| info.queues.iter().any(|queue| queue.spec == name));
         whole.or_else(|| members.iter().find(|(_, info)| info.name == name)).cloned()
     }
 
-    /// Asks something else of a member, in every replica.
+    /// Changes the settings of a member, in every replica.
     pub fn set_member(&self, number: PortNo, change: impl Fn(&mut Member)) {
         self.each_lane(|lane| lane.set_member(number, &change));
     }
 }
 
-/// What came in and what became of it, over all lanes.
+/// Frame totals over all threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audit {
-    /// Posted to workers, where there are any.
+    /// Frames dispatched to workers, if there are any.
     pub posted: dataflow::Audit,
-    /// In the bridges.
+    /// Totals of the bridges.
     pub bridge: bridge::Audit,
-    /// Of what was given to ports, sent.
+    /// Frames sent by ports.
     pub sent: u64,
-    /// Dropped in a port: its device did not take it.
+    /// Frames dropped in a port: its device did not take them.
     pub failed: u64,
-    /// Dropped: the queue to a port was full, with workers.
+    /// Frames dropped: with workers, the queue to a port was full.
     pub full: u64,
-    /// Dropped: a port was removed, or full at the end.
+    /// Frames dropped: a port was removed, or full at the end.
     pub late: u64,
-    /// Not sent yet.
+    /// Frames not sent yet.
     pub held: u64,
 }
 
 impl Audit {
-    /// Does what was given to ports add up?
+    /// Returns whether the frames passed to ports are accounted for.
     pub fn is_sent(&self) -> bool {
         self.bridge.given == self.sent + self.failed + self.full + self.late + self.held
     }
 
-    /// Did the bridges get what was posted?
+    /// Returns whether the bridges received all dispatched frames.
     pub fn is_posted(&self) -> bool {
         self.posted.holds() && (self.posted.offered == 0 || self.posted.done == self.bridge.received)
     }
 
-    /// Does all of it add up?
+    /// Returns whether all frames are accounted for.
     pub fn holds(&self) -> bool {
         self.is_posted() && self.bridge.holds() && self.is_sent()
     }
 }
 
 impl Switch {
-    /// What a member did, over all lanes.
+    /// Returns the counters of a member, over all threads.
     pub fn counts(&self, number: PortNo) -> Counts {
         let mut all = Counts::default();
         self.each_lane(|lane| all.add(&lane.counts(number)));
         all
     }
 
-    /// Adds up what came and what became of it. All lanes wait meanwhile: between two turns nobody has frames in hand.
+    /// Returns the frame totals. Stops all threads between two turns, when they hold no frames.
     pub fn audit(&self) -> Audit {
         let lanes: Vec<_> = (0..self.lanes()).filter_map(|number| self.lane(number)).collect();
         let posted = self.flow.as_ref().map(|flow| flow.audit()).unwrap_or_default();
@@ -427,7 +434,7 @@ impl Switch {
         all
     }
 
-    /// What the bridge's part of a frame's way costs, over all lanes.
+    /// Returns the cost of forwarding in the bridge, over all threads.
     pub fn average(&self) -> Average {
         let mut all = Average::default();
         self.each_lane(|lane| {

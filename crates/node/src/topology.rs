@@ -1,8 +1,8 @@
-//! Who is joined to whom: the ends of each link that the hosts of a file name, known before anything is opened.
+//! Topology of a file: the ends of each link between its hosts, known before any port is opened.
 //!
-//! A link is a name that two ports have in common: `pair:NAME`, or the wire of `nic(wire=NAME):em0`. [`Topology::check`] finds
-//! the link with one end and the link with three; `show topology` prints the rest. What a running host is given later, by
-//! words, is not in it.
+//! A link is a name shared by two ports: `pair:NAME`, or the wire of `nic(wire=NAME):em0`.
+//! [`Topology::check`] finds links with one end or three; `show topology` prints the topology.
+//! Ports added later by commands are not included.
 
 #[cfg(test)]
 mod tests;
@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt;
 
-/// What joins two ports.
+/// A link between two ports.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Link {
-    /// `pair:NAME`, opened twice.
+    /// The pair `pair:NAME`, opened twice.
     Pair(String),
     /// The wire of two `nic(wire=NAME)`.
     Wire(String),
 }
 
 impl Link {
-    /// The link that the port `spec` is an end of; `None`: it leads out of the process, or nowhere.
+    /// Returns the link of port `spec`; `None`: it leads out of the process, or nowhere.
     pub fn of(spec: &Spec) -> Option<Link> {
         match spec.port.kind {
             Kind::Pair => Some(Link::Pair(spec.name.clone())),
@@ -46,59 +46,59 @@ impl fmt::Display for Link {
 /// An iface with a port, or a switch's port.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// Its host.
+    /// Name of the host.
     pub host: String,
-    /// Its name.
+    /// Name of the iface.
     pub iface: String,
-    /// Its port's whole name.
+    /// Full specification of the port.
     pub port: String,
-    /// Its addresses.
+    /// IPv4 addresses of the iface.
     pub addresses: Vec<IfaceAddr>,
-    /// The link, if it is one's end.
+    /// Link of the port, if any.
     pub link: Option<Link>,
-    /// Its place among all of the file.
+    /// Index among all ports of the file.
     at: usize,
 }
 
 /// A link that does not join two ports.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LinkError {
-    /// One end.
+    /// A link with one end.
     #[error(
         "host {host}: {iface}: {port}: nobody is at its other end; give a second iface the port {link}, or use a port that \
          needs none, as null:"
     )]
     Dangling {
-        /// Whose end.
+        /// Name of the host.
         host: String,
-        /// Which of its ifaces.
+        /// Name of the iface.
         iface: String,
-        /// Its port.
+        /// Specification of the port.
         port: String,
-        /// The port that is missing.
+        /// Specification of the missing port.
         link: String,
     },
-    /// Three ends.
+    /// A link with three ends.
     #[error(
         "host {host}: {iface}: {port}: the two ends of {link} are {taken}; choose another name, or join the three by a host with \
          three ports"
     )]
     Crowded {
-        /// Whose end is the third.
+        /// Host of the third end.
         host: String,
-        /// Which of its ifaces.
+        /// Name of the iface.
         iface: String,
-        /// Its port.
+        /// Specification of the port.
         port: String,
-        /// The link.
+        /// Name of the link.
         link: String,
-        /// Who has the two ends: HOST:IFACE and HOST:IFACE.
+        /// Owners of the two ends: HOST:IFACE and HOST:IFACE.
         taken: String,
     },
 }
 
 impl LinkError {
-    /// The host and the port that are complained about.
+    /// Returns the host and the port of the error.
     pub fn place(&self) -> (&str, &str) {
         match self {
             LinkError::Dangling { host, port, .. } | LinkError::Crowded { host, port, .. } => (host, port),
@@ -106,17 +106,18 @@ impl LinkError {
     }
 }
 
-/// Hosts, their ports and what joins them.
+/// Hosts, their ports, and the links between them.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
     hosts: Vec<String>,
     ends: Vec<End>,
-    /// The places of a link's ends, in the order of the file.
+    /// Indices of a link's ends, in the order of the file.
     links: HashMap<Link, Vec<usize>>,
 }
 
 impl Topology {
-    /// What `hosts` say of themselves. A port whose name is none is left out: who opens it says so.
+    /// Returns the topology of `hosts`. A port with an invalid specification is left out; opening
+    /// it reports the error.
     pub fn of(hosts: &[HostConfig]) -> Topology {
         let mut topology =
             Topology { hosts: hosts.iter().map(|host| host.name.clone()).collect(), ..Topology::default() };
@@ -139,7 +140,8 @@ impl Topology {
         topology
     }
 
-    /// What hosts and switches say of themselves. A switch is a node as a host is, whose ports have no addresses.
+    /// Returns the topology of hosts and switches. A switch is a node like a host, with ports
+    /// without addresses.
     pub fn of_network(network: &Network) -> Topology {
         let mut topology = Topology::of(&network.hosts);
         for switch in &network.switches {
@@ -157,30 +159,30 @@ impl Topology {
         topology
     }
 
-    /// The hosts' names, in the order of their file.
+    /// Returns the hosts' names, in the order of the file.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// The ifaces with ports, in the order of their file.
+    /// Returns the ifaces with ports, in the order of the file.
     pub fn ends(&self) -> &[End] {
         &self.ends
     }
 
-    /// The ends of a link, in the order of the file.
+    /// Returns the ends of a link, in the order of the file.
     fn joined(&self, link: &Link) -> impl Iterator<Item = &End> {
         self.links.get(link).into_iter().flatten().filter_map(|at| self.ends.get(*at))
     }
 
-    /// Who is at the other end of the link.
+    /// Returns the other end of the link.
     pub fn far(&self, end: &End) -> Option<&End> {
         self.joined(end.link.as_ref()?).find(|other| other.at != end.at)
     }
 
-    /// Has each link two ends?
+    /// Checks that each link has two ends.
     ///
     /// # Errors
-    /// [`LinkError`], about the first that has not.
+    /// Returns a [`LinkError`] for the first link that has not.
     pub fn check(&self) -> Result<(), LinkError> {
         let mut own = self.ends.iter().filter_map(|end| Some((end, end.link.as_ref()?)));
         own.try_for_each(|(end, link)| self.check_link(end, link))
@@ -193,7 +195,7 @@ impl Topology {
         let of = |end: &End| (end.host.clone(), end.iface.clone(), end.port.clone(), link.to_string());
         match (first, second, third) {
             (Some(first), Some(second), Some(third)) => {
-                let (host, iface, port, link) = of(third); // the last in the file is the one too many
+                let (host, iface, port, link) = of(third); // the last one in the file is excess
                 Err(LinkError::Crowded {
                     host,
                     iface,
@@ -210,7 +212,7 @@ impl Topology {
         }
     }
 
-    /// Hosts, ports, and who is at the other end; `this` is the host that is asked.
+    /// Returns hosts, ports, and the other ends, as text; `this` is the host that runs the command.
     pub fn to_text(&self, this: &str) -> String {
         let host = |name: &String| {
             let mark = if name == this { "  (this host)" } else { "" };
@@ -230,7 +232,7 @@ impl Topology {
         format!("\t{:<10} {own:<18} {} {far}", end.iface, end.port).trim_end().to_string() + "\n"
     }
 
-    /// The same as rows.
+    /// Returns the same data as JSON rows.
     pub fn to_json(&self, this: &str) -> Value {
         let row = |end: &End| {
             let far = self.far(end);

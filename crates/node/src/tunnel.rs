@@ -1,4 +1,4 @@
-//! Tunnel ifaces of a host: made by word or from its configuration.
+//! Tunnel ifaces of a host, created by command or from its configuration.
 
 use crate::config::IfaceConfig;
 use crate::host::AddPortError;
@@ -9,10 +9,11 @@ use lock::Locks;
 use wire::Mac;
 
 impl<L: Locks> Host<L> {
-    /// Makes a tunnel iface without ends. `mac`: for one that carries Ethernet frames; random if not given.
+    /// Creates a tunnel iface without endpoints. `mac` is for a tunnel that carries Ethernet
+    /// frames; random if not given.
     ///
     /// # Errors
-    /// [`AddPortError`]: the name is taken, or there are too many ifaces.
+    /// Returns an [`AddPortError`] if the name is taken, or there are too many ifaces.
     pub fn add_tunnel(&self, name: &str, kind: Kind, mac: Option<Mac>) -> Result<IfaceId, AddPortError> {
         if self.stack.iface_named(name).is_some() {
             return Err(AddPortError::Exists(name.to_string()));
@@ -21,12 +22,12 @@ impl<L: Locks> Host<L> {
         self.stack.add_tunnel(self.cx(), name, kind, mac).ok_or(AddPortError::TooMany)
     }
 
-    /// Makes the tunnel iface that `config` asks for, with its ends and addresses.
+    /// Creates the tunnel iface of `config`, with its endpoints and addresses.
     ///
     /// # Errors
-    /// [`AddPortError`]; nothing has been added then.
+    /// Returns an [`AddPortError`]; nothing has been added then.
     pub(crate) fn configure_tunnel(&self, config: &IfaceConfig, kind: Kind) -> Result<IfaceId, AddPortError> {
-        let name = config.name.clone().unwrap_or_default(); // it has one: the configuration was checked
+        let name = config.name.clone().unwrap_or_default(); // set: the configuration was checked
         let id = self.add_tunnel(&name, kind, config.mac)?;
         let failed = |why: String| AddPortError::Address { iface: name.clone(), why };
         let made = self.fill_tunnel(config, id, kind).map_err(failed);

@@ -1,7 +1,9 @@
-//! The words that configure and show a running host: the grammars of BSD's and iproute2's programs.
+//! Commands that configure and display a running host: the grammars of the BSD and iproute2
+//! programs.
 //!
-//! [`run`] takes the words of one command and gives its output. Each program has a file of its own here; what they
-//! share (reading addresses, finding the iface a neighbor is on, naming the nearest word) is in [`parse`] and [`error`].
+//! [`run`] runs one command and returns its output. Each program has a file of its own here; shared
+//! parts (parsing addresses, finding the iface of a neighbor, finding the nearest word) are in
+//! [`parse`] and [`error`].
 
 mod arp;
 mod audit;
@@ -47,7 +49,7 @@ use parse::Words;
 use port::Pairs;
 use serde_json::Value;
 
-/// What a command may look at and change.
+/// Context of a command.
 pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) host: &'a Host<L>,
     pub(crate) pairs: &'a Pairs,
@@ -55,7 +57,7 @@ pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) json: bool,
 }
 
-/// The programs: name, grammar, sentence. `help` prints them.
+/// Commands: name, grammar, description. Printed by `help`.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     (
         "ifconfig",
@@ -108,15 +110,17 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("help", "", "This list."),
 ];
 
-/// The first words that [`run`] knows.
+/// Returns the names of the programs that [`run`] accepts.
 pub fn programs() -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty())
 }
 
-/// Does what `words` say to `host`, and gives the output: text, or JSON where there is a listing and `json` is asked.
+/// Runs the command `words` on `host` and returns the output: text, or JSON for a listing if `json`
+/// is set.
 ///
 /// # Errors
-/// [`WordError`]: what was not understood or could not be done, what was expected, and the nearest word.
+/// Returns a [`WordError`]: the invalid word or the failure, the expected form, and the nearest
+/// valid word.
 pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) -> Result<String, WordError> {
     let ctl = Ctl { host, pairs, cx: host.cx(), json };
     let mut words = Words::new(words);
@@ -149,7 +153,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
 /// Columns of [`help_of`].
 const COLUMNS: usize = 80;
 
-/// The list of programs, in lines of 80 columns.
+/// Returns the list of programs, in lines of 80 columns.
 pub(crate) fn help_of(programs: &[(&str, &str, &str)]) -> String {
     let mut out = String::new();
     for (name, grammar, about) in programs {
@@ -161,7 +165,7 @@ pub(crate) fn help_of(programs: &[(&str, &str, &str)]) -> String {
     out + "With -j in front, listings are JSON.\n"
 }
 
-/// Appends `text` behind `name`, wrapped.
+/// Appends `text` after `name`, wrapped.
 fn wrap(out: &mut String, name: &str, text: &str) {
     let mut line = format!("{name:<10}");
     for word in text.split_whitespace() {
@@ -192,13 +196,13 @@ impl<L: Locks> capture::Watched for Ctl<'_, L> {
 }
 
 impl<L: Locks> Ctl<'_, L> {
-    /// `rows` as JSON, or as the text that `text` makes.
+    /// Returns a listing: `rows` as JSON, or `text`.
     pub(crate) fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
         if self.json { format!("{}\n", rows()) } else { text() }
     }
 }
 
-/// `A/LEN` as an address of a host's own on a link.
+/// Parses `A/LEN` as an address of the host on a link.
 pub(crate) fn own_address(word: &str) -> Result<inet::iface::IfaceAddr, WordError> {
     parse::on_link(parse::own_addr(parse::addr(word, parse::host_len)?)?)
 }

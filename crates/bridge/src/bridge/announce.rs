@@ -54,7 +54,7 @@ impl News {
 /// Class of an event. Each class has its own queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
-    /// Locations of addresses.
+    /// Locations of addresses, by port.
     Addresses,
     /// Muted ports, and multicast messages.
     Ports,

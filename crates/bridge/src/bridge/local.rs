@@ -33,7 +33,7 @@ pub struct Local {
 /// 8-1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reserved {
-    /// Drop them.
+    /// Drop them, which is the default.
     #[default]
     Drop,
     /// Deliver them to the bridge itself, where a spanning tree (or LLDP, LACP) reads them; also

@@ -35,7 +35,7 @@ impl Default for Mute {
 /// Move of an address between ports (if_bridge's log_mac_flap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// The address.
+    /// VLAN and address that moved.
     pub key: Key,
     /// Previous port.
     pub from: PortNo,

@@ -14,8 +14,10 @@ pub const MAX_RULES: usize = 256;
 /// Action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Action {
+    /// Pass the frame on.
     #[default]
     Pass,
+    /// Drop the frame, with a reason.
     Drop,
 }
 
@@ -28,6 +30,7 @@ pub enum Direction {
     Out,
 }
 
+/// A rule: filter and action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// Filter that frames are matched against.
@@ -51,9 +54,9 @@ impl Rule {
 /// Counters of a rule set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RuleCounts {
-    /// Frames passed.
+    /// Frames that the rules passed.
     pub passed: u64,
-    /// Frames dropped.
+    /// Frames that the rules dropped.
     pub dropped: u64,
 }
 

@@ -42,7 +42,7 @@ pub enum Unknown {
     Routers,
 }
 
-/// Configuration of snooping.
+/// Configuration of multicast snooping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnoopConfig {
     /// Maximum number of listeners (port, group, VLAN).
@@ -94,7 +94,9 @@ pub enum RouterPort {
 /// Snooping settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SnoopPort {
+    /// Handling of leaves at the port.
     pub leave: Leave,
+    /// Router detection at the port.
     pub router: RouterPort,
 }
 

@@ -26,6 +26,7 @@ pub struct Rate {
 /// Rate limits of a port; `None`: unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Storm {
+    /// Limit of broadcast frames.
     pub broadcast: Option<Rate>,
     /// Limit of multicasts, including snooped ones.
     pub multicast: Option<Rate>,

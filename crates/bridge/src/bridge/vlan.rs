@@ -26,12 +26,12 @@ const NOBODY: u16 = 0xfff;
 /// Frames that a port admits (IEEE 802.1Q 6.9.1). Priority-tagged frames count as untagged here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admit {
-    /// All frames.
+    /// Tagged and untagged frames.
     #[default]
     All,
-    /// Tagged frames only.
+    /// Only frames with a tag.
     Tagged,
-    /// Untagged frames only.
+    /// Only frames without a tag.
     Untagged,
 }
 

@@ -20,8 +20,8 @@ impl fmt::Debug for DropWatch {
 }
 
 impl Bridge {
-    /// Calls `watch` with each dropped frame before its buffer is freed: with the port that it came
-    /// through or was to leave through, the reason, and the time.
+    /// Calls `watch` with each dropped frame before its buffer is freed, along with its ingress or
+    /// egress port, the reason, and the time.
     pub fn set_drop_watch(&mut self, watch: impl Fn(&Frame, PortNo, DropReason, Instant) + Send + Sync + 'static) {
         self.drop_watch = Some(DropWatch(Box::new(watch)));
     }

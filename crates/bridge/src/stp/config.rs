@@ -32,7 +32,7 @@ pub struct StpConfig {
     pub forward_delay_s: u16,
     /// Transmit Hold Count: maximum BPDUs sent by a port in a second, 1 to 10.
     pub hold_count: u16,
-    /// Protocol version.
+    /// Spanning tree protocol version.
     pub version: StpVersion,
     /// BPDUs of a port processed in a second. Of the excess, only those that repeat known
     /// information take effect. At least 1.
@@ -84,7 +84,7 @@ pub enum PointToPoint {
     /// Point-to-point if the link is full duplex.
     #[default]
     Auto,
-    /// Always point-to-point.
+    /// Point-to-point, whatever the duplex mode.
     On,
     /// A shared segment.
     Off,
@@ -101,7 +101,7 @@ pub struct StpPort {
     pub edge: bool,
     /// AutoEdge (17.13.3): becomes an edge port if no BPDUs arrive.
     pub auto_edge: bool,
-    /// Point-to-point setting.
+    /// Point-to-point setting of the port.
     pub point_to_point: PointToPoint,
     /// BPDU guard: a received BPDU disables the port.
     pub bpdu_guard: bool,
@@ -154,7 +154,7 @@ pub enum Link {
     Down,
     /// The link carries frames.
     Up {
-        /// Duplex mode.
+        /// Duplex mode of the link.
         duplex: Duplex,
         /// Speed in kilobits per second; 0: unknown, taken as 10 Gb/s.
         speed_kbps: u64,
@@ -180,7 +180,7 @@ pub fn path_cost(speed_kbps: u64) -> u32 {
     (20_000_000_000 / speed).clamp(1, u64::from(MAX_PATH_COST)) as u32
 }
 
-/// Configuration error.
+/// Error in a spanning tree configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StpError {
     /// The priority of a bridge is not a multiple of 4096.
@@ -193,11 +193,11 @@ pub enum StpError {
     Range {
         /// Name of the setting.
         what: &'static str,
-        /// Value as given.
+        /// Value that was given.
         value: u16,
-        /// Minimum allowed.
+        /// Lowest value that is allowed.
         least: u16,
-        /// Maximum allowed.
+        /// Highest value that is allowed.
         most: u16,
     },
     /// The times violate the relation of 17.14.

@@ -43,19 +43,21 @@ pub enum Guarded {
 /// View of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpPortView {
-    /// Port number.
+    /// Port number in the bridge.
     pub port: PortNo,
-    /// Port identifier.
+    /// Port identifier in the spanning tree.
     pub id: PortId,
     /// Settings of the port.
     pub asked: StpPort,
     /// Path cost added to information received here.
     pub path_cost: u32,
+    /// Role of the port in the tree.
     pub role: PortRole,
+    /// State of the port in the tree.
     pub state: PortState,
     /// Priority vector of the LAN: designated bridge and port, root and cost.
     pub designated: PriorityVector,
-    /// Edge port.
+    /// Edge port, without bridges behind it.
     pub edge: bool,
     /// At most two stations on the LAN.
     pub point_to_point: bool,
@@ -63,6 +65,7 @@ pub struct StpPortView {
     pub rapid: bool,
     /// Guard that blocks the port, if any.
     pub guarded: Option<Guarded>,
+    /// Spanning tree counters of the port.
     pub counts: StpCounts,
 }
 

@@ -33,7 +33,6 @@ fn the_corpus_holds() {
     }
 }
 
-/// Many arbitrary steps.
 #[test]
 fn arbitrary_steps_hold() {
     for seed in 100..500 {

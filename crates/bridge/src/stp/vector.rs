@@ -6,7 +6,7 @@ use wire::bpdu::{BridgeId, Config, PortId};
 /// where lower is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct PriorityVector {
-    /// Root bridge.
+    /// Identifier of the root bridge.
     pub root: BridgeId,
     /// Root path cost.
     pub cost: u32,
@@ -40,7 +40,7 @@ impl PriorityVector {
 pub struct Times {
     /// Age of the root's information.
     pub message_age: u16,
-    /// Maximum age.
+    /// Maximum age of the root's information.
     pub max_age: u16,
     /// Interval between hellos.
     pub hello: u16,

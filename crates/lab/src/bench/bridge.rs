@@ -1,4 +1,5 @@
-//! `linerate bench bridge`: what a frame costs that is forwarded by its addresses, and the parts of that.
+//! `linerate bench bridge`: the cost of forwarding a frame by its addresses, and of the parts of
+//! that work.
 
 mod idle;
 mod lanes;
@@ -11,7 +12,7 @@ use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, Ring
 use crate::side::Side;
 use crate::study::{Options, Progress, Study, Unit};
 
-/// 64 and 1518 on the wire, without FCS.
+/// 64-byte and 1518-byte frames on the wire, without FCS.
 const SHORT: usize = 60;
 const LONG: usize = 1514;
 
@@ -26,7 +27,7 @@ const FRAMES: [(&str, usize, usize, usize, &str); 4] = [
 /// Addresses in the table of the row `fdb.64k`.
 const ADDRESSES: usize = 1 << 16;
 
-/// The figures.
+/// Measures the rows.
 ///
 /// # Errors
 /// None: a row without a figure carries the reason.

@@ -1,4 +1,5 @@
-//! `linerate bench dispatch`: what netisr costs a frame, and what netperf's tests reach through a router and between two hosts.
+//! `linerate bench dispatch`: the cost of netisr per frame, and the results of netperf's tests
+//! through a router and between two hosts.
 
 use crate::ab::Trials;
 use crate::native::routed::Routed;
@@ -18,7 +19,7 @@ use std::rc::Rc;
 
 const TRIAL: Duration = Duration::from_millis(20);
 
-/// The figures.
+/// Measures the rows.
 ///
 /// # Errors
 /// None: a row without a figure carries the reason.
@@ -41,8 +42,9 @@ pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// Returns how many more ticks a frame costs in side `with`, whose ticks count `threads` times,
-/// than in side `base`. It is computed from the paired ratio, so noise can make it negative.
+/// Returns how many more ticks a frame costs in side `with` than in side `base`, with the ticks of
+/// `with` multiplied by `threads`. It is computed from the paired ratio, so noise can make it
+/// negative.
 fn more(group: &Group, base: &str, with: &str, threads: f64) -> anyhow::Result<Figure> {
     let (middle, ratio) = (group.sample(base).summary()?, group.ratio(base, with)?);
     let [median, lo, hi] = [ratio.median, ratio.hi, ratio.lo].map(|times| middle.median * (threads / times - 1.0));
@@ -73,7 +75,7 @@ fn overheads(study: &mut Study<'_>, core: usize) {
     let Some(other) = dispatch::other_core(core) else {
         return study.rows([Row::missing(id, title, super::ONE_CORE)]);
     };
-    // Ticks that the taking thread waited because the queue was long, and all its ticks, summed
+    // Ticks that the receiving thread waited because the queue was long, and all its ticks, summed
     // over all builds.
     let waited = Rc::new(Cell::new((0u64, 0u64)));
     let sum = Rc::clone(&waited);
@@ -93,7 +95,7 @@ fn overheads(study: &mut Study<'_>, core: usize) {
         }),
     ];
     let group = study.compare(sides);
-    // Ticks of both threads: twice the wall-clock ticks, less the waits of the taking thread.
+    // Ticks of both threads: twice the wall-clock ticks, less the waits of the receiving thread.
     let (waits, all) = waited.get();
     let waits = waits as f64 / all.max(1) as f64;
     study.rows([more_row(&group, id, title, ["light", "deferred"], 2.0 - waits)]);
@@ -108,16 +110,16 @@ fn overheads(study: &mut Study<'_>, core: usize) {
     }
 }
 
-/// Where the kernel does the same.
+/// Kernel setup that a row is compared with.
 #[derive(Clone, Copy)]
 enum Kernel {
     /// Through two pairs of veth and a namespace that forwards.
     Veth(Segments),
-    /// Over loopback.
+    /// Over the loopback device.
     Loopback,
 }
 
-/// A row: what both do, and where.
+/// A row: the test that both sides run, and the setup of each.
 struct Both {
     id: &'static str,
     title: &'static str,
@@ -128,7 +130,7 @@ struct Both {
     kernel: Kernel,
 }
 
-/// Checksums are left out on both sides: veth does not compute them either.
+/// Checksums are disabled on both sides, since veth does not compute them either.
 const BOTH: [Both; 4] = [
     Both {
         id: "hrh.tcp_stream",

@@ -1,4 +1,5 @@
-//! `linerate bench route`: what a packet costs in a router with a million routes, a lookup, and routes that change meanwhile.
+//! `linerate bench route`: the cost of a packet in a router with a million routes, of a lookup, and
+//! of forwarding while routes change.
 
 use super::{ROUTES, lookups, on_two_cores, run_slow};
 use crate::native::forward::{Bench, Forward, Part, Who};
@@ -12,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// The figures.
+/// Measures the rows.
 ///
 /// # Errors
 /// None: a row without a figure carries the reason.
@@ -87,7 +88,7 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
     }
 }
 
-/// Returns a note on the ticks of a frame by stage, from a router of its own.
+/// Returns a note on the ticks per frame by stage, measured on a separate router.
 fn stages() -> anyhow::Result<String> {
     let mut rig = RouteRig::new("route.stages", ROUTES)?;
     rig.set_burst(256);
@@ -105,7 +106,7 @@ fn stages() -> anyhow::Result<String> {
     ))
 }
 
-/// Routes of the IPv6 rows: about the Internet's table.
+/// Routes of the IPv6 rows: about the size of the Internet's table.
 const ROUTES6: usize = 220_000;
 
 /// Measures forwarding and lookups over IPv6.

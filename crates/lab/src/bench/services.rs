@@ -1,12 +1,16 @@
-//! `linerate bench services`: our servers and clients under stock tools, beside the servers and clients that those usually meet.
+//! `linerate bench services`: our servers and clients, driven by stock tools, compared with the
+//! servers and clients usually used with these tools.
 //!
 //! ```text
-//!  redis-benchmark -> TAP -> linerate kvd          wrk -> TAP -> linerate httpd         linerate iperf3 -c --latency -> veth -> linerate iperf3 -s
+//!  redis-benchmark -> TAP -> linerate kvd          wrk -> TAP -> linerate httpd
 //!                  -> loopback -> redis-server         -> loopback -> nginx
-//!  linerate iperf3 -c -u -> TAP -> iperf3 -s, and iperf3 -c -u -> TAP -> linerate iperf3 -s: the gaps between departures, as tcpdump sees them
+//!  linerate iperf3 -c --latency -> veth -> linerate iperf3 -s
+//!  linerate iperf3 -c -u -> TAP -> iperf3 -s, and iperf3 -c -u -> TAP -> linerate iperf3 -s:
+//!                           the gaps between departures, as captured by tcpdump
 //! ```
-//! Everything is a process of its own, in the network namespace in which this one stands ([`crate::netperf::Place::wants_namespace`]'s); a
-//! trial is one run of the tool. A tool that is not installed leaves its rows out, with that reason.
+//! Every server and client is a separate process in the network namespace of this process (see
+//! [`crate::netperf::Place::wants_namespace`]); a trial is one run of the tool. If a tool is not
+//! installed, its rows are missing, with that reason.
 
 use crate::result::{Figure, Peer, Report, Row};
 use crate::run;
@@ -23,21 +27,21 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to listen.
+/// Time limit for a server to start listening.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a tool may take for a trial.
+/// Time limit of one run of a tool.
 const TRIAL_MAX: Duration = Duration::from_secs(60);
-/// Bytes of what is fetched by HTTP.
+/// Bytes of the file fetched by HTTP.
 const BODY: usize = 1024;
-/// Datagrams a second, and their payload: 50 Mbit/s, a gap of 160 us.
+/// Rate and payload of the datagrams: 50 Mbit/s, a gap of 160 us.
 const RATE: &str = "50M";
 const PAYLOAD: &str = "1000";
-/// Departures that are looked at.
+/// Number of departures evaluated.
 const DEPARTURES: usize = 2000;
-/// Of them, from the beginning: a sender finds its pace.
+/// Departures skipped at the start, while the sender settles on its rate.
 const LEFT_OUT: usize = 100;
 
-/// The figures.
+/// Measures the rows.
 ///
 /// # Errors
 /// No netlink socket, or the loopback interface cannot be set up.
@@ -85,7 +89,7 @@ type Build = fn(&Size, &mut Netlink) -> anyhow::Result<Contest>;
 /// A comparison: its servers, and its rows with the tools that run against ours and against the
 /// peer.
 struct Contest {
-    /// Ended with it.
+    /// The servers, which are ended when this is dropped.
     _served: Vec<Served>,
     rows: Vec<Line>,
 }
@@ -94,7 +98,7 @@ struct Contest {
 struct Line {
     id: &'static str,
     title: &'static str,
-    /// `None`: ticks an operation.
+    /// Unit of the figure; `None`: ticks per operation.
     unit: Option<&'static str>,
     ours: Option<Tool>,
     peer: Option<Tool>,
@@ -149,7 +153,8 @@ fn hold(study: &mut Study<'_>, size: Size, name: &str, peer: &str, build: Build)
     }
 }
 
-/// A run of a tool: operations, and the time that they took; or one value, as so many ticks.
+/// Runs a tool; returns the number of operations and their duration, or a single value, which is
+/// reported as that many ticks.
 type Run = Box<dyn FnMut() -> anyhow::Result<(u64, Took)>>;
 
 enum Took {
@@ -186,7 +191,7 @@ impl Subject for Tool {
     }
 }
 
-/// A server, ended when dropped, and what it needed.
+/// A server process, which is killed when dropped, and its temporary directory.
 struct Served {
     child: Child,
     dir: Option<PathBuf>,
@@ -194,7 +199,8 @@ struct Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // ours by its number, and not waited for yet
+        // safe: the child has not been waited for, so its process id is not reused
+        let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(dir) = &self.dir {
             let _ = fs::remove_dir_all(dir);
@@ -208,14 +214,16 @@ fn serve(command: &mut Command) -> anyhow::Result<Served> {
     Ok(Served { child: command.spawn().with_context(|| format!("start {name}"))?, dir: None })
 }
 
-/// This program, to be one of its servers or clients.
+/// Returns a command that runs this program as one of its servers or clients.
 fn linerate(words: &[&str]) -> Command {
-    let mut command = Command::new("/proc/self/exe"); // also right when the file was replaced meanwhile
+    // still this program if the file was replaced meanwhile
+    let mut command = Command::new("/proc/self/exe");
     crate::child::no_child(command.args(words)).env_remove("LINERATE_CTL");
     command
 }
 
-/// A server of ours on a TAP device, with the kernel at 10.0.N.1 and it at 10.0.N.2.
+/// Starts one of our servers on a TAP device, with the kernel at 10.0.N.1 and the server at
+/// 10.0.N.2.
 fn serve_ours(netlink: &mut Netlink, net: u8, words: &[&str]) -> anyhow::Result<Served> {
     let (device, addr) = (format!("sv{net}"), format!("10.0.{net}.2/24"));
     let port = format!("tap:{device}");
@@ -247,7 +255,7 @@ fn listens(at: SocketAddr) -> anyhow::Result<()> {
     until(&format!("a server at {at}"), || TcpStream::connect_timeout(&at, Duration::from_millis(500)).is_ok())
 }
 
-/// What a tool prints, if it ends well and in time.
+/// Runs a tool and returns its output. Fails if the tool fails or exceeds [`TRIAL_MAX`].
 fn said(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -259,7 +267,7 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
 }
 
 fn finish(mut child: Child) -> anyhow::Result<Output> {
-    // Both pipes are read beside the wait: a tool that says much does not stand still.
+    // Both pipes are read while waiting, so that a tool with much output does not block.
     let (out, err) = (child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
         let out = dispatch::spawn_scoped(scope, "out", move || read(out))?;
@@ -284,12 +292,12 @@ fn finish(mut child: Child) -> anyhow::Result<Output> {
 fn read(from: Option<impl std::io::Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut from) = from {
-        let _ = from.read_to_end(&mut bytes); // what came is looked at
+        let _ = from.read_to_end(&mut bytes); // what was read before an error is used
     }
     bytes
 }
 
-/// redis-benchmark against `linerate kvd` and redis-server.
+/// Compares `linerate kvd` with redis-server under redis-benchmark.
 fn keys(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let (here, there) = (ours(10), Ipv4Addr::LOCALHOST);
     let kvd = serve_ours(netlink, 10, &["kvd"])?;
@@ -328,7 +336,7 @@ fn keys(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     Ok(Contest { _served: served, rows })
 }
 
-/// wrk against `linerate httpd` and nginx.
+/// Compares `linerate httpd` with nginx under wrk.
 fn files(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let here = SocketAddr::from((ours(11), 8080));
     let mut served = vec![serve_ours(netlink, 11, &["httpd", "-p", "8080"])?];
@@ -358,10 +366,10 @@ fn files(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     Ok(Contest { _served: served, rows: vec![row] })
 }
 
-/// nginx with one process and one file.
+/// Starts nginx with one process and one file.
 fn nginx(at: SocketAddr) -> anyhow::Result<Served> {
     let dir = std::env::temp_dir().join(format!("linerate-nginx-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&dir); // of an earlier round
+    let _ = fs::remove_dir_all(&dir); // left by an earlier round
     fs::create_dir_all(&dir)?;
     fs::write(dir.join("small"), vec![b'0'; BODY])?;
     let path = dir.display();
@@ -378,7 +386,7 @@ fn nginx(at: SocketAddr) -> anyhow::Result<Served> {
     Ok(served)
 }
 
-/// Our client's probe beside its own test, both ends ours.
+/// Measures the round-trip probe of our iperf3 client, with and without load, with both ends ours.
 fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     without("sl0");
     netlink.add_veth("sl0", "sl1")?;
@@ -416,10 +424,10 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     Ok(Contest { _served: vec![server], rows })
 }
 
-/// Who sends datagrams more evenly, our client or stock iperf3's.
+/// Compares how evenly our client and the stock iperf3 client send datagrams.
 fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let ours_to_stock = {
-        // Our client makes its host and device for each run; the kernel's side is made when it is there.
+        // Our client creates its host for each run.
         let port = 5301;
         let stock = serve(Command::new("iperf3").args(["-s", "-p", "5301"]))?;
         listens(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
@@ -451,7 +459,8 @@ fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     Ok(Contest { _served: vec![ours_to_stock, server], rows: vec![row] })
 }
 
-/// The standard deviation of the gaps between datagrams that `sender` has leave through `device`, in nanoseconds.
+/// Returns the standard deviation in nanoseconds of the gaps between the datagrams of `sender`
+/// leaving through `device`.
 fn spread(device: &str, from: Ipv4Addr, sender: &mut Command) -> anyhow::Result<(u64, Took)> {
     let count = (DEPARTURES + LEFT_OUT + 1).to_string();
     let filter = format!("udp and src host {from} and greater 1000");
@@ -459,7 +468,7 @@ fn spread(device: &str, from: Ipv4Addr, sender: &mut Command) -> anyhow::Result<
     let mut seen = Command::new("tcpdump");
     seen.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let seen = seen.spawn().context("start tcpdump")?;
-    std::thread::sleep(Duration::from_millis(300)); // until it looks
+    std::thread::sleep(Duration::from_millis(300)); // until tcpdump captures
     said(sender)?;
     let text = String::from_utf8_lossy(&finish(seen).context("tcpdump")?.stdout).into_owned();
     let times: Vec<u64> = text.lines().filter_map(|line| nanos(line.split_whitespace().next()?)).collect();
@@ -468,7 +477,7 @@ fn spread(device: &str, from: Ipv4Addr, sender: &mut Command) -> anyhow::Result<
     Ok((1, Took::Value(deviation(&gaps).round() as u64)))
 }
 
-/// `SECONDS.NANOSECONDS`.
+/// Parses `SECONDS.NANOSECONDS` into nanoseconds.
 fn nanos(word: &str) -> Option<u64> {
     let (seconds, rest) = word.split_once('.')?;
     let rest: u64 = if rest.len() == 9 { rest.parse().ok()? } else { return None };

@@ -1,4 +1,5 @@
-//! The rows over TAP devices: stock iperf3 and the kernel's TCP at one end, a host of ours, passt or slirp4netns at the other.
+//! The rows over TAP devices: stock iperf3 and the kernel's TCP at one end; a host of ours, passt
+//! or slirp4netns at the other.
 
 use crate::native::tap::{Place, Stream, Way, Who};
 use crate::run;
@@ -6,7 +7,7 @@ use crate::side::{Shared, Side};
 use crate::study::{Group, Options, Study, Unit};
 use crate::table;
 
-/// One comparison: ours, and who else.
+/// One comparison: our side, and its peers.
 struct Contest {
     name: &'static str,
     down: &'static str,
@@ -34,7 +35,7 @@ const LOSSY: Contest = Contest {
     seconds: 4,
 };
 
-/// Adds the rows. They have rounds of their own: several processes use all cores, for one or
+/// Adds the rows. They are measured in separate rounds: several processes use all cores, for one or
 /// several seconds per trial.
 pub(super) fn rows(study: &mut Study<'_>, options: &Options) {
     for contest in [&FAST, &LOSSY] {

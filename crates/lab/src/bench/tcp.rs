@@ -1,6 +1,8 @@
-//! `linerate bench tcp`: bytes, transactions and connections between two hosts, each figure beside its peers in the same run.
+//! `linerate bench tcp`: bytes, transactions and connections between two hosts, each with its peers
+//! measured in the same run.
 //!
-//! The host kernel's loopback is always a peer. smoltcp comes from the bench program: `cargo xtask bench tcp`.
+//! The host kernel's loopback is always a peer. smoltcp comes from the bench program: `cargo xtask
+//! bench tcp`.
 
 use super::{Peers, peer_of};
 use crate::native::loopback::{self, LoopbackBulk, LoopbackConnect, LoopbackRr};
@@ -10,36 +12,36 @@ use crate::sample::Summary;
 use crate::side::Side;
 use crate::study::{Options, Progress, Study, Unit};
 
-/// The largest packet that a pair takes.
+/// A link with the largest MTU that a pair of ports supports.
 const LARGE: Link = Link { family: Domain::Inet, mtu: 65_521, offload: true };
-/// Most that a row over IPv6 may cost, as times the same row over IPv4.
+/// Target for a row over IPv6: at most this many times the same row over IPv4.
 const SIX_TARGET: f64 = 1.08;
-/// Idle connections of the rows that have them.
+/// Idle connections of the rows that measure them.
 const IDLE: usize = 100_000;
-/// Processes that are weighed.
+/// Number of processes in which the memory of idle connections is measured.
 const WEIGHED: usize = 5;
-/// Buffers that cross in turn where nothing but memory is measured: the number with which it is fastest, tried on two kinds of
-/// processor with 2 to 128.
+/// Number of buffers used in turn by the row that measures only the memory between two cores: the
+/// fastest of 2 to 128, tried on two kinds of processor.
 const CROSSING: usize = 4;
 
-/// What an idle connection of a peer weighs, in bytes an end, and in a sentence how that was found.
+/// Memory of an idle connection of a peer, per end.
 pub struct IdlePeer {
-    /// The peer.
+    /// Name of the peer.
     pub peer: String,
-    /// Bytes.
+    /// Resident bytes per end of the connection.
     pub bytes: f64,
-    /// How.
+    /// A sentence on how it was measured.
     pub how: String,
 }
 
-/// Who is measured beside us.
+/// Peers of the TCP rows.
 #[derive(Default)]
 pub struct TcpPeers {
-    /// Subjects called `<peer>.<row>`.
+    /// Subjects named `<peer>.<row>`.
     pub subjects: Peers,
-    /// For `conn.idle_bytes`.
+    /// Peers of the row `conn.idle_bytes`.
     pub idle: Vec<IdlePeer>,
-    /// Which peers are missing, and why.
+    /// Reasons for missing peers.
     pub notes: Vec<String>,
 }
 
@@ -53,12 +55,13 @@ pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
     Ok(report)
 }
 
-/// The two cores of a stream that crosses: the receiver's is the measuring thread's.
+/// Returns the two cores of a stream between two cores; the receiver runs on the measuring thread's
+/// core.
 pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
     Some([dispatch::other_core(options.core())?, options.core()])
 }
 
-/// The figures with the kernel and `peers`.
+/// Measures the rows with the kernel and `peers`.
 ///
 /// # Errors
 /// None: a row without a figure carries the reason.
@@ -74,7 +77,7 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
         congestion()
     ));
     let TcpPeers { subjects: peers, idle, notes: missing } = peers;
-    study.part("idle connections"); // first, and in processes of their own
+    study.part("idle connections"); // first, and in separate processes
     let (idle_row, idle_peers) = idle_row(&mut study, &idle);
     let mut sides = Vec::new();
     for (side, how) in peers {
@@ -107,7 +110,7 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     Ok(study.finish())
 }
 
-/// Returns the rows of a family, with their sides.
+/// Returns the rows of an address family, with their sides.
 fn rows_of(family: Domain) -> [(&'static str, &'static str, Side); 5] {
     let link = move |offload| Link { offload, ..Link::plain(family) };
     let six = family == Domain::Inet6;
@@ -160,7 +163,7 @@ fn over_ipv6(study: &mut Study<'_>) {
     }
 }
 
-/// Measures the rows that run on one thread, in turns, with the kernel's loopback as a peer.
+/// Measures the rows that run on one thread, interleaved, with the kernel's loopback as a peer.
 fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
     let mut ours = rows_of(Domain::Inet).to_vec();
     let large = Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE));
@@ -205,7 +208,7 @@ fn among_idle(study: &mut Study<'_>) {
     study.report.peers.extend(group.peers(id));
 }
 
-/// Two cores at work, against one.
+/// Measures streams that use two cores, compared with one core.
 fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
     let titles = [
         ("bulk.64k.two_cores", "a byte carried in segments of 64 KiB, each of the two hosts on a core of its own"),
@@ -233,7 +236,7 @@ fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
 }
 
 /// Returns the row for the memory of an idle connection, per end, and its peers. The connections
-/// are measured in processes of their own.
+/// are measured in separate processes.
 fn idle_row(study: &mut Study<'_>, theirs: &[IdlePeer]) -> (Row, Vec<Peer>) {
     let (id, title) = ("conn.idle_bytes", "memory of an idle connection, per end");
     let weigh = || -> anyhow::Result<[Figure; 3]> {
@@ -263,7 +266,7 @@ fn idle_row(study: &mut Study<'_>, theirs: &[IdlePeer]) -> (Row, Vec<Peer>) {
     (row, peers)
 }
 
-/// The kernel's congestion control, by name.
+/// Returns the name of the kernel's congestion control.
 fn congestion() -> String {
     let file = "/proc/sys/net/ipv4/tcp_congestion_control";
     std::fs::read_to_string(file).map_or("congestion control not known".to_owned(), |name| name.trim().to_owned())

@@ -1,4 +1,5 @@
-//! `linerate bench text`: frames as lines, by whole commands beside those that do the same, and the codec by itself.
+//! `linerate bench text`: frames as lines of text, measured as whole commands compared with
+//! equivalent tools, and the codec alone.
 
 use crate::native::shell::{Corpus, Mounted, Shell, is_installed};
 use crate::result::{Peer, Report, Row};
@@ -13,12 +14,12 @@ use wire::text::{self, Kind, MAX_FRAME, Next, SLACK};
 /// The report's pattern: five of its ten destinations.
 pub(crate) const FIVE: &str = r"001111111111\|002222222222\|003333333333\|004444444444\|FFFFFFFFFFFF";
 const FIVE_EXTENDED: &str = "001111111111|002222222222|003333333333|004444444444|FFFFFFFFFFFF";
-/// Lines that `dd` is to read in a trial.
+/// Lines that `dd` reads in a trial.
 const DD_LINES: u64 = 12_000_000;
-/// Bytes of a file of text.
+/// Bytes of a text file.
 const BYTES: u64 = 500_000_000;
 
-/// A row of commands: our script, how many operations it does, and peers with theirs.
+/// A row of commands: our script, the number of operations, and the peers with their scripts.
 struct Contest {
     id: &'static str,
     title: &'static str,
@@ -33,7 +34,7 @@ pub(crate) const GIGABYTES: Unit = Unit { name: "GB/s", of: |ticks| timer::rate(
 /// Throughput of frames: 10^6 frames per second, from ticks per frame.
 pub(crate) const MEGAFRAMES: Unit = Unit { name: "Mframe/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e6 };
 
-/// The codec on lines that stay in the cache.
+/// The codec, run on lines that stay in the cache.
 pub(crate) struct Codec {
     id: String,
     kind: Kind,
@@ -42,7 +43,8 @@ pub(crate) struct Codec {
     lines: Vec<u8>,
 }
 
-/// A burst: with its 10,816 bytes of text it stays in the first-level cache. (100 kB of text, in the second level: about half the speed.)
+/// Frames of a burst: their 10,816 bytes of text stay in the first-level cache. (100 kB of text, in
+/// the second level: about half the speed.)
 const CODEC_FRAMES: usize = 64;
 const FRAME: usize = 60;
 
@@ -95,7 +97,7 @@ impl Subject for Codec {
     }
 }
 
-/// `linerate bench text`.
+/// Runs `linerate bench text`.
 ///
 /// # Errors
 /// The files of frames cannot be written.
@@ -161,7 +163,8 @@ fn fuse(mounted: &Mounted) -> Contest {
     }
 }
 
-/// Measures a contest: a trial starts a process of its own, so a round builds nothing beforehand.
+/// Measures one row and its peers. Each trial starts a new process, so a round builds nothing
+/// beforehand.
 fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &run::Options) {
     let hertz = study.report.env.tsc_hz;
     let Contest { id, title, unit, script, ops, peers: beside } = contest;
@@ -183,7 +186,7 @@ fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &
     study.report.peers.extend(peers);
 }
 
-/// Returns the rows of commands; `dd` reads `dd_lines`.
+/// Returns the rows that run commands; `dd` reads `dd_lines` lines.
 fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
     let (f64, ip64) = (corpus.len("f64.txt")?, corpus.len("ip64.txt")?);
     let dd = |port: &str| format!("$LINERATE cat -c {dd_lines} '{port}' | dd of=/dev/null bs=256k");
@@ -296,8 +299,8 @@ mod tests {
         }
     }
 
-    /// Runs `script` with its output counted where it is discarded; returns what it says: lines, matches,
-    /// or what dd has copied.
+    /// Runs `script` with `wc -l` in place of the discarded output; returns its first word: lines,
+    /// matches, or the bytes that dd copied.
     fn says(script: &str, corpus: &Rc<Corpus>) -> String {
         let counted = script.replace("| cat > /dev/null", "| wc -l").replace("> /dev/null", "| wc -l");
         let counted = counted.replace(" + put null:", " | wc -l");
@@ -358,7 +361,7 @@ mod tests {
         assert_eq!((corpus.len("ip64.pcap").unwrap() - 24) % 76, 0);
         let dir = corpus.dir().to_owned();
         assert!(dir.is_dir());
-        // What a killed process left is not locked; what another one uses is.
+        // A directory left by a killed process is not locked; one in use is.
         let stale = dir.with_file_name(format!("linerate-lab-{}-stale", std::process::id()));
         std::fs::create_dir(&stale).unwrap();
         std::fs::write(stale.join("lock"), "").unwrap();

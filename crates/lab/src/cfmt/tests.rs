@@ -1,4 +1,4 @@
-#![allow(unsafe_code)] // the oracle is the C library's own snprintf
+#![allow(unsafe_code)] // the reference is the C library's snprintf
 use std::ffi::CString;
 
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::*;
 fn snprintf(format: &str, value: f64) -> String {
     let format = CString::new(format).unwrap();
     let mut buffer = vec![0u8; 2048];
-    // SAFETY: the format takes one double, which is what is passed; the buffer's true size is given.
+    // SAFETY: the format takes one double, which is passed; the buffer's true size is given.
     let length = unsafe { libc::snprintf(buffer.as_mut_ptr().cast(), buffer.len(), format.as_ptr(), value) };
     String::from_utf8(buffer[..length as usize].to_vec()).unwrap()
 }
@@ -39,7 +39,8 @@ fn ministats_columns() {
     assert_eq!(general_wide(1e200, 13, 8), "       1e+200");
 }
 
-/// Halves and quarters of integers: exact ties at some precision.
+/// Generates integers divided by powers of two, such as halves and quarters: exact ties at some
+/// precision.
 fn ties() -> impl Strategy<Value = f64> {
     (any::<i32>(), 0i32..20).prop_map(|(n, shift)| f64::from(n) / f64::from(1u32 << shift))
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Started again by whatever test starts a child, this test is the child.
+/// The child process of the other tests: they start this test in a new process.
 #[test]
 fn the_child() {
     crate::child_main_if_asked();
@@ -11,7 +11,7 @@ pub(super) const CHILD: [&str; 2] = ["child::tests::the_child", "--exact"];
 #[test]
 fn a_program_that_does_not_serve_is_found_out() {
     let mut command = again("send", "none a test").unwrap();
-    command.arg("--list"); // this program then runs no test at all
+    command.arg("--list"); // makes that process list the tests instead of running any
     let why = Child::start(command).unwrap_err().to_string();
     assert!(why.contains("does main call lab::child_main_if_asked() first?"), "{why}");
 }

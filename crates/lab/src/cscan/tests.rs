@@ -1,4 +1,4 @@
-#![allow(unsafe_code)] // the oracle is the C library's own strtod and strtol
+#![allow(unsafe_code)] // the reference is the C library's strtod and strtol
 use std::ffi::CString;
 
 use proptest::prelude::*;
@@ -8,14 +8,14 @@ use super::*;
 fn check(text: &str) {
     let c = CString::new(text).unwrap();
     let mut end = std::ptr::null_mut();
-    // SAFETY: `c` is terminated, `end` is ours; the answer points into `c`.
+    // SAFETY: `c` is terminated, `end` is a local variable; the returned pointer points into `c`.
     let (value, used) = unsafe {
         let value = libc::strtod(c.as_ptr(), &mut end);
         (value, end.offset_from(c.as_ptr()) as usize)
     };
     let ours = strtod(text.as_bytes());
     assert_eq!((ours.0.to_bits(), ours.1), (value.to_bits(), used), "strtod of {text:?}: {} against {value}", ours.0);
-    // SAFETY: as above.
+    // SAFETY: as for strtod.
     let (value, used) = unsafe {
         let value = libc::strtol(c.as_ptr(), &mut end, 10);
         (value, end.offset_from(c.as_ptr()) as usize)

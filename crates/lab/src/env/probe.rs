@@ -1,4 +1,4 @@
-//! Reading /proc and /sys: one question each, "n/a" where there is no answer.
+//! Reads single values from /proc and /sys; unavailable ones are "n/a".
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ impl Root<'_> {
         fs::read_to_string(self.0.join(path)).ok()
     }
 
-    /// The first line of a file.
+    /// Returns the first line of a file.
     pub fn line(&self, path: &str) -> String {
         let text = self.text(path).unwrap_or_default();
         text.lines().next().map(str::trim).filter(|line| !line.is_empty()).unwrap_or(UNKNOWN).to_owned()
@@ -25,7 +25,8 @@ impl Root<'_> {
         model.map_or(UNKNOWN, |(_, name)| name.trim()).to_owned()
     }
 
-    /// Lines `cpu0`, `cpu1` ... of /proc/stat, or what std knows.
+    /// Counts the lines `cpu0`, `cpu1` ... of /proc/stat; falls back to the standard library's
+    /// count.
     pub fn cores(&self) -> u32 {
         let text = self.text("proc/stat").unwrap_or_default();
         let is_core =
@@ -36,7 +37,7 @@ impl Root<'_> {
         }
     }
 
-    /// A value of /proc/meminfo: KiB, or a count for the HugePages lines.
+    /// Returns a value of /proc/meminfo: KiB, or a count for the HugePages lines.
     pub fn meminfo(&self, key: &str) -> Option<u64> {
         let text = self.text("proc/meminfo")?;
         let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -50,7 +51,7 @@ impl Root<'_> {
         }
     }
 
-    /// The word in brackets: `always [madvise] never`.
+    /// Returns the word in brackets, as in `always [madvise] never`.
     pub fn transparent_huge_pages(&self) -> String {
         let line = self.line("sys/kernel/mm/transparent_hugepage/enabled");
         let chosen = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

@@ -6,7 +6,7 @@ fn figure(median: f64, spread: f64, unit: &str) -> Figure {
     Figure { median, lo: median * (1.0 - spread), hi: median * (1.0 + spread), n: 30, unit: unit.into(), range: None }
 }
 
-/// A run on a machine that is fit, with these rows.
+/// Returns a run with these rows, on a machine that is fit.
 fn run(rows: &[(&str, f64, f64, &str)]) -> Report {
     let (mut report, _) = example();
     report.env.cores = 2;

@@ -13,7 +13,6 @@ pub(super) enum Build {
     LinkedBursts,
 }
 
-/// A rung.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) id: &'static str,
@@ -116,7 +115,8 @@ pub(super) const TOUCHED: usize = 128;
 /// which serve tests only, use fewer.
 const MOST: usize = if cfg!(debug_assertions) { 1 << 12 } else { 1 << 19 };
 
-/// Returns the number of buffers whose touched lines exceed a last-level cache of `cache` bytes.
+/// Returns the number of buffers for which the touched lines exceed a last-level cache of `cache`
+/// bytes.
 pub(super) fn rotation(cache: usize) -> usize {
     (cache / TOUCHED * 5 / 4).clamp(1 << 12, MOST)
 }

@@ -9,7 +9,7 @@ fn settings(words: &str) -> Settings {
     words.parse().unwrap()
 }
 
-/// The settings before and after each rung, if all are kept.
+/// Returns each rung with the settings before and after it, if all are kept.
 fn rungs() -> Vec<(&'static Step, String, String)> {
     let mut words = START.to_owned();
     let mut rungs = Vec::new();
@@ -23,7 +23,7 @@ fn rungs() -> Vec<(&'static Step, String, String)> {
     rungs
 }
 
-/// Every rung changes the build or one setting, and can have an effect where it stands.
+/// Every rung changes the build or one setting, and can have an effect at its position.
 #[test]
 fn every_rung_changes_one_thing() {
     let mut build = None;
@@ -63,7 +63,7 @@ fn the_reports_rungs_have_its_figures() {
     }
 }
 
-/// What each linked rung names has happened: counted on the rig itself.
+/// The change that a linked rung names takes effect, by the counters of the rig.
 #[test]
 fn what_a_rung_names_happens() {
     let acquisitions = |words: &str| SendRig::new("x", words, false).unwrap().acquisitions_per_call();
@@ -72,7 +72,7 @@ fn what_a_rung_names_happens() {
         let [counted, earlier] = [after, before].map(|words| SendRig::new("x", words, false).unwrap().counted());
         let (([readings, doorbells], facts), ([_, doorbells_before], facts_before)) = (counted, earlier);
         match step.id {
-            // Cargo's features and profile are those of this program: nothing of the rig differs.
+            // Only Cargo's features and profile differ; the rig is the same.
             "2b.lto" => assert_eq!(settings(before), settings(after)),
             "3.context_inline" => assert_eq!(settings(after).context, How::Inline),
             "3a.context_register" => assert_eq!(settings(after).context, How::Register),
@@ -87,7 +87,7 @@ fn what_a_rung_names_happens() {
             "side.malloc" => assert_eq!([facts_before.pool, facts.pool], [Kind::Stack, Kind::Malloc]),
             "side.heavy" => assert_eq!(settings(after).locks, LockKind::Heavy),
             "side.light" => assert_eq!(settings(after).locks, LockKind::Light),
-            // The locks are the same calls; their kind differs.
+            // The calls of the locks are the same; their kind differs.
             "4.locks_up" => assert_eq!(settings(after).locks, LockKind::Up),
             "12.header_cache" => assert!(is < was, "{}: {was} to {is} acquisitions", step.id),
             id => assert!(id.starts_with("14.") || id.starts_with("cold."), "{id}: nothing shows that it happens"),
@@ -110,7 +110,7 @@ fn cold_rungs_use_more_buffers_than_the_cache_holds() {
 #[test]
 fn a_product_that_is_not_the_tick_rate_is_told() {
     let hz = timer::rate().hz;
-    // 100 operations in a hundredth of a second of wall time, by the counter in `share` of it.
+    // 100 operations in 10 ms of wall time; the counter advances for `share` of it.
     let of = |share: f64| {
         let ticks = (hz as f64 / 100.0 * share) as u64;
         let reading = Reading { ops: 100, ticks, wall_ns: 10_000_000, cpu_ns: 10_000_000 };

@@ -1,4 +1,4 @@
-//! Who decides when frames are taken: an interrupt handler, moderated or not, or a polling loop.
+//! Receive modes: an interrupt handler, moderated or not, or a polling loop.
 
 use super::rig::{Rig, Tally};
 use anyhow::ensure;
@@ -8,35 +8,36 @@ use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Frames of the queue between handler and work (BSD's ipintrq, IFQ_MAXLEN).
+/// Length of the queue between handler and work (BSD's ipintrq, IFQ_MAXLEN).
 pub const QUEUE: usize = 50;
-/// Ticks a second of the clock that polls: a burst of a thousand at 1000 would take a second to grow to.
+/// Polling ticks per second in clock mode: at 1000, a burst would take a second to grow to a
+/// thousand.
 pub const HZ: i64 = 5000;
-/// Per cent that it leaves to others.
+/// Per cent of the processor that clock polling leaves to other threads.
 pub const USER_FRAC: i64 = 20;
-/// Frames that the handler takes from the ring between two steps of the world.
+/// Frames that the handler takes from the ring between two steps of the simulated world.
 const CHUNK: usize = 16;
 
-/// Who decides.
+/// Method by which the processor receives frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// An interrupt for each frame that finds none pending.
     Interrupts,
-    /// Interrupts some time apart.
+    /// Interrupts at a minimum distance.
     Moderated,
-    /// A clock.
+    /// Polling at each clock tick.
     Clock,
-    /// A loop while there is work, an interrupt when there is none.
+    /// Polling while there is work, an interrupt when there is none.
     Adaptive,
-    /// An interrupt, and a loop until there is nothing (`kern.polling.mode=wakeup`).
+    /// An interrupt, then polling until the ring is empty (`kern.polling.mode=wakeup`).
     Wakeup,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes, in output order.
     pub const ALL: [Mode; 5] = [Mode::Interrupts, Mode::Moderated, Mode::Clock, Mode::Adaptive, Mode::Wakeup];
 
-    /// Its word.
+    /// Returns the name of the mode.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Interrupts => "interrupts",
@@ -54,9 +55,9 @@ pub struct Engine {
     burst: Burst,
     queue: VecDeque<Frame>,
     queue_full: u64,
-    /// `None`: interrupts.
+    /// Polling state; `None` in the interrupt modes.
     polling: Option<Polling>,
-    /// The polling loop sleeps until then, or until there is something.
+    /// State of a sleeping polling loop: until a time, or until a frame arrives.
     asleep: Option<Then>,
 }
 
@@ -72,7 +73,7 @@ impl Engine {
         Engine { rig, burst: Burst::new(), queue, queue_full: 0, polling, asleep: None }
     }
 
-    /// Runs for so many nanoseconds of the processor's time.
+    /// Runs for `ns` nanoseconds of the processor's time.
     pub fn run(&mut self, ns: u64) {
         let until = self.rig.time.now() + ns;
         while self.rig.time.now() < until {
@@ -87,11 +88,11 @@ impl Engine {
         }
     }
 
-    /// The handler, if there is a cause; then one frame's work.
+    /// Runs the handler if an interrupt is pending, then processes one frame.
     fn by_interrupts(&mut self, until: u64) {
         let mut handled = 0;
         loop {
-            // Nothing comes of it while no interrupt is pending; with frames left over it goes on.
+            // Returns nothing while no interrupt is pending; continues while frames are left.
             let n = self.rig.receive(&mut self.burst, CHUNK);
             handled += n;
             for frame in self.burst.drain() {
@@ -123,16 +124,16 @@ impl Engine {
         let time = self.rig.time.clone();
         let mut ports = Ports { rig: &mut self.rig, burst: &mut self.burst };
         let then = polling.turn(&mut ports, || time.instant());
-        self.rig.idle(); // a turn takes time, whatever it finds
+        self.rig.idle(); // a turn takes time even if it finds nothing
         self.asleep = matches!(then, Then::Sleep(_) | Then::Wait).then_some(then);
     }
 
-    /// What has happened so far.
+    /// Returns the counts so far.
     pub fn tally(&self) -> Tally {
         self.rig.tally(self.queue_full)
     }
 
-    /// Does every frame have its place?
+    /// Checks that every offered frame is accounted for.
     pub fn check(&mut self) -> anyhow::Result<()> {
         self.rig.step();
         let tally = self.tally();
@@ -151,7 +152,7 @@ fn polling(settings: &[(&str, i64)]) -> Polling {
     Polling::new(knobs)
 }
 
-/// The receiving card, as a polling loop has it.
+/// The receiving card as the polling loop's handler.
 struct Ports<'a> {
     rig: &'a mut Rig,
     burst: &'a mut Burst,

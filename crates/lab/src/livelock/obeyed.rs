@@ -1,11 +1,16 @@
-//! Are polling's knobs obeyed on the machine's time: a switch's loop with more frames than it may take, and a user beside it.
+//! Measures whether polling's knobs take effect on the machine's time: a switch's loop with more
+//! frames than it may take, and a user thread that competes for its core.
 //!
 //! ```text
-//!  core N   loop   node::switch by the clock, over generators that always have a frame; what comes by one goes out by all others
-//!           user   counts, as long as the loop sleeps: at the lowest priority (nice 19), as the kernel's polling comes before all users
+//!  core N   loop   node::switch by the clock, over generators that always have a frame;
+//!                  frames of one go out by all others
+//!           user   counts while the loop sleeps: at the lowest priority (nice 19), as the
+//!                  kernel's polling comes before all users
 //! ```
-//! What each had of the core is said by the system (CLOCK_THREAD_CPUTIME_ID), so that what a hypervisor or a neighbor takes from both is in
-//! neither. user_frac is held to five points, as REPORTS has it; virtual time, where it is exact, is in `dispatch::polling`'s tests.
+//! The system reports the time that each had of the core (CLOCK_THREAD_CPUTIME_ID), so time taken
+//! from both by a hypervisor or another process is in neither. user_frac must hold within five
+//! points, as in REPORTS; virtual time, where it is exact, is covered by the tests of
+//! `dispatch::polling`.
 
 use super::Options;
 use crate::os;
@@ -21,19 +26,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Points of a hundred that a share may be beside what was asked (REPORTS E2).
+/// Percentage points by which a share may differ from the setting (REPORTS E2).
 const BAND: f64 = 5.0;
-/// Of a rate: it cannot be above what was asked, and a tick may be missed.
+/// Relative tolerance of a rate: it cannot exceed the setting, and a tick may be missed.
 const RATE_BAND: f64 = 0.05;
-/// Ticks that a burst needs to grow, by one each.
+/// Milliseconds for a burst to grow by one per tick: with [`FEW`] ports, and with [`PORTS`].
 const SETTLE: [u64; 2] = [150, 600];
-/// Generators: with so many a burst of a thousand of each, sent to all others, is more than a tick (0.43 ms with 8 of them in a release build,
-/// and the user had what was left: 57 % where 20 were asked).
+/// Number of generators. With 16, a burst of a thousand of each, sent to all others, takes longer
+/// than a tick. With 8 it took 0.43 ms in a release build, and the user had the rest: 57 % with a
+/// setting of 20.
 const PORTS: usize = 16;
-/// With so few `burst_max` is what limits.
+/// Number of generators with which `burst_max` is the limit.
 const FEW: usize = 2;
 
-/// What is asked of the loop.
+/// A setting and the expected effect on the loop.
 struct Asked {
     settings: &'static [(&'static str, i64)],
     ports: usize,
@@ -45,16 +51,17 @@ struct Asked {
 
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// Give or take [`BAND`].
+    /// The share, within [`BAND`].
     Share(f64),
-    /// Give or take [`RATE_BAND`] of it.
+    /// The rate, within [`RATE_BAND`] of it.
     Rate(f64),
-    /// That or more.
+    /// At least this value.
     Above(f64),
 }
 
 const CLOCK: (&str, i64) = ("mode", 1);
-/// A millisecond: what a loop takes to go to sleep and to wake, which no tick's work counts, is 25 us of it (5 points at 2000).
+/// A tick of a millisecond: the loop takes 25 us to sleep and wake, which is not counted as a
+/// tick's work (5 points at 2000).
 const HZ: (&str, i64) = ("hz", 1000);
 const MOST: (&str, i64) = ("burst_max", 1000);
 
@@ -93,45 +100,45 @@ const fn share(settings: &'static [(&'static str, i64)], wanted: f64) -> Asked {
     Asked { settings, ports: PORTS, what: "the user's share", unit: "%", figure, wanted: Wanted::Share(wanted) }
 }
 
-/// What was seen in a span.
+/// Measured values of a span.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     wall_s: f64,
     loop_ns: u64,
     user_ns: u64,
     frames: u64,
-    /// Since the loop began: a look at errors is due at the first tick.
+    /// Ticks since the loop began, as the first status check is due at the first tick.
     ticks: u64,
     status: u64,
 }
 
-/// A knob's effect.
+/// Measured effect of polling's knobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Obeyed {
-    /// The knobs, without kern.polling.
+    /// The knobs and their values, without the prefix kern.polling.
     pub knobs: String,
-    /// What was measured.
+    /// Quantity that is measured.
     pub what: &'static str,
-    /// Its unit.
+    /// Unit of the figures.
     pub unit: &'static str,
-    /// What was asked: a figure and its band, or a least one.
+    /// The expected value: a figure with its tolerance, or a minimum.
     pub asked: String,
-    /// The median.
+    /// Median of the rounds.
     pub median: f64,
-    /// The least and the most of the rounds.
+    /// Minimum and maximum of the rounds.
     pub range: [f64; 2],
-    /// Rounds.
+    /// Number of rounds measured.
     pub n: usize,
-    /// Is the median where it was asked?
+    /// Set if the median is as expected.
     pub obeyed: bool,
 }
 
-/// Spans that are measured of each knob.
+/// Returns the number of spans measured.
 pub(super) fn spans(options: &Options) -> usize {
     ASKED.len() * options.rounds.max(1)
 }
 
-/// Measures all of them on the options' core.
+/// Measures all settings on the options' core.
 pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Vec<Obeyed>> {
     let span = Duration::from_millis(10 * options.span_ms);
     let mut all = Vec::new();
@@ -169,7 +176,7 @@ impl Asked {
     }
 }
 
-/// What the user does now.
+/// Phases of the user thread.
 const WAITS: u8 = 0;
 const COUNTS: u8 = 1;
 const ENDS: u8 = 2;
@@ -205,7 +212,7 @@ fn seen(asked: &'static Asked, core: usize, span: Duration) -> anyhow::Result<Se
     Ok(Seen { user_ns: user_ns?, ..seen? })
 }
 
-/// The loop, until its burst has settled, and then for so long.
+/// Runs the loop until its burst has settled, then measures for `span`.
 fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> anyhow::Result<Seen> {
     let run = |time: Duration| {
         let until = Instant::now() + time;
@@ -228,7 +235,8 @@ fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> any
     Ok(Seen { wall_s, loop_ns, user_ns: 0, frames: frames - before, ticks, status })
 }
 
-/// Uses the core until told to end; says how long it had it while that counted.
+/// Uses the core until the phase is `ENDS`; returns the CPU time it had while the phase was
+/// `COUNTS`.
 fn use_core(pinned: Option<std::io::Error>, phase: &AtomicU8) -> anyhow::Result<u64> {
     pinned.map_or(Ok(()), Err)?;
     os::be_nice().context("a lower priority")?;
@@ -242,7 +250,6 @@ fn use_core(pinned: Option<std::io::Error>, phase: &AtomicU8) -> anyhow::Result<
     Ok(until(ENDS) - began)
 }
 
-/// The table.
 pub(super) fn text(rows: &[Obeyed]) -> String {
     let mut out = format!(
         "\nkern.polling on the machine's time, a user of the same core beside the loop\n\n{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  obeyed\n",

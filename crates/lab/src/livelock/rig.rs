@@ -1,9 +1,11 @@
-//! Two cards with their drivers, the world at both ends of their wires, and the processor's time.
+//! Two cards with their drivers, the simulated world at both ends of their wires, and the
+//! processor's time.
 //!
-//! The processor's time is the machine's without what the world took: [`Rig::step`] offers the frames that are due, lets both cards work,
-//! counts what has arrived, and takes that off. A gap of more than [`GAP`] between two looks at the clock is somebody else's on this
-//! machine: no single piece of work here is that long. On virtual time the world takes nothing, and driver and registers take what
-//! is charged for them.
+//! The processor's time is the machine's time without the time taken by the world: [`Rig::step`]
+//! offers the frames that are due, steps both cards, counts the frames that arrived, and subtracts
+//! the time it took. A gap of more than [`GAP`] between two clock readings means that the machine
+//! ran something else, since no single piece of work here takes that long; it is subtracted too. On
+//! virtual time the world takes no time, and drivers and registers take what is charged for them.
 
 use super::{Mode, Options, Timing};
 use anyhow::Context;
@@ -19,17 +21,19 @@ use wire::Mac;
 
 /// Descriptors of each ring (T7: "to absorb the processor being distracted").
 pub const RING: u64 = 2048;
-/// Nanoseconds between two looks at the clock that are not ours.
+/// Nanoseconds between two clock readings from which the machine is assumed to have run something
+/// else.
 pub const GAP: u64 = 100_000;
-/// On virtual time, what a driver does for a frame in nanoseconds, registers apart; and a look that finds nothing.
+/// Costs on virtual time, in nanoseconds: the driver's work per frame without register accesses,
+/// and a poll that finds nothing.
 const DRIVER: u64 = 60;
 const LOOK: u64 = 40;
-/// Bytes of a frame, FCS not included.
+/// Bytes of a frame, without FCS.
 const LEN: usize = 60;
 const SOURCE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const SINK: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
-/// The processor's time.
+/// The processor's time, live or virtual.
 #[derive(Debug, Clone)]
 pub struct Time(Rc<Source>);
 
@@ -40,7 +44,7 @@ enum Source {
 }
 
 impl Time {
-    /// One of that kind.
+    /// Returns a clock of the given kind, at zero if virtual.
     pub fn of(timing: Timing) -> Time {
         let cell = || Cell::new(0);
         Time(Rc::new(match timing {
@@ -52,7 +56,7 @@ impl Time {
         }))
     }
 
-    /// Nanoseconds.
+    /// Returns the processor's time in nanoseconds. Subtracts gaps longer than [`GAP`].
     pub fn now(&self) -> u64 {
         match self.0.as_ref() {
             Source::Virtual(now) => now.get(),
@@ -70,12 +74,12 @@ impl Time {
         }
     }
 
-    /// The same as an instant.
+    /// Returns the processor's time as an instant.
     pub fn instant(&self) -> Instant {
         Instant::from_nanos(self.now())
     }
 
-    /// Gaps that were subtracted.
+    /// Returns the number of gaps subtracted.
     pub fn gaps(&self) -> u64 {
         match self.0.as_ref() {
             Source::Virtual(_) => 0,
@@ -83,7 +87,7 @@ impl Time {
         }
     }
 
-    /// Is busy for so long.
+    /// Spends `ns`: busy-waits on live time, advances virtual time.
     pub fn spend(&self, ns: u64) {
         match self.0.as_ref() {
             Source::Virtual(now) => now.set(now.get() + ns),
@@ -96,14 +100,14 @@ impl Time {
         }
     }
 
-    /// Spends what is real work already where time is.
+    /// Advances virtual time; does nothing on live time, where the work itself takes time.
     fn charge(&self, ns: u64) {
         if let Source::Virtual(now) = self.0.as_ref() {
             now.set(now.get() + ns);
         }
     }
 
-    /// Does what is not the processor's, at the instant `now` of its time.
+    /// Runs `work` outside the processor's time, and passes it the current time.
     fn outside(&self, work: impl FnOnce(Instant)) {
         let now = self.now();
         work(Instant::from_nanos(now));
@@ -113,20 +117,20 @@ impl Time {
     }
 }
 
-/// What has happened so far.
+/// Counts since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// The processor's time.
+    /// The processor's time in nanoseconds.
     pub ns: u64,
     /// Frames put onto the first wire.
     pub offered: u64,
-    /// Frames that came out of the second.
+    /// Frames received from the second wire.
     pub forwarded: u64,
     /// Frames that the card missed.
     pub missed: u64,
-    /// Frames that the input queue had no room for.
+    /// Frames dropped because the input queue was full.
     pub queue_full: u64,
-    /// Interrupts.
+    /// Number of interrupts raised.
     pub interrupts: u64,
 }
 
@@ -138,9 +142,9 @@ struct World {
     em1: Card,
     pool: Pool,
     burst: Burst,
-    /// Frames a second.
+    /// Offered rate in frames per second.
     rate: f64,
-    /// Since when, and how many were sent before.
+    /// Start of the current rate, and the number of frames offered before it.
     since: u64,
     before: u64,
     offered: u64,
@@ -182,7 +186,7 @@ impl World {
 /// The processor, its ports and the world.
 pub struct Rig {
     pub time: Time,
-    /// The card that receives.
+    /// Card that receives the frames.
     pub em0: Arc<Nic>,
     em1: Arc<Nic>,
     rx: RxDriver,
@@ -193,11 +197,12 @@ pub struct Rig {
     cost: u64,
     read_ns: u64,
     write_ns: u64,
-    /// Of registers and frames, what was charged for so far.
+    /// Nanoseconds charged so far for registers and frames.
     charged: u64,
 }
 
-/// The knobs of one card. On virtual time registers are charged, not waited for.
+/// Returns the knobs of one card. On virtual time register accesses are charged instead of
+/// busy-waited.
 fn knobs(words: &str) -> anyhow::Result<Knobs> {
     let knobs = Knobs::default();
     let spec = Spec::parse(&format!("nic({words}):em"))?;
@@ -254,19 +259,19 @@ impl Rig {
         })
     }
 
-    /// From now on so many frames a second are offered.
+    /// Offers `rate` frames per second from now on.
     pub fn offer(&mut self, rate: f64) {
         let world = &mut self.world;
         (world.since, world.before, world.rate) = (self.time.now(), world.offered, rate);
     }
 
-    /// Lets the world do what is due.
+    /// Steps the world up to the current time.
     pub fn step(&mut self) {
         let world = &mut self.world;
         self.time.outside(|now| world.step(now));
     }
 
-    /// There was nothing to do.
+    /// Charges for a poll that found nothing.
     pub fn idle(&self) {
         self.time.charge(LOOK);
     }
@@ -278,23 +283,23 @@ impl Rig {
         n
     }
 
-    /// Does a frame have to be taken?
+    /// Returns whether the receiving card holds frames.
     pub fn has_frames(&self) -> bool {
         self.rx.held() > 0
     }
 
-    /// What an interrupt costs a loop that sleeps: the register read.
+    /// Spends the cost of an interrupt that wakes a sleeping loop: one register read.
     pub fn wake(&self) {
         self.time.spend(self.read_ns);
     }
 
-    /// Looks at errors and link.
+    /// Checks for errors and the link state.
     pub fn check_status(&mut self) {
         self.em0.check_status();
         self.charge();
     }
 
-    /// Works on frames, and sends them.
+    /// Processes frames: spends the extra work, forwards them by the bridge, and sends them.
     pub fn process(&mut self, burst: &mut Burst) {
         let now = self.time.instant();
         self.time.spend(self.cost * burst.len() as u64);
@@ -305,13 +310,13 @@ impl Rig {
         self.charge();
     }
 
-    /// Tells the sending card what it was not told, and takes buffers back.
+    /// Writes the sending card's pending doorbell and reclaims buffers.
     pub fn flush(&mut self) {
         self.tx.poll(self.time.instant());
         self.charge();
     }
 
-    /// Charges for registers and frames since the last time, where that is not real work.
+    /// Charges virtual time for registers and frames since the last call.
     fn charge(&mut self) {
         let of = |nic: &Nic| {
             let c = &nic.counts;
@@ -323,7 +328,7 @@ impl Rig {
         self.time.charge(all - std::mem::replace(&mut self.charged, all));
     }
 
-    /// What has happened; the queue is its owner's.
+    /// Returns the counts; the caller owns the queue and passes its drops.
     pub fn tally(&self, queue_full: u64) -> Tally {
         Tally {
             ns: self.time.now(),
@@ -335,7 +340,7 @@ impl Rig {
         }
     }
 
-    /// Frames between the two wires.
+    /// Returns the number of frames between the two wires.
     pub fn held(&self) -> u64 {
         (self.rx.held() + self.tx.held() + self.out.iter().map(Burst::len).sum::<usize>()) as u64
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A mode on virtual time.
+/// Returns the series of a mode on virtual time.
 fn series(mode: Mode, options: &Options) -> Series {
     let (points, gaps) = sweep(mode, options).unwrap();
     assert_eq!(gaps, 0);
@@ -23,7 +23,7 @@ fn interrupts_collapse_beyond_the_knee_and_polling_stays_flat() {
         let polling = series(mode, &options());
         assert!(polling.ratio > 0.97, "{polling:?}");
         assert!(polling.points.iter().all(|point| point.queue_full == 0.0 && point.interrupts == 0.0));
-        // Below the knee nothing is lost.
+        // Nothing is lost below the knee.
         let light = polling.points[2];
         assert!(light.missed == 0.0 && (light.forwarded / light.offered - 1.0).abs() < 0.02, "{light:?}");
         assert!(polling.last > 2.0 * interrupts.last);
@@ -32,11 +32,11 @@ fn interrupts_collapse_beyond_the_knee_and_polling_stays_flat() {
 
 #[test]
 fn a_frame_costs_what_is_charged_for_it() {
-    // 1000 of work, two doorbells of 204, two times 60 for the drivers, and a little for looking.
+    // 1000 ns of work, two doorbells of 204, twice 60 for the drivers, and a little for polling.
     let adaptive = series(Mode::Adaptive, &options());
     let ns = 1e9 / adaptive.peak;
     assert!((1528.0..1560.0).contains(&ns), "{ns}");
-    // A clock that leaves others a fifth forwards four fifths.
+    // A clock that leaves others a fifth of the time forwards four fifths.
     let clock = series(Mode::Clock, &options());
     assert!((clock.peak / adaptive.peak - 0.8).abs() < 0.04, "{} {}", clock.peak, adaptive.peak);
     let idle = Options { cost_ns: 0, ..options() };
@@ -65,7 +65,8 @@ fn the_text_has_every_mode_and_load_and_the_picture_is_xml() {
 fn live_time_leaves_out_what_the_world_takes() {
     let options = Options { span_ms: 1, timing: Timing::Live, ..options() };
     let (points, _) = sweep(Mode::Adaptive, &options).unwrap();
-    assert_eq!(points.len(), LOADS.len()); // and every frame had its place; how fast it was depends on the machine
+    // every frame was accounted for; the rate depends on the machine
+    assert_eq!(points.len(), LOADS.len());
 }
 
 #[test]
@@ -74,7 +75,8 @@ fn knobs_are_measured_on_the_machines_time_and_judged_by_their_bands() {
     let mut told = 0;
     let rows = obeyed::measure(&options, |_| told += 1).unwrap();
     assert_eq!((rows.len(), told), (6, obeyed::spans(&options)));
-    // How near they come depends on the machine: whether it is near is the figure's own word, and judged by `linerate livelock`.
+    // How close the figures come depends on the machine, so `obeyed` may be either; `linerate
+    // livelock` judges it.
     for (row, share) in rows.iter().zip(["20 +-5", "50 +-5", "80 +-5"]) {
         assert_eq!((row.what, row.asked.as_str()), ("the user's share", share));
         assert!((0.0..=100.0).contains(&row.median) && row.range == [row.median; 2], "{row:?}");

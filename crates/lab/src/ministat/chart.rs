@@ -1,29 +1,31 @@
 //! ministat's plot: a column of marks for each value, and bars `|__M_A__|` below.
 //!
-//! A value's column is `(value - origin) / step`, where the whole width spans all points and mean +- deviation of every set
-//! and the origin lies half a step below the least. Marks of one column stand upon one another; where sets meet, the marks'
-//! numbers are OR-ed (so set 1 and set 2 make `*`, as does set 3). In a bar the deviation's ends are drawn first, then the
-//! line where it is still free, then M over that, then A.
+//! A value's column is `(value - origin) / step`. The whole width spans all points and mean +-
+//! deviation of every set; the origin lies half a step below the least value. Marks of one column
+//! are stacked; where sets meet, the marks' numbers are ORed (so set 1 and set 2 make `*`, as does
+//! set 3). In a bar the deviation's ends are drawn first, then the line in the free cells, then M
+//! over them, then A.
 //!
-//! The paper is one flat array, as in the original: a mark whose column lies outside its row falls into the next row.
+//! The plot is one flat array, as in the original: a mark with a column outside its row appears in
+//! the next row.
 
 use super::SYMBOLS;
 use super::dataset::DataSet;
 
-/// The drawing, ready to be printed.
+/// A plot, ready to be printed.
 pub struct Chart {
     width: i32,
     span: f64,
     origin: f64,
     step: f64,
-    /// Rows of marks plus one; row 0 is never used.
+    /// Number of mark rows plus one; row 0 is never used.
     height: i32,
     paper: Vec<u8>,
     bars: Vec<Option<Vec<u8>>>,
 }
 
 impl Chart {
-    /// Draws `sets` into a frame `width` columns wide inside.
+    /// Draws `sets` into a frame with an inner width of `width` columns.
     pub fn of(sets: &[DataSet], width: i32, separate_bars: bool) -> Chart {
         let (min, max) = sets.iter().flat_map(extremes).fold((999e99, -999e99), widen);
         let span = max - min;
@@ -40,7 +42,8 @@ impl Chart {
         chart
     }
 
-    /// The column of a value, as C converts it: toward zero, and the least int for what does not fit (x86's CVTTSD2SI).
+    /// Returns the column of a value as C converts it: truncated toward zero, and the smallest int
+    /// if it does not fit (x86's CVTTSD2SI).
     fn column(&self, value: f64) -> i32 {
         let column = (value - self.origin) / self.step;
         if column > -2_147_483_649.0 && column < 2_147_483_648.0 { column as i32 } else { i32::MIN }
@@ -54,7 +57,7 @@ impl Chart {
             self.paper.truncate(self.cell(self.height, 0).unwrap_or(0));
             self.paper.resize(self.cell(height, 0).unwrap_or(0), 0);
         }
-        self.height = height; // and not the greater of the two: a quirk of the original
+        self.height = height; // not the maximum of the two: a quirk of the original
         for (column, level) in columns.into_iter().zip(levels) {
             if let Some(cell) = self.cell(level, column).and_then(|index| self.paper.get_mut(index)) {
                 *cell |= mark;
@@ -87,7 +90,7 @@ impl Chart {
         put(mean, b'A', false);
     }
 
-    /// Prints the frame with everything in it.
+    /// Appends the frame with its contents to `out`.
     pub fn draw(&self, out: &mut Vec<u8>) {
         if self.span == 0.0 {
             out.extend(b"[no plot, span is zero width]\n");
@@ -120,12 +123,12 @@ fn extremes(set: &DataSet) -> [f64; 4] {
     [set.min(), set.max(), moments.mean - moments.deviation(), moments.mean + moments.deviation()]
 }
 
-/// A not-a-number widens nothing, as its comparisons are all false.
+/// Extends a range by a value; NaN leaves it unchanged, as its comparisons are all false.
 fn widen((min, max): (f64, f64), value: f64) -> (f64, f64) {
     (if value < min { value } else { min }, if value > max { value } else { max })
 }
 
-/// How high each mark stands: 1 in a new column, one more while the column stays the same.
+/// Returns the row of each mark: 1 in a new column, one more while the column stays the same.
 fn levels(columns: &[i32]) -> Vec<i32> {
     let (mut last, mut level) = (-1, 0);
     let climb = |column: &i32| {

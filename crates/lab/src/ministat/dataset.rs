@@ -1,7 +1,8 @@
-//! One file of numbers: its points in order, and the sums that mean and variance come from.
+//! One file of numbers: its sorted points, and the sums for mean and variance.
 //!
-//! A line is cut at the delimiters and one column of it is the number; a column that begins with `#` ends the line,
-//! a line without the column is skipped, and anything else that is not a number ends the run.
+//! A line is split at the delimiters, and one column of it is the number. A column that begins with
+//! `#` ends the line, a line without the column is skipped, and anything else that is not a number
+//! ends the run.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,22 +13,22 @@ use super::Failure;
 use super::options::Options;
 use crate::cscan;
 
-/// C's BUFSIZ less the terminator: the most that one fgets takes.
+/// C's BUFSIZ less the terminator: the maximum that one fgets reads.
 const LONGEST_LINE: usize = 8191;
 const FEWEST_POINTS: usize = 3;
 
-/// Where standard input comes from; it can be read once.
+/// Source of standard input, which can be read once.
 pub struct Streams {
     stdin: Option<Box<dyn BufRead>>,
 }
 
 impl Streams {
-    /// The process's own standard input.
+    /// Returns the process's standard input.
     pub fn of_process() -> Streams {
         Streams { stdin: Some(Box::new(BufReader::new(io::stdin()))) }
     }
 
-    /// Standard input that holds `text`.
+    /// Returns a standard input with the contents `text`.
     pub fn with_stdin(text: Vec<u8>) -> Streams {
         Streams { stdin: Some(Box::new(io::Cursor::new(text))) }
     }
@@ -44,28 +45,28 @@ impl Streams {
     }
 }
 
-/// Number, mean and variance of a set: what Student's t looks at.
+/// Number, mean and variance of a set: the input of Student's t.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
-    /// How many points.
+    /// Number of points in the set.
     pub n: usize,
-    /// Their arithmetic mean.
+    /// Arithmetic mean of the points.
     pub mean: f64,
-    /// Their variance with n - 1 below the line; rounding can take it below zero.
+    /// Variance, with n - 1 as the divisor; rounding can make it negative.
     pub variance: f64,
 }
 
 impl Moments {
-    /// The standard deviation, not a number if the variance is below zero.
+    /// Returns the standard deviation, NaN if the variance is negative.
     pub fn deviation(&self) -> f64 {
         self.variance.sqrt()
     }
 }
 
-/// A file's name and points.
+/// Name and points of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSet {
-    /// As it was given, or `<stdin>`.
+    /// Name as given, or `<stdin>`.
     pub name: Vec<u8>,
     points: Vec<f64>,
     sum: f64,
@@ -73,7 +74,8 @@ pub struct DataSet {
 }
 
 impl DataSet {
-    /// Puts `points` in order; the sums are taken in the order given. `None` if there are fewer than three.
+    /// Sorts `points`; the sums are taken in the order given. Returns `None` for fewer than three
+    /// points.
     pub fn new(name: &[u8], points: &[f64]) -> Option<DataSet> {
         let sum = points.iter().fold(0.0, |sum, point| add(sum, *point));
         let sum_of_squares = points.iter().fold(0.0, |sum, point| add(point * point, sum));
@@ -81,10 +83,11 @@ impl DataSet {
         (points.len() >= FEWEST_POINTS).then(|| DataSet { name: name.to_vec(), points, sum, sum_of_squares })
     }
 
-    /// Reads the file called `name`, or standard input for `-`.
+    /// Reads the file `name`, or standard input for `-`.
     ///
     /// # Errors
-    /// Status 1 if the file cannot be opened, 2 if a line holds no number or there are fewer than three points.
+    /// Status 1 if the file cannot be opened, 2 if a line holds no number or there are fewer than
+    /// three points.
     pub fn read(name: &[u8], options: &Options, streams: &mut Streams) -> Result<DataSet, Failure> {
         let (name, mut stream) = streams.open(name)?;
         let (mut points, mut line) = (Vec::new(), 0);
@@ -100,27 +103,27 @@ impl DataSet {
         DataSet::new(&name, &points).ok_or_else(|| too_few(&name))
     }
 
-    /// The points in ascending order, at least three.
+    /// Returns the points in ascending order, at least three.
     pub fn points(&self) -> &[f64] {
         &self.points
     }
 
-    /// The smallest point.
+    /// Returns the smallest point.
     pub fn min(&self) -> f64 {
         self.points[0]
     }
 
-    /// The largest point.
+    /// Returns the largest point.
     pub fn max(&self) -> f64 {
         self.points[self.points.len() - 1]
     }
 
-    /// The middle point, the upper of two.
+    /// Returns the median, the upper of two middle points.
     pub fn median(&self) -> f64 {
         self.points[self.points.len() / 2]
     }
 
-    /// Number, mean, variance.
+    /// Returns number, mean and variance.
     pub fn moments(&self) -> Moments {
         let n = self.points.len() as f64;
         let variance = (self.sum_of_squares - self.sum * self.sum / n) / (n - 1.0);
@@ -128,12 +131,14 @@ impl DataSet {
     }
 }
 
-/// `a + b`, where of two not-a-numbers the first wins, as in x86's ADDSD: the sign of a `-nan` depends on it.
+/// Adds two numbers; of two NaNs returns the first, as x86's ADDSD, which determines the sign of a
+/// `-nan`.
 fn add(a: f64, b: f64) -> f64 {
     if a.is_nan() { a } else { a + b }
 }
 
-/// The next line as fgets and strlen see it: at most 8191 bytes, cut at a zero byte. A read error ends the file.
+/// Returns the next line as fgets and strlen see it: at most 8191 bytes, cut at a zero byte. A read
+/// error ends the file.
 fn fgets(stream: &mut dyn BufRead) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     let read = io::Read::take(&mut *stream, LONGEST_LINE as u64).read_until(b'\n', &mut line);
@@ -144,7 +149,8 @@ fn fgets(stream: &mut dyn BufRead) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// The word in the wanted column, as strtok finds words; `None` on a comment before it or a line too short.
+/// Returns the word in the selected column, split as by strtok; `None` if a comment begins before
+/// it or the line is too short.
 fn word<'a>(line: &'a [u8], options: &Options) -> Option<&'a [u8]> {
     let blanks = line.iter().rev().take_while(|byte| cscan::is_space(**byte)).count();
     let words = line[..line.len() - blanks].split(|byte| options.delimiters.contains(byte));
@@ -152,7 +158,8 @@ fn word<'a>(line: &'a [u8], options: &Options) -> Option<&'a [u8]> {
     words.nth(options.column - 1)
 }
 
-/// glibc's qsort is a merge sort; with not-a-numbers among the points the order depends on it.
+/// Sorts by merging, as glibc's qsort; with NaNs among the points the order depends on the
+/// algorithm.
 fn merge_sorted(points: &[f64]) -> Vec<f64> {
     if points.len() < 2 {
         return points.to_vec();

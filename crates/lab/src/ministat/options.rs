@@ -1,7 +1,9 @@
-//! ministat's command line: `[-Ans] [-C column] [-c confidence] [-d delimiters] [-w width] [file ...]`.
+//! ministat's command line: `[-Ans] [-C column] [-c confidence] [-d delimiters] [-w width] [file
+//! ...]`.
 //!
-//! Read as GNU getopt(3) reads it: options may stand together (`-nsw60`), after files too, and `--` ends them.
-//! POSIXLY_CORRECT is not looked at. A complaint is one sentence and the usage on standard error, status 2.
+//! Parsed as by GNU getopt(3): options may be combined (`-nsw60`) and may follow files, and `--`
+//! ends them. POSIXLY_CORRECT is ignored. An error prints one sentence and the usage to standard
+//! error; the exit status is 2.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -9,34 +11,36 @@ use std::os::unix::ffi::OsStrExt;
 use super::{Failure, student};
 use crate::{cfmt, cscan};
 
-/// The widest plot drawn. The original has no limit and allocates what it is asked for.
+/// Maximum width of a plot. The original has no limit and allocates any width.
 pub const WIDEST: i32 = 1 << 20;
 const MOST_SETS: usize = 7;
 
-/// What the command line asks for.
+/// Options and files of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// `-C`: the column that is read, from 1.
+    /// `-C`: number of the column that is read, from 1.
     pub column: usize,
     /// `-c`: index into [`student::LEVELS`].
     pub level: usize,
-    /// `-d`: the bytes that separate columns.
+    /// `-d`: bytes that separate columns.
     pub delimiters: Vec<u8>,
-    /// `-n`: statistics only, neither plot nor test.
+    /// `-n`: prints statistics only, neither plot nor test.
     pub numbers_only: bool,
-    /// `-A`: no plot.
+    /// `-A`: prints no plot.
     pub no_plot: bool,
-    /// `-s`: a line of its own for each set's bar.
+    /// `-s`: draws each set's bar on a separate line.
     pub separate_bars: bool,
-    /// `-w`: columns inside the plot's frame.
+    /// `-w`: number of columns inside the plot's frame.
     pub width: i32,
-    /// The files, `-` for standard input; never empty.
+    /// Names of the files, `-` for standard input; never empty.
     pub files: Vec<Vec<u8>>,
 }
 
 impl Options {
+    /// Parses a command line.
+    ///
     /// # Errors
-    /// A [`Failure`] with status 2 for whatever ministat complains about.
+    /// A [`Failure`] with status 2 for every error that ministat reports.
     pub fn parse(args: &[OsString], width: i32) -> Result<Options, Failure> {
         let mut options = Options {
             column: 1,
@@ -75,7 +79,8 @@ impl Options {
         Ok(())
     }
 
-    /// The letters behind one dash; the last may take the rest of the argument or the next one as its value.
+    /// Parses the letters after one dash; the last may take the rest of the argument or the next
+    /// one as its value.
     fn read_cluster<'a>(
         &mut self,
         letters: &'a [u8],
@@ -121,7 +126,8 @@ fn column(value: &[u8]) -> Result<usize, Failure> {
     }
 }
 
-/// A level that does not exist is refused, but only if no valid `-c` went before: the original forgets to look again.
+/// Parses a confidence level. An unsupported level is refused only if no valid `-c` came before, as
+/// in the original.
 fn level(value: &[u8], before: Option<usize>) -> Result<usize, Failure> {
     let (number, used) = cscan::strtod(value);
     if used != value.len() {
@@ -136,7 +142,8 @@ fn plot_width(value: &[u8]) -> Result<i32, Failure> {
     if width < 0 { Err(usage("Unable to move beyond left margin.")) } else { Ok(width) }
 }
 
-/// `strtol` put into an `int`: the low 32 bits. Empty text is 0, as in C; anything left over is no number.
+/// Converts with `strtol` to an `int`: the low 32 bits. Empty text is 0, as in C; `None` if
+/// anything follows the number.
 fn int(value: &[u8]) -> Option<i32> {
     let (number, used) = cscan::strtol(value);
     (used == value.len()).then_some(number as i32)

@@ -1,15 +1,17 @@
-//! Student's t as ministat has it: two-sided critical values to three decimals, by degrees of freedom.
+//! Student's t as in ministat: two-sided critical values to three decimals, by degrees of freedom.
 //!
-//! The values are those of the NIST/SEMATECH handbook's table 1.3.6.7.2, doubled to two sides, as Debian's ministat
-//! 20150715 carries them. Trap: the column called 99.5 holds the table's 99.9 % one-sided values, hence 99.8 % two-sided.
+//! The values are those of the NIST/SEMATECH handbook's table 1.3.6.7.2, doubled to two sides, as
+//! in Debian's ministat 20150715. Trap: the column named 99.5 holds the table's 99.9 % one-sided
+//! values, hence 99.8 % two-sided.
 
-/// The confidence levels one can ask for, in per cent; the columns of the table.
+/// Supported confidence levels in per cent; the columns of the table.
 pub const LEVELS: [f64; 6] = [80.0, 90.0, 95.0, 98.0, 99.0, 99.5];
 
-/// The index in [`LEVELS`] that is used when nobody asks.
+/// Index in [`LEVELS`] of the default.
 pub const DEFAULT_LEVEL: usize = 2;
 
-/// The critical value for `freedom` degrees of freedom at `LEVELS[level]`; past 100 the normal distribution's.
+/// Returns the critical value for `freedom` degrees of freedom at `LEVELS[level]`; above 100 the
+/// normal distribution's.
 pub fn critical(freedom: usize, level: usize) -> f64 {
     TABLE[if freedom < TABLE.len() { freedom } else { 0 }][level]
 }

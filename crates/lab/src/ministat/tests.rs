@@ -1,4 +1,5 @@
-//! Goldens: the manual page's example, and the block that Robert Watson's report of 2005 printed (REPORTS 1.4).
+//! Golden tests: the manual page's example, and the block printed in Robert Watson's report of 2005
+//! (REPORTS 1.4).
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +11,8 @@ fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ministat").join(name)
 }
 
-/// Status, standard output, standard error of `args`, where a word that names a golden file stands for it.
+/// Runs with `args` and returns status, standard output and standard error. An argument that names
+/// a golden file is replaced by its path.
 fn ministat_with(args: &[&str], stdin: &[u8]) -> (u8, String, String) {
     let path = |word: &str| if golden(word).is_file() { golden(word).into_os_string() } else { word.into() };
     let args: Vec<OsString> = args.iter().map(|word| path(word)).collect();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! writer thread --- a line each 1/rate s ---> pipe -> dd bs=BLOCK -> pipe ---> this thread
-//!   notes when a line enters                                                     notes when its end was read
+//!   records when a line enters                                      records when its end was read
 //! ```
 //!
 //! The lines are those of ethpipe2013's device, written at a stated frame rate. Before the clock
@@ -44,7 +44,7 @@ pub enum Blocks {
 /// Path between writer and reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Between {
-    /// One pipe only.
+    /// One pipe, without dd.
     Pipe,
     /// dd with this block size, between two pipes.
     Dd(u64, Blocks),
@@ -53,9 +53,9 @@ pub enum Between {
 /// Time of frames from the writer to the reader, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Delays {
-    /// Median.
+    /// Median of the delays.
     pub median: f64,
-    /// 99th percentile.
+    /// 99th percentile of the delays.
     pub p99: f64,
     /// Number of frames counted.
     pub frames: usize,

@@ -1,17 +1,17 @@
-//! Where drops are counted, and how far the count has moved.
+//! Drop counters of the kernel.
 
 use anyhow::Context;
 use port::os::netlink::{Netlink, TxDrops};
 
 pub(super) enum Drops {
-    /// The statistics of a device and of its queues.
+    /// Statistics of a device and of its queues.
     Device { netlink: Netlink, name: &'static str },
-    /// The last column of /proc/net/udp, in the row of the socket bound there.
+    /// Last column of /proc/net/udp, in the row of the socket bound to the port.
     Socket { l4_port: u16 },
 }
 
 impl Drops {
-    /// The level now, for [`TxDrops::since`]. A socket's counter, too, has 32 bits and goes round.
+    /// Reads the counters, for [`TxDrops::since`]. A socket's counter also has 32 bits and wraps.
     pub fn read(&mut self) -> anyhow::Result<TxDrops> {
         match self {
             Drops::Device { netlink, name } => Ok(netlink.tx_drops(name)?),

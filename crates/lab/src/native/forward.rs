@@ -2,18 +2,20 @@
 //! the kernel's own bridge.
 //!
 //! ```text
-//! ours, xdp and packet   packet socket -> left0 ~ left1 -> port, bridge, port -> right1 ~ right0: counted, and dropped as nobody's
+//! ours, xdp and packet   packet socket -> left0 ~ left1 -> port, bridge, port -> right1 ~ right0:
+//!                        counted, then dropped as unclaimed
 //! ours, tap              packet socket -> left -> port, bridge, port -> right: the same
 //! bare                   the same without a bridge, frames, a pool: `port::xdp::bare` and its like
 //! kernel                 packet socket -> left0 ~ left1 -> the kernel's bridge -> right1 ~ right0
-//! kernel.router          the same with addresses at left1 and right1, and the kernel's forwarding between them
+//! kernel.router          the same with addresses at left1 and right1, and the kernel's
+//!                        forwarding between them
 //! ```
 //! `~` is a pair of veths. Devices, generator, loop and sink run in a child process in a network
 //! namespace of its own: this program again, which executes commands that it reads as lines. One
 //! thread does all of the work in turn: it sends a round of frames, forwards them, and then checks
-//! that each was counted at the far end. So the cost of each half is known, and no thread waits for
-//! another. Rounds alternate between left to right and right to left. The kernel's bridge works
-//! within the generator's call, so it is compared with the whole path of a frame.
+//! that each was counted at the far end. So the cost of each half is measured separately, and no
+//! thread waits for another. Rounds alternate between left to right and right to left. The kernel's
+//! bridge works within the generator's call, so it is compared with the whole path of a frame.
 
 mod devices;
 mod ends;
@@ -88,7 +90,7 @@ impl Who {
     }
 }
 
-/// An idle switch.
+/// An idle switch with two ports.
 pub struct Idle(Asleep);
 
 enum Asleep {
@@ -211,9 +213,9 @@ impl Bench {
 /// stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageCost {
-    /// Its name in the ledger.
+    /// Name of the stage in the ledger.
     pub stage: String,
-    /// Ticks per frame.
+    /// Ticks of the stage per frame.
     pub ticks: f64,
     /// Set if the stage lies within another one.
     pub within: bool,
@@ -222,7 +224,7 @@ pub struct StageCost {
 /// Distribution of a loop's ticks, per frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopCosts {
-    /// Costs by stage.
+    /// Costs of the loop by stage.
     pub stages: Vec<StageCost>,
     /// Readings of the time-stamp counter.
     pub readings: f64,
@@ -268,7 +270,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Creates a subject whose trials run at `bench`, on processor `core`.
+    /// Creates a subject that runs its trials at `bench`, on processor `core`.
     pub fn new(id: &str, bench: &Rc<RefCell<Bench>>, part: Part, core: usize) -> Forward {
         Forward { id: id.to_owned(), bench: Rc::clone(bench), part, core, bridge: None }
     }

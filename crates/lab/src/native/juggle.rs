@@ -1,13 +1,14 @@
-//! `netrate juggle` as its model has it: messages between two descriptors of one kernel.
+//! `netrate juggle` as in its model: messages between two descriptors of one kernel.
 //!
-//! | channel | what it is |
+//! | channel | implementation |
 //! |---|---|
-//! | pipe | two pipes, one for each way |
-//! | udp | two datagram sockets of loopback |
+//! | pipe | two pipes, one for each direction |
+//! | udp | two datagram sockets on loopback |
 //! | socket_dgram, socket_stream | a pair of UNIX sockets |
 //!
-//! Three manners of each: one thread has both ends (`juggle`), each has one (`thread_juggle`), or each a process (`process_juggle`): the
-//! other's standard input and output are its end. Who ends sends an empty message where closing is not heard.
+//! Each channel runs in three variants: one thread has both ends (`juggle`), each end has a thread
+//! (`thread_juggle`), or each end has a process (`process_juggle`), which has its end as standard
+//! input and output. On channels that do not report a close, an empty message signals the end.
 
 use anyhow::{Context, ensure};
 use apps::netrate::Out;
@@ -20,27 +21,27 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a datagram that does not come is waited for.
+/// Timeout for a datagram.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What messages pass through.
+/// Channel that carries the messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channel {
-    /// Two pipes.
+    /// Two pipes, one for each direction.
     Pipe,
-    /// UDP over loopback.
+    /// A pair of UDP sockets on loopback.
     Udp,
-    /// A pair of UNIX sockets for datagrams.
+    /// A pair of UNIX datagram sockets.
     Datagrams,
-    /// A pair of UNIX sockets for a stream.
+    /// A pair of UNIX stream sockets.
     Stream,
 }
 
 impl Channel {
-    /// All of them.
+    /// All channels, in output order.
     pub const ALL: [Channel; 4] = [Channel::Pipe, Channel::Udp, Channel::Datagrams, Channel::Stream];
 
-    /// As the first column has it.
+    /// Returns the name, as in the first output column.
     pub fn name(self) -> &'static str {
         match self {
             Channel::Pipe => "pipe",
@@ -54,7 +55,6 @@ impl Channel {
         matches!(self, Channel::Udp | Channel::Datagrams)
     }
 
-    /// Both ends.
     fn open(self) -> io::Result<[End; 2]> {
         fn both<S: Into<OwnedFd>>(one: S, other: S) -> [End; 2] {
             [one, other].map(|socket| End::Socket(File::from(socket.into())))
@@ -87,22 +87,22 @@ impl Channel {
     }
 }
 
-/// Who has the other end.
+/// Location of the other end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
-    /// The same thread.
+    /// Both ends on one thread.
     One,
-    /// Another thread.
+    /// The other end on another thread.
     Threads,
-    /// Another process.
+    /// The other end in another process.
     Processes,
 }
 
 impl Manner {
-    /// All of them.
+    /// All variants, in output order.
     pub const ALL: [Manner; 3] = [Manner::One, Manner::Threads, Manner::Processes];
 
-    /// As the second column has it.
+    /// Returns the name, as in the second output column.
     pub fn name(self) -> &'static str {
         match self {
             Manner::One => "juggle",
@@ -112,7 +112,7 @@ impl Manner {
     }
 }
 
-/// One end of a channel: what is written here is read there.
+/// One end of a channel; messages written here are read at the other end.
 enum End {
     Pipes(PipeReader, PipeWriter),
     Socket(File),
@@ -133,14 +133,14 @@ impl End {
         }
     }
 
-    /// The message that says that there will be no more.
+    /// Sends the empty message that signals the end.
     fn say_end(&mut self) {
         if let End::Socket(socket) = self {
-            let _ = socket.write(&[]); // whoever is gone hears nothing
+            let _ = socket.write(&[]); // fails if the other end is gone
         }
     }
 
-    /// As a process's standard input and output.
+    /// Converts the end to the standard input and output of a process.
     fn into_stdio(self) -> io::Result<[Stdio; 2]> {
         Ok(match self {
             End::Pipes(from, to) => [from.into(), to.into()],
@@ -149,7 +149,7 @@ impl End {
     }
 }
 
-/// Sends back what comes, until nothing comes any more.
+/// Echoes messages until the end of file.
 fn send_back(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut message = [0; MESSAGE];
     loop {
@@ -161,24 +161,24 @@ fn send_back(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     }
 }
 
-/// The other process: its standard input and output are its end.
+/// Runs the other process: its standard input and output are its end of the channel.
 ///
 /// # Errors
-/// Theirs.
+/// A read or write fails.
 pub fn partner() -> io::Result<()> {
     let raw = |fd: io::Result<OwnedFd>| fd.map(File::from);
     let from = raw(io::stdin().as_fd().try_clone_to_owned())?;
     send_back(from, raw(io::stdout().as_fd().try_clone_to_owned())?)
 }
 
-/// Who is at the other end.
+/// The other end and its driver.
 enum Other {
     Here(End),
     Thread(Option<std::thread::JoinHandle<io::Result<()>>>),
     Process(Child),
 }
 
-/// A channel with somebody at each end.
+/// A channel with a driver at each end.
 struct Table {
     near: End,
     other: Other,
@@ -242,10 +242,11 @@ impl Table {
     }
 }
 
-/// Juggles by all channels in all manners; `partner` is the command of the other process, which calls [`partner`].
+/// Runs all channels in all variants; `partner` is the command of the other process, which calls
+/// [`partner`].
 ///
 /// # Errors
-/// A descriptor, thread or process that cannot be had, or is gone.
+/// A descriptor, thread or process cannot be created or has ended.
 pub fn juggle(out: Out<'_>, cycles: usize, partner: &dyn Fn() -> Command) -> anyhow::Result<()> {
     head(out, cycles)?;
     for manner in Manner::ALL {
@@ -267,7 +268,8 @@ pub fn juggle(out: Out<'_>, cycles: usize, partner: &dyn Fn() -> Command) -> any
 mod tests {
     use super::*;
 
-    /// 128 bytes at a time and back, whoever is there: for pipes and streams `cat` will do; of datagrams it makes no more than one.
+    /// Echoes 128 bytes at a time. `cat` is sufficient for pipes and streams; it also returns each
+    /// datagram as one.
     fn cat() -> Command {
         Command::new("cat")
     }

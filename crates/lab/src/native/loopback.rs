@@ -1,5 +1,5 @@
-//! The kernel's TCP and UDP over loopback, both ends on one thread: `bench tcp` shows them beside
-//! our own.
+//! The kernel's TCP and UDP over loopback, both ends on one thread: peers of the rows of `bench
+//! tcp`.
 
 use crate::os;
 use crate::rigs::{Bulk, End, MakeEnd, TwoCores};
@@ -82,7 +82,6 @@ enum Ends {
 pub struct LoopbackRr {
     id: String,
     ends: Ends,
-    /// Idle connections.
     idle: Vec<[TcpStream; 2]>,
 }
 

@@ -1,4 +1,5 @@
-//! One of our datagrams, read back from the TAP before it drops: is the frame what the comparison says it is?
+//! Reads one of our datagrams back from the TAP, before frames are dropped, and checks that the
+//! frame is as the comparison states.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +9,8 @@ use wire::checksum::Partial;
 use wire::eth::{EtherType, Mac};
 use wire::{Proto, eth, ip4, udp};
 
-/// Finds our datagram among the frames the TAP was given, and checks it. What was found, for the device's sentence.
+/// Finds our datagram among the frames of the TAP and checks it. Returns the finding, for the
+/// description of the device.
 pub(super) fn datagram(tap: &mut File, to: Mac) -> anyhow::Result<&'static str> {
     let mut frame = [0; 2048];
     loop {
@@ -23,7 +25,7 @@ pub(super) fn datagram(tap: &mut File, to: Mac) -> anyhow::Result<&'static str> 
     }
 }
 
-/// The Ethernet header, and the IPv4 packet behind it, of a frame with UDP in it.
+/// Returns the Ethernet header and the IPv4 packet of a frame that carries UDP.
 fn udp_in(frame: &[u8]) -> Option<(eth::Header, &[u8])> {
     let link = eth::Header::parse(frame).ok().filter(|link| link.ethertype == EtherType::IPV4)?;
     let packet = frame.get(eth::HEADER_LEN..)?;
@@ -31,7 +33,8 @@ fn udp_in(frame: &[u8]) -> Option<(eth::Header, &[u8])> {
     (header.proto == Proto::UDP).then_some((link, packet))
 }
 
-/// Do the header's checksum and UDP's verify (RFC 1071)? A UDP checksum left out is none.
+/// Returns whether the header's checksum and UDP's verify (RFC 1071). An omitted UDP checksum does
+/// not count as right.
 fn checksums_right(packet: &[u8]) -> anyhow::Result<bool> {
     let header = ip4::Header::parse(packet)?;
     let datagram = header.payload(packet);

@@ -1,7 +1,9 @@
-//! The kernel's host-router-host beside ours: [`crate::netperf::veth`], in a child that stands in a namespace of its own.
+//! The kernel's host-router-host, as a peer of ours: [`crate::netperf::veth`] in a child in a
+//! network namespace of its own.
 //!
-//! The child is this program again ([`crate::child`]); its devices are set up once, and each line that the parent sends is a
-//! run: `CPU MILLISECONDS WORK`, WORK a test of netperf's or `tcpconnect`. Both ends are driven by one thread, on that processor.
+//! The child is this program again ([`crate::child`]). It sets up its devices once, and executes a
+//! run for each line from the parent: `CPU MILLISECONDS WORK`, where WORK is a test of netperf's or
+//! `tcpconnect`. One thread, pinned to that processor, drives both ends.
 
 use crate::child::{self, Child, numbers};
 use crate::netperf::Drivers;
@@ -13,14 +15,14 @@ use apps::netperf::{Length, Options, Test};
 use clock::Duration;
 use socket::Domain;
 
-/// Of a child. Its role: [`WHOLE`] or [`CUT`].
+/// Kind of the child; its role is [`WHOLE`] or [`CUT`].
 pub(crate) const KIND: &str = "routed";
 const WHOLE: &str = "whole";
 const CUT: &str = "cut";
-/// tcpconnect's word.
+/// Name of the tcpconnect work.
 const CONNECT: &str = "tcpconnect";
 
-/// Work through a router of the kernel's.
+/// A subject that works through the kernel's router.
 #[derive(Debug)]
 pub struct Routed {
     id: String,
@@ -29,7 +31,8 @@ pub struct Routed {
 }
 
 impl Routed {
-    /// `test` for `time` a trial, or without one tcpconnect; on processor `core`.
+    /// Creates a subject that runs `test` for `time` per trial, or tcpconnect without a test, on
+    /// processor `core`.
     ///
     /// # Errors
     /// No namespaces, no veth, no forwarding.
@@ -58,7 +61,6 @@ impl Subject for Routed {
     }
 }
 
-/// The child's side.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let segments = match role {
         WHOLE => Ok(Segments::Whole),

@@ -1,10 +1,11 @@
-//! The kernel's `send`, in a child in a network namespace of its own: the parent asks for runs, the child does them.
+//! The kernel's `send`, in a child in a network namespace of its own: the parent requests runs, the
+//! child executes them.
 //!
-//! | line | from | means |
+//! | line | from | meaning |
 //! |---|---|---|
-//! | `ready <sentence>` | child | set up; where packets will go |
+//! | `ready <sentence>` | child | set up; the destination of the packets |
 //! | `run <count> <size> <burst> <processor>` | parent | a [`Job`], on that processor |
-//! | `done <ticks> <wall_ns> <cpu_ns> <errors> <dropped>` | child | what it took, and the device's own count |
+//! | `done <ticks> <wall_ns> <cpu_ns> <errors> <dropped>` | child | cost, device's count |
 
 use super::sink::Sink;
 use crate::child::{self, Child, numbers, one_line};
@@ -13,21 +14,21 @@ use crate::subject::Reading;
 use anyhow::{Context, bail, ensure};
 use port::os::netns;
 
-/// Of a child. Its role: `own <the parent's user namespace>`, or `none <why>`.
+/// Kind of the child; its role is `own <the parent's user namespace>`, or `none <why>`.
 pub(crate) const KIND: &str = "send";
 
-/// The largest payload in one frame of 1500 bytes.
+/// Maximum payload of one frame of 1500 bytes.
 const LARGEST: usize = 1472;
-/// Most messages in one sendmmsg(2): UIO_MAXIOV.
+/// Maximum number of messages in one sendmmsg(2): UIO_MAXIOV.
 const MOST_AT_ONCE: usize = 1024;
 
-/// What the child is asked.
+/// A run requested from the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Job {
     pub count: u64,
-    /// Payload bytes.
+    /// Payload size in bytes.
     pub size: usize,
-    /// Datagrams in a call: 1 is `send`, more is `sendmmsg`.
+    /// Datagrams per call: 1 uses `send`, more use `sendmmsg`.
     pub burst: usize,
 }
 
@@ -40,14 +41,14 @@ impl Job {
     }
 }
 
-/// What it answers.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
     pub reading: Reading,
     pub dropped: u64,
 }
 
-/// The child, as its parent has it.
+/// The child, as held by its parent.
 #[derive(Debug)]
 pub(super) struct Sender(Child);
 
@@ -56,7 +57,7 @@ impl Sender {
         Sender::start_where(netns::available())
     }
 
-    /// In a namespace of its own, or in ours for the reason given.
+    /// Starts the child in a namespace of its own or, for the reason given, in the current one.
     pub fn start_where(available: Result<(), String>) -> anyhow::Result<Sender> {
         let child = match available {
             Ok(()) => Child::start_apart(child::again(KIND, &format!("own {}", user_namespace()))?)?,
@@ -65,13 +66,16 @@ impl Sender {
         Ok(Sender(child))
     }
 
-    /// Which device takes the packets: one sentence.
+    /// Returns a sentence on the device that receives the packets.
     pub fn device(&self) -> &str {
         self.0.ready()
     }
 
+    /// Executes a run.
+    ///
     /// # Errors
-    /// Also when the kernel refused a packet, or the device did not count each as dropped.
+    /// Includes a packet refused by the kernel, and a packet that the device did not count as
+    /// dropped.
     pub fn run(&mut self, job: Job) -> anyhow::Result<Done> {
         let Job { count, size, burst } = job;
         let cpu = os::current_cpu().context("which processor is this?")?;
@@ -83,12 +87,11 @@ impl Sender {
     }
 }
 
-/// The name of the user namespace that this process is in, as the kernel has it; empty where it does not say.
+/// Returns the kernel's name of this process's user namespace; empty if unavailable.
 fn user_namespace() -> String {
     std::fs::read_link("/proc/self/ns/user").unwrap_or_default().display().to_string()
 }
 
-/// The child's side.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let mut pinned = None;
     let begin = || {
@@ -123,7 +126,7 @@ fn obey(sink: &mut Sink, pinned: &mut Option<(usize, dispatch::Pinned)>, order: 
 
 fn stay_on(pinned: &mut Option<(usize, dispatch::Pinned)>, cpu: usize) -> anyhow::Result<()> {
     if pinned.as_ref().is_none_or(|(current, _)| *current != cpu) {
-        *pinned = None; // before the new one: its drop restores the former set
+        *pinned = None; // first, since dropping it restores the former set
         let pin = dispatch::pinned_to_core(cpu).with_context(|| format!("cannot stay on core {cpu}"))?;
         *pinned = Some((cpu, pin));
     }

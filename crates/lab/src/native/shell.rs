@@ -67,7 +67,8 @@ impl Corpus {
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         remove_stale(&base);
         let name = format!("{}-{:x}", std::process::id(), crate::os::monotonic_ns());
-        // Other processes remove directories of the second name, so it is given once the lock is held.
+        // Other processes remove directories of the second name, so it is given once the lock is
+        // held.
         let (new, dir) = (base.join(format!("linerate-new-{name}")), base.join(format!("{PREFIX}{name}")));
         fs::create_dir(&new).with_context(|| new.display().to_string())?;
         let lock = File::create(new.join(LOCK)).with_context(|| new.display().to_string())?;
@@ -145,8 +146,9 @@ impl Drop for Corpus {
     }
 }
 
-/// Removes the files that ended processes left in `base`: a process that is killed removes nothing. A
-/// directory is removed if its lock is free, whichever user, container or process namespace made it.
+/// Removes the files that ended processes left in `base`: a process that is killed removes nothing.
+/// A directory is removed if its lock is free, whichever user, container or process namespace made
+/// it.
 fn remove_stale(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);

@@ -1,7 +1,9 @@
-//! Where the packets go: a TAP device that drops them, or, second best, a full socket on loopback.
+//! Destination of the packets: a TAP device that drops them or, second best, a full socket on
+//! loopback.
 //!
-//! Setting up proves what it claims: a frame is read back from the TAP before there is a filter, for its length and its
-//! checksums, and packets sent after that must be counted as dropped. [`Sink::send`] is the measured loop.
+//! The setup is verified: a frame is read back from the TAP before the filter is installed, to
+//! check its length and checksums, and packets sent after that must be counted as dropped.
+//! [`Sink::send`] is the measured loop.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -26,16 +28,16 @@ const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 const THEIR_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const DISCARD: u16 = 9; // the L4 port of RFC 863
 
-/// A connected socket whose packets end in a counter.
+/// A connected socket; its packets are dropped and counted.
 pub(super) struct Sink {
     socket: UdpSocket,
     pub drops: Drops,
-    /// One sentence.
+    /// One sentence that describes the device.
     pub device: String,
     _held: Held,
 }
 
-/// What must stay open for the packets to have somewhere to go.
+/// Descriptor that must stay open so that the packets have a destination.
 #[expect(dead_code, reason = "held open, never read")]
 enum Held {
     Tap(File),
@@ -43,12 +45,13 @@ enum Held {
 }
 
 impl Sink {
-    /// A TAP device in this process' own `namespace`.
+    /// Creates a TAP device in this process's own `namespace`.
     pub fn tap(namespace: &str) -> anyhow::Result<Sink> {
         let plain = tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false };
         let opened = tun::open_tap(TAP, plain).map_err(|(step, why)| anyhow::Error::new(why).context(step))?;
         let mut tap = opened.file;
-        // Without it the interface would add its own router solicitations to the drops. Not fatal: they are few.
+        // With IPv6 enabled, the interface would add its own router solicitations to the drops. A
+        // failure is not fatal: they are few.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6"), "1");
         let mut netlink = Netlink::open()?;
         netlink.add_addr(TAP, OURS, 24)?;
@@ -71,13 +74,14 @@ impl Sink {
         Ok(sink)
     }
 
-    /// [`Sink::loopback`] in a namespace of our own, where loopback is down at first.
+    /// Creates [`Sink::loopback`] in a namespace of our own, where loopback is down at first.
     pub fn own_loopback(why: &str) -> anyhow::Result<Sink> {
         Netlink::open()?.set_up("lo")?;
         Sink::loopback(why)
     }
 
-    /// A socket on 127.0.0.1 that nobody reads, filled until it drops; `why` says what was not to be had instead.
+    /// Creates a socket on 127.0.0.1 that is never read, filled until it drops; `why` is the reason
+    /// why the better device is unavailable.
     pub fn loopback(why: &str) -> anyhow::Result<Sink> {
         let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("bind a UDP socket on 127.0.0.1")?;
         let l4_port = unread.local_addr()?.port();
@@ -98,7 +102,7 @@ impl Sink {
         bail!("6.4 million datagrams did not fill a socket's buffer")
     }
 
-    /// The measured loop: what it took, and how many packets the kernel refused.
+    /// Runs the measured loop; returns its cost, and the number of packets that the kernel refused.
     pub fn send(&self, job: Job) -> (Reading, u64) {
         let payload = vec![0x5a; job.size];
         let mut errors = 0;
@@ -116,7 +120,7 @@ impl Sink {
         (reading, errors)
     }
 
-    /// Sends a few packets and demands that each is counted as dropped.
+    /// Sends a few packets and checks that each is counted as dropped.
     fn prove(&mut self) -> anyhow::Result<()> {
         let before = self.drops.read()?;
         let (_, errors) = self.send(Job { count: 4, size: PAYLOAD, burst: 1 });
@@ -125,9 +129,11 @@ impl Sink {
         Ok(())
     }
 
-    /// Installs the first means this kernel has, and proves that it drops. Kernels differ in what they were built with.
+    /// Installs the first drop method that this kernel supports, and verifies that it drops.
+    /// Kernels differ in their build options.
     ///
-    /// The order is that of cost: a filter before the queue, then a queue that drops, then a queue that overflows.
+    /// The order is by cost: a filter before the queue, then a queue that drops, then a queue that
+    /// overflows.
     fn drop_everything(&mut self) -> anyhow::Result<String> {
         let mut refused: Vec<String> = Vec::new();
         for means in DropBy::ALL.map(Some).into_iter().chain([None]) {
@@ -142,7 +148,7 @@ impl Sink {
         Ok("its own full queue, which nobody reads".to_owned() + &not_there(&refused))
     }
 
-    /// By a filter, or, for `None`, by the blackhole queue.
+    /// Drops by a filter or, for `None`, by the blackhole queue.
     fn drop_by(&mut self, means: Option<DropBy>) -> anyhow::Result<()> {
         let Drops::Device { netlink, name } = &mut self.drops else { bail!("not a device") };
         match means {
@@ -164,6 +170,7 @@ fn not_there(refused: &[String]) -> String {
 fn connected(from: Ipv4Addr, to: Ipv4Addr, l4_port: u16) -> anyhow::Result<UdpSocket> {
     let socket = UdpSocket::bind((from, 0)).with_context(|| format!("bind a UDP socket to {from}"))?;
     socket.connect((to, l4_port)).with_context(|| format!("connect to {to}"))?;
-    socket.set_write_timeout(Some(Duration::from_secs(1)))?; // a device that holds packets must not hold us
+    // a device that holds packets must not block this thread
+    socket.set_write_timeout(Some(Duration::from_secs(1)))?;
     Ok(socket)
 }

@@ -1,7 +1,8 @@
 //! The host kernel's sockets as an end of `apps::netperf`'s tests.
 //!
-//! On a thread of its own an end's calls wait for a moment, as netperf's blocking calls do; where one thread drives both ends, none
-//! waits, and loopback has carried everything when the call returns.
+//! If an end has its own thread, its calls block briefly, like netperf's blocking calls. If one
+//! thread drives both ends, no call blocks, and loopback has delivered everything when the call
+//! returns.
 
 use crate::os;
 use apps::netperf::sockets::{Pace, Setup, Sizes, Sockets, Waits};
@@ -13,21 +14,21 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// How long a call may wait; a deadline is met that late at worst.
+/// Maximum time that a call blocks; a deadline is missed by at most this.
 const MOMENT: Duration = Duration::from_millis(20);
-/// How long a connect may take.
+/// Timeout of a connect.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a round may sleep when its caller waits, and nothing it waits for wakes it.
+/// Maximum sleep of a round if its caller waits and no descriptor wakes it.
 const NAP: Duration = Duration::from_micros(200);
-/// EADDRNOTAVAIL, of a connect: no L4 port is left.
+/// EADDRNOTAVAIL of a connect: no L4 port is left.
 const NO_PORT: i32 = libc::EADDRNOTAVAIL;
 
-/// Do calls wait?
+/// Blocking mode of the calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Calls {
-    /// For a moment, where the test asks for that.
+    /// Calls block for `MOMENT` where the test requests it.
     Wait,
-    /// Never: the same thread drives the other end.
+    /// Calls never block: the same thread drives the other end.
     Return,
 }
 
@@ -48,11 +49,11 @@ impl Sock {
     }
 }
 
-/// The kernel's sockets.
+/// Sockets of the kernel.
 #[derive(Debug)]
 pub struct KernelSockets {
     calls: Calls,
-    /// Where its sockets are opened; `None`: where the thread is.
+    /// Namespace in which sockets are opened; `None` for the thread's own.
     home: Option<Namespace>,
     clock: Clock,
     fresh: Sizes,
@@ -61,12 +62,13 @@ pub struct KernelSockets {
 }
 
 impl KernelSockets {
-    /// None yet.
+    /// Creates an empty set of sockets.
     pub fn new(calls: Calls) -> KernelSockets {
         KernelSockets::at(None, calls)
     }
 
-    /// In a namespace, from whichever they are used.
+    /// Creates a set that opens its sockets in namespace `home`, whichever namespace the calling
+    /// thread is in.
     pub fn within(home: Namespace, calls: Calls) -> KernelSockets {
         KernelSockets::at(Some(home), calls)
     }
@@ -133,7 +135,7 @@ impl KernelSockets {
     }
 }
 
-/// Waits until it is, or for [`CONNECT`]; its calls wait then.
+/// Waits until the stream is connected, at most [`CONNECT`], and makes its calls blocking.
 fn connected(stream: TcpStream) -> io::Result<TcpStream> {
     let end = std::time::Instant::now() + CONNECT;
     while stream.peer_addr().is_err() {
@@ -153,7 +155,7 @@ impl Sockets for KernelSockets {
     type Fd = usize;
 
     fn step(&mut self, pace: Pace) -> Instant {
-        // Calls that wait have done so already.
+        // Blocking calls have waited already.
         if pace == Pace::Wait && self.calls == Calls::Wait {
             std::thread::sleep(NAP);
         }
@@ -182,7 +184,7 @@ impl Sockets for KernelSockets {
     fn accept(&mut self, listener: usize) -> Result<(usize, SocketAddr), Failure> {
         let Sock::Listener(socket, setup) = self.sock(listener)? else { return Err(Failure::Invalid) };
         if self.waits(setup) {
-            // What is not readable is found out by accept.
+            // accept reports whether there is a connection.
             let _ = dispatch::wait_readable(&[socket.as_fd()], Some(MOMENT));
         }
         let (stream, peer) = socket.accept().map_err(failure)?;
@@ -193,7 +195,8 @@ impl Sockets for KernelSockets {
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<usize, Failure> {
         let open = || {
             let stream = match self.calls {
-                // A wait here would keep the other end from its turn, for which it might wait.
+                // Blocking here would keep the other end from its turn, which the connect may
+                // depend on.
                 Calls::Return => self.at_home(|| os::begin_connect(to, setup.from))?,
                 Calls::Wait if setup.from.is_some() => connected(self.at_home(|| os::begin_connect(to, setup.from))?)?,
                 Calls::Wait => self.at_home(|| TcpStream::connect_timeout(&to, CONNECT))?,
@@ -256,7 +259,7 @@ impl Sockets for KernelSockets {
 
     fn shutdown(&mut self, fd: usize) {
         if let Ok(stream) = self.stream(fd) {
-            let _ = stream.shutdown(Shutdown::Write); // one that is gone has nothing to shut
+            let _ = stream.shutdown(Shutdown::Write); // fails if the connection is gone
         }
     }
 
@@ -268,7 +271,8 @@ impl Sockets for KernelSockets {
 
     fn sizes(&self, fd: usize) -> Sizes {
         match self.sock(fd) {
-            // As netperf, which asks before it connects: later the kernel has made them larger.
+            // As in netperf, which reads the sizes before connecting; later the kernel enlarges
+            // them.
             Ok(Sock::Stream(_, sizes)) => *sizes,
             Ok(sock) => {
                 let (send, recv) = os::buffers(sock.fd());
@@ -288,7 +292,7 @@ impl Sockets for KernelSockets {
     }
 }
 
-/// Buffers of a stream socket that has no connection yet.
+/// Returns the buffer sizes of a stream socket without a connection.
 fn fresh() -> io::Result<Sizes> {
     let (send, recv) = os::buffers(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.as_fd());
     Ok(Sizes { send, recv })

@@ -1,4 +1,5 @@
-//! The subjects: the kernel's `send` into a device that drops, its `recv` alone, and a loop over either send call.
+//! The subjects: the kernel's `send` into a device that drops, its `recv` alone, and a loop over
+//! either send call.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -28,26 +29,27 @@ pub struct NativeSend {
 }
 
 impl NativeSend {
-    /// Starts the child and sets its device up. One `send` per packet.
+    /// Starts the child, which sets up its device. A trial makes one `send` per packet.
     ///
     /// # Errors
-    /// If the child cannot be started, or has neither a TAP nor loopback to send into.
+    /// The child cannot be started, or has neither a TAP nor loopback to send into.
     pub fn start() -> anyhow::Result<NativeSend> {
         let job = Job { count: 20_000, size: PAYLOAD, burst: 1 };
         Ok(NativeSend { sender: Sender::start()?, job, sent: 0, dropped: 0 })
     }
 
-    /// Which device took the packets, what dropped them, who computed the checksums: one sentence.
+    /// Returns a sentence on the device that received the packets, the drop method, and whether the
+    /// kernel computed the checksums.
     pub fn device(&self) -> &str {
         self.sender.device()
     }
 
-    /// Packets sent so far.
+    /// Returns the number of packets sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Packets dropped so far, by the device's own statistics.
+    /// Returns the number of packets dropped so far, by the device's own statistics.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -66,23 +68,25 @@ impl Subject for NativeSend {
     }
 }
 
-/// What [`native_loop`] did.
+/// Result of [`native_loop`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeLoop {
-    /// As [`NativeSend::device`].
+    /// Description of the device, as [`NativeSend::device`].
     pub device: String,
-    /// `send`, or `sendmmsg, <burst> at a time`.
+    /// Send call: `send`, or `sendmmsg, <burst> at a time`.
     pub call: String,
-    /// Packets sent, and what they took.
+    /// Number of packets sent, and their cost.
     pub reading: Reading,
     /// Packets dropped, by the device's own statistics.
     pub dropped: u64,
 }
 
-/// Sends `count` packets of `size` payload bytes through the kernel: `send` each if `burst` is 1, else `sendmmsg`.
+/// Sends `count` packets of `size` payload bytes through the kernel: `send` each if `burst` is 1,
+/// else `sendmmsg`.
 ///
 /// # Errors
-/// If the arguments are out of range (`count` at least 1, `size` 1 to 1472, `burst` 1 to 1024), or as [`NativeSend::start`].
+/// Arguments out of range (`count` at least 1, `size` 1 to 1472, `burst` 1 to 1024), or as
+/// [`NativeSend::start`].
 pub fn native_loop(count: u64, size: usize, burst: usize) -> anyhow::Result<NativeLoop> {
     loop_on(Sender::start()?, Job { count, size, burst })
 }
@@ -93,10 +97,11 @@ pub(super) fn loop_on(mut sender: Sender, job: Job) -> anyhow::Result<NativeLoop
     Ok(NativeLoop { device: sender.device().to_owned(), call, reading: done.reading, dropped: done.dropped })
 }
 
-/// The child looks at its socket between runs only, so one run stays near a second.
+/// The child reads its socket between runs only, so one run stays near a second.
 pub(super) const MOST_IN_A_RUN: u64 = 1_000_000;
 
-/// As many runs as `job.count` packets take, or until `stop` says so between two. The time is that of the calls alone.
+/// Runs until `job.count` packets were sent, or until `stop` returns true between two runs. The
+/// time is that of the calls alone.
 pub(super) fn repeat(sender: &mut Sender, job: Job, stop: impl Fn() -> bool) -> anyhow::Result<Done> {
     job.check()?;
     let mut sum = Done { reading: NOTHING, dropped: 0 };
@@ -109,14 +114,16 @@ pub(super) fn repeat(sender: &mut Sender, job: Job, stop: impl Fn() -> bool) -> 
     Ok(sum)
 }
 
-/// The kernel's `recv` call alone: datagrams of 22 bytes wait in a loopback socket, and reading them is timed.
+/// The kernel's `recv` call alone: reading 22-byte datagrams that wait in a loopback socket is
+/// timed.
 #[derive(Debug)]
 pub struct NativeRecv {
     from: UdpSocket,
     to: UdpSocket,
 }
 
-/// Datagrams that wait at once: a default receive buffer (212,992 bytes, 768 charged for each) holds 277.
+/// Number of waiting datagrams: a default receive buffer (212,992 bytes, 768 charged for each)
+/// holds 277.
 pub(super) const WAITING: u64 = 128;
 pub(super) const REFILLS: u64 = 100;
 
@@ -124,7 +131,7 @@ impl NativeRecv {
     /// Binds the two sockets on 127.0.0.1, in this process and its own namespace.
     ///
     /// # Errors
-    /// What socket(2), bind(2) or connect(2) say.
+    /// Errors of socket(2), bind(2) or connect(2).
     pub fn start() -> anyhow::Result<NativeRecv> {
         let to = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("bind a UDP socket on 127.0.0.1")?;
         let from = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("bind a UDP socket on 127.0.0.1")?;
@@ -140,7 +147,7 @@ impl NativeRecv {
         Ok(())
     }
 
-    /// The measured part.
+    /// Reads the waiting datagrams: the measured part.
     fn drain(&self) -> anyhow::Result<Reading> {
         let (mut bytes, mut buffer) = (0, [0; 64]);
         let mut outcome = Ok(());

@@ -5,12 +5,13 @@
 //! passt:        iperf3 -c, kernel TCP - TAP - pasta - socket on loopback - iperf3 -s
 //! slirp4netns:  iperf3 -c, kernel TCP - TAP - slirp4netns - socket on loopback - iperf3 -s
 //! lossy:        iperf3 -c, kernel TCP - TAP - impair, linerate iperf3 -s
-//! lossy.kernel: iperf3 -c, kernel TCP - TAP - a router of ours, impair - TAP - kernel TCP, iperf3 -s
+//! lossy.kernel: iperf3 -c, kernel TCP - TAP - our router, impair - TAP - kernel TCP, iperf3 -s
 //! ```
 //!
-//! passt and slirp4netns end the guest's TCP in user space, as we do, and hand its bytes to a socket of the kernel; we are the
-//! application ourselves. Each stands in a network namespace of its own, in a child that is this program again
-//! ([`crate::child`]) and obeys lines: `down SECONDS`, `up SECONDS`.
+//! passt and slirp4netns terminate the guest's TCP in user space, as our host does, and pass its
+//! bytes to a socket of the kernel; our host is the application itself. Each runs in a network
+//! namespace of its own, in a child that is this program again ([`crate::child`]) and executes the
+//! commands `down SECONDS` and `up SECONDS`.
 
 mod client;
 mod place;
@@ -23,18 +24,18 @@ use crate::subject::{Reading, Subject};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Who is at the other end of the TAP device.
+/// Program at the other end of the TAP device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// A host of ours.
     Ours,
-    /// passt's face for namespaces.
+    /// pasta, passt's mode for namespaces.
     Pasta,
-    /// slirp4netns, its MTU 65520 as its manual advises for throughput.
+    /// slirp4netns, with MTU 65520 as its manual advises for throughput.
     Slirp4netns,
-    /// A host of ours behind 20 ms of round trip that lose 1 % of the frames.
+    /// A host of ours behind an impairment: 20 ms of round trip, 1 % of the frames lost.
     Lossy,
-    /// The kernel behind the same.
+    /// The kernel behind the same impairment.
     LossyKernel,
 }
 
@@ -51,7 +52,7 @@ impl Who {
         }
     }
 
-    /// Programs that it takes.
+    /// Returns the names of the programs required.
     fn tools(self) -> &'static [&'static str] {
         match self {
             Who::Pasta => &["iperf3", "pasta"],
@@ -61,24 +62,24 @@ impl Who {
     }
 }
 
-/// Which way the bytes go, as iperf3's client sees it.
+/// Direction of the bytes, as seen by iperf3's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// From the other end to the client (`-R`).
     Down,
-    /// From the client.
+    /// From the client to the other end.
     Up,
 }
 
-/// A child that stands in a namespace with devices of its own.
+/// A child in a namespace with devices of its own.
 #[derive(Debug)]
 pub struct Place(Child);
 
 impl Place {
-    /// Starts it and waits until it is set up.
+    /// Starts the child and waits until it is set up.
     ///
     /// # Errors
-    /// What is missing, in a sentence: a program, a namespace, /dev/net/tun.
+    /// A sentence on the missing program, namespace or /dev/net/tun.
     pub fn start(who: Who) -> anyhow::Result<Place> {
         for tool in who.tools() {
             anyhow::ensure!(is_installed(tool), "{tool} is not installed");
@@ -90,10 +91,10 @@ impl Place {
         Ok(Place(Child::start_apart(child::again(KIND, role)?)?))
     }
 
-    /// One run of so many seconds: bytes received, and the nanoseconds they took.
+    /// Runs iperf3 for `seconds`; returns the bytes received, and the nanoseconds that it took.
     ///
     /// # Errors
-    /// What the child or iperf3 said.
+    /// The error reported by the child or by iperf3.
     pub fn run(&mut self, way: Way, seconds: u32) -> anyhow::Result<(u64, u64)> {
         let way = if way == Way::Down { "down" } else { "up" };
         let [bytes, ns] = numbers(&self.0.ask(&format!("{way} {seconds}"))?)?;
@@ -101,7 +102,8 @@ impl Place {
     }
 }
 
-/// One direction at one place: an operation is a byte, its ticks are those of the time it took, whoever computed.
+/// One direction at one place. An operation is a byte; its ticks are computed from the wall time,
+/// whichever process used the processor.
 #[derive(Debug)]
 pub struct Stream {
     id: String,
@@ -112,7 +114,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Runs of `seconds` at `place`.
+    /// Creates a subject; a trial is a run of `seconds` at `place`.
     pub fn new(id: &str, place: &Rc<RefCell<Place>>, way: Way, seconds: u32, tsc_hz: u64) -> Stream {
         Stream { id: id.to_owned(), place: Rc::clone(place), way, seconds, tsc_hz }
     }

@@ -114,7 +114,7 @@ fn who_does_not_wait_does_not_wait_for_a_listener_either() {
     let setup = Setup::default();
     let listener = far.listen((std::net::Ipv4Addr::LOCALHOST, 0).into(), &setup).unwrap();
     let at = far.local(listener).unwrap();
-    // More than wait to be accepted: what comes then is not answered.
+    // More connections than the accept queue holds: further ones are not answered.
     let mut near = KernelSockets::new(Calls::Return);
     let fds: Vec<usize> = (0..300).map(|_| near.connect(at, &setup).unwrap()).collect();
     let mut connected: Vec<_> = fds.iter().map(|fd| near.connected(*fd)).collect();
@@ -122,7 +122,7 @@ fn who_does_not_wait_does_not_wait_for_a_listener_either() {
     while far.accept(listener).is_ok() {}
     connected.dedup();
     assert!(connected.contains(&Ok(())) && connected.iter().all(|done| matches!(done, Ok(()) | Err(Failure::Again))));
-    // Nobody is there.
+    // No listener.
     let nowhere = near.connect((std::net::Ipv4Addr::LOCALHOST, 1).into(), &setup);
     assert_eq!(nowhere.and_then(|fd| near.connected(fd)), Err(Failure::Refused));
 }

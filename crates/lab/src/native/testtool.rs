@@ -1,8 +1,9 @@
-//! `linerate testtool --native send`: the tool's block, with the host kernel's `send` in place of our stack's.
+//! `linerate testtool --native send`: the tool's result block, with the host kernel's `send` in
+//! place of our stack's.
 //!
-//! The source is the kernel's connected socket, the sink the device that drops, by its own count. The time is that of
-//! the calls alone. `-b` above 1 is sendmmsg(2), so many datagrams at a time. The program's main must call
-//! [`crate::child_main_if_asked`] first.
+//! The source is the kernel's connected socket; the sink is a device that drops, with its own
+//! count. The time is that of the calls alone. `-b` above 1 uses sendmmsg(2) with that many
+//! datagrams per call. The program's main must call [`crate::child_main_if_asked`] first.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,14 +16,15 @@ use port::pktgen::Family;
 use super::send::{Job, Sender};
 use super::subject::repeat;
 
-/// Ethernet, IPv4 and UDP headers in front of the payload.
+/// Bytes of the Ethernet, IPv4 and UDP headers in front of the payload.
 const HEADERS: u64 = 42;
 
-/// Runs the tool on the host kernel and prints its result block (or JSON), with the device that took the packets. Ctrl-C
-/// ends it early, after the run of at most a million packets that is under way.
+/// Runs the tool on the host kernel and prints its result block (or JSON), with the device that
+/// received the packets. Ctrl-C ends it early, after the current run of at most a million packets.
 ///
 /// # Errors
-/// Another mode than `send`; options that are for our stack only, or out of range; and as [`super::NativeSend::start`].
+/// A mode other than `send`; options that apply to our stack only, or are out of range; otherwise
+/// as [`super::NativeSend::start`].
 pub fn native(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     let job = job(options)?;
     testtool::report(options, out, || send(&mut Sender::start()?, job))

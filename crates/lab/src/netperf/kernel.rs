@@ -125,8 +125,8 @@ pub fn serve_native<A: Asked>(
     Ok(())
 }
 
-/// Runs the near end on the kernel's sockets, against the far end at L4 port `port` of `far`, whose name
-/// the kernel's resolver looks up.
+/// Runs the near end on the kernel's sockets, against the far end at L4 port `port` of `far`; the
+/// kernel's resolver looks up its name.
 ///
 /// # Errors
 /// No such interface or name; an error of the play.
@@ -143,7 +143,8 @@ pub fn ask_native<P: Play>(play: &mut P, far: &Remote, port: u16, families: Fami
     ask_at(play, at)
 }
 
-/// [`ask_native`] of a socket address.
+/// Runs the near end of `play` on the kernel's sockets, as [`ask_native`], against a socket
+/// address.
 pub(super) fn ask_at<P: Play>(play: &mut P, at: SocketAddr) -> anyhow::Result<()> {
     play.near(&mut KernelSockets::new(Calls::Wait), &mut |here, pace| here.step(pace), at)
 }

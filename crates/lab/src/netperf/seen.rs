@@ -5,7 +5,7 @@ use lock::Locks;
 use node::Host;
 use std::collections::BTreeMap;
 
-/// Counters of netisr.
+/// Counters of a host's netisr.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dispatched {
     /// Frames processed directly by the thread that took them from the port.

@@ -1,4 +1,5 @@
-//! Two hosts of a file as the ends of a play, and whatever the file has between them; all on one thread.
+//! Two hosts of a file as the ends of a play, with all other hosts of the file between them; all on
+//! one thread.
 
 use super::{any, balanced};
 use anyhow::Context;
@@ -14,7 +15,7 @@ use node::remote::Families;
 use port::Pairs;
 use std::net::{IpAddr, SocketAddr};
 
-/// Hosts, and which of them are the ends.
+/// Hosts of a file, two of which are the ends.
 #[derive(Clone, Debug)]
 pub struct Shape {
     hosts: Vec<HostConfig>,
@@ -25,11 +26,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// `near` asks `far` at its first address of `families`; without names the file's first host asks its
-    /// last. One thread steps all hosts ([`HostConfig::on_one_thread`]).
+    /// Creates a shape in which `near` connects to the first address of `families` of `far`; by
+    /// default the file's first host connects to its last. One thread steps all hosts
+    /// ([`HostConfig::on_one_thread`]).
     ///
     /// # Errors
-    /// There is no such host, or the far one has no such address, or both are one.
+    /// No such host, the far host has no such address, or both are the same host.
     pub fn new(
         hosts: Vec<HostConfig>,
         families: Families,
@@ -58,20 +60,20 @@ impl Shape {
         Ok(Shape { hosts, near, far, address, remarks: remarks.into_iter().flatten().collect() })
     }
 
-    /// What runs otherwise than the file says: a sentence each.
+    /// Returns a sentence for each setting of the file that is not followed.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Where the far end is.
+    /// Returns the address of the far end.
     pub fn far_address(&self) -> IpAddr {
         self.address
     }
 
-    /// Has `play` run there. The near end's waiting gives all others their turns.
+    /// Runs `play`. While the near end waits, all other hosts are stepped.
     ///
     /// # Errors
-    /// A host that cannot be had; what the play met.
+    /// A host cannot be created; an error of the play.
     pub fn run<P: Play>(&self, play: &mut P) -> anyhow::Result<()> {
         let pairs = Pairs::new();
         let build = |config| node::run::build::<Up>(config, &pairs, Clock::live(Default::default()));
@@ -89,7 +91,8 @@ impl Shape {
         let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("the far end")?;
         let mut here = OurSockets::new(near, Rest::Never);
         let mut round = |here: &mut OurSockets<'_, Up>, pace| {
-            // In the file's order, and backwards: a packet passes a row of routers in one round.
+            // In the file's order, then backwards, so that a packet passes a chain of routers in
+            // one round.
             between.iter().for_each(|host| _ = host.step());
             let now = there.step(Pace::Go);
             end.turn(&mut there, now);

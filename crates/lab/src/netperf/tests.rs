@@ -72,7 +72,8 @@ fn a_link_that_cannot_be_is_told() {
     }
 }
 
-/// What is counted where neighbors are known before 32 connections begin at once: no SYN is dropped, and so none is sent again.
+/// Checks that no SYN is dropped, and so none is retransmitted, if neighbors are resolved before 32
+/// connections begin at once.
 fn no_syn_again(place: &Place, play: &mut impl Play, also: &[&str]) {
     let seen = place.run_counted(play).unwrap();
     let none = ["inet.neigh.queue_full", "tcp.listen.duplicate_syns", "tcp.listen.retransmitted"];
@@ -81,8 +82,8 @@ fn no_syn_again(place: &Place, play: &mut impl Play, also: &[&str]) {
     }
 }
 
-/// With the sizes that tcpp and http have unless told otherwise. A megabyte and more is also lost and sent again where a pair is full, so
-/// the timer's own count is looked at with a byte for each connection.
+/// With the default sizes of tcpp and http. A megabyte or more also loses segments where a pair is
+/// full, so the retransmission timer's counter is checked with one byte per connection.
 #[test]
 fn time_starts_when_neighbors_are_known() {
     for over in [Over::Pair, Over::Router] {

@@ -1,6 +1,7 @@
-//! `netrate http -t`: a thread for each connection, whose calls wait, as its model has it.
+//! `netrate http -t`: a thread with blocking calls for each connection, as in its model.
 //!
-//! Of ours the near end is a host that many threads enter (`light` locks), beside one that keeps it going. The far end is the same as without.
+//! With our hosts, the near end is a host that many threads enter (`light` locks), with one more
+//! thread that steps it. The far end is the same as without `-t`.
 
 use super::{Over, Place, balanced, beside, far_end};
 use crate::native::sockets::{Calls, KernelSockets};
@@ -16,16 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections at a time where the near end is ours: so many threads, and a few more, can be inside stacks.
+/// Maximum number of concurrent connections if the near end is our host, limited by the number of
+/// threads that can be inside stacks.
 pub const THREADS_MAX: usize = 48;
-/// After a connection that could not be had: no L4 port is left for the moment.
+/// Pause after a failed connect: no L4 port is left for the moment.
 const NAP: Duration = Duration::from_millis(1);
 
 impl Place {
-    /// Has `fetch` done by a thread for each of its connections.
+    /// Runs `fetch` with a thread for each of its connections.
     ///
     /// # Errors
-    /// A place that has no threads; a host, port or thread that cannot be had.
+    /// A place without threads; a host, port or thread cannot be created.
     pub fn http_threads(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
         match self.over {
             Over::Native => self.kernels(fetch),
@@ -45,7 +47,8 @@ impl Place {
             let near = self.host::<Light>(0, &pairs)?;
             let (at, over) = (self.far_at(port), AtomicBool::new(false));
             thread::scope(|scope| {
-                let _end = super::End(&over); // before the scope waits, however this ends
+                // stops the thread on every exit, before the scope joins
+                let _end = super::End(&over);
                 dispatch::spawn_scoped(scope, "near", || near.run(|| over.load(Ordering::Acquire)))?;
                 each(fetch, || {
                     let stream = TcpStream::connect_timeout(&near, &at, PATIENCE)?;
@@ -57,7 +60,7 @@ impl Place {
         })
     }
 
-    /// Both ends on the kernel's loopback.
+    /// Runs both ends on the kernel's loopback.
     fn kernels(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
         let loopback = self.far_at(0);
         beside(
@@ -75,10 +78,11 @@ impl Place {
     }
 }
 
-/// A thread for each connection: one transfer after the other until time is over.
+/// Runs a thread for each connection, which makes one transfer after the other until the time is
+/// over.
 fn each<C: Read + Write>(fetch: &mut Fetch<'_>, connect: impl Fn() -> io::Result<C> + Sync) -> anyhow::Result<()> {
     let path = fetch.path;
-    http::transfer(&mut connect()?, path); // whoever has to be found is found before time starts
+    http::transfer(&mut connect()?, path); // resolves neighbors before the time starts
     let start = Instant::now();
     let until = start + fetch.time;
     let one = || {

@@ -25,9 +25,10 @@ use std::time::{Duration, Instant};
 /// Maximum size of a TCP segment on the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segments {
-    /// Up to 64 KiB, the default of veth: never segmented, since it does not leave the machine.
+    /// Up to 64 KiB, the default of veth: segments are never cut, since they do not leave the
+    /// machine.
     Whole,
-    /// Within the MTU: segmented before transmission.
+    /// At most the MTU: segmented before transmission.
     Cut,
 }
 
@@ -102,8 +103,8 @@ impl Ground for Veth {
     }
 }
 
-/// Waits until the far host refuses a connection: IPv6 routes are usable when the kernel has noticed
-/// that the links are up, up to a second after they are.
+/// Waits until the far host refuses a connection: IPv6 routes become usable up to a second after
+/// the links are up, when the kernel has noticed it.
 fn await_path(far: IpAddr) -> anyhow::Result<()> {
     const ATTEMPT: Duration = Duration::from_millis(200);
     const DISCARD: u16 = 9;

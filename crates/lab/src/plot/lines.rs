@@ -32,7 +32,7 @@ pub struct LineChart {
     pub axis: Axis,
     /// Tick values of the horizontal axis with their labels; empty for round values.
     pub marks: Vec<(f64, String)>,
-    /// The curves.
+    /// Curves, one per subject.
     pub curves: Vec<Curve>,
     /// Footer lines, at the bottom.
     pub foot: Vec<String>,

@@ -1,6 +1,6 @@
-//! An axis: from values to places, and which values get a tick.
+//! An axis: the positions of values, and the values of its ticks.
 
-/// How values are spread over the axis.
+/// Kind of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
     /// From zero, in equal steps.
@@ -9,10 +9,10 @@ pub enum Axis {
     Log,
 }
 
-/// Values that differ by more than this are drawn on a logarithmic axis.
+/// Ratio of values above which the axis is logarithmic.
 const FAR_APART: f64 = 20.0;
 
-/// The axis on which `values` can be told apart.
+/// Returns the kind of axis on which `values` can be distinguished.
 pub fn fitting(values: &[f64]) -> Axis {
     let (least, most) = range(values);
     if least > 0.0 && most / least > FAR_APART { Axis::Log } else { Axis::Linear }
@@ -27,7 +27,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// An axis that holds `values`. Without positive values, or any at all, it is linear.
+    /// Creates an axis that covers `values`. Without positive values it is linear.
     pub fn new(axis: Axis, values: &[f64]) -> Scale {
         let (least, most) = range(values);
         if axis == Axis::Log && least > 0.0 {
@@ -38,7 +38,8 @@ impl Scale {
         Scale { axis: Axis::Linear, from: if from < 0.0 { from - room } else { 0.0 }, to: to + room }
     }
 
-    /// 0 at the left end, 1 at the right; values beyond the ends stay at the ends.
+    /// Returns the position of a value: 0 at the left end, 1 at the right; values beyond the ends
+    /// are clamped.
     pub fn place(&self, value: f64) -> f64 {
         let share = match self.axis {
             Axis::Linear => (value - self.from) / (self.to - self.from),
@@ -47,12 +48,13 @@ impl Scale {
         if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
     }
 
-    /// The place of zero, where bars begin; a logarithmic axis has none, and a bar's length on it would mean nothing.
+    /// Returns the position of zero, where bars begin. `None` for a logarithmic axis, on which the
+    /// length of a bar has no meaning.
     pub fn zero(&self) -> Option<f64> {
         (self.axis == Axis::Linear).then(|| self.place(0.0))
     }
 
-    /// Round values between the ends, about `wanted` of them or fewer.
+    /// Returns round values between the ends, at most about `wanted` of them.
     pub fn ticks(&self, wanted: usize) -> Vec<f64> {
         match self.axis {
             Axis::Linear => self.linear_ticks(wanted.max(2)),

@@ -94,7 +94,8 @@ fn draw_panel(body: &mut String, panel: &Panel, columns: &Columns, top: f64) -> 
     bottom + LINE
 }
 
-/// Returns the ticks whose labels overlap neither the label to the left nor the adjacent columns.
+/// Returns the ticks with labels that overlap neither the label to the left nor the adjacent
+/// columns.
 fn readable_ticks(scale: &Scale, left: f64) -> Vec<(f64, String)> {
     let mut free_from = f64::NEG_INFINITY;
     let mut ticks = Vec::new();

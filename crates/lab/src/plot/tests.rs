@@ -2,7 +2,7 @@ use super::scale::Scale;
 use super::*;
 use crate::result;
 
-/// Boxes of all texts: left, right, base line.
+/// Returns the boxes of all texts: left, right, base line, text.
 fn texts(svg: &str) -> Vec<(f64, f64, f64, String)> {
     let attribute = |tag: &str, name: &str| {
         let from = tag.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
@@ -52,7 +52,8 @@ fn a_peer_that_is_ahead_is_said_to_be() {
     }
 }
 
-/// A report in cycles and we in ticks: no diamond can be drawn, so none is explained.
+/// With the report in cycles and our figures in ticks no diamond is drawn, so the legend explains
+/// none.
 #[test]
 fn only_the_marks_that_are_there_are_explained() {
     let (mut report, _) = result::tests::example();
@@ -135,7 +136,8 @@ fn scales() {
     assert_eq!(scale::fitting(&[1.0, 21.0]), Axis::Log);
 }
 
-/// `cargo test -p linerate-lab -- --ignored writes_the_example` puts the picture into $TMPDIR for looking at.
+/// `cargo test -p linerate-lab -- --ignored writes_the_example` writes the picture to $TMPDIR for
+/// inspection.
 #[test]
 #[ignore = "writes a file for people to look at"]
 fn writes_the_example() {

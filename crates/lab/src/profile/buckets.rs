@@ -15,13 +15,13 @@ use serde::Serialize;
 pub enum Bucket {
     /// Checksums of headers and payload, including those that copy at the same time.
     Checksum,
-    /// Copies and clears.
+    /// Copying and clearing of memory.
     Copy,
     /// Buffers and their pools; the heap.
     Allocation,
     /// Locks of every kind.
     Locks,
-    /// Routes, FIB, neighbors.
+    /// Routes, FIB and neighbor tables.
     RouteNeighbor,
     /// Clocks, tick counters, the vdso.
     Time,
@@ -33,7 +33,7 @@ pub enum Bucket {
     IpEthernet,
     /// Packets and frames of other hosts: IP forwarding, the bridge.
     Forwarding,
-    /// The socket calls.
+    /// The socket calls of the stack.
     Socket,
     /// Ports, their wrappers, and the transfer of frames to a port; frames as text.
     Port,

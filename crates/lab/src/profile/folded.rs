@@ -1,6 +1,7 @@
-//! Stacks as lines, `thread;outer;inner 1234`, and the flamegraphs made of them.
+//! Folded stacks, `thread;outer;inner 1234`, and the flamegraphs made from them.
 //!
-//! The figure is microseconds of processor time. The format is that of the flamegraph tools, so files go to and fro.
+//! The number is microseconds of processor time. The format is that of the flamegraph tools, so
+//! files can be exchanged with them.
 
 use super::{Profile, UNKNOWN, buckets};
 use anyhow::Context;
@@ -8,12 +9,12 @@ use inferno::differential;
 use inferno::flamegraph::{self, Options};
 use std::collections::BTreeMap;
 
-/// The profile's stacks, sorted; those of less than half a microsecond are left out.
+/// Returns the profile's stacks, sorted; stacks of less than half a microsecond are omitted.
 pub fn fold(profile: &Profile) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for stack in &profile.stacks {
         let frames = std::iter::once(stack.thread.as_str()).chain(stack.names.iter().rev().map(String::as_str));
-        // A semicolon or a line's end in a name would make another frame or line of it.
+        // A semicolon or line end in a name would begin another frame or line.
         let frames: Vec<String> = frames.map(|name| name.replace([';', '\n'], ":")).collect();
         *lines.entry(frames.join(";")).or_default() += stack.ns;
     }
@@ -24,10 +25,10 @@ pub fn fold(profile: &Profile) -> String {
     lines.iter().map(line).collect()
 }
 
-/// Microseconds by the function that decides, from folded lines.
+/// Sums microseconds by the function that determines the bucket, from folded lines.
 ///
 /// # Errors
-/// A line that does not end in a number.
+/// A line does not end in a number.
 pub fn functions(folded: &str) -> anyhow::Result<BTreeMap<String, u64>> {
     let mut sums = BTreeMap::new();
     for (at, line) in folded.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -38,7 +39,8 @@ pub fn functions(folded: &str) -> anyhow::Result<BTreeMap<String, u64>> {
     Ok(sums)
 }
 
-/// The name that decides, of a folded stack whose first is the thread's. One that has no name stands for itself.
+/// Returns the name that determines the bucket of a folded stack, which begins with the thread's
+/// name. An address without a name is returned as it is.
 fn function(stack: &str) -> &str {
     let frames: Vec<&str> = stack.split(';').rev().collect();
     let names = frames.split_last().map_or(&[][..], |(_, names)| names);
@@ -49,10 +51,11 @@ fn function(stack: &str) -> &str {
     names.get(buckets::decide(names.iter().copied()).0).copied().unwrap_or(innermost)
 }
 
-/// Both profiles' stacks, `stack before after`, the first scaled to the sum of the second: what differs is the shares.
+/// Returns the stacks of both profiles as `stack before after`, with the first scaled to the sum of
+/// the second, so that shares are compared.
 ///
 /// # Errors
-/// Lines that are no stacks.
+/// A line is not a folded stack.
 pub fn difference(before: &str, after: &str) -> anyhow::Result<String> {
     let options = differential::Options { normalize: true, ..differential::Options::default() };
     let mut out = Vec::new();
@@ -60,10 +63,11 @@ pub fn difference(before: &str, after: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(out)?)
 }
 
-/// The flamegraph of folded stacks, or the differential one of [`difference`]'s: red has grown, blue has shrunk.
+/// Returns the flamegraph of folded stacks, or the differential one of [`difference`]'s result: red
+/// has grown, blue has shrunk.
 ///
 /// # Errors
-/// No stacks, or lines that are none.
+/// No stacks, or a line is not a folded stack.
 pub fn svg(folded: &str, title: &str) -> anyhow::Result<String> {
     let mut options = Options::default();
     options.title = title.to_owned();

@@ -1,8 +1,10 @@
-//! What is mapped to run: the program, its libraries and the vdso, from /proc/self/maps, each with its ELF image.
+//! Executable mappings: the program, its libraries and the vdso, from /proc/self/maps, each with
+//! its ELF image.
 //!
-//! The program is read through /proc/self/exe, which is the running one even if its file was built anew. The vdso has no
-//! file; its image is read from this process's memory through /proc/self/mem. What cannot be read or parsed stays in the
-//! list without an image: addresses in it have a module and no name.
+//! The program is read through /proc/self/exe, which is the running one even if its file was
+//! rebuilt. The vdso has no file; its image is read from this process's memory through
+//! /proc/self/mem. A mapping that cannot be read or parsed stays in the list without an image: its
+//! addresses resolve to a module without a function name.
 
 use super::unwind::Table;
 use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, NativeEndian, UnwindSection};
@@ -14,31 +16,29 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// The vdso's name in maps, and in profiles.
+/// Name of the vdso in /proc/self/maps, and in profiles.
 pub(super) const VDSO: &str = "[vdso]";
-/// The vdso is two pages; an image of more than this is not read from memory.
+/// Maximum size of an image read from memory; the vdso has two pages.
 const VDSO_MAX: u64 = 1 << 16;
 
 pub(super) type Elf<'a> = ElfFile64<'a, object::NativeEndian>;
 
-/// One mapped object.
 #[derive(Debug)]
 pub(super) struct Module {
-    /// Its file's name, or `[vdso]`.
+    /// File name, or `[vdso]`.
     pub name: String,
-    /// Where its code is.
+    /// Address range of the code.
     pub code: Range<u64>,
-    /// Mapped address less the address it was linked at.
+    /// Mapped address minus the linked address.
     pub bias: u64,
-    /// The ELF image; empty if it could not be read.
+    /// ELF image; empty if it could not be read.
     pub image: Vec<u8>,
 }
 
-/// All mapped code.
 #[derive(Debug, Default)]
 pub(super) struct Modules(pub Vec<Module>);
 
-/// An executable line of /proc/self/maps: addresses, file offset, path.
+/// Parses an executable line of /proc/self/maps: addresses, file offset, path.
 fn mapping(line: &str) -> Option<(Range<u64>, u64, &str)> {
     let mut words = line.splitn(6, ' ').map(str::trim);
     let (start, end) = words.next()?.split_once('-')?;
@@ -49,14 +49,14 @@ fn mapping(line: &str) -> Option<(Range<u64>, u64, &str)> {
     (executable && (path.starts_with('/') || path == VDSO)).then_some((range, offset, path))
 }
 
-/// /proc/self/maps, as far as it is code.
+/// Returns the lines of /proc/self/maps that describe code.
 pub(super) fn mapped() -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     maps.lines().filter(|line| mapping(line).is_some()).flat_map(|line| [line, "\n"]).collect()
 }
 
 impl Modules {
-    /// What is [`mapped`].
+    /// Reads the modules of `maps`, as returned by [`mapped`].
     pub fn read(maps: &str) -> Modules {
         let program = fs::read_link("/proc/self/exe").unwrap_or_default();
         let module = |(code, offset, path): (Range<u64>, u64, &str)| {
@@ -72,12 +72,12 @@ impl Modules {
         Modules(maps.lines().filter_map(mapping).map(module).collect())
     }
 
-    /// The module whose code `address` is in.
+    /// Returns the module that contains `address`, and its index.
     pub fn find(&self, address: u64) -> Option<(usize, &Module)> {
         self.0.iter().enumerate().find(|(_, module)| module.code.contains(&address))
     }
 
-    /// How to walk up the stacks of all this code.
+    /// Returns the unwinding table of all modules.
     pub fn unwinding(&self) -> Table {
         let mut table = Table::default();
         if cfg!(target_arch = "x86_64") {
@@ -90,7 +90,7 @@ impl Modules {
     }
 }
 
-/// This process's memory in a range.
+/// Reads a range of this process's memory.
 fn memory(range: &Range<u64>) -> Option<Vec<u8>> {
     let length = range.end.checked_sub(range.start).filter(|length| *length <= VDSO_MAX)?;
     let mut bytes = vec![0; length as usize];
@@ -98,12 +98,13 @@ fn memory(range: &Range<u64>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What to add to a linked address, for code mapped at `code` from `offset` of the file.
+/// Returns the difference between mapped and linked addresses, for code mapped at `code` from
+/// `offset` of the file.
 fn bias(elf: &Elf<'_>, code: &Range<u64>, offset: u64) -> Option<u64> {
     let endian = elf.endian();
     let holds = |header: &&object::elf::ProgramHeader64<object::NativeEndian>| {
         let (at, size) = (header.p_offset(endian), header.p_filesz(endian));
-        // A mapping begins at the page in which its segment does.
+        // A mapping begins at the page where its segment begins.
         header.p_flags(endian).0 & PF_X.0 != 0 && at < offset + (code.end - code.start) && offset < at + size
     };
     let header = elf.elf_program_headers().iter().find(holds)?;
@@ -124,7 +125,7 @@ impl Module {
         }
     }
 
-    /// Where functions begin and end, by linked address: also those that a stripped library no longer names.
+    /// Returns the linked address ranges of all functions, including those with stripped symbols.
     pub fn functions(&self) -> Vec<Range<u64>> {
         let mut functions = Vec::new();
         self.eh_frame(|bytes, address| {
@@ -142,8 +143,9 @@ impl Module {
         functions
     }
 
-    /// Where the dynamic linker has led this module's imports: mapped address to name. The C library chooses its memcpy when
-    /// it is loaded, and a stripped one does not say what the chosen one is called; the slot that it is called through does.
+    /// Reads the module's resolved imports: mapped address to name. The C library selects its
+    /// memcpy when it is loaded, and a stripped library has no symbol for the selected one; the
+    /// import slot has its name.
     pub fn imports(&self) -> HashMap<u64, String> {
         let (Some(elf), Ok(memory)) = (self.elf(), File::open("/proc/self/mem")) else { return HashMap::new() };
         let import = |(slot, relocation): (u64, object::Relocation)| {

@@ -41,7 +41,7 @@ pub struct Share {
 pub struct StageTicks {
     /// Module path of the stage.
     pub stage: String,
-    /// Ticks.
+    /// Ticks spent in the stage.
     pub ticks: u64,
     /// Number of frames, packets or calls.
     pub units: u64,
@@ -50,7 +50,7 @@ pub struct StageTicks {
 /// The cost ledger of the same run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ledger {
-    /// Costs by stage.
+    /// Costs, one entry per stage.
     pub stages: Vec<StageTicks>,
     /// Number of counter readings taken by the ledger.
     pub readings: u64,
@@ -58,7 +58,7 @@ pub struct Ledger {
     pub probes: u64,
     /// Number of hosts included.
     pub hosts: usize,
-    /// Number of hosts whose ledger was not kept.
+    /// Number of hosts without a kept ledger.
     pub not_kept: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct Moved {
 /// Content of the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// The profiled command.
+    /// Command that was profiled.
     pub command: String,
     /// The machine, kernel and build.
     pub env: Environment,
@@ -86,11 +86,11 @@ pub struct Report {
     pub source: &'static str,
     /// Duration of the run.
     pub seconds: f64,
-    /// Samples taken.
+    /// Number of samples taken.
     pub samples: u64,
     /// Processor time represented by the samples, in nanoseconds.
     pub sampled_ns: u64,
-    /// Share of the sampled time whose function has a name.
+    /// Share of the sampled time in functions with a name.
     pub coverage: u64,
     /// Share of the process's processor time spent in sampled threads.
     pub runtime: u64,
@@ -107,11 +107,11 @@ pub struct Report {
     /// Share of the threads' time spent in the signal handler, without the kernel's cost of signal
     /// delivery.
     pub handler: u64,
-    /// Shares by bucket.
+    /// Shares by bucket, largest first.
     pub buckets: Vec<Share>,
-    /// Shares by function.
+    /// Shares by function, largest first.
     pub functions: Vec<Share>,
-    /// The sampled threads.
+    /// Threads that were sampled.
     pub threads: Vec<Thread>,
     /// The cost ledger, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]

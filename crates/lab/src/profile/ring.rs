@@ -1,12 +1,12 @@
-//! A thread's samples on their way to the collector: a ring of words, one writer (the signal handler), one reader.
+//! Ring buffer for a thread's samples: one writer (the signal handler), one reader (the collector).
 //!
-//! A record is its length, then its words. A record that does not fit is not written, and counted by the writer's caller.
-//! Everything is an atomic word, so the ring is safe Rust, and a handler may write it: no lock, no allocation, no loop
-//! longer than the record.
+//! A record is its length followed by its words. A record that does not fit is not written, and the
+//! caller counts it. Every word is atomic, so the ring is safe Rust, and a signal handler may write
+//! it: no lock, no allocation, no loop longer than the record.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The ring. Indices only grow; a word's place is its index modulo the capacity.
+/// A ring buffer of words. Indices only grow; a word's position is its index modulo the capacity.
 #[derive(Debug)]
 pub(super) struct Ring {
     words: Box<[AtomicU64]>,
@@ -15,7 +15,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring of `words` words, at least one.
+    /// Creates a ring of `words` words, at least one.
     pub fn new(words: usize) -> Ring {
         let words = (0..words.max(1)).map(|_| AtomicU64::new(0)).collect();
         Ring { words, written: AtomicUsize::new(0), read: AtomicUsize::new(0) }
@@ -25,7 +25,7 @@ impl Ring {
         self.words.get(index % self.words.len())
     }
 
-    /// Writes a record, if there is room. For the one writer.
+    /// Writes a record; returns false if it does not fit. Called by the single writer only.
     pub fn push(&self, record: &[u64]) -> bool {
         let written = self.written.load(Ordering::Relaxed);
         let free = self.words.len() - (written - self.read.load(Ordering::Acquire));
@@ -41,7 +41,8 @@ impl Ring {
         true
     }
 
-    /// Takes the oldest record into `into`; `false`: there is none. For the one reader.
+    /// Moves the oldest record to `into`; returns false if there is none. Called by the single
+    /// reader only.
     pub fn pop(&self, into: &mut Vec<u64>) -> bool {
         into.clear();
         let read = self.read.load(Ordering::Relaxed);
@@ -87,7 +88,8 @@ mod tests {
             let mut record = Vec::new();
             let mut done = false;
             while !done {
-                done = writer.is_finished(); // asked first: what it wrote before is read after
+                // read first, so that everything written before is popped below
+                done = writer.is_finished();
                 while ring.pop(&mut record) {
                     assert_eq!(record.len() as u64, 1 + record[0] % 3);
                     assert!(record.get(1).is_none_or(|word| *word == record[0] ^ 0xff));

@@ -1,19 +1,27 @@
-//! The sampler: a signal to a thread while it uses its processor, and the handler that notes where it was.
+//! Sampler: a signal to a thread while it uses its processor, and the handler that records its
+//! position.
 //!
-//! Each thread has two timers, both of which signal that thread alone. The one on CLOCK_MONOTONIC is the metronome. It costs a
-//! sleeping thread its sleep, and what it finds there is where the thread sleeps and not where it ran. So it counts only
-//! when the thread ran all the time since the last tick, and stops itself when the thread keeps sleeping; the one on the
-//! thread's own processor time, which cannot fire while the thread sleeps, starts it again. That one alone will not do: the kernel
-//! looks at it from its own clock tick only (250 samples a second here, all in step with the scheduler). The metronome is
-//! uneven on purpose: even, it saw a function that takes a quarter of each half millisecond as 32 %.
+//! Each thread has two timers, both of which signal that thread only. The metronome, on
+//! CLOCK_MONOTONIC, sets the sampling rate. It wakes a sleeping thread, and then finds the place of
+//! the sleep, not of the work. So a tick counts only if the thread ran for the whole time since the
+//! last tick, and the metronome stops if the thread keeps sleeping. The second timer, on the
+//! thread's own processor time, cannot fire while the thread sleeps, and restarts the metronome.
+//! The second timer alone is insufficient: the kernel checks it only at its own clock tick (250
+//! samples per second here, all in step with the scheduler). The metronome's period is randomized:
+//! with a fixed period, a function that takes a quarter of each half millisecond was sampled as 32
+//! %.
 //!
-//! A sample's weight is the processor time since the one before, so that weights sum to the thread's time whatever the
-//! timers did. The handler is async-signal-safe: it reads the interrupted registers, the thread's own stack within its
-//! bounds, the immutable table of [`unwind`](super::unwind), two clocks, and writes into the thread's ring. It allocates
-//! nothing and takes no lock; errno is put back. What finds no room is counted, in samples and in time.
+//! A sample's weight is the processor time since the sample before, so the weights sum to the
+//! thread's time whatever the timers did. The handler is async-signal-safe: it reads the
+//! interrupted registers, the thread's own stack within its bounds, the immutable table of
+//! [`unwind`](super::unwind) and two clocks, and writes into the thread's ring. It allocates
+//! nothing, takes no lock, and restores errno. Samples that do not fit are counted, in samples and
+//! in time.
 //!
-//! A thread's end takes its recorder from the handler before the recorder goes; a signal that comes late finds none.
-#![allow(unsafe_code)] // sigaction, timers, stack bounds, and reading the interrupted thread's stack.
+//! When a thread ends, its recorder is hidden from the handler before it is freed; a late signal
+//! finds none.
+// sigaction, timers, stack bounds, and reading the interrupted thread's stack.
+#![allow(unsafe_code)]
 
 use super::ring::Ring;
 use super::unwind::{Registers, Table};
@@ -24,81 +32,86 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-/// So many callers at most.
+/// Maximum number of callers in a sample.
 pub const DEPTH_MAX: usize = 64;
-/// Words in a record before the addresses: the weight.
+/// Words of a record before the addresses: the weight.
 pub(super) const RECORD_HEAD: usize = 1;
 
-/// The unwinding table; made once in a process, before the first handler runs.
+/// Unwinding table, created once per process, before the first handler runs.
 static TABLE: OnceLock<Table> = OnceLock::new();
 
 thread_local! {
-    /// The thread's recorder; null: not sampled. Without a destructor and constant at first, so a handler may look.
+    /// Recorder of the thread; null if it is not sampled. It has no destructor and a constant
+    /// initializer, so a handler may read it.
     static CURRENT: Cell<*const Recorder> = const { Cell::new(ptr::null()) };
 }
 
-/// Where a thread's samples come from.
+/// Timers that trigger the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Timers of each thread's own.
+    /// Two timers for each thread.
     ThreadTimers,
-    /// One timer of the whole process (setitimer), which signals whichever thread runs: where timers cannot be had.
+    /// One timer for the whole process (setitimer), which signals any running thread; used if
+    /// thread timers are unavailable.
     ProcessTimer,
 }
 
-/// What a thread's handler writes.
+/// State of a sampled thread, written by its signal handler.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// The thread's name.
+    /// Name of the thread.
     pub name: String,
     pub ring: Ring,
-    /// Samples written; samples and nanoseconds that found no room.
+    /// Samples written; then samples dropped because the ring was full, and their nanoseconds.
     pub taken: AtomicU64,
     pub dropped: AtomicU64,
     pub dropped_ns: AtomicU64,
-    /// Processor time inside the handler.
+    /// Processor time inside the handler, in nanoseconds.
     pub handler_ns: AtomicU64,
-    /// The thread's processor time at its start, at the last sample, and at its end (0: it runs).
+    /// Processor time of the thread at its start, at the last sample, and at its end (0 while it
+    /// runs).
     begun_ns: u64,
     last_ns: AtomicU64,
     ended_ns: AtomicU64,
-    /// Processor time and time at the last signal.
+    /// Processor time and wall-clock time at the last signal.
     tick_ns: AtomicU64,
     tick_wall_ns: AtomicU64,
     period_ns: u64,
     stack_end: u64,
-    /// Is the metronome running?
+    /// Set while the metronome runs.
     ticking: AtomicBool,
-    /// Ticks in a row that found the thread not running all the time.
+    /// Consecutive ticks that found the thread not running all the time.
     idle: AtomicU32,
-    /// The state of the metronome's unevenness; not 0.
+    /// State of the random generator of the metronome's periods; never 0.
     chance: AtomicU64,
-    /// Nobody reads any more.
+    /// Set when the profile is over.
     closed: AtomicBool,
     timers: Option<[libc::timer_t; 2]>,
 }
 
-// SAFETY: the timers are the kernel's, named by a number in a pointer's clothes; any thread may set or delete them. All
-// else is atomic or read only.
+// SAFETY: the timers belong to the kernel and are identified by a number stored in a pointer; any
+// thread may set or delete them. All other fields are atomic or read only.
 unsafe impl Send for Recorder {}
-// SAFETY: as above.
+// SAFETY: as for Send.
 unsafe impl Sync for Recorder {}
 
-/// After so many ticks in a row of which a thread did not run for seven eighths it is left to its other timer. One or two
-/// may be another thread's turn.
+/// After this many consecutive ticks in which the thread did not run for at least seven eighths of
+/// the time, only its second timer runs. One or two such ticks may be another thread's turn.
 const IDLE_TICKS: u32 = 4;
 
-/// Places of the two timers.
+/// Indices of the two timers.
 const METRONOME: usize = 0;
 const CPU: usize = 1;
 
-/// Installs the handler and the table. The handler stays for good: a signal may still be under way when a profile ends.
+/// Installs the handler and the table. The handler is never removed: a signal may still be pending
+/// when a profile ends.
 ///
 /// # Errors
-/// The system's.
+/// The system call fails.
 pub(super) fn install(table: impl FnOnce() -> Table) -> io::Result<()> {
     TABLE.get_or_init(table);
-    // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe (see the top of this file).
+    // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe (see the top of this
+    // file).
     let installed = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
@@ -110,15 +123,15 @@ pub(super) fn install(table: impl FnOnce() -> Table) -> io::Result<()> {
 }
 
 extern "C" fn on_signal(_signal: libc::c_int, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: errno is the thread's own; the pointer is valid as long as the thread is.
+    // SAFETY: errno belongs to the thread; the pointer is valid as long as the thread is.
     let (errno, before) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
     let recorder = CURRENT.get();
     if !recorder.is_null() && !context.is_null() {
-        // SAFETY: a recorder outlives its being current (Sampled::drop), and the kernel hands a handler with SA_SIGINFO the
-        // interrupted context.
+        // SAFETY: `CURRENT` is reset before its recorder is freed (Sampled::drop), and the kernel
+        // passes the interrupted context to a handler with SA_SIGINFO.
         unsafe { (*recorder).sample(&*context.cast::<libc::ucontext_t>()) };
     }
-    // SAFETY: as above.
+    // SAFETY: errno belongs to the thread, as above.
     unsafe { *errno = before };
 }
 
@@ -132,7 +145,8 @@ impl Recorder {
         let ran = now.saturating_sub(self.last_ns.load(Ordering::Relaxed));
         let lately = now.saturating_sub(self.tick_ns.swap(now, Ordering::Relaxed));
         let passed = wall.saturating_sub(self.tick_wall_ns.swap(wall, Ordering::Relaxed));
-        // A tick of the metronome may find a thread asleep that ran before, and then says nothing about where.
+        // A tick of the metronome may find a thread asleep that ran before; its position is then
+        // not that of the work.
         let metronome = self.timers.is_some() && self.ticking.load(Ordering::Relaxed);
         let here = !metronome || lately >= passed - passed / 8;
         if here && ran >= self.period_ns / 4 {
@@ -141,10 +155,10 @@ impl Recorder {
             self.idle.store(0, Ordering::Relaxed);
             self.tick(true);
         } else if metronome {
-            // What it ran is not lost: the next sample has it.
+            // The time is not lost: it is included in the next sample.
             self.tick(self.idle.fetch_add(1, Ordering::Relaxed) + 1 < IDLE_TICKS);
         }
-        // The thread's clock and not a counter of ticks: a thread may lose its processor in here too.
+        // Measured by the thread's clock and not by ticks, as the thread may be preempted here too.
         self.handler_ns.fetch_add(os::thread_cpu_ns().saturating_sub(now), Ordering::Relaxed);
     }
 
@@ -153,13 +167,14 @@ impl Recorder {
         record[0] = ran;
         record[RECORD_HEAD] = at.pc;
         let mut words = RECORD_HEAD + 1;
-        // The red zone, 128 bytes below the stack pointer, is the interrupted function's (AMD64 ABI 3.2.2); nothing lower.
+        // The lowest address read is that of the interrupted function's red zone, 128 bytes below
+        // the stack pointer (AMD64 ABI 3.2.2).
         let (low, high) = (at.sp.saturating_sub(128), self.stack_end);
         let read = |address: u64| {
             let inside =
                 address.is_multiple_of(8) && address >= low && address.checked_add(8).is_some_and(|end| end <= high);
-            // SAFETY: aligned, and inside this thread's stack above its pointer, which is mapped and ours to read;
-            // volatile, because other code's frames are none of the compiler's business here.
+            // SAFETY: aligned, and inside this thread's mapped stack, above its pointer; volatile,
+            // because the compiler assumes nothing about other functions' frames.
             inside.then(|| unsafe { ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
         };
         let (mut at, mut leaf) = (at, true);
@@ -177,7 +192,7 @@ impl Recorder {
         }
     }
 
-    /// Lets the metronome tick once more, or waits for the thread to run again.
+    /// Starts the metronome's next tick, or stops it until the thread runs again.
     fn tick(&self, on: bool) {
         let was = self.ticking.swap(on, Ordering::Relaxed);
         if was != on {
@@ -190,10 +205,10 @@ impl Recorder {
         }
     }
 
-    /// The time to the next tick, a half to one and a half periods: what repeats itself a thousand times a second, or
-    /// about as often, would otherwise be seen in one phase for long.
+    /// Returns the time to the next tick, a half to one and a half periods. With a fixed period,
+    /// work that repeats at about the same rate would be sampled in one phase for long.
     fn next_ns(&self) -> u64 {
-        // Marsaglia's xorshift, good enough to be out of step.
+        // Marsaglia's xorshift, sufficient to avoid being in step.
         let mut word = self.chance.load(Ordering::Relaxed);
         word ^= word << 13;
         word ^= word >> 7;
@@ -202,7 +217,7 @@ impl Recorder {
         self.period_ns / 2 + word % self.period_ns
     }
 
-    /// Starts a timer, or stops it with 0: the metronome for one tick, the other for as long as it is wanted.
+    /// Starts a timer, or stops it with 0: the metronome for one tick, the other periodically.
     /// timer_settime is async-signal-safe (POSIX.1-2017 2.4.3).
     fn set(&self, which: usize, after_ns: u64) {
         let Some(timer) = self.timers.and_then(|timers| timers.get(which).copied()) else { return };
@@ -210,22 +225,23 @@ impl Recorder {
             |ns: u64| libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
         let again = if which == CPU { after_ns } else { 0 };
         let spec = libc::itimerspec { it_interval: time(again), it_value: time(after_ns) };
-        // SAFETY: only its own thread, or that thread's handler, sets a timer, and only before deleting it; `spec` is
-        // valid for the call.
+        // SAFETY: only its own thread, or that thread's handler, sets a timer, and only before
+        // deleting it; `spec` is valid for the call.
         unsafe { libc::timer_settime(timer, 0, &spec, ptr::null_mut()) };
     }
 
-    /// The profile is over: a thread that goes on is left alone from its next signal on.
+    /// Ends the sampling of this thread, at its next signal.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Has it timers of its own?
+    /// Returns whether the thread has its own timers.
     pub fn has_timers(&self) -> bool {
         self.timers.is_some()
     }
 
-    /// Processor time since its start that the thread has used; known for good once it has ended.
+    /// Returns the processor time that the thread has used since its start; final once it has
+    /// ended.
     pub fn used_ns(&self) -> u64 {
         let now = match self.ended_ns.load(Ordering::Acquire) {
             0 => self.last_ns.load(Ordering::Relaxed),
@@ -235,7 +251,7 @@ impl Recorder {
     }
 }
 
-/// The registers at the interruption.
+/// Returns the registers at the interruption.
 #[cfg(target_arch = "x86_64")]
 fn interrupted(context: &libc::ucontext_t) -> Registers {
     let registers = &context.uc_mcontext.gregs;
@@ -243,19 +259,20 @@ fn interrupted(context: &libc::ucontext_t) -> Registers {
     Registers { pc: of(libc::REG_RIP), sp: of(libc::REG_RSP), bp: of(libc::REG_RBP) }
 }
 
-/// The registers at the interruption. The table's rules are x86-64's: elsewhere there is the place and no caller.
+/// Returns the registers at the interruption. The table's rules are for x86-64 only, so a sample
+/// has no callers here.
 #[cfg(target_arch = "aarch64")]
 fn interrupted(context: &libc::ucontext_t) -> Registers {
     Registers { pc: context.uc_mcontext.pc, sp: context.uc_mcontext.sp, bp: context.uc_mcontext.regs[29] }
 }
 
-/// Where else the registers are is not known here: every sample is of an unknown place.
+/// Returns unknown registers: on other architectures every sample has an unknown position.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn interrupted(_context: &libc::ucontext_t) -> Registers {
     Registers::default()
 }
 
-/// What the calling thread is asked to note.
+/// Sampling settings of a thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub period_ns: u64,
@@ -263,7 +280,8 @@ pub(super) struct Settings {
     pub source: Source,
 }
 
-/// The calling thread is sampled while this lives. Not to be sent away: it ends what its own thread began.
+/// Samples the thread that created it, until dropped. Not `Send`: it must be dropped by the same
+/// thread.
 #[derive(Debug)]
 pub(super) struct Sampled {
     recorder: std::sync::Arc<Recorder>,
@@ -271,7 +289,7 @@ pub(super) struct Sampled {
 }
 
 impl Sampled {
-    /// Samples the calling thread from now on; `None` if it is sampled already.
+    /// Starts sampling the calling thread; `None` if it is sampled already.
     pub fn begin(settings: Settings) -> Option<Sampled> {
         if !CURRENT.get().is_null() {
             return None;
@@ -302,7 +320,7 @@ impl Sampled {
             timers,
         });
         CURRENT.set(&*recorder);
-        compiler_fence(Ordering::SeqCst); // the handler of this very thread sees it from here on
+        compiler_fence(Ordering::SeqCst); // this thread's handler sees the recorder from here on
         if recorder.timers.is_some() {
             recorder.set(METRONOME, recorder.period_ns);
         } else {
@@ -321,18 +339,19 @@ impl Drop for Sampled {
         CURRENT.set(ptr::null());
         compiler_fence(Ordering::SeqCst);
         for timer in self.recorder.timers.into_iter().flatten() {
-            // SAFETY: the timer was made by timer_create and is deleted here only; the handler no longer knows it.
+            // SAFETY: the timer was made by timer_create and is deleted here only; the handler no
+            // longer uses it.
             unsafe { libc::timer_delete(timer) };
         }
         self.recorder.ended_ns.store(os::thread_cpu_ns().max(1), Ordering::Release);
     }
 }
 
-/// The two timers of the calling thread, or none if the system has no more.
+/// Creates the two timers of the calling thread; `None` if the system has no more.
 fn timers() -> Option<[libc::timer_t; 2]> {
     let make = |clock| {
-        // SAFETY: a zeroed sigevent is valid; gettid has no arguments; `timer` is there to be written; the thread
-        // named is this one.
+        // SAFETY: a zeroed sigevent is valid; gettid has no arguments; `timer` is writable; the
+        // thread is the calling one.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -344,7 +363,7 @@ fn timers() -> Option<[libc::timer_t; 2]> {
     };
     let metronome = make(libc::CLOCK_MONOTONIC)?;
     let Some(cpu) = make(libc::CLOCK_THREAD_CPUTIME_ID) else {
-        // SAFETY: made above, and nobody else's.
+        // SAFETY: created above, and not shared.
         unsafe { libc::timer_delete(metronome) };
         return None;
     };
@@ -362,9 +381,10 @@ pub(super) fn process_timer(period_ns: u64) {
     unsafe { libc::setitimer(libc::ITIMER_PROF, &spec, ptr::null_mut()) };
 }
 
-/// The address after the calling thread's stack, its highest.
+/// Returns the address after the highest of the calling thread's stack.
 fn stack_end() -> Option<u64> {
-    // SAFETY: the attributes are filled by the first call, read by the second and freed by the third.
+    // SAFETY: the attributes are filled by the first call, read by the second and freed by the
+    // third.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {

@@ -1,9 +1,10 @@
-//! From an address to names: what was inlined there first, then the function itself.
+//! Resolves an address to names: the functions inlined there first, then the function itself.
 //!
-//! Release builds carry line tables: for each inlined call a bare name (`push`) and the file its lines are from. A file of
-//! the house or of the standard library says which module that is, so a name is the file's module path and the bare
-//! name: `inet::udp::output::send`. That a module's path is its file's is the house's rule anyway. Types and generics do
-//! not show. What has no line table has its symbol's name; a system call is `[kernel]` and the function it was made from.
+//! Release builds carry line tables: for each inlined call a bare name (`push`) and its source
+//! file. For files of this project and of the standard library the file determines the module, so a
+//! name is the file's module path and the bare name: `inet::udp::output::send`. Types and generics
+//! are omitted. Code without a line table has its symbol's name; a system call is `[kernel]` and
+//! the function that made it.
 
 use super::modules::{Elf, Module, Modules, VDSO};
 use addr2line::gimli::{Dwarf, EndianSlice, NativeEndian, SectionId};
@@ -13,29 +14,30 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a sample in a system call is named by, before the function that made the call.
+/// Prefix of the name of a sample in a system call, before the function that made the call.
 pub const KERNEL: &str = "[kernel]";
-/// The name of an address outside everything mapped.
+/// Name of an address outside all mappings.
 pub const UNKNOWN: &str = "[unknown]";
 
-/// What stands for a function's name until its symbol is found.
+/// Placeholder for a function's name until its symbol is found.
 const NAMELESS: &str = "?";
 
-/// The names at an address.
+/// Names at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Innermost first; never empty.
+    /// Names, innermost first; never empty.
     pub names: Vec<String>,
-    /// Is the first of them a function's name, and not a stand-in?
+    /// Set if the first name is a function's, not a placeholder.
     pub resolved: bool,
 }
 
 type Reader<'a> = EndianSlice<'a, NativeEndian>;
 
-/// A symbol, or a function without one.
+/// A symbol, or a function without a symbol.
 struct Symbol<'a> {
     range: Range<u64>,
-    /// As the table has it: a program has a hundred thousand, and a profile asks for a few hundred.
+    /// Mangled name, as in the table: a program has a hundred thousand, and a profile uses a few
+    /// hundred.
     name: Option<Cow<'a, str>>,
 }
 
@@ -45,7 +47,7 @@ struct Tables<'a> {
     symbols: Vec<Symbol<'a>>,
 }
 
-/// Names for the addresses of `modules`; tables are read when first wanted.
+/// Names for the addresses of `modules`; a module's tables are read at their first use.
 pub(super) struct Symbols<'a> {
     modules: &'a Modules,
     tables: HashMap<usize, Tables<'a>>,
@@ -59,7 +61,8 @@ impl<'a> Symbols<'a> {
         Symbols { modules, tables: HashMap::new(), imports, known: HashMap::new() }
     }
 
-    /// The names at `address`. `leaf`: it was about to run; else it is where a call returns to, and the call is meant.
+    /// Returns the names at `address`. With `leaf`, it is the next instruction; otherwise a return
+    /// address, and the call before it is looked up.
     pub fn at(&mut self, address: u64, leaf: bool) -> Arc<Place> {
         if let Some(place) = self.known.get(&(address, leaf)) {
             return place.clone();
@@ -97,8 +100,8 @@ impl<'a> Tables<'a> {
     fn place(&self, probe: u64) -> Place {
         let symbol = self.symbol(probe);
         let mut names = self.inlined(probe);
-        // The outermost is the function itself. Its lines here may be another's, and it may have no name there; its symbol
-        // knows both.
+        // The outermost name is the function itself. Its lines here may come from another file, and
+        // its name may be missing; its symbol has both.
         if let (Some(last), Some(symbol)) = (names.last_mut(), &symbol) {
             let bare = match last_segment(last) {
                 NAMELESS => last_segment(symbol),
@@ -115,12 +118,12 @@ impl<'a> Tables<'a> {
         if !names.is_empty() {
             return Place { names, resolved: true };
         }
-        // Without a name a function is told apart by where it begins.
+        // A function without a name is identified by its start address.
         let begins = self.nearest(probe).map_or(String::new(), |symbol| format!("+{:#x}", symbol.range.start));
         Place { names: vec![format!("{}{begins}", self.module.name)], resolved: self.module.name == VDSO }
     }
 
-    /// What the line tables say, innermost first.
+    /// Returns the names in the line tables, innermost first.
     fn inlined(&self, probe: u64) -> Vec<String> {
         let mut names = Vec::new();
         let frames = self.lines.as_ref().and_then(|lines| lines.find_frames(probe).skip_all_loads().ok());
@@ -143,8 +146,9 @@ impl<'a> Tables<'a> {
         Some(tidy(self.nearest(probe)?.name.as_deref()?))
     }
 
-    /// Is the instruction at `probe`, or the one that ended there, a system call? A signal that comes during one is handled
-    /// when it ends, or with the instruction to be repeated; so a timer's signal there means time in the kernel.
+    /// Returns whether the instruction at `probe`, or the one that ends there, is a system call. A
+    /// signal during a system call is handled at its end, or at the instruction if the kernel
+    /// repeats it; so a timer's signal there means time in the kernel.
     fn in_system_call(&self, probe: u64) -> bool {
         let call: &[u8] = if cfg!(target_arch = "aarch64") { &[0x01, 0, 0, 0xd4] } else { &[0x0f, 0x05] };
         let at = |address: u64| self.bytes(address, call.len()) == Some(call);
@@ -162,7 +166,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The module's line tables, if it has any.
+/// Reads the module's line tables, if it has any.
 fn lines<'a>(elf: &Elf<'a>) -> Option<addr2line::Context<Reader<'a>>> {
     elf.section_by_name(".debug_info")?;
     let load = |id: SectionId| -> Result<Reader<'a>, addr2line::gimli::Error> {
@@ -172,7 +176,8 @@ fn lines<'a>(elf: &Elf<'a>) -> Option<addr2line::Context<Reader<'a>>> {
     addr2line::Context::from_dwarf(Dwarf::load(load).ok()?).ok()
 }
 
-/// Functions by linked address: named by the symbol tables, else by who imports them, else not.
+/// Returns functions by linked address, named by the symbol tables, otherwise by an import,
+/// otherwise unnamed.
 fn symbols<'a>(elf: &Elf<'a>, module: &Module, imports: &HashMap<u64, String>) -> Vec<Symbol<'a>> {
     let mut symbols: Vec<Symbol<'a>> = Vec::new();
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
@@ -189,10 +194,11 @@ fn symbols<'a>(elf: &Elf<'a>, module: &Module, imports: &HashMap<u64, String>) -
         let name = imports.get(&range.start.wrapping_add(module.bias)).cloned().map(Cow::Owned);
         symbols.push(Symbol { range, name });
     }
-    // Of several names the plain one: no name last, then by leading underscores, then the shorter.
+    // Of several names, prefers those with fewer leading underscores, then the shorter; no name
+    // comes last.
     symbols.sort_by_cached_key(|symbol| {
         let name = symbol.name.as_deref().unwrap_or("");
-        // What a mangled name begins with nobody sees.
+        // The leading underscore of a mangled name is not displayed.
         let mangled = name.starts_with("_ZN") || name.starts_with("_R");
         let hidden = if mangled { 0 } else { name.len() - name.trim_start_matches('_').len() };
         (symbol.range.start, symbol.name.is_none(), hidden, name.len())
@@ -201,7 +207,8 @@ fn symbols<'a>(elf: &Elf<'a>, module: &Module, imports: &HashMap<u64, String>) -
     symbols
 }
 
-/// A symbol's name for people: demangled, without the house's package prefix, hash and generics.
+/// Formats a symbol's name for display: demangled, without the project's package prefix, hash and
+/// generics.
 fn tidy(name: &str) -> String {
     match rustc_demangle::try_demangle(name) {
         Ok(rust) => without_generics(&format!("{rust:#}")).replace("linerate_", ""),
@@ -209,7 +216,8 @@ fn tidy(name: &str) -> String {
     }
 }
 
-/// Without `::<...>` and `<...>` behind a name; `<impl A for B>` and `<A as B>` at a segment's start stay.
+/// Removes `::<...>`, and `<...>` after a name; keeps `<impl A for B>` and `<A as B>` at the start
+/// of a segment.
 fn without_generics(name: &str) -> String {
     let (mut out, mut depth) = (String::new(), 0usize);
     let mut last = ' ';
@@ -225,7 +233,8 @@ fn without_generics(name: &str) -> String {
     out.replace("::<impl ", "::<").replace("<impl ", "<")
 }
 
-/// The last part of a path, without its generics; a closure keeps the name of what it is in.
+/// Returns the last segment of a path, without its generics; a closure includes the name of its
+/// function.
 fn last_segment(name: &str) -> &str {
     let (mut depth, mut last) = (0i32, ' ');
     let (mut starts, mut end) = (vec![0], name.len());
@@ -233,7 +242,8 @@ fn last_segment(name: &str) -> &str {
         match letter {
             '<' => {
                 if depth == 0 && at > 0 {
-                    // Generics, `name<T>` or `name::<T>`, unless a later segment opens the end again (`<impl A>::name`).
+                    // Generics, `name<T>` or `name::<T>`, end the name, unless a later segment
+                    // follows (`<impl A>::name`).
                     end = if last == ':' { at - 2 } else { at };
                     starts.pop_if(|start| *start == at && last == ':');
                 }
@@ -253,20 +263,23 @@ fn last_segment(name: &str) -> &str {
     name.get(start..end).unwrap_or(name)
 }
 
-/// The function `bare` of a symbol as it would be named by its file: modules, but not the type that it is a method of.
+/// Returns the name of the function `bare` of a symbol with its modules, but without the type that
+/// it is a method of.
 fn of_symbol(symbol: &str, bare: &str) -> String {
     let is_module = |part: &&str| {
         part.starts_with(|c: char| c.is_lowercase() || c == '_')
             && part.chars().all(|c| c.is_alphanumeric() || c == '_')
     };
     let mut modules: Vec<&str> = symbol.trim_start_matches('<').split("::").take_while(is_module).collect();
-    // The function's own name ends the path, unless a type stood before it; a closure's name has its function's.
+    // The function's own name ends the path, unless a type precedes it; a closure's name includes
+    // its function's.
     let own = bare.split("::").next().unwrap_or(bare);
     modules.pop_if(|last| *last == own);
     modules.iter().fold(String::new(), |path, module| path + module + "::") + bare
 }
 
-/// The module path of a source file: `crates/inet/src/ip4/output.rs` is `inet::ip4::output`.
+/// Returns the module path of a source file: `crates/inet/src/ip4/output.rs` is
+/// `inet::ip4::output`.
 fn module_of(file: &str) -> Option<String> {
     let (left, right) = file.rsplit_once("/src/")?;
     let package = left.rsplit('/').next()?;

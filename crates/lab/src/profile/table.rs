@@ -1,44 +1,46 @@
-//! rtems2014's table, byte for byte: a coverage line, a ruler, and for each function its share and a logarithmic bar.
+//! rtems2014's table, byte for byte: a coverage line, a ruler, and for each function its share and
+//! a logarithmic bar.
 //!
-//! The bar has `floor(7.52 log2(percent) + 0.25)` marks; this gives all 73 bars of the report's three tables. Where that is
-//! none, it is `<` below about one percent (the report has one at 1.001 and none at 1.033). The ruler's figures
-//! stand at `floor(7.52 log2(percent))`. Shares are cut to three decimals, not rounded: only then do the tables' shares come
-//! from whole counts (of 1697, 1451 and 2386 samples).
+//! The bar has `floor(7.52 log2(percent) + 0.25)` marks; this gives all 73 bars of the report's
+//! three tables. A bar without marks is `<` below about one percent (the report has one at 1.001
+//! and none at 1.033). The ruler's figures are at `floor(7.52 log2(percent))`. Shares are truncated
+//! to three decimals, not rounded: only then do the tables' shares come from whole counts (of 1697,
+//! 1451 and 2386 samples).
 
-/// Marks for each doubling.
+/// Marks per doubling of the share.
 const MARKS: f64 = 7.52;
-/// Where the bar's first mark is rounded to.
+/// Offset before rounding down, which determines where the bar's first mark appears.
 const AHEAD: f64 = 0.25;
-/// Below this, in thousandths of a percent, a bar is `<`.
+/// Share below which a bar without marks is `<`, in thousandths of a percent.
 const SMALL: u64 = 1017;
-/// The ruler's figures.
+/// Figures of the ruler, in percent.
 const FIGURES: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
 
-/// How wide the columns are.
+/// Widths of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Of the names; longer ones lose their beginning.
+    /// Width of the names; longer ones are cut at the beginning.
     pub name: usize,
-    /// Of the bars; longer ones are cut.
+    /// Width of the bars; longer ones are cut.
     pub bar: usize,
 }
 
 impl Layout {
-    /// Room for a module path, and for a bar up to 100 %.
+    /// Wide enough for a module path, and for a bar up to 100 %.
     pub const WIDE: Layout = Layout { name: 44, bar: 53 };
 }
 
-/// `part` of `whole` in thousandths of a percent, cut.
+/// Returns `part` of `whole` in thousandths of a percent, truncated.
 pub fn share(part: u64, whole: u64) -> u64 {
     (u128::from(part) * 100_000 / u128::from(whole.max(1))) as u64
 }
 
-/// Thousandths of a percent, as `11.137%` in eight columns.
+/// Formats thousandths of a percent as `11.137%`, in eight columns.
 pub fn percent(share: u64) -> String {
     format!("{:>3}.{:03}%", share / 1000, share % 1000)
 }
 
-/// The bar of a share.
+/// Formats the bar of a share.
 pub fn bar(share: u64, width: usize) -> String {
     let marks = (MARKS * (share as f64 / 1000.0).log2() + AHEAD).floor();
     match marks {
@@ -48,9 +50,9 @@ pub fn bar(share: u64, width: usize) -> String {
     }
 }
 
-/// The line above the table: how much of what was recorded has a name; how much of the process's time was in threads that
-/// were sampled; how much of those threads' time the samples stand for. (The report's profiler prints the same three of an
-/// instruction trace.)
+/// Formats the line above the table: the share of the samples with a name; the share of the
+/// process's time in sampled threads; the share of those threads' time represented by samples. (The
+/// report's profiler prints the same three of an instruction trace.)
 pub fn coverage(coverage: u64, runtime: u64, covtime: u64) -> String {
     format!(
         "       perf disabled   coverage: {}  runtime: {}   covtime: {}\n",
@@ -60,7 +62,7 @@ pub fn coverage(coverage: u64, runtime: u64, covtime: u64) -> String {
     )
 }
 
-/// The head of the table: `title____|ratio___|1%_____2%__...|`.
+/// Formats the head of the table: `title____|ratio___|1%_____2%__...|`.
 pub fn head(title: &str, layout: Layout) -> String {
     let mut ruler = vec!['_'; layout.bar];
     for figure in FIGURES {
@@ -72,13 +74,14 @@ pub fn head(title: &str, layout: Layout) -> String {
     format!("{title:_<width$}|ratio___|{}|\n", ruler.iter().collect::<String>(), width = layout.name)
 }
 
-/// A row: `in_cksumdata                | 11.137%|==========================              |`.
+/// Formats a row: `in_cksumdata                | 11.137%|==========================
+/// |`.
 pub fn row(name: &str, share: u64, layout: Layout) -> String {
     let Layout { name: width, bar: bars } = layout;
     format!("{:<width$}|{}|{:<bars$}|\n", fitted(name, width), percent(share), bar(share, bars))
 }
 
-/// The end of a name that is too long: a path's last part says most.
+/// Returns the end of a name that is too long: the last part of a path identifies it best.
 fn fitted(name: &str, width: usize) -> String {
     let length = name.chars().count();
     match length > width {

@@ -2,14 +2,14 @@ use super::*;
 use std::hint::black_box;
 use std::panic::AssertUnwindSafe;
 
-/// A process has one profile at a time, and tests run beside each other.
+/// Serializes the tests, which run in parallel: a process has one profile at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where other work takes the processor a timer's signals come late: what is a matter of such times holds in one of three tries.
+/// Runs a test up to three times: on a busy machine the timers' signals come late.
 pub(super) fn patiently(test: impl Fn()) {
     let held = |_| std::panic::catch_unwind(AssertUnwindSafe(&test)).is_ok();
     if !(0..2).any(held) {
@@ -23,7 +23,8 @@ fn work(rounds: u64) -> u64 {
 
 #[inline(never)]
 fn often(rounds: u64) -> u64 {
-    black_box(work(3 * rounds)).wrapping_add(1) // not the last thing it does: it stays on the stack
+    // not a tail call, so the function stays on the stack
+    black_box(work(3 * rounds)).wrapping_add(1)
 }
 
 #[inline(never)]
@@ -31,7 +32,8 @@ fn seldom(rounds: u64) -> u64 {
     black_box(work(rounds)).wrapping_add(2)
 }
 
-/// Stops a profile and keeps what it has of the calling thread: tests beside this one start threads that are sampled too.
+/// Stops a profile and keeps the calling thread only: tests in parallel start threads that are
+/// sampled too.
 fn stop_own(running: Running) -> Profile {
     let mut profile = running.stop().unwrap();
     let own = std::thread::current();
@@ -40,7 +42,7 @@ fn stop_own(running: Running) -> Profile {
     profile
 }
 
-/// Time in stacks with a function of that name.
+/// Returns the time in stacks that contain the function.
 fn under(profile: &Profile, function: &str) -> u64 {
     let path = format!("lab::profile::tests::{function}");
     profile.stacks.iter().filter(|stack| stack.names.contains(&path)).map(|stack| stack.ns).sum()
@@ -62,7 +64,8 @@ fn a_function_that_takes_three_times_as_long_is_seen_to() {
         }
         let profile = stop_own(running);
         let (often, seldom) = (under(&profile, "often"), under(&profile, "seldom"));
-        // A round takes about half a period: an even metronome would fall in step. 900 samples: two standard deviations of a quarter are 0.03.
+        // A round takes about half a period: a metronome with a fixed period would fall in step.
+        // 900 samples: two standard deviations of a quarter are 0.03.
         let share = seldom as f64 / (often + seldom) as f64;
         assert!((0.19..0.31).contains(&share), "{often} and {seldom} ns: {share}");
         assert!(profile.threads.len() == 1 && profile.threads[0].samples > 0, "{:?}", profile.threads);
@@ -112,7 +115,7 @@ fn a_thread_that_outlives_the_profile_is_left_alone() {
     std::thread::sleep(Duration::from_millis(100));
     let profile = running.stop().unwrap();
     std::thread::sleep(Duration::from_millis(50));
-    // A second profile does not know the thread, which is sampled by a recorder of its own still.
+    // The second profile does not include the thread, which still has the recorder of the first.
     let second = start(Options::default()).unwrap().stop().unwrap();
     end.store(true, Ordering::Relaxed);
     thread.unwrap().join().unwrap();

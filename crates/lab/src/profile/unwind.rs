@@ -1,16 +1,18 @@
-//! From a frame to its caller's: the call frame information of `.eh_frame`, as a table that a signal handler may read.
+//! Unwinding from a frame to its caller: the call frame information of `.eh_frame`, as a table that
+//! a signal handler may read.
 //!
-//! Frame pointers would tell as much, at the price of a register in every function of the program that is measured. The
-//! tables are in every x86-64 program anyway (System V ABI, AMD64 supplement 3.7; LSB 5.0 10.6). What compilers emit is
-//! almost only `CFA = rsp + n` or `rbp + n` with the return address below it; that is what a [`Row`] can say. Anything
-//! else (signal trampolines, hand-written unwind expressions in PLTs) ends the walk: the stack is short, not wrong.
+//! Frame pointers would give the same, at the cost of a register in every function of the measured
+//! program. Every x86-64 program has these tables (System V ABI, AMD64 supplement 3.7; LSB 5.0
+//! 10.6). Compilers emit almost only `CFA = rsp + n` or `rbp + n` with the return address below it,
+//! which a [`Row`] represents. Anything else (signal trampolines, hand-written unwind expressions
+//! in PLTs) ends the walk: the stack is short, not wrong.
 
 use addr2line::gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, NativeEndian, RegisterRule, UnwindContext, UnwindSection,
     UnwindTableRow, X86_64,
 };
 
-/// The registers that a walk needs.
+/// Registers used for unwinding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Registers {
     pub pc: u64,
@@ -22,18 +24,18 @@ pub(super) struct Registers {
 enum Base {
     Sp,
     Bp,
-    /// Not a rule that we know, or between functions.
+    /// An unsupported rule, or between functions.
     Unknown,
 }
 
-/// What became of the caller's rbp.
+/// Location of the caller's rbp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SavedBp {
     Same,
     At(i32),
 }
 
-/// How to find the caller from any instruction at `start` or after, up to the next row.
+/// Unwinding rule for all instructions from `start` up to the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     start: u64,
@@ -42,14 +44,15 @@ struct Row {
     bp: SavedBp,
 }
 
-/// All rows of all modules, by address.
+/// Rows of all modules, by address.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Row>,
 }
 
 impl Table {
-    /// Adds a module's section `eh_frame`, linked at `address`, loaded `bias` higher. Entries that cannot be read are left out.
+    /// Adds a module's section `eh_frame`, linked at `address`, loaded `bias` higher. Unreadable
+    /// entries are skipped.
     pub fn add(&mut self, eh_frame: &[u8], address: u64, bias: u64) {
         let section = EhFrame::new(eh_frame, NativeEndian);
         let bases = BaseAddresses::default().set_eh_frame(address);
@@ -59,7 +62,8 @@ impl Table {
             let CieOrFde::Fde(partial) = entry else { continue };
             let Ok(fde) = partial.parse(|_, bases, offset| section.cie_from_offset(bases, offset)) else { continue };
             let trampoline = fde.is_signal_trampoline();
-            let mut end = fde.initial_address(); // of what the rows say; after an error that is not the function's end
+            // end of the rows read so far; after an error it is not the function's end
+            let mut end = fde.initial_address();
             if let Ok(mut rows) = fde.rows(&section, &bases, &mut context) {
                 while let Ok(Some(row)) = rows.next_row() {
                     end = row.end_address();
@@ -71,21 +75,22 @@ impl Table {
         }
     }
 
-    /// Makes the table ready: sorted, and without the ends that are another function's start.
+    /// Sorts the table, and removes function ends at which another function starts.
     pub fn finish(&mut self) {
         self.rows.sort_by_key(|row| (row.start, row.base == Base::Unknown));
         self.rows.dedup_by_key(|row| row.start);
         self.rows.shrink_to_fit();
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The caller's registers, if the table knows the function and the stack can be read there. `leaf`: `at.pc` is the next
-    /// instruction to run, not a return address (which may be the first of another function, after a call that never returns).
+    /// Returns the caller's registers, if the table covers the function and the stack can be read.
+    /// With `leaf`, `at.pc` is the next instruction to run; otherwise a return address, which may
+    /// be the first of another function after a call that never returns.
     pub fn caller(&self, at: Registers, leaf: bool, read: impl Fn(u64) -> Option<u64>) -> Option<Registers> {
         let pc = if leaf { at.pc } else { at.pc.checked_sub(1)? };
         let after = self.rows.partition_point(|row| row.start <= pc);
@@ -97,7 +102,8 @@ impl Table {
         };
         let cfa = base.wrapping_add_signed(i64::from(row.offset));
         if cfa <= at.sp {
-            return None; // a caller's frame is above its callee's: without progress a walk might not end
+            // a caller's frame is above its callee's; without progress a walk might not end
+            return None;
         }
         let pc = read(cfa.wrapping_sub(8))?;
         let bp = match row.bp {
@@ -126,7 +132,7 @@ impl Row {
             _ => return None,
         };
         if !matches!(row.register(X86_64::RA), Some(RegisterRule::Offset(-8))) {
-            return None; // the outermost frame says "undefined"
+            return None; // the outermost frame has the rule "undefined"
         }
         let bp = match row.register(X86_64::RBP) {
             None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => SavedBp::Same,

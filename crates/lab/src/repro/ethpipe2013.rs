@@ -81,7 +81,7 @@ impl Lab {
     }
 }
 
-/// Returns the specification of a generator whose frames have `size` bytes with FCS.
+/// Returns the specification of a generator of frames of `size` bytes with FCS.
 fn generator(size: usize, made_once: bool) -> String {
     let once = if made_once { "static=on," } else { "" };
     format!("pktgen({once}rotate=on,size={}):", size - 46)
@@ -183,7 +183,7 @@ fn results(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Describes the report's forwarding beside ours, and the bottleneck of ours.
+/// Compares the report's forwarding with ours, and describes our bottleneck.
 fn forward(rows: &[Row]) -> String {
     let now = |id: &str| rows.iter().find(|row| row.id == id).and_then(|row| row.now.as_ref());
     let now = now("forward").map_or("not measured".to_owned(), |now| format!("{:.2} GB/s", now.median));

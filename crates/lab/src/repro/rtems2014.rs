@@ -1,5 +1,5 @@
 //! rtems2014: FTP of `/dev/zero` and into `/dev/null`, in the report's three configurations and
-//! with each improvement that it wishes for.
+//! with each improvement that it suggests.
 //!
 //! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. A
 //! row is an earlier row with something changed, usually A, and is compared with it. Shares of time
@@ -25,7 +25,7 @@ use wire::checksum;
 
 /// Bytes of a trial, which takes 10 to 40 ms.
 const BYTES: u64 = 16 << 20;
-/// Bytes of a trial in quick runs, whose figures are not for quotation.
+/// Bytes of a trial in quick runs, which are not for quoting.
 const BYTES_QUICK: u64 = 2 << 20;
 
 /// Configuration A: the report's first configuration, as closely as our choices allow. One frame at
@@ -173,8 +173,8 @@ fn word(way: Way) -> &'static str {
     }
 }
 
-/// Returns throughput by row. A row without a figure has a reason, as does a row whose clock is
-/// unavailable because the TSC is not `invariant`.
+/// Returns throughput by row. A row without a figure has a reason, as does a row with a clock that
+/// is unavailable because the TSC is not `invariant`.
 fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) -> Vec<Row> {
     let row = |variant: &Variant| {
         let what = if way == Way::Down { "RETR /dev/zero" } else { "STOR /dev/null" };

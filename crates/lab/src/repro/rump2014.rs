@@ -19,7 +19,7 @@ pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     let mut study = Study::new("repro rump2014", options.run(20), ladder::parts() + 2, progress);
     study.note(ladder::CONVENTION);
     ladder::climb(&mut study, options.source.clone());
-    // Rungs beside the ladder are none of its steps.
+    // The side measurements are not steps of the ladder.
     let rows = study.report.rows.iter().filter(|row| !row.id.starts_with("cold.") && !row.id.starts_with("side."));
     let sends = rows.filter_map(|row| row.now.as_ref()).map(|now| now.median).fold(f64::INFINITY, f64::min);
     study.note(format!(

@@ -13,7 +13,7 @@ fn figure(median: f64, unit: &str) -> Figure {
     Figure { median, lo: median * 0.99, hi: median * 1.01, n: 30, unit: unit.into(), range: None }
 }
 
-/// A report with all that a report can have, for the tests of table and plot as well.
+/// Returns a report that uses every feature, also for the tests of table and plot.
 pub fn example() -> (Report, Vec<Sample>) {
     let ours = sample("udp.send", &[572, 570, 579, 571, 573, 575, 570, 574, 611, 572]);
     let theirs = sample("lwip.udp.send", &[1240, 1200, 1260, 1230, 1242, 1250, 1222, 1241, 1239, 1230]);

@@ -1,4 +1,5 @@
-//! Devices in memory, so that the tester can be tried without a cable: our own bridge on a thread of its own, or nothing at all.
+//! Devices in memory, for trying the tester without a cable: our own bridge on a thread of its own,
+//! or no device at all.
 
 use super::trial::{Refusal, Time};
 use anyhow::Context;
@@ -11,20 +12,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Frames that wait in front of the device, and behind it: as many as a common card's ring has at most.
+/// Frames queued in front of the device and after it: the maximum of a common card's ring.
 pub const SLOTS: usize = 4096;
 
-/// Which device.
+/// Kind of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Our bridge, with two ports.
+    /// Our bridge with two ports.
     Bridge,
-    /// None: what one port sends the other receives. What comes of that is the tester's own.
+    /// No device: each port receives what the other sends. Measures the tester itself.
     Loop,
 }
 
 impl Kind {
-    /// Its name, for the report.
+    /// Returns the name for the report.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bridge => "bridge, ours, on a thread of its own, two rings of 4096 frames at each port",
@@ -42,12 +43,13 @@ pub struct Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It panicked: the trials have shown that it does nothing any more.
+        // A panic showed in the trials: the device stopped forwarding.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Starts the device, and gives the two ports that lead into it. A full ring in front of it is its loss.
+/// Starts the device and returns the two ports that lead into it. A full ring in front of it counts
+/// as the device's loss.
 ///
 /// # Errors
 /// No memory for its buffers, or no thread.
@@ -65,11 +67,11 @@ pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
             let switch = Switch::new(&SwitchConfig::default(), clock).context("buffers for the bridge")?;
             switch.attach(left, None)?;
             switch.attach(right, None)?;
-            // Rings announce nothing: who sleeps is late by his sleep.
+            // Rings have no notification: a sleeping loop would add its sleep to the latency.
             switch.knobs.idle_us.set(1_000_000);
             let until = stop.clone();
             let work = move |_| {
-                // What it cannot do any more shows as loss.
+                // An error shows as loss.
                 let _ = switch.run(None, Until::Stopped, || until.load(Ordering::Relaxed));
             };
             let thread = Some(dispatch::spawn_worker("dut", None, work)?);
@@ -79,15 +81,15 @@ pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
     Ok((device, ports, Refusal::Loss))
 }
 
-/// The machine's time.
+/// Clock that returns the machine's time.
 pub struct Live {
     clock: Clock,
-    /// Is there another core for the device?
+    /// Set if there is no other core for the device.
     alone: bool,
 }
 
 impl Live {
-    /// From now on.
+    /// Starts a clock at the current time.
     pub fn new() -> Live {
         Live { clock: Clock::live(clock::Strategy::TscScaled), alone: dispatch::cores() < 2 }
     }
@@ -105,7 +107,7 @@ impl Time for Live {
         self.clock.now()
     }
 
-    /// Awake: who sleeps measures his own waking.
+    /// Busy-waits, since sleeping would add the wake-up time to the latency.
     #[inline]
     fn wait(&mut self, _: Instant) {
         if self.alone {

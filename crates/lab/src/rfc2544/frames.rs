@@ -6,9 +6,10 @@
 //!  Ethernet | IPv6, hop limit 10 | UDP to port 7, checksum | the same
 //!     14    |         40         |            8            |
 //! ```
-//! IPv4: RFC 2544 C.2.6.4, with addresses of 198.18.0.0/15 (C.2.2). IPv6: RFC 5180, with addresses of 2001:2::/48 (8); a
-//! checksum of 0 is not valid there (RFC 8200 8.1), so writing the tag mends the checksum. A size counts the FCS, which a frame here does not have. What a device may change (MAC addresses, TTL, the
-//! header's checksum) is not compared.
+//! IPv4: RFC 2544 C.2.6.4, with addresses of 198.18.0.0/15 (C.2.2). IPv6: RFC 5180, with addresses
+//! of 2001:2::/48 (8); a checksum of 0 is not valid there (RFC 8200 8.1), so writing the tag
+//! updates the checksum. Sizes include the FCS, which frames here do not have. Fields that a device
+//! may change (MAC addresses, TTL, the header's checksum) are not compared.
 
 use clock::Instant;
 use socket::Domain;
@@ -20,9 +21,9 @@ use wire::{L4Port, Mac, Proto, arp, ip4, ip6, udp};
 
 /// Bytes of an FCS.
 pub const FCS: usize = 4;
-/// Bytes that a frame takes on a wire beside its own: preamble, start delimiter, gap.
+/// Bytes of a frame on the wire in addition to its own: preamble, start delimiter, gap.
 pub const AROUND: usize = 20;
-/// The largest, FCS counted: a jumbo frame of 9,000 bytes.
+/// Maximum size, including the FCS: a jumbo frame of 9,000 bytes.
 pub const SIZE_MAX: usize = 9018;
 
 const TAG: usize = 18;
@@ -31,15 +32,15 @@ const TTL: u8 = 10;
 /// Bytes of a UDP header in front of the checksum.
 const SUM: usize = 6;
 const SRC_PORT: L4Port = L4Port(0xc020);
-/// Echo.
+/// L4 port of echo.
 const DST_PORT: L4Port = L4Port(7);
 
 /// Addresses of the tester behind one of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Station {
-    /// MAC address.
+    /// MAC address of the station.
     pub mac: Mac,
-    /// IP address.
+    /// IP address of the station.
     pub addr: IpAddr,
 }
 
@@ -56,7 +57,7 @@ pub fn stations(family: Domain) -> [Station; 2] {
     [Station { mac: a, addr: addrs[0] }, Station { mac: b, addr: addrs[1] }]
 }
 
-/// Returns the smallest size, FCS counted: all headers and the tag fit in exactly.
+/// Returns the smallest size, including the FCS: all headers and the tag fit exactly.
 pub const fn size_min(family: Domain) -> usize {
     match family {
         Domain::Inet => eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN + TAG + FCS,
@@ -64,24 +65,26 @@ pub const fn size_min(family: Domain) -> usize {
     }
 }
 
-/// Returns the default sizes, FCS counted: those of RFC 2544 9.1 and RFC 5180 5.1 for Ethernet. An IPv6 frame of 64 bytes
-/// has no room for the tag; the smallest takes its place.
+/// Returns the default sizes, including the FCS: those of RFC 2544 9.1 and RFC 5180 5.1 for
+/// Ethernet. An IPv6 frame of 64 bytes has no room for the tag, so the smallest possible size
+/// replaces it.
 pub const fn sizes(family: Domain) -> [usize; 7] {
     [size_min(family), 128, 256, 512, 1024, 1280, 1518]
 }
 
-/// What tells test frames apart.
+/// Tag of a test frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag {
-    /// Which trial.
+    /// Number of the trial.
     pub trial: u16,
-    /// Which of its frames that way, from 0 on.
+    /// Number of the frame in its direction, from 0 on.
     pub number: u32,
-    /// When it was handed to the port.
+    /// Time at which it was handed to the port.
     pub at: Instant,
 }
 
-/// A frame of `size` (FCS counted, at least [`size_min`]) whose tag is to be written; `ident` tells this tester from others.
+/// Returns a frame of `size` bytes (including the FCS, at least [`size_min`]) with an empty tag;
+/// `ident` identifies this tester.
 pub fn template(ident: u32, from: Station, to: Station, size: usize) -> Vec<u8> {
     let headers = size_min(family_of(from)) - TAG - FCS;
     let payload = size.clamp(headers + TAG + FCS, SIZE_MAX) - FCS - headers;
@@ -109,7 +112,7 @@ pub fn template(ident: u32, from: Station, to: Station, size: usize) -> Vec<u8> 
             datagram[SUM..].copy_from_slice(&sum.to_be_bytes());
             header6(src, dst, Proto::UDP, TTL, len).to_vec()
         }
-        _ => Vec::new(), // the stations are of one family
+        _ => Vec::new(), // both stations have the same family
     };
     [&ether, packet.as_slice(), &datagram, &text].concat()
 }
@@ -140,13 +143,14 @@ pub fn write_tag(frame: &mut [u8], tag: Tag) {
     number.copy_from_slice(&tag.number.to_be_bytes());
     at.copy_from_slice(&tag.at.nanos().to_be_bytes());
     if is_six && let Some(field) = datagram.get_mut(SUM..).and_then(|rest| rest.first_chunk_mut()) {
-        // The template's is that of a tag of zeros.
+        // The template's checksum is for a tag of zeros.
         let before = Partial::ZERO.add_u16(!u16::from_be_bytes(*field));
         *field = before.add(wire::checksum::sum(tagged)).finish_nonzero().to_be_bytes();
     }
 }
 
-/// Returns the tag of a test frame of this tester that went that way; `None`: another frame, or a damaged one.
+/// Returns the tag of a test frame of this tester in that direction; `None` for another frame or a
+/// damaged one.
 #[inline]
 pub fn read_tag(frame: &[u8], ident: u32, from: Station, to: Station) -> Option<Tag> {
     let (ether, packet) = frame.split_first_chunk::<{ eth::HEADER_LEN }>()?;
@@ -182,8 +186,9 @@ pub fn read_tag(frame: &[u8], ident: u32, from: Station, to: Station) -> Option<
     ours.then_some(Tag { trial, number, at })
 }
 
-/// Returns the frame that shows bridges where a station is: a broadcast ARP request for the other station (RFC 2544
-/// C.2.4.1; RFC 2889 3), or a neighbor solicitation for it (RFC 4861 7.2.2).
+/// Returns the frame from which bridges learn a station's port: a broadcast ARP request for the
+/// other station (RFC 2544 C.2.4.1; RFC 2889 3), or a neighbor solicitation for it (RFC 4861
+/// 7.2.2).
 pub fn learning(from: Station, to: Station) -> Vec<u8> {
     let mut ether = [0; eth::HEADER_LEN];
     let (dst, ethertype, packet) = match (from.addr, to.addr) {
@@ -199,7 +204,7 @@ pub fn learning(from: Station, to: Station) -> Vec<u8> {
             let header = header6(src, group, Proto::IPV6_ICMP, ND_HOPS, len as u16);
             (Mac::multicast6(group), EtherType::IPV6, [&header, message].concat())
         }
-        _ => (Mac::BROADCAST, EtherType::ARP, Vec::new()), // the stations are of one family
+        _ => (Mac::BROADCAST, EtherType::ARP, Vec::new()), // both stations have the same family
     };
     eth::Header { dst, src: from.mac, ethertype }.emit(&mut ether);
     let mut frame = [&ether, packet.as_slice()].concat();
@@ -210,7 +215,7 @@ pub fn learning(from: Station, to: Station) -> Vec<u8> {
 /// Hop limit of neighbor discovery (RFC 4861 7.1.1).
 const ND_HOPS: u8 = 255;
 
-/// Returns whether `frame` is such a frame of `from`.
+/// Returns whether `frame` is a learning frame of `from`.
 pub fn is_learning(frame: &[u8], from: Station) -> bool {
     let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();
     let ethertype = frame.get(12..14).and_then(|bytes| bytes.first_chunk()).map(|bytes| u16::from_be_bytes(*bytes));
@@ -228,7 +233,8 @@ pub fn is_learning(frame: &[u8], from: Station) -> bool {
     }
 }
 
-/// Frames a second that a line of `bits` a second carries, when each has `size` bytes, FCS counted.
+/// Returns the frame rate of a line of `bits` per second with frames of `size` bytes, including the
+/// FCS.
 pub fn line_rate(bits: u64, size: usize) -> u64 {
     (bits / ((size + AROUND) as u64 * 8)).max(1)
 }

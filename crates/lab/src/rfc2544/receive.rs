@@ -1,48 +1,50 @@
-//! What comes back: each test frame once, and what else there was, apart.
+//! Counts received frames: each test frame once, and all other frames separately.
 //!
-//! Numbers that were seen are bits of a window behind the highest; a frame that comes when its place has left the window cannot be told
-//! from a second copy, and counts as lost.
+//! Received numbers are bits of a window below the highest. A frame with a number that has left the
+//! window cannot be distinguished from a duplicate, and counts as lost.
 
 use super::frames::Tag;
 use clock::Instant;
 
-/// Frames that a frame may be behind the highest and still be known: 128 KiB of bits.
+/// Maximum distance of a frame from the highest number at which it is still recognized: 128 KiB of
+/// bits.
 const WINDOW: u64 = 1 << 20;
 
-/// What came in at a port during a trial.
+/// Counts of the frames received at a port during a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Came {
-    /// Different test frames of this trial.
+    /// Distinct test frames of this trial.
     pub frames: u64,
-    /// Of those, behind one that was sent later (RFC 4737 3).
+    /// Frames of these that arrived after one that was sent later (RFC 4737 3).
     pub reordered: u64,
-    /// Test frames of this trial that had come before.
+    /// Test frames of this trial received before.
     pub duplicates: u64,
-    /// Test frames too far behind to be told from duplicates; not in `frames`.
+    /// Test frames too late to be distinguished from duplicates; not in `frames`.
     pub behind: u64,
     /// Test frames of an earlier trial.
     pub stale: u64,
-    /// All others: not ours, damaged, or with a number that was never sent.
+    /// All other frames: not ours, damaged, or with a number that was never sent.
     pub others: u64,
 }
 
-/// Latencies in nanoseconds: shortest and longest of all frames, the others of a part of them, evenly spread.
+/// Latencies in nanoseconds: minimum and maximum of all frames, the others of an evenly spread part
+/// of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
-    /// Frames that were looked at.
+    /// Number of frames measured.
     pub count: u64,
     min: u64,
     max: u64,
-    /// One in so many is kept.
+    /// Interval of the frames that are kept.
     every: u32,
     kept: Vec<u64>,
 }
 
-/// Latencies kept of a trial: 8 MiB.
+/// Maximum latencies kept of a trial: 8 MiB.
 const KEPT_MAX: u64 = 1 << 20;
 
 impl Latencies {
-    /// For a trial of about `expected` frames.
+    /// Prepares for a trial of about `expected` frames.
     pub fn new(expected: u64) -> Latencies {
         let every = u32::try_from(expected.div_ceil(KEPT_MAX)).unwrap_or(u32::MAX).max(1);
         Latencies { every, min: u64::MAX, ..Latencies::default() }
@@ -57,7 +59,8 @@ impl Latencies {
         }
     }
 
-    /// Shortest, median, 99th of a hundred (nearest rank), longest; `None` if no frame came.
+    /// Returns minimum, median, 99th percentile (nearest rank) and maximum; `None` if no frame
+    /// arrived.
     pub fn figures(&mut self) -> Option<[u64; 4]> {
         self.kept.sort_unstable();
         let rank = |percent: usize| self.kept.get((self.kept.len() * percent).div_ceil(100).max(1) - 1).copied();
@@ -65,27 +68,27 @@ impl Latencies {
     }
 }
 
-/// Receives one way of a trial.
+/// Receiver of one direction of a trial.
 #[derive(Debug)]
 pub struct Receiver {
     trial: u16,
     seen: Box<[u64]>,
-    /// One more than the highest number that came.
+    /// One more than the highest number received.
     next: u64,
-    /// What came.
+    /// Counts of the frames received.
     pub came: Came,
-    /// How long it took, if that is asked.
+    /// Latencies, if they were requested.
     pub latencies: Option<Latencies>,
 }
 
 impl Receiver {
-    /// Has seen nothing yet.
+    /// Creates a receiver without frames.
     pub fn new(trial: u16, latencies: Option<Latencies>) -> Receiver {
         let seen = vec![0; (WINDOW / 64) as usize].into();
         Receiver { trial, seen, next: 0, came: Came::default(), latencies }
     }
 
-    /// A test frame came at `now`; `sent` numbers were given out.
+    /// Processes a test frame received at `now`; `sent` numbers have been used.
     #[inline]
     pub fn input(&mut self, tag: Tag, sent: u64, now: Instant) {
         let number = u64::from(tag.number);
@@ -117,7 +120,7 @@ impl Receiver {
         }
     }
 
-    /// Sets or clears a number's bit; says whether it was set.
+    /// Sets or clears a number's bit; returns whether it was set.
     #[inline]
     fn mark(&mut self, number: u64, mark: Mark) -> bool {
         let at = number % WINDOW;

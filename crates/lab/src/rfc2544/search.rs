@@ -1,49 +1,50 @@
-//! From trials to figures: the searches of RFC 2544 26.1, 26.3 and 26.4. They know no port: a trial is a closure.
+//! Searches that derive figures from trials: RFC 2544 26.1, 26.3 and 26.4. They are independent of
+//! ports: a trial is a closure.
 
 use super::trial::Cut;
 use serde::Serialize;
 
-/// Trials that a search may take.
+/// Maximum number of trials in a search.
 const TRIALS_MAX: usize = 40;
-/// Trials in which the tester may miss the rate before that is its limit.
+/// Number of trials in which the tester may miss the rate before the rate counts as its limit.
 const SHORTS_MAX: u32 = 3;
-/// Below this part of the highest rate nothing is sought.
+/// Divisor of the highest rate below which no rate is searched.
 const FLOOR: u64 = 1000;
 
-/// What a search needs to know of a trial. Rates are frames a second and way.
+/// Result of a trial, as used by a search. Rates are frames per second in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tried {
-    /// What was asked for.
+    /// Rate requested of the tester.
     pub asked: u64,
-    /// What the tester sent in fact.
+    /// Rate at which frames were actually sent.
     pub reached: u64,
-    /// Frames sent, all ways together.
+    /// Frames sent, in all directions together.
     pub sent: u64,
-    /// Of those, lost.
+    /// Frames lost of those sent.
     pub lost: u64,
 }
 
 impl Tried {
-    /// Did the tester miss the rate, by more than `resolution`?
+    /// Returns whether the tester missed the rate by more than `resolution`.
     pub fn is_short(&self, resolution: f64) -> bool {
         (self.reached as f64) < self.asked as f64 * (1.0 - resolution)
     }
 
-    /// Frames lost, in per cent of those sent (RFC 2544 26.3).
+    /// Returns the frames lost, in per cent of those sent (RFC 2544 26.3).
     pub fn loss_percent(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.lost as f64 * 100.0 / self.sent as f64 }
     }
 }
 
-/// What a throughput is worth.
+/// Meaning of a throughput figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// The highest rate without loss, within the resolution.
     Found,
-    /// The highest rate that there is, the line's, went through without loss.
+    /// The highest rate, that of the line, had no loss.
     Line,
-    /// The tester could not send faster: the device's own is that or more.
+    /// The tester could not send faster: the device's rate is at least this one.
     AtLeast,
     /// Frames were lost at every rate tried.
     Never,
@@ -52,33 +53,33 @@ pub enum Bound {
 /// Two trials that contradict each other: the slower one lost frames, the faster one none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Contradiction {
-    /// Lost frames.
+    /// The slower trial, which lost frames.
     pub slower: Tried,
-    /// Lost none.
+    /// The faster trial, which lost none.
     pub faster: Tried,
 }
 
-/// RFC 2544 26.1 for one size.
+/// Throughput of one size (RFC 2544 26.1).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Throughput {
-    /// The highest rate that was asked for.
+    /// The highest rate requested.
     pub max: u64,
-    /// Frames a second and way; 0 if none was without loss.
+    /// Frames per second in each direction; 0 if every rate had loss.
     pub rate: u64,
-    /// What that is worth.
+    /// Meaning of the figure.
     pub bound: Bound,
     /// All trials, in order.
     pub trials: Vec<Tried>,
 }
 
-/// A trial at a rate.
+/// Function that runs a trial at a rate.
 pub type AtRate<'a> = dyn FnMut(u64) -> Result<Tried, Cut> + 'a;
 
-/// Finds the highest rate up to `max` at which nothing is lost, by halving what is left until that is `resolution` of it. The rate found is
-/// tried again; if it loses then, the search goes on below.
+/// Finds the highest rate up to `max` without loss, by bisection to a precision of `resolution`.
+/// The rate found is tried again; if it has loss then, the search continues below.
 ///
 /// # Errors
-/// That of a trial.
+/// The error of a trial.
 pub fn throughput(max: u64, resolution: f64, trial: &mut AtRate<'_>) -> Result<Throughput, Cut> {
     let (mut low, mut high, mut rate) = (0, max.max(1), max.max(1));
     let mut trials: Vec<Tried> = Vec::new();
@@ -90,7 +91,7 @@ pub fn throughput(max: u64, resolution: f64, trial: &mut AtRate<'_>) -> Result<T
         if tried.lost == 0 && tried.sent > 0 {
             if tried.is_short(resolution) {
                 shorts += 1;
-                // Once may be somebody else's turn on the processor.
+                // A single miss may be due to another process.
                 if reached <= low || shorts > SHORTS_MAX {
                     return Ok(Throughput { max, rate: reached.max(low), bound: Bound::AtLeast, trials });
                 }
@@ -113,23 +114,25 @@ pub fn throughput(max: u64, resolution: f64, trial: &mut AtRate<'_>) -> Result<T
             _ => rate = low + (high - low) / 2,
         }
     }
-    // Of a search that ran out of trials, only what was tried twice is said.
+    // If a search runs out of trials, only a rate that was confirmed counts.
     let rate = if confirmed > 0 && confirmed < high { confirmed } else { 0 };
     let bound = if rate == 0 { Bound::Never } else { Bound::Found };
     Ok(Throughput { max, rate, bound, trials })
 }
 
-/// The clearest contradiction among trials: the slowest that lost and the fastest that did not, if they stand the wrong way round.
+/// Returns the clearest contradiction among trials: the slowest with loss and the fastest without,
+/// if the former is not faster.
 pub fn contradiction(trials: &[Tried]) -> Option<Contradiction> {
     let slower = trials.iter().filter(|tried| tried.lost > 0).min_by_key(|tried| tried.reached)?;
     let faster = trials.iter().filter(|tried| tried.lost == 0 && tried.sent > 0).max_by_key(|tried| tried.reached)?;
     (slower.reached <= faster.reached).then_some(Contradiction { slower: *slower, faster: *faster })
 }
 
-/// RFC 2544 26.3: from `max` down by a tenth of it, until two in a row lose nothing.
+/// Measures the loss (RFC 2544 26.3) from `max` down by tenths of it, until two consecutive rates
+/// have no loss.
 ///
 /// # Errors
-/// That of a trial.
+/// The error of a trial.
 pub fn loss(max: u64, trial: &mut AtRate<'_>) -> Result<Vec<Tried>, Cut> {
     let mut trials: Vec<Tried> = Vec::new();
     for tenths in (1..=10).rev() {
@@ -141,30 +144,31 @@ pub fn loss(max: u64, trial: &mut AtRate<'_>) -> Result<Vec<Tried>, Cut> {
     Ok(trials)
 }
 
-/// RFC 2544 26.4 for one size.
+/// Back-to-back frames of one size (RFC 2544 26.4).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackToBack {
-    /// The rate within a burst, frames a second and way.
+    /// Rate within a burst, in frames per second in each direction.
     pub rate: u64,
-    /// The longest burst that was tried.
+    /// The longest burst tried, in frames.
     pub most: u64,
-    /// The longest burst without loss, each time it was sought.
+    /// The longest burst without loss, for each search.
     pub bursts: Vec<u64>,
-    /// Did the tester reach the rate in every burst?
+    /// Set if the tester reached the rate in every burst.
     pub at_rate: bool,
 }
 
 impl BackToBack {
-    /// Their average, which is what the RFC reports.
+    /// Returns the average of the longest bursts, which the RFC requires to report.
     pub fn average(&self) -> f64 {
         self.bursts.iter().sum::<u64>() as f64 / self.bursts.len().max(1) as f64
     }
 }
 
-/// The longest burst, up to `most` frames, of which none is lost; 0: not even one frame goes through. `trial` sends one of so many frames.
+/// Finds the longest burst without loss, up to `most` frames; 0 if not even one frame arrives.
+/// `trial` sends one burst.
 ///
 /// # Errors
-/// That of a trial.
+/// The error of a trial.
 pub fn longest(most: u64, trial: &mut AtRate<'_>) -> Result<u64, Cut> {
     let (mut low, mut high) = (0, most + 1);
     let mut burst = most;
@@ -184,7 +188,8 @@ pub fn longest(most: u64, trial: &mut AtRate<'_>) -> Result<u64, Cut> {
 mod tests {
     use super::*;
 
-    /// Loses what is above `most` a second; the tester sends `reach` at most.
+    /// Returns a device that loses frames above `most` per second; the tester sends at most
+    /// `reach`.
     fn device(most: u64, reach: u64) -> impl FnMut(u64) -> Result<Tried, Cut> {
         move |asked| {
             let reached = asked.min(reach);
@@ -227,7 +232,7 @@ mod tests {
         let (mut good, mut calls) = (device(500, u64::MAX), 0);
         let found = throughput(1000, 0.01, &mut |rate| {
             calls += 1;
-            // It was lucky once: after that, what is above 250 loses.
+            // After the first successes, the device loses frames above 250.
             if calls > 8 { device(250, u64::MAX)(rate) } else { good(rate) }
         })
         .unwrap();

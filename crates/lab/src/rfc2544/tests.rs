@@ -1,4 +1,4 @@
-//! On virtual time, against a device whose figures are known.
+//! Tests on virtual time, against a device with known figures.
 
 use super::search::{Bound, contradiction};
 use super::trial::Refusal;
@@ -9,7 +9,8 @@ use port::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// The report below its environment, whose warnings are this machine's and not the device's.
+/// Returns the report without its environment, since the warnings there are about this machine and
+/// not the device.
 fn text_of(results: &Results) -> String {
     let env = crate::env::Environment::detect();
     let text = render(&report::Report::of(env.clone(), results.clone()));
@@ -17,26 +18,26 @@ fn text_of(results: &Results) -> String {
     below.unwrap_or_else(|| panic!("no environment first: {text}")).to_owned()
 }
 
-/// What a device does to frames, each way by itself.
+/// Simulated device; its directions are independent.
 #[derive(Clone, Copy)]
 struct Model {
-    /// Frames a second that it serves.
+    /// Frames served per second.
     rate: u64,
-    /// Frames that may wait for that.
+    /// Maximum number of frames waiting.
     queue: u64,
-    /// How long each is under way, waiting not counted.
+    /// Delay of each frame, without waiting.
     delay: Duration,
-    /// Frames lost of a thousand, whatever the rate.
+    /// Frames lost of each thousand, at any rate.
     loses: u64,
-    /// One in so many is later by a millisecond; 0: none.
+    /// Interval of frames delayed by another millisecond; 0 for none.
     late: u64,
-    /// One in so many comes twice; 0: none.
+    /// Interval of frames that are duplicated; 0 for none.
     twice: u64,
-    /// A stranger's frame follows each.
+    /// Set if a foreign frame follows each frame.
     strangers: bool,
-    /// Frames after which it is gone.
+    /// Number of frames after which the port closes.
     lives: u64,
-    /// Nothing comes through.
+    /// Set if no frame passes.
     deaf: bool,
 }
 
@@ -159,7 +160,7 @@ fn ports(model: Model) -> [Port; 2] {
     [port("a", &back, &there), port("b", &there, &back)]
 }
 
-/// Does what is planned, at 64 bytes, and checks that no buffer is left anywhere.
+/// Runs a plan at 64 bytes, and checks that no buffer leaks.
 fn results(model: Model, ways: Ways, change: impl FnOnce(&mut Plan)) -> Results {
     results_over(Domain::Inet, model, ways, change)
 }
@@ -199,7 +200,7 @@ fn a_devices_rate_is_found_within_the_resolution_and_its_latency_exactly() {
         let results = results(model, ways, only(&[Test::Throughput, Test::Latency]));
         let found = results.sizes[0].throughput.as_ref().unwrap();
         assert_eq!((found.bound, found.max), (Bound::Found, 200_000));
-        // A queue of 16 lets a trial of 0.2 s be 80 frames a second faster.
+        // A queue of 16 frames lets a trial of 0.2 s be 80 frames per second faster.
         assert!((98_900..=100_080).contains(&found.rate), "{found:?}");
         let latency = results.sizes[0].latency.as_ref().unwrap();
         let [min, median, p99] = [latency.min_ns, latency.median_ns, latency.p99_ns];
@@ -216,7 +217,7 @@ fn a_devices_rate_is_found_within_the_resolution_and_its_latency_exactly() {
 #[test]
 fn a_devices_rate_and_latency_are_found_over_ipv6() {
     let model = Model { rate: 100_000, queue: 16, delay: Duration::from_micros(50), strangers: true, ..FINE };
-    let model = Model { rate: 200_000, ..model }; // a stranger's frame follows each
+    let model = Model { rate: 200_000, ..model }; // a foreign frame follows each frame
     let results = results_over(Domain::Inet6, model, Ways::Both, |plan| {
         (plan.tests, plan.sizes) = (vec![Test::Throughput, Test::Latency], vec![84]);
     });
@@ -294,7 +295,7 @@ fn a_strangers_frames_are_left_out() {
     let model = Model { strangers: true, loses: 20, ..FINE };
     let results = results(model, Ways::One, only(&[Test::Loss]));
     let loss = results.sizes[0].loss.as_ref().unwrap();
-    // If they counted, nothing would be missing.
+    // If foreign frames counted, none would be missing.
     assert!(loss.iter().all(|tried| (1.0..3.0).contains(&tried.loss_percent())), "{loss:?}");
     assert!(results.odds.others > results.odds.sent * 9 / 10, "{:?}", results.odds);
 }

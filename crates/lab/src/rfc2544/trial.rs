@@ -1,13 +1,15 @@
-//! One trial: frames of one size go out at a pace, and what comes back is counted until nothing more can be expected.
+//! One trial: sends frames of one size at a pace, and counts the frames received until no more can
+//! be expected.
 //!
 //! ```text
-//!  clear      what still comes of earlier trials is taken away
-//!  learn      each end broadcasts once; until the other has heard it, or the wait is over
-//!  send       frames that are due go out together, at most 32; meanwhile both ports are read
-//!  drain      until everything has come, or the wait is over
+//!  clear      discards frames that still arrive from earlier trials
+//!  learn      each end broadcasts once, and waits until the other has received it, or times out
+//!  send       frames that are due are sent together, at most 32; meanwhile both ports are read
+//!  drain      waits until everything has arrived, or times out
 //! ```
-//! One thread does all of it: the tester's own part in a latency is one turn of its loop. Time comes from a [`Time`], so that trials run
-//! on virtual time too. A trial ends by itself: by its time, by its frames and ten times theirs, or with a port.
+//! One thread does all of it: the tester's own part of a latency is one turn of its loop. Time
+//! comes from a [`Time`], so that trials run on virtual time too. A trial always ends: after its
+//! time, after its frames or ten times their time, or when a port closes.
 
 use super::frames::{self, Tag};
 use super::receive::{Came, Latencies, Receiver};
@@ -16,44 +18,45 @@ use clock::{Duration, Instant};
 use port::Port;
 use socket::Domain;
 
-/// Most frames that go out at once.
+/// Maximum number of frames sent at once.
 pub const BURST: u64 = 32;
-/// Frames that the tester may be late with and still make up for. What it is later than that is given up, and the rate is missed.
+/// Maximum number of overdue frames that are still sent. Frames overdue beyond that are given up,
+/// and the rate is missed.
 pub const LATE_MAX: u64 = 256;
 const SECOND: u128 = 1_000_000_000;
-/// Between two looks at whether an end is asked for, while nothing is to do.
+/// Interval between two checks for a stop request while idle.
 const NAP: Duration = Duration::from_millis(20);
 const NAMES: [&str; 2] = ["A", "B"];
 
-/// What a tester's time is.
+/// Clock of a tester.
 pub trait Time {
-    /// The time.
+    /// Returns the current time.
     fn now(&self) -> Instant;
-    /// There is nothing to do until then, but for what may arrive: returns then, or at any time before.
+    /// Waits until `until` or any earlier time, while frames may arrive.
     fn wait(&mut self, until: Instant);
-    /// There is nothing to do until then at all.
+    /// Sleeps until `until`; no frames are expected.
     fn sleep(&mut self, until: Instant);
 }
 
-/// How fast frames go out, each way.
+/// Sending rate in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// So many a second.
+    /// Frames per second, in each direction.
     Frames(u64),
-    /// As fast as the tester can.
+    /// The tester's highest rate.
     FlatOut,
 }
 
-/// How many.
+/// Number of frames sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// What goes out in that time.
+    /// As many as are sent in this time.
     For(Duration),
-    /// So many each way.
+    /// This number in each direction.
     Frames(u64),
 }
 
-/// Which ways they go.
+/// Directions of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ways {
     /// From the first port to the second.
@@ -64,7 +67,7 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// How many.
+    /// Returns the number of directions.
     pub fn count(self) -> u64 {
         match self {
             Ways::One => 1,
@@ -73,88 +76,90 @@ impl Ways {
     }
 }
 
-/// Are latencies wanted?
+/// Selects whether latencies are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clocking {
-    /// Frames are counted only.
+    /// Frames are only counted.
     #[default]
     Off,
-    /// Each frame's latency is taken.
+    /// Each frame's latency is measured.
     On,
 }
 
-/// What a frame means that a port does not take.
+/// Meaning of a frame that a port refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Refusal {
     /// The port cannot send faster: the tester is the limit.
     #[default]
     Limit,
-    /// The port is a wire right into the device, and its queue is full: sent, and lost.
+    /// The port leads directly into the device, which has a full queue: the frame counts as sent
+    /// and lost.
     Loss,
 }
 
-/// What is asked of a trial.
+/// Parameters of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// Bytes of each frame, FCS counted.
+    /// Bytes of each frame, including the FCS.
     pub size: usize,
-    /// How fast.
+    /// Rate at which frames are sent.
     pub pace: Pace,
-    /// How many.
+    /// Number of frames, or sending time.
     pub amount: Amount,
-    /// Latencies?
+    /// Selects whether latencies are measured.
     pub clocking: Clocking,
 }
 
-/// What one way of a trial showed.
+/// Results of one direction of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Way {
-    /// Test frames sent.
+    /// Number of test frames sent.
     pub sent: u64,
-    /// What came of them, and else at that port.
+    /// Counts of the frames received at the port.
     pub came: Came,
-    /// Latencies, if they were asked for.
+    /// Latencies, if they were requested.
     pub latencies: Option<Latencies>,
-    /// Of those sent, refused by a full port.
+    /// Frames of those sent that a full port refused.
     pub refused: u64,
-    /// Bursts they left in.
+    /// Bursts in which they were sent.
     pub bursts: u64,
     /// Frames of the longest burst.
     pub longest: u64,
-    /// Times that no buffer was free.
+    /// Number of times that no buffer was free.
     pub starved: u64,
 }
 
 impl Way {
-    /// Frames that did not come.
+    /// Returns the number of frames that did not arrive.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.came.frames)
     }
 }
 
-/// What a trial showed.
+/// Results of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// What was asked.
+    /// Parameters of the trial.
     pub ask: Ask,
-    /// From A to B; and back, if both ways were asked for.
+    /// Results from A to B; and from B to A, if both directions were requested.
     pub ways: Vec<Way>,
-    /// How long frames were sent.
+    /// Time during which frames were sent.
     pub took: Duration,
 }
 
 impl Trial {
-    /// Frames sent, all ways together.
+    /// Returns the frames sent, in all directions together.
     pub fn sent(&self) -> u64 {
         self.ways.iter().map(|way| way.sent).sum()
     }
 
-    /// Frames that did not come, all ways together.
+    /// Returns the frames that did not arrive, in all directions together.
     pub fn lost(&self) -> u64 {
         self.ways.iter().map(Way::lost).sum()
     }
 
-    /// Frames a second and way that were sent in fact: of the slower way, and never more than was asked for.
+    /// Returns the rate actually sent, in frames per second: that of the slower direction, and at
+    /// most the requested one.
     pub fn reached(&self) -> u64 {
         let sent = u128::from(self.ways.iter().map(|way| way.sent).min().unwrap_or(0));
         let rate = u64::try_from(sent * SECOND / self.took.as_nanos().max(1)).unwrap_or(u64::MAX);
@@ -165,14 +170,14 @@ impl Trial {
     }
 }
 
-/// Why there are no more trials.
+/// Reason for ending the trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cut {
-    /// Somebody asked for the end.
+    /// A stop was requested.
     Stopped,
-    /// A port is gone: which, and why.
+    /// A port closed, with its name and the reason.
     Gone(String),
-    /// No test frame arrives at all, that way.
+    /// No test frame arrives in a direction.
     Deaf(String),
 }
 
@@ -185,43 +190,43 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// Two ports and what is between trials.
+/// Two ports, and the state kept between trials.
 pub struct Tester<'a> {
     /// The ports, A and B.
     pub ports: [Port; 2],
-    /// Where test frames get their buffers.
+    /// Pool of the test frames' buffers.
     pub pool: Pool,
-    /// Its time.
+    /// Clock of the tester.
     pub time: &'a mut dyn Time,
-    /// Is an end asked for?
+    /// Function that returns whether a stop is requested.
     pub stop: &'a dyn Fn() -> bool,
-    /// What a full port means.
+    /// Meaning of a full port.
     pub refusal: Refusal,
-    /// Which ways frames go.
+    /// Directions of the frames.
     pub ways: Ways,
-    /// How long learning frames and the last test frames are waited for, at most.
+    /// Maximum wait for learning frames and for the last test frames.
     pub drain: Duration,
     /// Address family of the test frames.
     pub family: Domain,
-    /// Tells this tester's frames from another's.
+    /// Identifies this tester's frames.
     pub ident: u32,
-    /// Trials so far.
+    /// Number of trials so far.
     pub trials: u16,
 }
 
-/// One way, under way.
+/// One direction of a running trial.
 struct Flow {
     from: usize,
     to: usize,
     template: Vec<u8>,
     way: Way,
     receiver: Receiver,
-    /// Frames that the tester was too late with.
+    /// Frames given up because the tester was too late.
     given_up: u64,
 }
 
 impl Flow {
-    /// How many frames are to go out now.
+    /// Returns the number of frames to send now.
     fn due(&mut self, ask: &Ask, since: Duration) -> u64 {
         let left = match ask.amount {
             Amount::For(_) => u64::from(u32::MAX),
@@ -236,7 +241,7 @@ impl Flow {
         (due - late).min(BURST).min(left)
     }
 
-    /// How long after the start the next frame is due.
+    /// Returns the time after the start at which the next frame is due.
     fn next(&self, ask: &Ask) -> Duration {
         let Pace::Frames(rate) = ask.pace else { return Duration::ZERO };
         let ns = (u128::from(self.way.sent + self.given_up) * SECOND).div_ceil(u128::from(rate.max(1)));
@@ -252,7 +257,7 @@ impl Tester<'_> {
     /// Runs a trial.
     ///
     /// # Errors
-    /// [`Cut`]: it did not come to its end.
+    /// A [`Cut`] if the trial did not complete.
     pub fn trial(&mut self, ask: &Ask) -> Result<Trial, Cut> {
         self.trials = self.trials.wrapping_add(1);
         let mut flows = self.flows(ask);
@@ -268,10 +273,10 @@ impl Tester<'_> {
         Ok(Trial { ask: *ask, ways: ways.collect(), took })
     }
 
-    /// Does nothing for so long.
+    /// Sleeps for `span`.
     ///
     /// # Errors
-    /// An end was asked for.
+    /// A stop was requested.
     pub fn rest(&mut self, span: Duration) -> Result<(), Cut> {
         let end = self.time.now().after(span);
         loop {
@@ -303,7 +308,7 @@ impl Tester<'_> {
         [(0, 1), (1, 0)].into_iter().take(self.ways.count() as usize).map(flow).collect()
     }
 
-    /// Takes away what waits at the ports. Bounded: a port that never runs dry does not keep us here.
+    /// Discards frames waiting at the ports. Bounded, in case a port never runs empty.
     fn clear(&mut self) {
         let mut burst = Burst::new();
         for port in &mut self.ports {
@@ -316,7 +321,7 @@ impl Tester<'_> {
         }
     }
 
-    /// Both stations say where they are.
+    /// Sends each station's learning frame and waits until it has arrived.
     fn learn(&mut self) -> Result<(), Cut> {
         let [a, b] = frames::stations(self.family);
         let start = self.time.now();
@@ -324,7 +329,7 @@ impl Tester<'_> {
             if let Some(mut frame) = self.pool.get()
                 && frame.extend(&bytes).is_some()
             {
-                // One that is not taken is one that is not heard.
+                // A refused frame is not received, which ends the wait by its timeout.
                 let _ = port.tx.tx_one(frame, start);
             }
         }
@@ -345,7 +350,7 @@ impl Tester<'_> {
         Ok(())
     }
 
-    /// Sends as it is asked, and receives meanwhile; says how long it took.
+    /// Sends as requested, and receives meanwhile; returns the time that it took.
     fn send(&mut self, ask: &Ask, flows: &mut [Flow], start: Instant) -> Result<Duration, Cut> {
         let limit = start.after(limit(ask));
         loop {
@@ -370,7 +375,7 @@ impl Tester<'_> {
         }
     }
 
-    /// Sends what is due that way.
+    /// Sends the frames that are due in a direction.
     fn offer(&mut self, ask: &Ask, flow: &mut Flow, start: Instant) {
         let [a, b] = &mut self.ports;
         let port = if flow.from == 0 { a } else { b };
@@ -401,7 +406,7 @@ impl Tester<'_> {
         flow.way.longest = flow.way.longest.max(sent);
     }
 
-    /// Takes what has come at both ports; says how much.
+    /// Receives at both ports; returns the number of frames.
     fn receive(&mut self, flows: &mut [Flow]) -> usize {
         let (mut burst, mut all) = (Burst::new(), 0);
         for (at, port) in self.ports.iter_mut().enumerate() {
@@ -445,7 +450,7 @@ impl Tester<'_> {
         }
     }
 
-    /// Is there a reason not to go on?
+    /// Returns an error if a stop is requested or a port has closed.
     fn check(&self) -> Result<(), Cut> {
         if (self.stop)() {
             return Err(Cut::Stopped);
@@ -460,14 +465,14 @@ impl Tester<'_> {
         Ok(())
     }
 
-    /// When a port has something by itself.
+    /// Returns the time of the ports' next event.
     fn next_event(&self) -> Instant {
         let events = self.ports.iter().flat_map(|port| [port.rx.next_event(), port.tx.next_event()]);
         events.flatten().min().unwrap_or(Instant::NEVER)
     }
 }
 
-/// How long a trial sends, at most.
+/// Returns the maximum sending time of a trial.
 fn limit(ask: &Ask) -> Duration {
     match (ask.amount, ask.pace) {
         (Amount::For(time), _) => time,

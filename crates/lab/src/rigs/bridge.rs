@@ -15,7 +15,7 @@ const RING: usize = 1024;
 const ROUNDS: u64 = if cfg!(debug_assertions) { 4 } else { 16 };
 const NOW: Instant = Instant::from_millis(1000);
 
-/// Reproducible pseudo-random numbers.
+/// Pseudo-random numbers that are the same in every run.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -42,9 +42,9 @@ pub(super) fn table(most: usize) -> FdbConfig {
     FdbConfig { most, key: hash::Key::random(), ..FdbConfig::new() }
 }
 
-/// Bridge rig: frames from stations at one port to stations at the other, all of them known, in
-/// random order. A frame is received from one port's ring, bridged, and put into the other's.
-/// Filling and emptying the rings is not measured.
+/// Bridge rig: frames from stations at one port to stations at the other, all with learned
+/// addresses, in random order. A frame is received from one port's ring, bridged, and put into the
+/// other's. Filling and emptying the rings is not measured.
 pub struct BridgeRig {
     id: String,
     bridge: Bridge,
@@ -147,7 +147,7 @@ impl Subject for BridgeRig {
     }
 }
 
-/// Facts that a rig's rows are named for, as its ports and its table count them.
+/// Properties that a rig's rows are named for, as counted by its ports and its table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BridgeFacts {
     /// Addresses in the table.
@@ -159,7 +159,7 @@ pub struct BridgeFacts {
 }
 
 impl BridgeRig {
-    /// Returns what was counted since the rig was built.
+    /// Returns the counts since the rig was built.
     pub fn facts(&self) -> BridgeFacts {
         let sent = &self.ports[1].counts.tx;
         let frames = sent.frames.get() as f64;
@@ -230,6 +230,8 @@ pub struct PoolRig {
 }
 
 impl PoolRig {
+    /// Creates a rig with its own pool.
+    ///
     /// # Errors
     /// No memory.
     pub fn new() -> anyhow::Result<PoolRig> {
@@ -269,6 +271,8 @@ pub struct RingRig {
 }
 
 impl RingRig {
+    /// Creates a rig with its own pool.
+    ///
     /// # Errors
     /// No memory.
     pub fn new() -> anyhow::Result<RingRig> {

@@ -1,7 +1,8 @@
-//! Several cores: the same work on each of some threads at the same time, on disjoint hosts or on one shared host (the
-//! report's part 3), and the memory of an idle host.
+//! Several cores: the same work on each of some threads at the same time, on disjoint hosts or on
+//! one shared host (the report's part 3), and the memory of an idle host.
 //!
-//! On a shared host each thread has sockets, a port or a queue of a port, and a connection of its own.
+//! On a shared host each thread has sockets, a port or a queue of a port, and a connection of its
+//! own.
 
 use super::tcp::{End, Ours, bulk};
 use super::{PAYLOAD, recv, route};
@@ -33,7 +34,7 @@ const PACKETS: u64 = if cfg!(debug_assertions) { 2_000 } else { 200_000 };
 
 /// A thread's part of a trial; returns its operations.
 type Work = Box<dyn FnMut() -> anyhow::Result<u64>>;
-/// Makes the work of the thread with that number, on that thread.
+/// Builds the work of a thread, given its number, on that thread.
 type Make = Arc<dyn Fn(usize) -> anyhow::Result<Work> + Send + Sync>;
 
 struct Worker {
@@ -41,7 +42,8 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Work of `n` threads at the same time, each on a core of its own; an operation is one of any thread, in wall time.
+/// Work of `n` threads at the same time, each on a core of its own; an operation is one of any
+/// thread, in wall time.
 pub struct CoresRig {
     id: String,
     workers: Vec<Worker>,
@@ -90,7 +92,8 @@ impl CoresRig {
     pub fn hosts(id: &str, n: usize, settings: &str) -> anyhow::Result<CoresRig> {
         let settings: Settings = settings.parse()?;
         let make = move |_| -> anyhow::Result<Work> {
-            let mut rig = AnyRig::new(&settings).map_err(|why| anyhow!(why))?; // the pool belongs to this thread
+            // the pool belongs to this thread
+            let mut rig = AnyRig::new(&settings).map_err(|why| anyhow!(why))?;
             Ok(Box::new(move || Ok(rig.send(CALLS, &PAYLOAD))))
         };
         CoresRig::new(id, n, make, || Ok(()))
@@ -142,7 +145,8 @@ impl CoresRig {
         CoresRig::new(id, n, make, balanced(id, host))
     }
 
-    /// Creates one shared router through which `n` threads forward, each from a port of its own to another.
+    /// Creates one shared router through which `n` threads forward, each from a port of its own to
+    /// another.
     ///
     /// # Errors
     /// A port could not be added.
@@ -197,7 +201,8 @@ impl CoresRig {
         CoresRig::new(id, n, make, balanced(id, host))
     }
 
-    /// Creates one shared host through which `n` threads send over a connection each, to a host of the same thread.
+    /// Creates one shared host through which `n` threads send over a connection each, to a host of
+    /// the same thread.
     ///
     /// # Errors
     /// A port could not be added, or a connection failed.
@@ -343,7 +348,8 @@ impl Subject for CoresRig {
         }
         let wall_ns = os::monotonic_ns() - wall;
         (self.check)()?;
-        // The measuring thread sleeps while its workers work, so its own processor time is meaningless here.
+        // The measuring thread sleeps while its workers work, so its own processor time is
+        // meaningless here.
         Ok(Reading { ops, ticks: last.saturating_sub(first), wall_ns, cpu_ns: wall_ns })
     }
 }
@@ -383,7 +389,7 @@ mod tests {
 
     type Rig = fn(usize) -> anyhow::Result<CoresRig>;
 
-    /// Every thread does its part, and a trial that lost something is an error.
+    /// Every thread does its part; a trial that loses something is an error.
     #[test]
     fn each_thread_does_its_part() {
         let rigs: [(Rig, u64); 5] = [
@@ -411,7 +417,7 @@ mod tests {
         assert!(CoresRig::send("shared", 2, "locks=up").is_err());
     }
 
-    /// A thousand bytes at least, and no pool of megabytes.
+    /// An idle host takes at least a thousand bytes; a pool would take megabytes.
     #[test]
     fn an_idle_host_takes_some_memory() {
         let bytes = idle_host_bytes().unwrap();

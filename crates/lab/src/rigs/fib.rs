@@ -1,4 +1,4 @@
-//! Lookups alone: the FIB of either family with a router's table.
+//! Lookups alone: a FIB of either family with a router's table.
 
 use super::route::{destinations6, prefixes, prefixes6};
 use crate::subject::{Reading, Subject, measure};
@@ -18,8 +18,8 @@ pub struct FibRig<A: Matched = u32> {
 }
 
 impl FibRig {
-    /// Creates a rig of `routes` routes of IPv4 through `hops` next hops; `addresses` different random addresses are
-    /// looked up in turn, 32 at once.
+    /// Creates a rig of `routes` routes of IPv4 through `hops` next hops; `addresses` different
+    /// random addresses are looked up in turn, 32 at once.
     ///
     /// # Errors
     /// The table is full.
@@ -38,7 +38,8 @@ impl FibRig {
 }
 
 impl FibRig<u128> {
-    /// Creates a rig of `routes` routes of IPv6 through 16 next hops; an address of each is looked up in turn, 32 at once.
+    /// Creates a rig of `routes` routes of IPv6 through 16 next hops; an address of each is looked
+    /// up in turn, 32 at once.
     ///
     /// # Errors
     /// The table is full.
@@ -63,7 +64,7 @@ impl<A: Matched> FibRig<A> {
         Ok(FibRig { id: id.to_owned(), fib, addresses, at: 0, burst: 32 })
     }
 
-    /// Looks up so many addresses at once; [`LOOKUPS`] is a multiple.
+    /// Sets the number of addresses looked up at once; [`LOOKUPS`] is a multiple of it.
     pub fn in_bursts_of(self, burst: usize) -> FibRig<A> {
         FibRig { burst, ..self }
     }
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The next hops of a rig's addresses, and how many addresses have one.
+    /// Returns the next hops of a rig's addresses, and the number of addresses that have one.
     fn looked_up(rig: &FibRig) -> (BTreeSet<String>, usize) {
         let mut hops = vec![None; rig.burst];
         let (mut different, mut found) = (BTreeSet::new(), 0);

@@ -31,7 +31,7 @@ use wire::checksum;
 pub const BUFFER: i64 = 256 << 10;
 /// Bytes carried before the clock starts: eight windows.
 pub const WARM: u64 = 2 << 20;
-/// Timeout without progress.
+/// Time without progress after which a session fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -40,18 +40,18 @@ const FTP: u16 = 21;
 /// Direction of the bytes, seen from the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// RETR /dev/zero.
+    /// Download by RETR of /dev/zero.
     Down,
-    /// STOR /dev/null.
+    /// Upload by STOR to /dev/null.
     Up,
 }
 
 /// Configuration of the hosts, which a row changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// The hosts' locks.
+    /// Kind of the hosts' locks.
     pub locks: LockKind,
-    /// The hosts' clock.
+    /// Strategy of the hosts' clock.
     pub clock: Strategy,
     /// Kind of the hosts' buffer pools.
     pub pool: PoolKind,
@@ -111,7 +111,7 @@ pub fn ftp_rig(id: &str, setup: Setup, way: Way, bytes: u64) -> anyhow::Result<B
     })
 }
 
-/// Facts about a rig beside its trials.
+/// Properties of a rig, in addition to its trials.
 pub trait FtpSubject: Subject {
     /// Returns the number of locks of the serving host, and the number of acquisitions so far.
     fn locks(&self) -> (usize, u64);

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 /// Frames of a trial: whole bursts of 32.
 const FRAMES: u64 = 20_480;
 const ROUTES: usize = 1_000;
-/// Maximum polls in vain for the last frames; they take seconds.
+/// Maximum polls for the last frames without success; they take seconds.
 const MOST_LOOKS: u32 = 100_000_000;
 /// Maximum frames waiting; above it, the receiving thread waits.
 const WAITING: u64 = 2_048;
@@ -37,8 +37,8 @@ fn made<L: Locks>(isr: Option<Mode>) -> anyhow::Result<(Host<L>, Arc<port::PortC
     Ok((host, out))
 }
 
-/// Receives frames and waits until all have left; none may be refused. Also returns the ticks spent
-/// waiting for another thread.
+/// Receives frames and waits until all have been sent; none may be refused. Also returns the ticks
+/// spent waiting for another thread.
 fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::Result<(Reading, u64)> {
     let before = out.tx.frames.get();
     let mut waited = 0;
@@ -76,7 +76,7 @@ pub struct IsrRig {
 }
 
 impl IsrRig {
-    /// Creates a rig. `isr` is netisr's mode; `None`: without netisr.
+    /// Creates a rig with netisr in mode `isr`, or without netisr.
     ///
     /// # Errors
     /// No memory.
@@ -96,7 +96,8 @@ impl Subject for IsrRig {
     }
 }
 
-/// All frames queued, and taken through the stack by a thread on another core: ticks of wall time.
+/// Rig in which all frames are queued, and processed by a thread on another core: ticks of wall
+/// time.
 pub struct IsrThreadRig {
     id: String,
     host: Arc<Host<Light>>,
@@ -109,6 +110,8 @@ pub struct IsrThreadRig {
 pub struct LightRig(IsrThreadRig);
 
 impl LightRig {
+    /// Creates the baseline rig.
+    ///
     /// # Errors
     /// No memory.
     pub fn new(id: &str) -> anyhow::Result<LightRig> {
@@ -128,7 +131,7 @@ impl Subject for LightRig {
 }
 
 impl IsrThreadRig {
-    /// Creates a rig whose worker stays on `core`.
+    /// Creates a rig with its worker pinned to `core`.
     ///
     /// # Errors
     /// No memory, or no thread.

@@ -1,8 +1,8 @@
-//! A switch of four ports with one loop and with two, each on a core of its own; and of two ports
-//! with a loop and a worker.
+//! A switch of four ports with one loop and with two, each on its own core; and a switch of two
+//! ports with a loop and a worker.
 //!
 //! Rings are filled, then the loops turn until all frames have left, then the far ends are emptied.
-//! Filling and emptying is not measured. A loop's own two ports exchange frames, or, with
+//! Filling and emptying is not measured. A loop's own two ports exchange frames or, with
 //! [`Leave::Across`], its frames leave by the other loop's ports.
 
 use super::bridge::{Random, station};
@@ -33,7 +33,7 @@ const MOST_EMPTY: u32 = 2_000_000;
 /// Ports by which frames leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// By the other port of the loop that took them in.
+    /// By the other port of the loop that received them.
     Same,
     /// By the ports of the other loop.
     Across,

@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 /// Work of a trial.
 #[derive(Debug, Clone)]
 pub enum Work {
-    /// A netperf test.
+    /// One of netperf's tests.
     Netperf(Options),
     /// Connections, one after the other, for the given time.
     Connect(Duration),
@@ -44,7 +44,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// All services.
+    /// All services, for loops over them.
     pub const ALL: [Service; 3] = [Service::Kv, Service::Files, Service::Http];
 
     /// Returns the workload's name.
@@ -65,14 +65,15 @@ const DEPTH: usize = 8;
 /// Maximum tries of a trial in which nothing was done; each is four times as long as the one
 /// before.
 const MOST_TRIES: u32 = 4;
-/// Least share of a trial's time that is taken as the work's own, however long the thread was preempted.
+/// Least share of a trial's time that is taken as the work's own, however long the thread was
+/// preempted.
 const LEAST_SHARE: f64 = 0.01;
 
 /// Maximum duration of the work on new hosts before the measured work begins. The first use of each
 /// page of their pools costs a page fault, which would be up to a fifth of a trial of 20 ms.
 const WARM_UP: Duration = Duration::from_millis(10);
-/// Length of a trial whose counters are read, as a multiple of a measured trial: it has no warm-up,
-/// since the hosts count from their creation.
+/// Length of a trial that is made for its counters, as a multiple of a measured trial: it has no
+/// warm-up, since the hosts count from their creation.
 const COUNTED: u32 = 5;
 
 /// A play and, on the same hosts, a shorter one before it.
@@ -116,7 +117,7 @@ impl Play for Once<'_> {
     }
 }
 
-/// Rig whose operation is a byte that arrived, a transaction or a connection.
+/// Rig with a received byte, a transaction or a connection as its operation.
 pub struct NetperfRig {
     id: String,
     place: Place,
@@ -126,12 +127,12 @@ pub struct NetperfRig {
 }
 
 impl NetperfRig {
-    /// Creates a rig at `place` whose trials begin with a warm-up.
+    /// Creates a rig at `place`; its trials begin with a warm-up.
     pub fn new(id: &str, place: Place, work: Work) -> NetperfRig {
         NetperfRig { id: id.to_owned(), place, work, warm: true, seen: Seen::default() }
     }
 
-    /// Creates a rig at `place` for one trial whose counters ([`NetperfRig::seen`]) are read: without
+    /// Creates a rig at `place` for one trial made for its counters ([`NetperfRig::seen`]): without
     /// a warm-up, and several times as long.
     pub fn counted(place: Place, work: &Work) -> NetperfRig {
         NetperfRig { id: "counted".to_owned(), place, work: work.times(COUNTED), warm: false, seen: Seen::default() }
@@ -161,7 +162,7 @@ impl Work {
         if self.is_stream() { (1000.0, "1000 bytes") } else { (1.0, "an operation") }
     }
 
-    /// The unit of [`Work::rates`].
+    /// Returns the unit of [`Work::rates`].
     pub fn unit(&self) -> &'static str {
         match self {
             Work::Netperf(_) if self.is_stream() => "10^6bits/s",
@@ -185,8 +186,8 @@ impl Work {
         sample.values().into_iter().map(self.rate()).collect()
     }
 
-    /// Performs the work on `ground`, after a warm-up if `warm`; returns the trial and the counts of
-    /// both.
+    /// Performs the work on `ground`, after a warm-up if `warm`; returns the trial and the counts
+    /// of both.
     ///
     /// # Errors
     /// As [`Work::run`].
@@ -200,9 +201,9 @@ impl Work {
         Ok((Reading { ops, ticks, wall_ns, cpu_ns }, seen))
     }
 
-    /// Performs the work on `ground`; returns the result of the last try, and the seconds of all. If
-    /// nothing was done in that time, it is repeated four times as long. Where one thread drives both
-    /// ends, the time in which it was preempted does not count.
+    /// Performs the work on `ground`; returns the result of the last try, and the seconds of all.
+    /// If nothing was done in that time, it is repeated four times as long. Where one thread drives
+    /// both ends, the time in which it was preempted does not count.
     ///
     /// # Errors
     /// The work failed, or nothing was done in any try.
@@ -314,7 +315,7 @@ mod tests {
     fn rig(over: Over, drivers: Drivers, dispatch: Mode, test: Test) -> NetperfRig {
         let isr = Some(Isr { workstreams: 1, dispatch });
         let place = Place { isr, drivers, ..Place::new(over) };
-        let length = Length::Count(50); // however slow the machine is
+        let length = Length::Count(50); // a fixed count, independent of the machine's speed
         NetperfRig::new("x", place, Work::Netperf(Options { length, ..Options::new(test) }))
     }
 
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Makes a trial of 60 ms beside a busy thread on the same core.
+    /// Makes a trial of 60 ms while a busy thread runs on the same core.
     fn beside_a_busy_thread(place: &Place) -> (Done, f64) {
         let core = dispatch::last_core();
         let _pinned = dispatch::pinned_to_core(core).unwrap();

@@ -3,9 +3,9 @@
 //!
 //! Frames arrive over each port's wire and leave by its partner's: ports 0 and 1 exchange frames,
 //! as do 2 and 3. A turn of the loop is a poll of em: bursts of 32 from a port, at most [`ROUND`]
-//! frames, go through the bridge into the other ports' rings. At the end of a turn these frames are
-//! announced to the cards, and completed descriptors are cleaned up. That is timed. Between two
-//! turns, untimed, the wires are fed and emptied and the cards stepped, on the same core. Cache
+//! frames, go through the bridge into the other ports' rings. At the end of a turn the doorbells
+//! for these frames are written, and completed descriptors are cleaned up. That is timed. Between
+//! two turns, untimed, the wires are fed and emptied and the cards stepped, on the same core. Cache
 //! lines evicted meanwhile are in the figure, as on a machine that does other work.
 
 mod costs;
@@ -56,7 +56,7 @@ pub const ROUND: usize = 128;
 const LEN: usize = 60;
 /// Addresses at all ports together, as in `bench bridge`.
 const STATIONS: usize = 1000;
-/// Approximate frames of a trial, unless the settings say otherwise.
+/// Approximate frames of a trial, unless the settings override it.
 const FRAMES: usize = 32 << 10;
 /// Turns between two checks of the registers (kern.polling.reg_frac).
 const CHECK_EVERY: u64 = 20;
@@ -101,7 +101,7 @@ pub struct NicRig {
     /// Frames sent to the cards, and frames that came back from them.
     fed: u64,
     back: u64,
-    /// The drivers' buffers. Dropped last: a pool whose frames outlive it is never unmapped.
+    /// The drivers' buffers. Dropped last: a pool outlived by its frames is never unmapped.
     pool: Pool,
 }
 
@@ -117,7 +117,8 @@ impl NicRig {
     /// Creates the same cards shared among `loops` loops, one or two. Of four ports, each loop has
     /// two that exchange frames. Of two ports, each loop has one direction: the receiving half of
     /// one card and the sending half of the other. Each loop has its own replica of the bridge,
-    /// which knows all addresses, and its own pool, which belongs to the thread that first runs it.
+    /// with all addresses learned, and its own pool, which belongs to the thread that first runs
+    /// it.
     ///
     /// # Errors
     /// As [`NicRig::new`].
@@ -144,7 +145,7 @@ impl NicRig {
         Ok(rigs)
     }
 
-    /// Creates a bridge that knows all addresses, without cards.
+    /// Creates a bridge with all addresses learned, without cards.
     fn bare(id: String, seed: usize, setup: &NicSetup, bus: &Arc<Bus>, pool: Pool) -> anyhow::Result<NicRig> {
         let far_pool = Pool::new(&PoolConfig { buffers: setup.ports * 1024, ..PoolConfig::default() })?;
         let mut bridge = Bridge::new(BridgeConfig { fdb: table(STATIONS) });
@@ -244,7 +245,7 @@ impl NicRig {
         Ok(())
     }
 
-    /// Posts the first buffers, on the thread that the pool is to belong to.
+    /// Posts the first buffers, on the thread that will own the pool.
     fn post(&mut self) {
         if !std::mem::replace(&mut self.posted, true) {
             self.lay_to_rest();
@@ -295,7 +296,7 @@ impl NicRig {
             self.poll(at);
         }
         for card in &mut self.leaves {
-            card.tx.poll(self.now); // the end of em_poll
+            card.tx.poll(self.now); // as at the end of em_poll
         }
     }
 

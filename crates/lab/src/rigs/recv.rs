@@ -35,7 +35,7 @@ pub(super) fn iface(spec: &str, family: Family) -> IfaceConfig {
     iface
 }
 
-/// One host with `sockets` sockets; everything on one thread.
+/// One host with `sockets` sockets, all on one thread.
 pub struct RecvRig {
     id: String,
     host: Host<Up>,
@@ -88,7 +88,8 @@ impl RecvRig {
             self.poller.ready(&calls, 256, &mut self.ready);
             for &fd in &self.ready {
                 loop {
-                    // By reference: moving the address would read 16 bytes that were written in parts, 8 ticks.
+                    // By reference: moving the address would read 16 bytes that were written in
+                    // parts, 8 ticks.
                     match &calls.recv_from(Fd(fd), &mut into) {
                         Ok((len, from)) => {
                             std::hint::black_box((&into, *len, from));
@@ -133,13 +134,12 @@ pub struct TwoThreadsRig {
     wanted: Arc<AtomicU64>,
     /// Datagrams that the puller has pulled: at most a burst more than `wanted`.
     pulled: Arc<AtomicU64>,
-    /// Datagrams read.
     read: u64,
     puller: Option<JoinHandle<()>>,
 }
 
 impl TwoThreadsRig {
-    /// Creates a rig whose puller runs on `puller_core`; the reader is the thread that runs the
+    /// Creates a rig with its puller on `puller_core`; the reader is the thread that runs the
     /// trial.
     ///
     /// # Errors
@@ -160,8 +160,8 @@ impl TwoThreadsRig {
             dispatch::spawn_worker("puller", Some(puller_core), move |_| {
                 let mut done = 0u64;
                 while !stop.load(Ordering::Relaxed) {
-                    // Pulls no more than the reader has requested, which is never further ahead
-                    // than its buffer holds.
+                    // Pulls no more than the reader has requested, which is at most what its buffer
+                    // holds.
                     if done < wanted.load(Ordering::Relaxed) {
                         done += host.step().frames as u64;
                         pulled.store(done, Ordering::Release);

@@ -73,8 +73,8 @@ impl RouteRig {
 }
 
 impl RouteRig {
-    /// Creates a router with `routes` IPv6 routes through sixteen gateways; destinations are addresses within the
-    /// prefixes, one of each in turn, in no order.
+    /// Creates a router with `routes` IPv6 routes through sixteen gateways; destinations are
+    /// addresses within the prefixes, one of each in turn, in no order.
     ///
     /// # Errors
     /// A port could not be added, or the table is full.
@@ -112,8 +112,8 @@ fn source6() -> Source {
     Source { dst_mac: Mac([0xb2, 0, 0, 0, 0, 9]), ttl: 64, ..Source::default() }
 }
 
-/// Returns pseudo-random IPv6 prefixes with the lengths of the Internet's table, in round figures: half are /48, a tenth each
-/// /32, /40 and /44; all within the blocks of the five registries.
+/// Returns pseudo-random IPv6 prefixes with the lengths of the Internet's table, in round figures:
+/// half are /48, a tenth each /32, /40 and /44; all within the blocks of the five registries.
 pub(crate) fn prefixes6(n: usize) -> impl Iterator<Item = Prefix6> {
     let mut draw = draws();
     let mut seen = std::collections::HashSet::new();
@@ -218,11 +218,11 @@ pub(super) fn iface(spec: &str, addr: Ipv4Addr) -> IfaceConfig {
     IfaceConfig { addresses: vec![IfaceAddr { addr, len: 24 }], rxcsum: Some(false), ..IfaceConfig::on(spec) }
 }
 
-/// Route changes per second that are attempted: more than the 100,000 that are wanted, since the
-/// thread that changes them loses the processor now and then (with 100,000 attempted, 90,000 to
-/// 95,000 were made).
+/// Route changes per second that are attempted: more than the required 100,000, since the thread
+/// that changes them loses the processor now and then (with 100,000 attempted, 90,000 to 95,000
+/// were made).
 pub const UPDATES_PER_SECOND: u64 = 120_000;
-/// Time limit for the first change after the other thread was asked to begin.
+/// Time limit for the first change after the other thread was started.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A router with light locks that forwards on one processor while another thread changes routes on
@@ -287,7 +287,8 @@ impl Drop for UpdatesRig {
     }
 }
 
-/// Removes and adds the routes of `prefixes` at an even pace while `on`, at most a hundred changes late.
+/// Removes and adds the routes of `prefixes` at an even pace while `on`, at most a hundred changes
+/// late.
 fn update(
     host: &Host<Light>,
     out: IfaceId,
@@ -384,7 +385,7 @@ impl<L: Locks> Subject for RouteRig<L> {
     }
 }
 
-/// Checks that no frame was lost except the few whose random destination lies in the router's own
+/// Checks that no frame was lost except the few with a random destination in the router's own
 /// networks: these are not forwarded, and counted.
 pub(super) fn few_left<L: Locks>(id: &str, router: &Host<L>, forwarded: u64, taken: u64) -> anyhow::Result<()> {
     let audit = router.stack.audit(router.cx());
@@ -422,7 +423,8 @@ mod tests {
         }
     }
 
-    /// Routes change while the one side's trial runs, as often as asked for, and not in the other's.
+    /// Routes change while one side's trial runs, at the requested rate, and not during the
+    /// other's.
     #[test]
     fn routes_change_in_the_trials_of_the_one_side_alone() {
         let [mut still, mut changing] = UpdatesRig::pair("still", "changing", 2_000, dispatch::last_core()).unwrap();

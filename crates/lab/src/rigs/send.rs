@@ -1,4 +1,4 @@
-//! Sending: one host, linked into this program, or built by other means and run in a process of its
+//! Sending: a host linked into this program, or built in another way and run in a process of its
 //! own.
 
 use super::PAYLOAD;
@@ -11,7 +11,7 @@ use rung::{AnyRig, Settings};
 use std::path::Path;
 use std::process::Command;
 
-/// Calls in a trial: about a millisecond's worth. Figures of an unoptimized build are for tests
+/// Calls in a trial, which take about a millisecond. Figures of an unoptimized build are for tests
 /// only.
 pub(crate) const CALLS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 
@@ -42,8 +42,8 @@ impl SendRig {
         trials[trials.len() / 2].max(0.0)
     }
 
-    /// Makes 64 calls of `sendto`; returns the number of changes of the stack's time and of calls of the
-    /// port, and the rig's state.
+    /// Makes 64 calls of `sendto`; returns the number of changes of the stack's time and of calls
+    /// of the port, and the rig's state.
     #[cfg(test)]
     pub(crate) fn counted(&mut self) -> ([u64; 2], rung::Facts) {
         let before = self.rig.facts();
@@ -83,7 +83,7 @@ impl Subject for SendRig {
     }
 }
 
-/// A host built by other means, in a process of its own.
+/// A host built in another way, in a process of its own.
 pub struct BuiltSend {
     id: String,
     child: Child,

@@ -2,9 +2,9 @@
 //!
 //! | row | one operation |
 //! |---|---|
-//! | `bulk.*` | a byte written by `send`, carried, and copied out by `recv` at the other host, both hosts' work included |
+//! | `bulk.*` | a byte from `send` on one host to `recv` on the other, including both hosts' work |
 //! | `rr.*` | a request and a response of one byte each |
-//! | `bulk.*.two_cores` | a byte of a bulk transfer with each host on a thread and a core of its own: ticks of wall time |
+//! | `bulk.*.two_cores` | as `bulk.*`, each host on its own thread and core: ticks of wall time |
 //! | `connect_close` | a connection opened, accepted, and closed from both ends |
 
 pub(super) mod bulk;
@@ -66,8 +66,8 @@ fn addr(family: Domain, host: u8) -> IpAddr {
     }
 }
 
-/// Creates host `n`, 1 or 2, with the address 10.0.0.`n` or fd00::`n`, on the calling thread, which must also
-/// run it: its pool belongs to that thread.
+/// Creates host `n`, 1 or 2, with the address 10.0.0.`n` or fd00::`n`, on the calling thread, which
+/// must also run it: its pool belongs to that thread.
 fn host(n: u8, link: Link, sysctl: &[(&str, i64)], pairs: &Pairs) -> anyhow::Result<Host<Up>> {
     let large = usize::from(link.mtu) > 4096;
     let mut config = HostConfig {

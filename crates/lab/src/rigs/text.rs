@@ -1,14 +1,15 @@
-//! Text for streams: every byte follows from its place, so that what arrives can be told from what should have.
+//! Payload for streams: every byte is determined by its position, so that received bytes can be
+//! checked.
 
-/// Bytes after which the text repeats: a prime, so that no loss of whole segments or pages goes unseen.
+/// Period of the text in bytes: a prime, so that a loss of whole segments or pages is detected.
 const PERIOD: usize = 4093;
 
-/// A text without end.
+/// A text of unlimited length.
 #[derive(Debug)]
 pub struct Text(Vec<u8>);
 
 impl Text {
-    /// Text of which at most `longest` bytes are asked for at a time.
+    /// Creates a text of which at most `longest` bytes are read at a time.
     pub fn new(longest: usize) -> Text {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut byte = || {
@@ -19,17 +20,18 @@ impl Text {
         Text(once.iter().copied().cycle().take(PERIOD + longest).collect())
     }
 
-    /// The `len` bytes from place `at` on.
+    /// Returns the `len` bytes from position `at` on.
     ///
     /// # Panics
-    /// If `len` is more than the longest.
+    /// If `len` exceeds the maximum given to [`Text::new`].
     #[inline]
     pub fn at(&self, at: u64, len: usize) -> &[u8] {
         let from = (at % PERIOD as u64) as usize;
         &self.0[from..from + len]
     }
 
-    /// Does `got` stand at place `at`, as far as its first and last bytes tell? For the measured part.
+    /// Returns whether the first and last bytes of `got` match position `at`; fast enough for the
+    /// measured part.
     #[inline]
     pub fn is_likely(&self, at: u64, got: &[u8]) -> bool {
         let edge = got.len().min(8);
@@ -37,7 +39,7 @@ impl Text {
         got[..edge] == *self.at(at, edge) && got[end..] == *self.at(at + end as u64, edge)
     }
 
-    /// Does `got` stand at place `at`, byte for byte?
+    /// Returns whether `got` matches position `at`, byte for byte.
     pub fn is(&self, at: u64, got: &[u8]) -> bool {
         got == self.at(at, got.len())
     }

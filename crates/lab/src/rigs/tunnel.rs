@@ -1,4 +1,4 @@
-//! Two routers with a link between: what a tunnel over it costs a frame, both its ends together.
+//! Two routers with a link between: the cost of a tunnel per frame, both ends together.
 
 use super::route::{PACKETS, few_left, iface};
 use crate::subject::{Reading, Subject, measure};
@@ -16,14 +16,14 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use wire::Mac;
 
-/// Turns of the far router without a frame, after which nothing more is expected.
+/// Turns of the far router without a frame, after which no more frames are expected.
 const MOST_EMPTY: u32 = 1_000;
-/// The ends of the tunnel, and of the link between.
+/// Addresses of the ends of the tunnel, and of the link between.
 const INSIDE: [Ipv4Addr; 2] = [Ipv4Addr::new(172, 16, 0, 1), Ipv4Addr::new(172, 16, 0, 2)];
 const BETWEEN: [Ipv4Addr; 2] = [Ipv4Addr::new(2, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 2)];
-/// Where the far router sends all.
+/// Default gateway of the far router.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(3, 0, 0, 10);
-/// MAC addresses of a tunnel that carries frames.
+/// MAC addresses of the ends of an Ethernet tunnel.
 const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 9, 1]), Mac([2, 0, 0, 0, 9, 2])];
 
 /// pktgen, a router, a link or a tunnel over it, a router, pktgen: all on one thread.
@@ -34,7 +34,7 @@ pub struct TunnelRig {
 }
 
 impl TunnelRig {
-    /// Frames go through a tunnel of this kind; `None`: over the link as they are.
+    /// Creates a rig with a tunnel of this kind, or with the bare link for `None`.
     ///
     /// # Errors
     /// No memory, or a router refused an address or a route.
@@ -74,7 +74,7 @@ fn default_route<L: Locks>(host: &Host<L>, via: Via) -> anyhow::Result<()> {
     host.stack.add_route(host.cx(), Prefix::DEFAULT, via).map(drop).map_err(refused)
 }
 
-/// The `end`-th end of the tunnel.
+/// Adds end number `end` of the tunnel.
 fn tunnel<L: Locks>(host: &Host<L>, kind: Kind, end: usize) -> anyhow::Result<IfaceId> {
     let (cx, name) = (host.cx(), format!("{}0", kind.name()));
     let id = host.stack.add_tunnel(cx, &name, kind, MACS[end]).context("no place for a tunnel")?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::speed::{Speed, probe};
 
-/// Interval of the probes while the core is slow, and the number of them after which no more is waited.
+/// Interval of the probes while the core is slow, and the number of them after which the wait ends.
 const SETTLE: (Duration, u32) = (Duration::from_micros(500), 200);
 
 /// The machine that a run is measured on.
@@ -32,7 +32,7 @@ pub trait Host {
     fn is_slow(&mut self) -> bool;
 }
 
-/// This machine.
+/// The machine that this program runs on.
 #[derive(Debug)]
 pub struct Machine {
     start: Instant,
@@ -43,7 +43,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts the clock of a run, which is pinned to processor `cpu`, if any.
+    /// Starts the clock of a run on processor `cpu`, if it is pinned to one.
     pub fn new(cpu: Option<usize>) -> Machine {
         let line = cpu.map_or("cpu".into(), |cpu| format!("cpu{cpu}"));
         Machine { start: Instant::now(), line, cpu, speed: Speed::default() }
@@ -106,7 +106,7 @@ mod tests {
         let core = dispatch::last_core();
         let _pinned = dispatch::pinned_to_core(core).unwrap();
         let mut machine = Machine::new(Some(core));
-        // Nothing is ever as fast as this, so it waits until the attempts are used up.
+        // No probe is as fast as this one, so `settle` waits until the attempts are used up.
         (0..64).for_each(|_| _ = machine.speed.is_slow(1, true));
         let begun = Instant::now();
         machine.settle();

@@ -1,8 +1,8 @@
 //! The speed of the core, measured by a few microseconds of known work.
 //!
 //! A guest's processor may lose half its speed for 5 to 50 ms at a time while steal time stays 0,
-//! probably because the hypervisor gives it one thread of a core whose other thread is busy. A
-//! probe takes 1.6 times as long then.
+//! probably because the hypervisor gives it one thread of a core while the core's other thread is
+//! busy. A probe takes 1.6 times as long then.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -13,8 +13,9 @@ use crate::tsc;
 const ITERATIONS: u64 = 2000;
 /// Probes that the usual speed is computed from.
 const REMEMBERED: usize = 64;
-/// A probe that takes longer than usual by this factor is slow. Undisturbed ones differ by 1 %; beside busy
-/// neighbors up to one in four is slow. After a lasting change of frequency, the new speed becomes the usual one.
+/// A probe that takes longer than usual by this factor is slow. Undisturbed probes differ by 1 %;
+/// with busy neighbors up to one in four is slow. After a lasting change of frequency, the new
+/// speed becomes the usual one.
 const SLOW: f64 = 1.1;
 
 /// The usual speed of a core.
@@ -24,7 +25,8 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// Returns whether a probe of `ticks` is slow; `remember` counts it among those that say what is usual.
+    /// Returns whether a probe of `ticks` is slow; with `remember`, the probe is included in the
+    /// usual speed.
     pub(super) fn is_slow(&mut self, ticks: u64, remember: bool) -> bool {
         if remember || self.recent.is_empty() {
             if self.recent.len() == REMEMBERED {
@@ -43,7 +45,8 @@ impl Speed {
     }
 }
 
-/// Returns the ticks of a probe: independent chains of additions, so that the core's whole width is used.
+/// Returns the ticks of a probe: independent chains of additions, so that the core's whole width is
+/// used.
 pub(super) fn probe() -> u64 {
     let mut chains: [u64; 8] = black_box([1, 2, 3, 4, 5, 6, 7, 8]);
     let start = tsc::now();

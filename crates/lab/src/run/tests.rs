@@ -3,7 +3,8 @@ use crate::subject;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Every trial takes a second of this machine's time; `steals` lists the kept trials (from 0) during which one tick is stolen.
+/// Simulated machine, on which every trial takes a second; `steals` lists the kept trials (from 0)
+/// during which one tick is stolen.
 #[derive(Default)]
 struct Scripted {
     asked: u64,
@@ -12,7 +13,7 @@ struct Scripted {
     /// Numbers of the kept trials (from 0) after which the core is slow.
     slow: Vec<u64>,
     settled: u64,
-    /// The processor is gone from this round on.
+    /// Round from which on the processor is gone.
     gone: Option<u32>,
     rounds: u32,
 }
@@ -49,7 +50,7 @@ fn reading(ticks: u64) -> Reading {
     Reading { ops: 1, ticks, wall_ns: 1_000_000, cpu_ns: 1_000_000 }
 }
 
-/// What happened: a capital letter is a build, a small one a trial. The n-th event takes n ticks.
+/// Log of events: a capital letter is a build, a small one a trial. The n-th event takes n ticks.
 type Log = Rc<RefCell<String>>;
 
 fn side(name: &'static str, log: &Log) -> Side {
@@ -75,7 +76,8 @@ fn options(keep: u32, warmup: u32, trials: u32) -> Options {
     Options { keep, warmup, trials, ..Options::default() }
 }
 
-/// Every round builds both sides; the order of one round is reversed in the next, and the turns of a round alternate.
+/// Every round builds both sides; the order of one round is reversed in the next, and the turns of
+/// a round alternate.
 #[test]
 fn every_round_builds_each_side_anew() {
     let (samples, log) = run(&options(4, 1, 2), &mut Scripted::default());
@@ -161,11 +163,11 @@ fn a_thread_that_lost_its_processor_and_a_clock_that_stepped_are_seen() {
     assert_eq!(disturbance(&lost, false, &options), Some(Disturbance::CpuShare));
     assert_eq!(disturbance(&Reading { cpu_ns: 970_000, ..lost }, false, &options), None);
     assert_eq!(disturbance(&lost, false, &options.clone().waiting()), None);
-    // In 3 us the clocks' own cost decides nothing.
+    // In 3 us the cost of reading the clocks must not matter.
     assert_eq!(disturbance(&Reading { wall_ns: 3_000, cpu_ns: 200, ..lost }, false, &options), None);
     let second = timer::rate().hz;
     assert_eq!(disturbance(&Reading { ticks: second, ..reading(1) }, false, &options), Some(Disturbance::Clock));
-    // One that fell back shows nothing.
+    // A counter that went backwards is detected.
     assert_eq!(disturbance(&Reading { ticks: 0, ..reading(1) }, false, &options), Some(Disturbance::Clock));
     assert_eq!(disturbance(&Reading { ticks: 0, wall_ns: 3_000, ..reading(1) }, false, &options), None);
     let whole = Reading { ticks: second / 1000, ..reading(1) };
@@ -193,7 +195,7 @@ fn a_processor_that_disappears_ends_the_run_with_what_there_is() {
     assert_eq!(samples[0].cut.as_deref(), Some("core 1 is gone"));
 }
 
-/// A side whose trials fail from call `first` on, `times` times.
+/// Returns a side with `times` failing trials, from call `first` on.
 fn failing(first: u32, times: u32) -> Side {
     let count = Rc::new(std::cell::Cell::new(0));
     Side::new("f", move || {

@@ -39,7 +39,7 @@ pub fn median_interval(n: usize, tails: Tails) -> (usize, f64) {
         let n = n as f64;
         return normal_cut(n / 2.0, n.sqrt() / 2.0, tails);
     }
-    let mut probability = 0.5f64.powi(n as i32); // that no value is below the median
+    let mut probability = 0.5f64.powi(n as i32); // probability that no value is below the median
     let tail = (1..=n).map(|below| {
         let this = probability;
         probability *= (n + 1 - below) as f64 / below as f64;
@@ -50,7 +50,7 @@ pub fn median_interval(n: usize, tails: Tails) -> (usize, f64) {
 
 /// Centre of a set of logarithms: the estimate, and the interval for each of two [`Tails`].
 pub struct Centre {
-    /// The Hodges-Lehmann estimate.
+    /// Hodges-Lehmann estimate of the centre.
     pub estimate: f64,
     /// Ends and coverage of the interval that leaves out [`FIVE_PER_CENT`].
     pub shown: (f64, f64, f64),
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn the_signed_rank_interval_is_the_published_one() {
-        // Critical values of Wilcoxon's T, two-sided 5 %: 0 at n = 6, 8 at 10, 52 at 20, 137 at 30, 434 at 50.
+        // Critical values of Wilcoxon's T, two-sided 5 %: 0 at n = 6, 8 at 10, 52 at 20, 137 at 30,
+        // 434 at 50.
         for (n, critical) in [(6, 0), (10, 8), (20, 52), (30, 137), (50, 434)] {
             assert_eq!(signed_rank_interval(n, FIVE_PER_CENT).0, critical, "n = {n}");
         }

@@ -51,7 +51,8 @@ fn very_many_pairs_are_reduced_too() {
     assert_eq!((ratio.median, ratio.n), (1.0, 3000));
 }
 
-/// 2000 seeded samples of a skewed distribution with median 1: the interval must hold it at least 95 % of the time.
+/// 2000 seeded samples of a skewed distribution with median 1: the interval must contain 1 at least
+/// 95 % of the time.
 #[test]
 fn the_medians_interval_covers_what_it_claims() {
     let covered = |n: usize| {
@@ -68,7 +69,8 @@ fn the_medians_interval_covers_what_it_claims() {
     }
 }
 
-/// The same for the ratio, with common drift, heavy tails and a true ratio of 1.1.
+/// The ratio's interval must contain the true ratio of 1.1 as often, with common drift and heavy
+/// tails.
 #[test]
 fn the_ratios_interval_covers_what_it_claims() {
     for n in [10, 30, 120] {
@@ -83,7 +85,7 @@ fn the_ratios_interval_covers_what_it_claims() {
     }
 }
 
-/// A value is a build: five trials of one build are one value, however often it is timed.
+/// A value is a build: five trials of one build count as one value.
 #[test]
 fn a_value_is_the_median_of_a_builds_trials() {
     let trial =
@@ -95,7 +97,7 @@ fn a_value_is_the_median_of_a_builds_trials() {
     assert_eq!(sample.summary().unwrap().n, 3);
 }
 
-/// The 99 % interval, which verdicts rest on, contains the 95 % interval and covers what it claims.
+/// The 99 % interval, used for verdicts, contains the 95 % interval and has its stated coverage.
 #[test]
 fn the_firm_interval_covers_what_it_claims() {
     for n in [8, 20, 120] {

@@ -77,7 +77,7 @@ fn numbers_keep_four_digits() {
     assert_eq!([1.0, 1.04, 2.345, 20.61].map(times), ["1.0000x", "1.0400x", "2.35x", "20.6x"]);
 }
 
-/// No interval of 95 % is claimed over fewer than six values.
+/// Fewer than six values have a range and no 95 % interval.
 #[test]
 fn small_numbers_have_a_range_and_no_interval() {
     let shown = |n| interval("1.0".into(), "2.0".into(), n);

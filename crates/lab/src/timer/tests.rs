@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn the_gap_is_the_median_not_the_mean() {
-    // Five pairs with gaps 40 40 40 40 9000: an interrupt in one of them changes nothing.
+    // Five pairs with gaps 40 40 40 40 9000: one interrupt does not change the median.
     let mut readings = [0, 40, 100, 140, 200, 240, 300, 340, 400, 9400].into_iter();
     assert_eq!(median_gap(|| readings.next().unwrap(), 5), 40);
 }

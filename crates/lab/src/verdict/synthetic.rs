@@ -6,7 +6,7 @@ use crate::random::Random;
 /// Noise distributions of a build's value, as seen on real machines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// Normal distribution.
+    /// Normal distribution, without disturbances.
     Normal,
     /// Normal, with one build in twenty slowed by up to ten deviations more.
     Bursts,
@@ -19,7 +19,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All distributions.
+    /// All distributions, for loops over them.
     pub const ALL: [Shape; 5] = [Shape::Normal, Shape::Bursts, Shape::Bimodal, Shape::Skewed, Shape::Heavy];
 }
 

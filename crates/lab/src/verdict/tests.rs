@@ -11,7 +11,7 @@ fn floor(lo: f64, hi: f64) -> NoiseFloor {
     NoiseFloor { ratio: 1.0, lo, hi, n: 30 }
 }
 
-/// A comparison as the runner makes it: a side, its twin, and the other side, in the same rounds.
+/// Compares as the runner does: a side, its twin, and the other side, in the same rounds.
 fn compare(noise: &mut Noise, n: usize, true_ratio: f64, deviation: f64) -> (Ratio, Verdict) {
     let [a, twin, b] = noise.rounds(n, [true_ratio, true_ratio, 1.0], deviation);
     let ratio = Ratio::paired(&a, &b).unwrap();
@@ -27,7 +27,7 @@ fn a_difference_must_exceed_the_floor_and_exclude_one() {
     let no = |floor_pct: f64| Verdict::NoDifferenceShown { floor_pct };
     assert_eq!(judge(&ratio(1.05, 1.04, 1.06, 30), &floor(0.98, 1.01)), Verdict::Faster);
     assert_eq!(judge(&ratio(0.95, 0.94, 0.96, 30), &floor(0.98, 1.01)), Verdict::Slower);
-    // Less than 1 % is never called, however narrow the interval.
+    // A difference below 1 % is never claimed, however narrow the interval.
     assert_eq!(judge(&ratio(1.005, 1.004, 1.006, 30), &floor(0.999, 1.001)).to_string(), no(1.0).to_string());
     assert_eq!(judge(&ratio(1.015, 1.01, 1.019, 30), &floor(0.98, 1.01)).to_string(), no(2.04).to_string());
     assert!(matches!(judge(&ratio(1.05, 0.99, 1.11, 30), &floor(0.98, 1.01)), Verdict::Inconclusive { .. }));
@@ -69,7 +69,8 @@ fn a_slow_second_mirrors_a_fast_one() {
     }
 }
 
-/// The three figures of the self-test, on simulated builds of every shape: coverage, false alarms, power.
+/// Checks the three figures of the self-test, on simulated builds of every shape: coverage, false
+/// alarms, power.
 #[test]
 fn equal_sides_are_called_different_at_most_one_time_in_a_hundred() {
     for shape in Shape::ALL {
@@ -80,7 +81,7 @@ fn equal_sides_are_called_different_at_most_one_time_in_a_hundred() {
                 outcomes.iter().filter(|outcome| wanted(outcome)).count() as f64 / 1000.0
             };
             let (firm, covered) = (part(|(_, verdict)| verdict.is_firm()), part(|(ratio, _)| ratio.includes_one()));
-            // 0.95 less two standard errors; seeds are fixed, so this does not flicker.
+            // 0.95 less two standard errors; the seeds are fixed, so the result is reproducible.
             assert!(firm <= 0.01 && covered >= 0.936, "{shape:?}, n {n}: firm {firm}, covered {covered}");
         }
     }
@@ -95,7 +96,7 @@ fn a_difference_of_five_per_cent_is_found() {
         assert!(found(shape, 20, 0.02) > 0.9, "{shape:?}: {}", found(shape, 20, 0.02));
         assert!(found(shape, 30, 0.03) > 0.8, "{shape:?}: {}", found(shape, 30, 0.03));
     }
-    // Modes 4 % apart hide it longer: more builds find it.
+    // Modes 4 % apart hide the difference; more builds find it.
     assert!(found(Shape::Bimodal, 30, 0.01) > 0.85, "{}", found(Shape::Bimodal, 30, 0.01));
     let missed = |seed| compare(&mut Noise::new(seed), 20, 1.05, 0.02).1 == Verdict::Slower;
     assert!(share(500, missed) == 0.0);

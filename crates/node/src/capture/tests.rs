@@ -5,7 +5,7 @@ use clock::{Clock, SimClock};
 use lock::Up;
 use port::Pairs;
 
-/// Two hosts joined back to back; the second pings nobody, it only answers ARP.
+/// Two hosts joined back to back; the second only answers ARP.
 struct Two {
     hosts: [Host<Up>; 2],
     pairs: Pairs,
@@ -46,7 +46,7 @@ impl Two {
         while self.hosts.iter().map(|host| host.step().frames).sum::<usize>() > 0 {}
     }
 
-    /// `n` datagrams of `len` bytes from a to b, which has nobody for them.
+    /// Sends `n` datagrams of `len` bytes from a to b, where the port is closed.
     fn send(&self, n: usize, len: usize) {
         let calls = self.hosts[0].shared_calls();
         let fd = calls.socket().unwrap();
@@ -108,7 +108,7 @@ fn what_passes_is_given_once_with_its_direction_and_time() {
 fn a_snaplen_keeps_the_beginning_and_says_how_long_it_was() {
     let two = Two::new();
     two.ok(0, "capture open em0 snaplen 60");
-    two.ok(0, "capture open any"); // another reader's wish is his own
+    two.ok(0, "capture open any"); // readers have separate captures
     two.send(1, 1000);
     let (short, whole) = (two.read("1"), two.read("2"));
     assert_eq!((short.frames[2].data.len(), short.frames[2].len), (60, 1042));
@@ -120,7 +120,7 @@ fn a_snaplen_keeps_the_beginning_and_says_how_long_it_was() {
 fn a_full_buffer_counts_what_it_misses_and_goes_on_when_read() {
     let two = Two::new();
     two.ok(0, "capture open em0");
-    two.send(2000, 1400); // with the few answers ICMP's limit allows
+    two.send(2000, 1400); // along with the few ICMP errors that the rate limit allows
     two.send(1500, 1400);
     let status = two.hosts[0].captures().list(two.clock.now()).remove(0);
     assert!(status.missed > 500 && status.seen == status.held as u64 + status.missed, "{status:?}");
@@ -183,8 +183,8 @@ fn texts_that_are_no_answers_are_told_from_those_that_are() {
     }
 }
 
-/// A datagram to a closed port is dropped with that reason: in the record of the last dropped frames, in
-/// a capture of dropped frames, and in one with a filter only if that matches.
+/// A datagram to a closed port is recorded with its drop reason: in the record of dropped frames,
+/// in a capture of dropped frames, and in one with a filter only if that matches.
 #[test]
 fn dropped_frames_are_captured_with_their_reason() {
     let two = Two::new();
@@ -209,7 +209,7 @@ fn dropped_frames_are_captured_with_their_reason() {
     for line in ["open dropped", "open all filter udp", "open dropped filter tcp"] {
         two.ok(1, &format!("capture {line}"));
     }
-    two.send(3, 8); // without time between them: one is recorded, all are captured
+    two.send(3, 8); // at the same instant: one is recorded, all are captured
     assert_eq!(dropped(&read("capture dropped")).len(), 2);
     assert_eq!(dropped(&read("capture read 1")).len(), 3);
     let all = dropped(&read("capture read 2"));

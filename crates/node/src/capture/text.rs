@@ -1,50 +1,50 @@
-//! Captured frames as the text of an answer: a line of state, then a line for each frame.
+//! Text format of captured frames: a status line, then a line for each frame.
 //!
 //! ```text
 //! NOW-NS SEEN MISSED
 //! AT-NS in|out|REASON IFACE LENGTH HEX
 //! ```
 //!
-//! Times are of the host's clock; NOW lets the reader turn them into calendar time. LENGTH is the whole
-//! frame's, HEX the bytes kept of it. REASON is the dotted name of a drop reason.
+//! Times are from the host's clock; NOW lets the reader convert them to calendar time. LENGTH is
+//! that of the whole frame, HEX the bytes kept of it. REASON is the dotted name of a drop reason.
 
 use super::Fate;
 use port::pcap::Direction;
 use stats::DropReason;
 use std::fmt::Write;
 
-/// What one reading gave.
+/// Frames returned by one read.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Batch {
-    /// The host's clock at the reading.
+    /// The host's clock at the time of the read.
     pub now_ns: u64,
-    /// Frames that passed since the capture began.
+    /// Frames seen since the capture began.
     pub seen: u64,
-    /// Of them, not kept: there was no room.
+    /// Frames missed because the buffer was full.
     pub missed: u64,
-    /// What was kept since the reading before.
+    /// Frames captured since the previous read.
     pub frames: Vec<Caught>,
 }
 
-/// One frame.
+/// A captured frame, possibly truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caught {
-    /// When it passed, by the host's clock.
+    /// Time of the capture, by the host's clock.
     pub at_ns: u64,
-    /// Iface or port at which it was seen; `-` of a frame dropped in a host.
+    /// Iface or port of the frame; `-` for a frame dropped in a host.
     pub iface: String,
     /// Received, sent or dropped.
     pub fate: Fate,
-    /// Bytes that it had.
+    /// Length of the frame.
     pub len: u32,
-    /// Bytes that were kept.
+    /// Captured bytes.
     pub data: Vec<u8>,
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 impl Batch {
-    /// The answer's text.
+    /// Returns the text format.
     pub fn to_text(&self) -> String {
         let bytes: usize = self.frames.iter().map(|frame| 2 * frame.data.len() + 64).sum();
         let mut out = String::with_capacity(bytes + 64);
@@ -65,7 +65,7 @@ impl Batch {
     }
 }
 
-/// Reads an answer; `None`: it is none.
+/// Parses the text format; `None` if it is invalid.
 pub fn parse(text: &str) -> Option<Batch> {
     let mut lines = text.lines();
     let mut words = lines.next()?.split(' ');

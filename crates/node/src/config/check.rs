@@ -1,5 +1,5 @@
-//! Checks beyond a single key, and of configurations made by a program: values outside their ranges, and
-//! keys that would have no effect.
+//! Checks across several keys, and of configurations built by a program: values out of range, and
+//! keys without effect.
 
 use super::{HostConfig, IfaceConfig};
 use crate::{isr, words};
@@ -8,15 +8,15 @@ use lock::How;
 use port::spec::Spec;
 use std::ops::RangeInclusive;
 
-/// MTUs of an iface: RFC 791 3.2 has 68 as the least.
+/// Range of an iface's MTU; 68 is the minimum of RFC 791 3.2.
 pub(super) const MTU: RangeInclusive<i64> = 68..=65_535;
-/// Frames taken from a port at a time.
+/// Range of `burst`.
 pub(super) const BURST: RangeInclusive<i64> = 1..=buf::BURST_MAX as i64;
-/// Threads that enter a host.
+/// Range of `threads`.
 pub(super) const THREADS: RangeInclusive<i64> = 1..=32;
-/// Buffers of a pool.
+/// Range of `pool.buffers`.
 pub(super) const POOL_BUFFERS: RangeInclusive<i64> = 16..=1 << 22;
-/// Bytes of packet in a buffer: those of the longest IP packet with its link headers fit.
+/// Range of `pool.data`; the longest IP packet with its link headers fits.
 pub(super) const POOL_DATA: RangeInclusive<i64> = 256..=131_072;
 
 /// Checks a number against the range of its key.
@@ -43,10 +43,10 @@ impl IfaceConfig {
         Ok(())
     }
 
-    /// Checks an iface on a port.
+    /// Checks an iface with a port.
     ///
     /// # Errors
-    /// A sentence: the value, or a tunnel's key, which would have no effect.
+    /// Returns a message about an invalid value, or a tunnel key that would have no effect.
     pub(crate) fn check_on_port(&self) -> Result<(), String> {
         self.check_values()?;
         let set = self.tunnel_keys();
@@ -56,7 +56,7 @@ impl IfaceConfig {
         }
     }
 
-    /// The keys of tunnels that are set.
+    /// Returns the tunnel keys that are set.
     fn tunnel_keys(&self) -> Vec<&'static str> {
         let (ends, none) = (&self.ends, inet::tunnel::Config::default());
         let keys = [
@@ -74,7 +74,7 @@ impl IfaceConfig {
         keys.into_iter().filter(|(set, _)| *set).map(|(_, key)| key).collect()
     }
 
-    /// Checks a tunnel: keys of other kinds and of ports have no effect.
+    /// Checks a tunnel: keys of other tunnel kinds and of ports are rejected.
     fn check_tunnel(&self, kind: Kind) -> Result<(), String> {
         self.check_values()?;
         let set = self.tunnel_keys();
@@ -105,10 +105,10 @@ impl IfaceConfig {
 }
 
 impl HostConfig {
-    /// Checks the host's own values, and its knobs.
+    /// Checks the host's own values, and its sysctls.
     ///
     /// # Errors
-    /// A sentence.
+    /// Returns an error message.
     pub(crate) fn check_own(&self) -> Result<(), String> {
         let own = || {
             if !matches!(self.locks.as_str(), "up" | "light" | "heavy") {
@@ -136,7 +136,7 @@ impl HostConfig {
         own().map_err(|why| format!("host {}: {why}", self.name))
     }
 
-    /// Checks that nothing is configured which needs [`crate::build`].
+    /// Checks that no key is set that requires [`crate::build`].
     pub(crate) fn check_bare(&self) -> Result<(), String> {
         self.check_own()?;
         let parts = [
@@ -157,7 +157,7 @@ impl HostConfig {
     /// Checks keys against each other.
     ///
     /// # Errors
-    /// A sentence.
+    /// Returns an error message.
     pub fn check(&self) -> Result<(), String> {
         self.check_own()?;
         if self.threads > 1 && self.locks == "up" {
@@ -190,7 +190,7 @@ impl HostConfig {
         Ok(())
     }
 
-    /// Checks the ifaces; returns their names.
+    /// Checks the ifaces and returns their names.
     fn check_ifaces(&self) -> Result<Vec<String>, String> {
         let mut names: Vec<String> = vec!["lo0".to_string()];
         for iface in &self.ifaces {

@@ -1,4 +1,4 @@
-//! A TOML file of `[[host]]` tables becomes [`HostConfig`]s; what is wrong with it is said with its line.
+//! Reads a TOML file of `[[host]]` tables into [`HostConfig`]s; errors give the line.
 
 use super::keys::{self, Item, Key, set_key};
 use super::page;
@@ -11,19 +11,19 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::{L4Port, Mac};
 
-/// Hosts of one file, and stacks of them: each has a thread.
+/// Maximum number of hosts in a file, counting each stack of a host: each has a thread.
 pub const HOSTS_MAX: usize = 48;
-/// Bytes of a file.
+/// Maximum file size in bytes.
 const FILE_MAX: u64 = 4 << 20;
 
-/// What is wrong with a configuration.
+/// Error in a configuration file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
-    /// The file.
+    /// Name of the configuration file.
     pub file: String,
-    /// The line, from 1; 0 for the file as a whole.
+    /// Line, from 1; 0 for the file as a whole.
     pub line: usize,
-    /// What is wrong and what was expected.
+    /// Cause and expected value.
     pub what: String,
 }
 
@@ -38,18 +38,18 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Reads the file at `path`.
+/// Reads the hosts of the file at `path`.
 ///
 /// # Errors
-/// [`ConfigError`].
+/// Returns a [`ConfigError`].
 pub fn load(path: &Path) -> Result<Vec<HostConfig>, ConfigError> {
     read(&text_of(path)?, &path.display().to_string())
 }
 
-/// Reads the file at `path`, with its switches.
+/// Reads the hosts and switches of the file at `path`.
 ///
 /// # Errors
-/// [`ConfigError`].
+/// Returns a [`ConfigError`].
 pub fn load_network(path: &Path) -> Result<Network, ConfigError> {
     read_network(&text_of(path)?, &path.display().to_string())
 }
@@ -60,10 +60,10 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
     port::os::read_text(path, FILE_MAX).map_err(|error| failed(error.to_string()))
 }
 
-/// Reads a file's `text`, of hosts alone; `file` is its name in messages.
+/// Parses `text` with hosts only; `file` is the file name for messages.
 ///
 /// # Errors
-/// [`ConfigError`], the first there is.
+/// Returns the first [`ConfigError`].
 pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
     let Network { hosts, switches } = read_network(text, file)?;
     match switches.first() {
@@ -75,10 +75,10 @@ pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
     }
 }
 
-/// Reads a file's `text`, of hosts and switches; `file` is its name in messages.
+/// Parses `text` with hosts and switches; `file` is the file name for messages.
 ///
 /// # Errors
-/// [`ConfigError`], the first there is.
+/// Returns the first [`ConfigError`].
 pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
     let source = Source { text, file };
     let parsed = DeTable::parse(text).map_err(|error| {
@@ -132,7 +132,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
     Ok(network)
 }
 
-/// Where errors are.
+/// File text and name, to locate errors.
 struct Source<'a> {
     text: &'a str,
     file: &'a str,
@@ -145,12 +145,12 @@ impl Source<'_> {
         ConfigError { file: self.file.to_string(), line, what }
     }
 
-    /// About a link, at the line of the port that is wrong, or of its host.
+    /// Returns an error about a link, at the line of the faulty port or of its host.
     fn link_error(&self, host: Option<Range<usize>>, why: &LinkError) -> ConfigError {
         let (_, port) = why.place();
         let port = host.clone().and_then(|host| {
             let text = self.text.get(host.start..)?;
-            // In its quotes: another port's name may begin like it.
+            // Searches for the quoted name first: another port's name may begin with it.
             let quoted = ['"', '\''].iter().find_map(|quote| text.find(&format!("{quote}{port}{quote}")));
             let at = host.start + quoted.map(|at| at + 1).or_else(|| text.find(port))?;
             Some(at..at + port.len())
@@ -158,7 +158,7 @@ impl Source<'_> {
         self.error(port.or(host), why.to_string())
     }
 
-    /// The tables of `[[name]]`; one `[name]` is as good.
+    /// Returns the tables of `[[name]]`; a single `[name]` is accepted too.
     fn tables<'v, 'i>(
         &self,
         value: &'v Spanned<DeValue<'i>>,
@@ -232,7 +232,7 @@ impl Source<'_> {
         set_key(known, into, name, &item(value.get_ref())).map_err(|what| self.error(Some(span), what))
     }
 
-    /// A list of tables whose keys are `known`.
+    /// Reads a list of tables with the keys `known`.
     fn list<T>(
         &self,
         value: &Spanned<DeValue<'_>>,
@@ -282,7 +282,8 @@ impl Source<'_> {
         Ok(found)
     }
 
-    /// `"net.inet.ip.forwarding" = 1`; without the quotes TOML makes tables of it, which is as good.
+    /// Reads sysctls such as `"net.inet.ip.forwarding" = 1`. Without the quotes TOML makes nested
+    /// tables of the name, which are accepted too.
     fn knobs(&self, table: &DeTable<'_>, above: &str, host: &mut HostConfig) -> Result<(), ConfigError> {
         for (key, value) in table {
             let name = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };

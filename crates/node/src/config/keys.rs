@@ -1,4 +1,5 @@
-//! The vocabulary: every key of a host, an iface, a route, a neighbor, a service, declared once for file and flags.
+//! Declarations of all keys of hosts, ifaces, routes, neighbors and services, for files and command
+//! line.
 
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
 use crate::{isr, words};
@@ -9,20 +10,20 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use wire::L4Port;
 
-/// A value as it was found.
+/// A value as given.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
-    /// From the command line: its form is what the key wants.
+    /// A word from the command line, converted to the type of the key.
     Word(String),
-    /// A string.
+    /// A string from a file.
     Text(String),
-    /// A whole number.
+    /// An integer from a file.
     Number(i64),
-    /// true or false.
+    /// A boolean from a file.
     Bool(bool),
-    /// A list.
+    /// A list from a file.
     List(Vec<Item>),
-    /// Something no key takes: what it is.
+    /// Another TOML type, with its name; accepted by no key.
     Other(&'static str),
 }
 
@@ -42,7 +43,7 @@ impl Item {
         }
     }
 
-    /// How it looks in a message.
+    /// Returns the value for an error message.
     pub fn shown(&self) -> String {
         let text = match self {
             Item::Word(text) | Item::Text(text) => format!("'{text}'"),
@@ -55,15 +56,15 @@ impl Item {
     }
 }
 
-/// One key of a `T`: documentation and parsing have this declaration in common.
+/// A key of a `T`; the declaration serves documentation and parsing.
 pub struct Key<T> {
-    /// The word.
+    /// Name of the key.
     pub name: &'static str,
     /// Type and range of its value.
     pub takes: Takes,
-    /// Its value where it is not given.
+    /// Default.
     pub unset: Unset,
-    /// Its meaning, as a sentence.
+    /// Description, as a sentence.
     pub about: &'static str,
     /// Stores a value; the error is the expected form.
     pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
@@ -75,20 +76,20 @@ impl<T> std::fmt::Debug for Key<T> {
     }
 }
 
-/// Type and range of the value of a key.
+/// Type and range of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Takes {
-    /// A name of at most so many characters.
+    /// A name with this maximum length.
     Name(usize),
     /// One of these words.
     Words(&'static [&'static str]),
     /// A number within these bounds.
     Number(i64, i64),
-    /// true or false.
+    /// A boolean: true or false.
     Switch,
-    /// A string that is such a thing.
+    /// A string in the described format.
     Text(&'static str),
-    /// A list of strings that are such things; one string will do.
+    /// A list of strings in the described format; a single string is accepted too.
     List(&'static str),
 }
 
@@ -118,18 +119,18 @@ impl std::fmt::Display for Takes {
     }
 }
 
-/// Value of a key that is not given.
+/// Default of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Unset {
-    /// This value, as `--set` takes it.
+    /// This value, in the form that `--set` takes.
     Is(&'static str),
-    /// A meaning, in words.
+    /// A description of the behavior.
     Means(&'static str),
-    /// It must be given.
+    /// The key is required.
     Required,
 }
 
-/// A value that was given for a key.
+/// A value given for a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
     item: &'a Item,
@@ -141,7 +142,7 @@ impl<'a> Given<'a> {
         format!("expected {}", self.takes)
     }
 
-    /// Something that is written as text.
+    /// Returns a value parsed from text.
     fn text<T: FromStr>(self) -> Result<T, String> {
         self.item.text().and_then(|text| text.parse().ok()).ok_or_else(|| self.expected())
     }
@@ -151,7 +152,7 @@ impl<'a> Given<'a> {
         self.text().map_err(|_| format!("expected {expected}"))
     }
 
-    /// One of the words.
+    /// Returns one of the allowed words.
     fn word(self) -> Result<String, String> {
         let Takes::Words(words) = self.takes else { return Err(self.expected()) };
         let found = self.item.text().filter(|word| words.contains(word)).map(str::to_string);
@@ -173,7 +174,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A name that can be a file's and stand in a message.
+    /// Returns a name that can be used as file name and in messages.
     fn name(self) -> Result<String, String> {
         let Takes::Name(longest) = self.takes else { return Err(self.expected()) };
         let good = |name: &&str| {
@@ -189,7 +190,7 @@ impl<'a> Given<'a> {
         path.map(Into::into).ok_or_else(|| self.expected())
     }
 
-    /// The items of a list, or the one that stands alone.
+    /// Returns the items of a list, or a single item as a list.
     fn items(self) -> &'a [Item] {
         if let Item::List(items) = self.item { items.as_slice() } else { std::slice::from_ref(self.item) }
     }
@@ -204,7 +205,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A number within `range`.
+/// Returns a number type with this range.
 const fn within(range: &RangeInclusive<i64>) -> Takes {
     Number(*range.start(), *range.end())
 }
@@ -230,7 +231,7 @@ use self::Unset::{Is, Means, Required};
 const MAC: Takes = Text("a MAC address such as 02:00:00:00:00:01");
 const PATH: Takes = Text("a path");
 
-/// The keys of a `[[host]]`, also those of `--set`.
+/// Keys of a `[[host]]`, also used by `--set`.
 pub const HOST: &[Key<HostConfig>] = &[
     key("name", Name(64), Means("host0, host1, ..."), "Its name.", |c, v| put(&mut c.name, v.name())),
     key("locks", Words(&["up", "light", "heavy"]), Is("up"), "Its locks; up is for one thread.", |c, v| {
@@ -346,7 +347,7 @@ pub const HOST: &[Key<HostConfig>] = &[
     }),
 ];
 
-/// The keys of a `[[host.iface]]`.
+/// Keys of a `[[host.iface]]`.
 pub const IFACE: &[Key<IfaceConfig>] = &[
     key(
         "port",
@@ -427,7 +428,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     }),
 ];
 
-/// The keys of a `[[switch]]`.
+/// Keys of a `[[switch]]`.
 pub const SWITCH: &[Key<SwitchFile>] = &[
     key("name", Name(64), Means("switch0, switch1, ..."), "Its name.", |c, v| put(&mut c.name, v.name())),
     key("ports", List("ports such as pair:x"), Required, "Its ports; 'linerate ports' lists the kinds.", |c, v| {
@@ -456,7 +457,7 @@ const ADVERTISE: &str = "Sends router advertisements while the host forwards IPv
 const ADDRESSES: &str =
     "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 autoconfiguration; dhcp: an IPv4 lease.";
 
-/// Adds an address to an iface; `auto` turns autoconfiguration on, `dhcp` DHCP.
+/// Adds an address to an iface; `auto` enables autoconfiguration, `dhcp` DHCP.
 fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
     match item.text() {
         Some("auto") => iface.accept_rtadv = true,
@@ -467,14 +468,14 @@ fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
     Ok(())
 }
 
-/// The address of one station.
+/// Parses a unicast MAC address.
 fn station(value: Given<'_>) -> Result<wire::Mac, String> {
     let mac: wire::Mac = value.text()?;
     let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
     good.then_some(mac).ok_or_else(|| "expected one station's MAC address".to_string())
 }
 
-/// One `A/LEN`.
+/// Parses an IPv4 `ADDRESS/LENGTH`.
 fn address(item: &Item) -> Result<IfaceAddr, String> {
     let word = item.text().filter(|word| word.contains('/'));
     let word = word
@@ -482,12 +483,12 @@ fn address(item: &Item) -> Result<IfaceAddr, String> {
     words::own_address(word).map_err(|why| why.to_string())
 }
 
-/// The same of IPv6.
+/// Parses an IPv6 `ADDRESS/LENGTH`.
 fn address6(item: &Item) -> Result<inet::ip6::IfaceAddr6, String> {
     words::six::own_address(item.text().unwrap_or_default()).map_err(|why| why.to_string())
 }
 
-/// The keys of a `[[host.route]]`.
+/// Keys of a `[[host.route]]`.
 pub const ROUTE: &[Key<RouteConfig>] = &[
     key("to", Text("a prefix such as 10.0.0.0/8, or default"), Required, "The destinations.", |c, v| {
         if v.item.text() == Some("default") {
@@ -509,7 +510,7 @@ pub const ROUTE: &[Key<RouteConfig>] = &[
     }),
 ];
 
-/// The keys of a `[[host.neighbor]]`.
+/// Keys of a `[[host.neighbor]]`.
 pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
     key("addr", Text("an IPv4 address such as 10.0.0.2"), Required, "Its address.", |c, v| {
         let addr: Ipv4Addr = v.text()?;
@@ -520,7 +521,7 @@ pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
     key("dev", Name(32), Means("found by addr"), "The iface.", |c, v| put(&mut c.dev, v.name().map(Some))),
 ];
 
-/// The keys of a `[[host.service]]`.
+/// Keys of a `[[host.service]]`.
 pub const SERVICE: &[Key<ServiceConfig>] = &[
     key("kind", Words(ServiceKind::ALL_WORDS), Required, "What it does; echo and discard are over UDP.", |c, v| {
         put(&mut c.kind, v.text())
@@ -530,7 +531,7 @@ pub const SERVICE: &[Key<ServiceConfig>] = &[
     }),
 ];
 
-/// Why a key was not taken: what to say about it.
+/// Sets a key; the error is a complete message.
 pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Result<(), String> {
     match keys.iter().find(|key| key.name == name) {
         Some(key) => {
@@ -541,16 +542,18 @@ pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Re
     }
 }
 
-/// The sentence about a key that does not exist.
+/// Returns the error message for an unknown key.
 pub fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     words::WordError::unknown("key", name, names).to_string()
 }
 
 impl HostConfig {
-    /// Sets one key from the command line: a host's (`pool.kind=zone`) or a knob (`net.inet.ip.forwarding=1`).
+    /// Sets a key from the command line: of the host (`pool.kind=zone`) or a sysctl
+    /// (`net.inet.ip.forwarding=1`).
     ///
     /// # Errors
-    /// A sentence: the key and the nearest that exists, or the value and what was expected.
+    /// Returns a message with the key and the nearest existing one, or the value and the expected
+    /// form.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if HOST.iter().any(|key| key.name == name) {
             return set_key(HOST, self, name, &Item::Word(value.to_string()));
@@ -562,7 +565,7 @@ impl HostConfig {
         self.set_knob(name, &Item::Word(value.to_string()))
     }
 
-    /// Sets one knob.
+    /// Sets a sysctl.
     ///
     /// # Errors
     /// As [`HostConfig::set`].
@@ -578,10 +581,10 @@ impl HostConfig {
         Ok(())
     }
 
-    /// Sets one key of the iface given last.
+    /// Sets a key of the iface given last.
     ///
     /// # Errors
-    /// As [`HostConfig::set`]; also without an iface.
+    /// As [`HostConfig::set`]; also if there is no iface.
     pub fn set_iface(&mut self, name: &str, value: &str) -> Result<(), String> {
         let iface = self.ifaces.last_mut().ok_or_else(|| format!("{name} {value}: there is no --port before it"))?;
         if name != "addresses" {
@@ -595,16 +598,16 @@ impl HostConfig {
     /// Sets the search domains.
     ///
     /// # Errors
-    /// A sentence.
+    /// Returns an error message.
     pub fn set_search(&mut self, domains: &[String]) -> Result<(), String> {
         let items = domains.iter().map(|domain| Item::Word(domain.clone())).collect();
         set_key(HOST, self, "search", &Item::List(items))
     }
 
-    /// Adds a route from `TO,VIA`: `default,10.0.0.1`.
+    /// Adds a route from `TO,VIA`, such as `default,10.0.0.1`.
     ///
     /// # Errors
-    /// A sentence.
+    /// Returns an error message.
     pub fn set_route(&mut self, text: &str) -> Result<(), String> {
         let (to, via) = text.split_once(',').ok_or_else(|| format!("route '{text}': expected TO,VIA"))?;
         let mut route = RouteConfig::default();

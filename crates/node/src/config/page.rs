@@ -1,18 +1,18 @@
-//! The keys of topology files as a page, from the declarations that parse them ([`keys`]).
+//! Reference page of the keys of topology files, made from their declarations ([`keys`]).
 
 use super::keys::{self, Key, Takes, Unset};
 use crate::words;
 use std::fmt::Write;
 
-/// The tables at the top of a file.
+/// Top-level tables of a file.
 pub const TOP: [&str; 2] = ["host", "switch"];
 
 /// A table of a file.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name, as in `host.iface`.
+    /// Name, as in `host.iface`.
     pub name: &'static str,
-    /// Its subject, as a sentence.
+    /// Description, as a sentence.
     pub about: &'static str,
     rows: fn() -> Vec<Row>,
 }
@@ -20,17 +20,17 @@ pub struct Table {
 /// One key of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// The key.
+    /// Name of the key.
     pub name: String,
-    /// Its TOML type, and the values.
+    /// TOML type and range.
     pub value: String,
-    /// Its value where it is not given.
+    /// Value if the key is not set.
     pub default: String,
-    /// Its meaning.
+    /// Description of the key, as a sentence.
     pub about: String,
 }
 
-/// All tables.
+/// All tables, in the order of the page.
 pub const TABLES: &[Table] = &[
     Table { name: "host", about: "A host. At least one.", rows: || rows(keys::HOST) },
     Table {
@@ -50,12 +50,12 @@ pub const TABLES: &[Table] = &[
 ];
 
 impl Table {
-    /// Returns its keys.
+    /// Returns the keys of the table.
     pub fn rows(&self) -> Vec<Row> {
         (self.rows)()
     }
 
-    /// Returns how its header is written in a file.
+    /// Returns its header line in a file.
     pub fn header(&self) -> String {
         if self.name == "host.sysctl" { format!("[{}]", self.name) } else { format!("[[{}]]", self.name) }
     }
@@ -117,12 +117,12 @@ pub fn roff() -> String {
     out
 }
 
-/// Text whose lines begin with no control character of roff.
+/// Escapes text for roff.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq")
 }
 
-/// A paragraph in lines of at most 100 characters.
+/// Wraps a paragraph to at most 100 columns.
 fn filled(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -143,13 +143,13 @@ mod tests {
     use super::*;
     use std::fmt::Debug;
 
-    /// A default that is written is the one that holds: setting it changes nothing.
+    /// Setting a key to its documented default changes nothing.
     fn defaults_hold<T: Debug>(keys: &[Key<T>], make: fn() -> T) {
         for key in keys {
             if let Unset::Is(value) = key.unset {
                 let mut one = make();
                 set_key(keys, &mut one, key.name, &Item::Word(value.to_string())).unwrap();
-                // tso4 and its like are an Option: then the default is only described.
+                // Keys such as tso4 are an Option: their default is only described.
                 assert_eq!(format!("{one:?}"), format!("{:?}", make()), "{} = {value}", key.name);
             }
         }
@@ -164,7 +164,8 @@ mod tests {
         defaults_hold(keys::SWITCH, SwitchFile::default);
     }
 
-    /// Every key that a file accepts is on the page: a wrong key's message names all of them, or the nearest.
+    /// Every key accepted by a file is on the page, since the message for a wrong key lists all of
+    /// them or the nearest.
     #[test]
     fn every_word_that_is_taken_stands_for_itself() {
         for table in TABLES {
@@ -180,7 +181,7 @@ mod tests {
                 } else {
                     format!("[[{name}]]")
                 };
-                // A date is what no key takes: the message is about the value, so the key is known.
+                // No key accepts a date: the message is about the value, so the key exists.
                 let why = read_network(&format!("{parent}{header}\n{key} = 2000-01-01\n"), "t").unwrap_err().what;
                 assert!(!why.contains("unknown key") && !why.contains("unknown knob"), "{header} {key}: {why}");
             }

@@ -1,4 +1,4 @@
-//! What a host serves: kinds, their L4 ports, and how they are written.
+//! Services of a host: kinds, L4 ports, and text format.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use wire::L4Port;
 macro_rules! service_kinds {
     ($(#[$first_doc:meta])* $first:ident = ($first_word:literal, $first_port:literal, $first_over:ident);
      $($(#[$doc:meta])* $kind:ident = ($word:literal, $port:literal, $over:ident);)*) => {
-        /// A service of a host: a value of `kind` in a file and of `--service`.
+        /// A service of a host: the value of `kind` in a file and of `--service`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
         pub enum ServiceKind {
             $(#[$first_doc])*
@@ -17,14 +17,14 @@ macro_rules! service_kinds {
         }
 
         impl ServiceKind {
-            /// All kinds.
+            /// All kinds of services.
             pub const ALL: &[ServiceKind] = &[ServiceKind::$first, $(ServiceKind::$kind,)*];
-            /// The words of all kinds.
+            /// Names of all kinds, as a list in one string.
             pub const WORDS: &str = concat!($first_word, $(", ", $word,)*);
-            /// The words of all kinds, one by one.
+            /// Names of all kinds.
             pub(super) const ALL_WORDS: &[&str] = &[$first_word, $($word,)*];
 
-            /// (word, usual L4 port, transport).
+            /// Returns (name, usual L4 port, transport).
             const fn facts(self) -> (&'static str, u16, Over) {
                 match self {
                     ServiceKind::$first => ($first_word, $first_port, Over::$first_over),
@@ -38,9 +38,9 @@ macro_rules! service_kinds {
 /// Transport of a service.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
-    /// Datagrams: `node` serves it ([`crate::service`]).
+    /// UDP: served by `node` itself ([`crate::service`]).
     Udp,
-    /// Streams: a program serves it ([`crate::run::Programs`]).
+    /// TCP: served by a program ([`crate::run::Programs`]).
     Tcp,
 }
 
@@ -49,24 +49,24 @@ service_kinds! {
     Echo = ("echo", 7, Udp);
     /// Reads and discards datagrams (RFC 863).
     Discard = ("discard", 9, Udp);
-    /// The server of iperf3's clients.
+    /// Server for iperf3 clients.
     Iperf3 = ("iperf3", 5201, Tcp);
-    /// The far end of `linerate netperf`.
+    /// Server for `linerate netperf`.
     Netserver = ("netserver", 12_865, Tcp);
 }
 
 impl ServiceKind {
-    /// Returns the word for it.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         self.facts().0
     }
 
-    /// Returns its usual L4 port: RFC 862's, RFC 863's, and those of the programs of these names.
+    /// Returns its usual L4 port: that of RFC 862, of RFC 863, or of the program of this name.
     pub fn usual_port(self) -> L4Port {
         L4Port(self.facts().1)
     }
 
-    /// Returns whether it is one of the small services over UDP, which `node` serves itself.
+    /// Returns whether it is a UDP service, which `node` serves itself.
     pub fn is_datagrams(self) -> bool {
         self.facts().2 == Over::Udp
     }
@@ -89,15 +89,15 @@ impl fmt::Display for ServiceKind {
 /// A service of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceConfig {
-    /// What it does.
+    /// Kind of the service.
     pub kind: ServiceKind,
-    /// Where it is.
+    /// L4 port that it listens on.
     pub port: L4Port,
 }
 
 impl FromStr for ServiceConfig {
     type Err = String;
-    /// `echo`, `echo:7007`.
+    /// Parses `echo` or `echo:7007`.
     fn from_str(text: &str) -> Result<ServiceConfig, String> {
         let (kind, port) = text.split_once(':').map_or((text, None), |(kind, port)| (kind, Some(port)));
         let bad = || format!("expected one of {}, and a port as in echo:7", ServiceKind::WORDS);

@@ -1,4 +1,4 @@
-//! A switch as a file has it: its ports, its spanning tree, words said to it before it begins.
+//! Switches of a topology file: ports, spanning tree, and commands run before the start.
 //!
 //! ```toml
 //! [[switch]]
@@ -14,31 +14,31 @@ use port::Spec;
 use std::path::PathBuf;
 use wire::Mac;
 
-/// A switch of a file.
+/// Configuration of a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SwitchFile {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// Its ports' whole names.
+    /// Full specifications of its ports.
     pub ports: Vec<String>,
-    /// Its spanning tree, of all its ports: `rstp` or `stp`.
+    /// Spanning tree protocol on all ports: `rstp` or `stp`.
     pub stp: Option<String>,
-    /// Its priority in the tree, known before it speaks.
+    /// Bridge priority, in effect from the first BPDU on.
     pub priority: Option<u16>,
-    /// Words said to it before it begins, as `linerate bridge --do` has them.
+    /// Commands run before the start, in the form of `linerate bridge --do`.
     pub words: Vec<String>,
-    /// Its address; one of its own if none is given.
+    /// MAC address; by default one of its own.
     pub mac: Option<Mac>,
-    /// Where its control socket is, if it has one.
+    /// Path of the control socket, if any.
     pub control: Option<PathBuf>,
 }
 
-/// What a file says: hosts, and the switches between them.
+/// Contents of a file: hosts, and the switches between them.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
-    /// The hosts, one at least.
+    /// Hosts, at least one.
     pub hosts: Vec<HostConfig>,
-    /// The switches.
+    /// Switches between the hosts.
     pub switches: Vec<SwitchFile>,
 }
 
@@ -46,7 +46,7 @@ impl SwitchFile {
     /// Checks keys against each other.
     ///
     /// # Errors
-    /// A sentence.
+    /// Returns an error message.
     pub fn check(&self) -> Result<(), String> {
         let name = &self.name;
         if self.ports.len() < 2 {

@@ -243,7 +243,7 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
     assert!(flags.ifaces[0].accept_rtadv);
     assert!(flags.set_iface("addresses", "fd00::1").unwrap_err().contains("with its prefix length"));
     assert_eq!(flags.set_route("2001:db8::/32,fd00::2"), Ok(()));
-    // And a host is made of it.
+    // A host can be built from it.
     let config = crate::config::HostConfig { pool_buffers: 64, ..host };
     let host = crate::run::build::<lock::Up>(&config, &port::Pairs::new(), clock::Clock::sim(&clock::SimClock::new()))
         .unwrap();
@@ -253,7 +253,7 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
     }
 }
 
-/// A key that has no effect, or a value that cannot be, is an error in a file.
+/// A key without effect or an invalid value is an error in a file.
 #[test]
 fn what_has_no_effect_is_an_error() {
     for (body, says) in [
@@ -272,7 +272,8 @@ fn what_has_no_effect_is_an_error() {
     }
 }
 
-/// Configurations that only a program can make, with values that no file can have, are refused by the constructors.
+/// The constructors reject configurations that only a program can build, with values that no file
+/// can have.
 #[test]
 fn the_library_refuses_what_a_file_cannot_say() {
     let clock = || clock::Clock::sim(&clock::SimClock::new());
@@ -295,7 +296,7 @@ fn the_library_refuses_what_a_file_cannot_say() {
         let bare = crate::Host::<lock::Up>::new(&config, clock()).unwrap_err().to_string();
         assert!(bare.contains(if config.ifaces.is_empty() { says } else { "ifaces have no effect" }), "{bare}");
     }
-    // A host without ports of its own has no netisr and no split either.
+    // A host without ports of its own has neither netisr nor several stacks.
     let isr = HostConfig { isr: IsrConfig { workstreams: 2, ..Default::default() }, ..HostConfig::default() };
     for (config, says) in [
         (HostConfig { stacks: 2, ..HostConfig::default() }, "its stacks have no effect"),

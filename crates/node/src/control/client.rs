@@ -1,4 +1,4 @@
-//! The asking end: one request, one answer, in a given time.
+//! Client of a control socket: one request, one answer, with a timeout.
 
 use super::{ANSWER_MAX, line};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -7,38 +7,38 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the server answered.
+/// Answer of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Done, or refused?
+    /// Success, or an error.
     pub ok: bool,
-    /// The output, or why not.
+    /// Output, or the error message.
     pub text: String,
 }
 
-/// Why there is no answer.
+/// Reason for a missing answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Not a place where a control socket can be.
+    /// Not a valid address of a control socket.
     #[error("{0}: not a control socket's place: expected unix:///path/to/socket or /path/to/socket")]
     BadUrl(String),
-    /// Nobody there.
+    /// No server at the path.
     #[error("{path}: {error}: is a host running with --control {path}?")]
     Connect {
         /// Path of the socket.
         path: String,
-        /// The system's error.
+        /// Error reported by the system.
         error: io::Error,
     },
-    /// No answer in time.
+    /// No answer within the timeout.
     #[error("{path}: no answer within {seconds} s: is the host stopped?")]
     Timeout {
         /// Path of the socket.
         path: String,
-        /// Seconds waited.
+        /// Seconds spent waiting for the answer.
         seconds: f64,
     },
-    /// The connection ended early, or what came is no answer.
+    /// The connection ended early, or the answer is malformed.
     #[error("{path}: {why}: is it a control socket of linerate's?")]
     Broken {
         /// Path of the socket.
@@ -46,25 +46,25 @@ pub enum ControlError {
         /// Description of the fault.
         why: String,
     },
-    /// The host runs as another user, whose answers are not to be trusted.
+    /// The host runs as another user, so its answers are not trusted.
     #[error("{path}: user {uid} serves it, not you (user {own}) or root: run the command as that user")]
     Foreign {
         /// Path of the socket.
         path: String,
         /// User id of the process that serves the socket.
         uid: u32,
-        /// Our own.
+        /// User id of this process.
         own: u32,
     },
-    /// A word that no line can carry.
+    /// A word that cannot be sent in a line.
     #[error("a word with a line break or another control character cannot be sent")]
     BadWord,
 }
 
-/// The path in `unix:///path`, `unix://path` or a plain path.
+/// Returns the path in `unix:///path`, `unix://path` or a plain path.
 ///
 /// # Errors
-/// [`ControlError::BadUrl`].
+/// Returns [`ControlError::BadUrl`].
 pub fn path_of(url: &str) -> Result<PathBuf, ControlError> {
     let path = match url.split_once("://") {
         Some(("unix", path)) => path,
@@ -74,12 +74,12 @@ pub fn path_of(url: &str) -> Result<PathBuf, ControlError> {
     if path.is_empty() { Err(ControlError::BadUrl(url.to_string())) } else { Ok(PathBuf::from(path)) }
 }
 
-/// A connection to a control socket, for one command after the other.
+/// Connection to a control socket, for any number of commands.
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<UnixStream>,
     shown: String,
-    /// A request failed: the answer to it may still come.
+    /// A request failed, and its answer may still arrive.
     is_broken: bool,
 }
 
@@ -87,7 +87,8 @@ impl Client {
     /// Connects to the server at `url` (`unix:///path` or a path).
     ///
     /// # Errors
-    /// [`ControlError`]: no server, or one of another user, which only root accepts.
+    /// Returns a [`ControlError`] if there is no server, or if it runs as another user, which only
+    /// root accepts.
     pub fn connect(url: &str) -> Result<Client, ControlError> {
         let path = path_of(url)?;
         let shown = path.display().to_string();
@@ -103,7 +104,8 @@ impl Client {
     /// Sends one command and waits for its answer, each step at most `timeout`.
     ///
     /// # Errors
-    /// [`ControlError`], after which the client takes no more requests. A refusal is no error but an [`Answer`].
+    /// Returns a [`ControlError`], after which the client accepts no more requests. An error
+    /// reported by the server is an [`Answer`].
     pub fn request(&mut self, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
         let line = line_of(words, json)?;
         if self.is_broken {
@@ -125,13 +127,13 @@ impl Client {
 /// [`Client::request`].
 ///
 /// # Errors
-/// [`ControlError`].
+/// Returns a [`ControlError`].
 pub fn request(url: &str, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
-    line_of(words, json)?; // before a connection is made for it
+    line_of(words, json)?; // checks the words before connecting
     Client::connect(url)?.request(words, json, timeout)
 }
 
-/// The line of a command.
+/// Returns the request line of a command.
 fn line_of(words: &[String], json: bool) -> Result<String, ControlError> {
     let line = if json { "-j ".to_string() } else { String::new() } + &line::join(words);
     if line.chars().any(|c| c.is_control() && c != '\t') {
@@ -140,22 +142,22 @@ fn line_of(words: &[String], json: bool) -> Result<String, ControlError> {
     Ok(line + "\n")
 }
 
-/// Returns whether user `own` accepts answers of a host that user `uid` runs. A user accepts its own hosts and
-/// root's; root accepts all.
+/// Returns whether user `own` trusts answers of a host run by user `uid`. A user trusts its own
+/// hosts and root's; root trusts all.
 pub(super) fn is_trusted(uid: u32, own: u32) -> bool {
     uid == own || uid == 0 || own == 0
 }
 
 fn exchange(reader: &mut BufReader<UnixStream>, line: &str, timeout: Duration) -> io::Result<Answer> {
-    let timeout = timeout.max(Duration::from_millis(1)); // zero would mean for ever
+    let timeout = timeout.max(Duration::from_millis(1)); // zero would mean no timeout
     reader.get_ref().set_read_timeout(Some(timeout))?;
     reader.get_ref().set_write_timeout(Some(timeout))?;
-    // A server that has no room answers and closes before it has read: the answer still counts.
+    // A full server answers and closes before it reads the request: the answer still counts.
     let sent = reader.get_mut().write_all(line.as_bytes());
     read_answer(reader, sent)
 }
 
-/// Reads an answer; `sent` is the error of the request, which counts where there is none.
+/// Reads an answer; `sent` is the result of sending the request, returned if there is no answer.
 pub(crate) fn read_answer(reader: &mut impl BufRead, sent: io::Result<()>) -> io::Result<Answer> {
     let mut head = Vec::new();
     let got = reader.by_ref().take(64).read_until(b'\n', &mut head);

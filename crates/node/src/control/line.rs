@@ -1,18 +1,19 @@
-//! One line of words: split at blanks; a word that begins with `"` reaches to the next `"`, with `\"` and `\\` inside.
+//! Splits a line into words: separated by blanks; a word that begins with `"` ends at the next `"`,
+//! with `\"` and `\\` inside.
 //!
-//! Quotes in the middle of a word are the word's own, as in `tracer(file="a b"):null:` (whose blank then needs the
-//! whole word quoted). [`join`] writes what [`split`] reads.
+//! Quotes in the middle of a word are part of it, as in `tracer(file="a b"):null:` (because of its
+//! blank, the whole word must be quoted). [`join`] is the inverse of [`split`].
 
 use std::fmt;
 
-/// Why a line is not words.
+/// Syntax error in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineError {
-    /// Not UTF-8.
+    /// The line is not UTF-8.
     NotUtf8,
-    /// A control character.
+    /// The line has a control character.
     Control,
-    /// A quote without its partner, or text right behind it.
+    /// An unterminated quote, or text directly after the closing quote.
     Quote,
 }
 
@@ -28,10 +29,10 @@ impl fmt::Display for LineError {
 
 impl std::error::Error for LineError {}
 
-/// The words of `line`, which comes without its newline.
+/// Splits `line`, without its newline, into words.
 ///
 /// # Errors
-/// [`LineError`].
+/// Returns a [`LineError`].
 pub fn split(line: &[u8]) -> Result<Vec<String>, LineError> {
     let text = std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
     let text = text.strip_suffix('\r').unwrap_or(text);
@@ -55,7 +56,7 @@ pub fn split(line: &[u8]) -> Result<Vec<String>, LineError> {
     Ok(words)
 }
 
-/// What stands before the closing quote, and what behind it.
+/// Returns the text before and after the closing quote.
 fn unquote(text: &str) -> Result<(String, &str), LineError> {
     let mut word = String::new();
     let mut chars = text.chars();
@@ -73,7 +74,7 @@ fn unquote(text: &str) -> Result<(String, &str), LineError> {
     Err(LineError::Quote)
 }
 
-/// A line, without newline, that [`split`] takes apart into `words` again.
+/// Returns a line, without newline, that [`split`] splits into `words`.
 pub fn join<S: AsRef<str>>(words: &[S]) -> String {
     let quoted = words.iter().map(AsRef::as_ref).map(|word| {
         let plain = !word.is_empty() && !word.starts_with('"') && !word.contains(char::is_whitespace);

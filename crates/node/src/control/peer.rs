@@ -1,30 +1,29 @@
-//! One client of a control socket: what it has sent so far, what it has not read yet.
+//! A client of a control socket: its unfinished request and unread answer.
 
 use super::{ANSWER_MAX, ControlCounts, LINE_MAX, PATIENCE, line};
 use clock::Instant;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// A client.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) stream: UnixStream,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
-    /// When it last got anywhere: bytes read or written.
+    /// Time of the last progress: bytes read or written.
     pub(super) since: Instant,
     last: bool,
 }
 
-/// What one turn of a client came to.
+/// Result of a client's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
     /// A request was answered; there may be another.
     Again,
-    /// Nothing more can be done now.
+    /// Nothing more to do now.
     Waits,
-    /// The client is done with, or we with it.
+    /// The client is finished or must be disconnected.
     Ended,
 }
 
@@ -33,24 +32,24 @@ impl Peer {
         Peer { stream, input: Vec::new(), output: Vec::new(), written: 0, since: now, last: false }
     }
 
-    /// Does an answer wait to be read?
+    /// Returns whether an answer is not fully written.
     pub(super) fn is_writing(&self) -> bool {
         self.written < self.output.len()
     }
 
-    /// Is it between two requests?
+    /// Returns whether it is between two requests.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_writing() && self.input.is_empty()
     }
 
-    /// Sends one error, as far as it goes at once, and ends the client.
+    /// Sends one error, as far as possible without blocking, and disconnects the client.
     pub(super) fn refuse(mut self, why: &str) {
         self.reply(Err(why.to_string()));
-        // A client that does not take even this is not told why.
+        // If the client cannot take even this, the error is lost.
         let _ = self.stream.write(&self.output);
     }
 
-    /// Writes what waits, else answers one request.
+    /// Writes pending output, or else answers one request.
     pub(super) fn turn(
         &mut self,
         now: Instant,
@@ -118,7 +117,7 @@ impl Peer {
         (self.output, self.written) = (format!("{word} {}\n{text}", text.len()).into_bytes(), 0);
     }
 
-    /// The last answer of this client.
+    /// Queues the last answer of this client.
     fn end_with(&mut self, why: &str) {
         self.reply(Err(why.to_string()));
         self.last = true;
@@ -128,10 +127,10 @@ impl Peer {
     fn read(&mut self, now: Instant, counts: &ControlCounts) -> Turn {
         let mut chunk = [0; 4096];
         match self.stream.read(&mut chunk) {
-            Ok(0) => Turn::Ended, // whatever is left has no newline
+            Ok(0) => Turn::Ended, // an unterminated line is ignored
             Ok(n) => {
                 if self.input.is_empty() {
-                    self.since = now; // the patience is with the line, not with each of its bytes
+                    self.since = now; // the timeout is for the line, not for each of its bytes
                 }
                 self.input.extend(chunk.iter().take(n));
                 if self.input.len() > LINE_MAX && memchr(b'\n', &self.input).is_none() {

@@ -1,4 +1,4 @@
-//! The socket's file: made with mode 0600 before anybody can find it, never on top of a live server.
+//! Socket file: created with mode 0600 before it is visible, and never over a live server.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -7,11 +7,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Which file it is: device and inode.
+/// Device and inode of a file.
 pub(super) type Identity = (u64, u64);
 
-/// Listens at `path`. The file is made in a directory that only this user can enter and then linked to its place, so
-/// that there is no moment in which others could connect.
+/// Listens at `path`. The socket is created in a directory that only this user can enter and then
+/// linked to its path, so that other users cannot connect at any moment.
 pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, Identity)> {
     clear(path)?;
     let room = Room::new(path)?;
@@ -26,7 +26,7 @@ pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, Identity)> {
     Ok((listener, (meta.dev(), meta.ino())))
 }
 
-/// Removes a dead server's socket.
+/// Removes the socket of a dead server.
 fn clear(path: &Path) -> io::Result<()> {
     let meta = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -43,15 +43,15 @@ fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the file at `path` if it is still the one we made.
+/// Removes the file at `path` if it is still the one created here.
 pub(super) fn remove_ours(path: &Path, identity: Identity) {
     if fs::symlink_metadata(path).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity) {
-        // A file that somebody else removed in between is gone, which is what was wanted.
+        // Fails only if the file was removed in between, which is fine.
         let _ = fs::remove_file(path);
     }
 }
 
-/// A directory of mode 0700 beside the socket, gone at the end.
+/// A temporary directory of mode 0700 beside the socket.
 struct Room(PathBuf);
 
 impl Room {

@@ -1,4 +1,4 @@
-//! Leases of DHCPv4: an address with its network, read from a server's message and checked.
+//! DHCPv4 leases: an address with its network, read from a server's message and checked.
 
 use clock::{Duration, Instant};
 use dhcproto::v4::{DhcpOption, Message, OptionCode};
@@ -6,9 +6,9 @@ use inet::fib::Prefix;
 use inet::iface::IfaceAddr;
 use std::net::Ipv4Addr;
 
-/// Shortest lease that is accepted: renewals are at least half of it apart.
+/// Minimum accepted lease time in seconds; renewals are at least half of it apart.
 const LEASE_MIN: u32 = 20;
-/// Smallest MTU that is accepted: the packet that every host takes (RFC 1122 3.3.2).
+/// Minimum accepted MTU: the packet size that every host accepts (RFC 1122 3.3.2).
 const MTU_MIN: u16 = 576;
 /// Maximum number of classless static routes that are used.
 const ROUTES_MAX: usize = 32;
@@ -18,27 +18,24 @@ const ROUTES_MAX: usize = 32;
 pub(crate) struct Lease {
     /// Address with the length of its prefix.
     pub(crate) addr: IfaceAddr,
-    /// Server identifier.
     pub(crate) server: Ipv4Addr,
     /// Destinations with their gateways; an unspecified gateway is the link itself (RFC 3442).
     pub(crate) routes: Vec<(Prefix, Ipv4Addr)>,
-    /// Name servers.
     pub(crate) name_servers: Vec<Ipv4Addr>,
-    /// Search domains.
     pub(crate) domains: Vec<String>,
     /// MTU of the link.
     pub(crate) mtu: Option<u16>,
-    /// Time of renewal by the server (T1).
+    /// Time of the renewal by the same server (T1).
     pub(crate) renew_at: Instant,
-    /// Time from which any server is asked (T2).
+    /// Time of the renewal by any server (T2).
     pub(crate) rebind_at: Instant,
     /// End of the lease.
     pub(crate) until: Instant,
 }
 
 impl Lease {
-    /// Reads the lease out of an offer or an acknowledgment. Returns `None` if the address is no host's,
-    /// or a lease time or server identifier is missing.
+    /// Reads the lease from an offer or acknowledgment. Returns `None` if the address is not a host
+    /// address, or a lease time or server identifier is missing.
     pub(crate) fn of(message: &Message, now: Instant) -> Option<Lease> {
         let addr = Some(message.yiaddr()).filter(|addr| is_host(*addr))?;
         let server = match option(message, OptionCode::ServerIdentifier)? {
@@ -50,7 +47,7 @@ impl Lease {
             _ => None,
         };
         let time = seconds(OptionCode::AddressLeaseTime)?.max(LEASE_MIN);
-        // RFC 2131 4.4.5: half and seven eighths unless the server has others.
+        // RFC 2131 4.4.5: half and seven eighths, unless the server sets other times.
         let (renewal, rebinding) = (seconds(OptionCode::Renewal), seconds(OptionCode::Rebinding));
         let (renewal, rebinding) = match (renewal, rebinding) {
             (Some(t1), Some(t2)) if t1 >= LEASE_MIN / 2 && t1 < t2 && t2 < time => (t1, t2),
@@ -82,13 +79,14 @@ fn option(message: &Message, code: OptionCode) -> Option<&DhcpOption> {
     message.opts().get(code)
 }
 
-/// Returns whether an address can be that of a host.
+/// Returns whether an address can belong to a host.
 fn is_host(addr: Ipv4Addr) -> bool {
     let [first, ..] = addr.octets();
     first != 0 && first != 127 && first < 224
 }
 
-/// Returns the length of the prefix by the subnet mask; without a usable mask that of the class.
+/// Returns the prefix length given by the subnet mask; without a valid mask that of the address
+/// class.
 fn prefix_len(message: &Message, addr: Ipv4Addr) -> u8 {
     let mask = match option(message, OptionCode::SubnetMask) {
         Some(DhcpOption::SubnetMask(mask)) => mask.to_bits(),
@@ -104,8 +102,8 @@ fn prefix_len(message: &Message, addr: Ipv4Addr) -> u8 {
     }
 }
 
-/// Returns the classless static routes, which replace the router option (RFC 3442), or a default route
-/// by the first router.
+/// Returns the classless static routes, which replace the router option (RFC 3442), or a default
+/// route by the first router.
 fn routes(message: &Message, own: IfaceAddr) -> Vec<(Prefix, Ipv4Addr)> {
     let is_gateway = |gateway: Ipv4Addr| is_host(gateway) && gateway != own.addr;
     if let Some(DhcpOption::ClasslessStaticRoute(routes)) = option(message, OptionCode::ClasslessStaticRoute)

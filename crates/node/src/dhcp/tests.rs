@@ -1,5 +1,4 @@
-//! The clients against servers made of messages, on virtual time; between two hosts; and hostile
-//! answers.
+//! Clients against simulated servers on virtual time, between two hosts, and with hostile answers.
 
 mod hosts;
 
@@ -81,7 +80,7 @@ fn bound() -> Client {
     client
 }
 
-/// Lets the client probe for its address without an answer.
+/// Lets the client probe for its address, without an answer.
 #[track_caller]
 fn checked(client: &mut Client, mut now: Instant) -> Vec<Action> {
     for _ in 0..2 {
@@ -111,7 +110,7 @@ fn a_lease_is_requested_extended_and_given_back() {
     assert_eq!((lease.addr.addr, lease.addr.len, lease.server), (LEASED, 24, SERVER));
     assert_eq!((lease.renew_at, lease.rebind_at, lease.until), (at(1801), at(3151), at(3601)));
     assert_eq!((lease.domains, lease.name_servers), (vec!["lab.test".to_string()], vec![SERVER]));
-    // Renewing: the server is asked at half of the time, by its address.
+    // Renewing: the server is requested at half of the lease time, by unicast.
     assert_eq!(client.next(), at(1801));
     let (request, to) = sent(&client.poll(at(1801), 9));
     assert_eq!((client.state(), request.ciaddr(), to), (State::Renewing, LEASED, To::Server(SERVER)));
@@ -135,7 +134,7 @@ fn silence_is_met_with_growing_pauses() {
         now = client.next();
     }
     assert_eq!(pauses, [3, 7, 15, 31, 63, 63, 63], "4, 8, ... 64 s, less a second at random");
-    // A server that offers and does not acknowledge is left after four requests.
+    // After four requests without an acknowledgment the client abandons the server.
     let (discover, _) = sent(&client.poll(now, 5));
     client.input(&bytes(&answer(&discover, MessageType::Offer)), now);
     for _ in 0..4 {
@@ -158,7 +157,7 @@ fn a_lease_that_nobody_extends_ends() {
     assert!(direct >= 3 && tos.len() > direct && tos.len() < 20, "{tos:?}");
     assert_eq!(client.poll(at(3600), 3), [Action::Configure(None)]);
     assert_eq!((client.state(), client.lease()), (State::Selecting, None));
-    // Rebinding takes any server.
+    // Rebinding accepts any server.
     let mut client = bound();
     while client.state() != State::Rebinding {
         client.poll(client.next(), 3);
@@ -179,7 +178,7 @@ fn a_nak_ends_the_lease_and_the_client_pauses() {
     assert_eq!((client.state(), client.next()), (State::Selecting, at(1910)));
 }
 
-/// An address that another station has is declined, and the client starts again after a pause.
+/// An address in use by another station is declined, and the client starts again after a pause.
 #[test]
 fn a_taken_address_is_declined() {
     let mut client = Client::new(MAC, "h");
@@ -199,7 +198,7 @@ fn a_taken_address_is_declined() {
     assert!(client.decline(at(0)).is_empty());
 }
 
-/// Forged and damaged answers: each is without effect.
+/// Forged and damaged answers have no effect.
 #[test]
 fn answers_that_are_not_to_this_client_are_ignored() {
     let query = |client: &mut Client| sent(&client.poll(at(0), 7)).0;
@@ -227,7 +226,7 @@ fn answers_that_are_not_to_this_client_are_ignored() {
     for (at, change) in changes.iter().enumerate() {
         assert_eq!(with(change), State::Selecting, "change {at}");
     }
-    // An acknowledgment of another server than the one whose offer was taken.
+    // An acknowledgment from a server other than that of the accepted offer.
     let mut client = Client::new(MAC, "h");
     let discover = query(&mut client);
     client.input(&bytes(&answer(&discover, MessageType::Offer)), at(0));
@@ -235,13 +234,13 @@ fn answers_that_are_not_to_this_client_are_ignored() {
     let mut ack = answer(&request, MessageType::Ack);
     ack.opts_mut().insert(DhcpOption::ServerIdentifier(Ipv4Addr::new(10, 0, 0, 66)));
     assert!(client.input(&bytes(&ack), at(0)).is_empty());
-    // Cut short anywhere.
+    // Truncated answers.
     let whole = bytes(&answer(&request, MessageType::Ack));
     for len in 0..whole.len() - 80 {
         client.input(&whole[..len], at(0));
     }
     assert!(matches!(client.state(), State::Requesting | State::Checking));
-    // Options of wrong lengths, among them some whose lengths the decoder asserts.
+    // Options of wrong lengths, including some that the decoder would panic on.
     for code in 1..=254 {
         for len in [0, 1, 3, 5, 255] {
             let start = &whole[..240];
@@ -253,7 +252,7 @@ fn answers_that_are_not_to_this_client_are_ignored() {
         other[2] = hlen;
         assert_eq!(parse(&other), None);
     }
-    // A client that has asked nothing takes nothing.
+    // A client that has sent nothing accepts nothing.
     let mut idle = Client::new(MAC, "h");
     assert!(idle.input(&bytes(&answer(&Message::default(), MessageType::Ack)), at(0)).is_empty());
     assert_eq!(idle.state(), State::Selecting);
@@ -266,7 +265,7 @@ fn values_of_a_lease_are_kept_within_bounds() {
         query.set_chaddr(&MAC.0);
         let mut ack = answer(&query, MessageType::Ack);
         change(&mut ack);
-        // Through the wire, as a server's.
+        // Encoded and decoded, as received from a server.
         Lease::of(&parse(&bytes(&ack)).unwrap(), at(0)).unwrap()
     };
     let set = |option: DhcpOption| of(&|m| drop(m.opts_mut().insert(option.clone())));
@@ -329,7 +328,7 @@ fn a_stateless_client_asks_and_refreshes() {
     for len in 0..whole.len() {
         v6::parse(&whole[..len]);
     }
-    // Options of wrong lengths, among them some whose lengths the decoder asserts: the rest is read.
+    // Options of wrong lengths, including some that the decoder would panic on: the rest is read.
     for code in 0..=200u8 {
         for len in [0, 1, 3, 5, 255] {
             let (head, rest) = whole.split_at(4);

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Any station on the link can answer (there is no authentication), so an answer has to repeat the
-//! transaction identifier and the MAC address, and [`Lease::of`] checks what it leases. A new address is
-//! probed for before it is used (RFC 2131 4.4.1), for half a second instead of RFC 5227's six.
+//! transaction identifier and the MAC address, and [`Lease::of`] checks what it leases. A new
+//! address is probed for before it is used (RFC 2131 4.4.1), for half a second instead of RFC
+//! 5227's six.
 
 use super::lease::Lease;
 use clock::{Duration, Instant};
@@ -23,18 +24,19 @@ use wire::Mac;
 const RETRY: Duration = Duration::from_secs(4);
 /// Maximum time between retransmissions.
 const RETRY_MAX: Duration = Duration::from_secs(64);
-/// Number of requests for an offer without an answer before the client starts again.
+/// Requests for an offer without an answer before the client starts again.
 const REQUESTS_MAX: u32 = 4;
 /// Minimum time between requests of a renewal (RFC 2131 4.4.5).
 const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);
 /// Number of ARP probes for a new address, and the time after each.
 const PROBES: u32 = 2;
 const PROBE_PAUSE: Duration = Duration::from_millis(250);
-/// Pause after a NAK and after a conflict (RFC 2131 3.1, 5): a server that refuses everything is asked once in this time.
+/// Pause after a NAK and after a conflict (RFC 2131 3.1, 5): limits the rate of requests to a
+/// server that refuses everything.
 const NAK_PAUSE: Duration = Duration::from_secs(10);
-/// Length of the longest message that is accepted (RFC 2132 9.10).
+/// Maximum accepted message length (RFC 2132 9.10).
 pub(crate) const MESSAGE_MAX: u16 = 1472;
-/// Length of a BOOTP message (RFC 1542 2.1): shorter ones are dropped by relays.
+/// Minimum length of a BOOTP message (RFC 1542 2.1): relays drop shorter ones.
 const MESSAGE_MIN: usize = 300;
 
 /// State of a client (RFC 2131 4.4, figure 5).
@@ -44,20 +46,20 @@ pub(crate) enum State {
     Selecting,
     /// Waits for the acknowledgment of an offer.
     Requesting,
-    /// Probes whether another station has the leased address.
+    /// Probes for another station with the leased address.
     Checking,
     /// Uses a lease.
     Bound,
-    /// Asks the server of the lease to extend it.
+    /// Requests an extension of the lease from its server.
     Renewing,
-    /// Asks any server to extend the lease.
+    /// Requests an extension of the lease from any server.
     Rebinding,
-    /// Released; asks for nothing.
+    /// Released; sends no requests.
     Stopped,
 }
 
 impl State {
-    /// Its name (RFC 2131, figure 5).
+    /// Returns its name (RFC 2131, figure 5).
     pub(crate) fn name(self) -> &'static str {
         match self {
             State::Selecting => "SELECTING",
@@ -81,11 +83,10 @@ pub(crate) enum To {
 /// Work for the owner of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Send a message.
     Send(Vec<u8>, To),
-    /// Ask by ARP whether another station has an address.
+    /// Probe by ARP for another station with an address.
     Probe(Ipv4Addr),
-    /// Use this lease from now on; `None`: none.
+    /// Configure this lease; `None`: remove the configuration.
     Configure(Option<Box<Lease>>),
 }
 
@@ -102,7 +103,7 @@ pub(crate) struct Client {
     due: Instant,
     /// Number of messages sent in this state.
     sent: u32,
-    /// The offer that is requested.
+    /// Offer being requested.
     offer: Option<Lease>,
     lease: Option<Lease>,
 }
@@ -161,7 +162,7 @@ impl Client {
         }
     }
 
-    /// Begins to look for a server.
+    /// Starts to discover servers.
     fn start(&mut self, at: Instant) {
         (self.state, self.due, self.sent, self.offer) = (State::Selecting, at, 0, None);
     }
@@ -172,7 +173,7 @@ impl Client {
         (self.xid, self.began) = (random as u32, now);
     }
 
-    /// Returns the time of a retransmission: 4, 8, ... 64 s, a second more or less.
+    /// Returns the time of the next retransmission: 4, 8, ... 64 s, randomized by one second.
     fn retry_at(&self, now: Instant, random: u64) -> Instant {
         let pause = RETRY.saturating_mul(1 << self.sent.min(8)).min(RETRY_MAX);
         now.after(pause - Duration::from_secs(1) + Duration::from_millis(random % 2000))
@@ -199,7 +200,7 @@ impl Client {
         Action::Send(encoded(&message), To::Broadcast)
     }
 
-    /// Probes for the address of the offer; binds it when no station has answered.
+    /// Probes for the offered address; binds it if no station has answered.
     fn check(&mut self, now: Instant) -> Vec<Action> {
         let Some(lease) = self.offer.clone() else {
             self.start(now);
@@ -213,8 +214,8 @@ impl Client {
         vec![Action::Probe(lease.addr.addr)]
     }
 
-    /// Declines the offered address, which another station has (RFC 2131 3.1, 5). Starts again after a
-    /// pause.
+    /// Declines the offered address, which another station has (RFC 2131 3.1, 5), and starts again
+    /// after a pause.
     pub(crate) fn decline(&mut self, now: Instant) -> Vec<Action> {
         let Some(lease) = self.offer.take() else { return Vec::new() };
         let mut message = self.message(MessageType::Decline, now);
@@ -226,7 +227,7 @@ impl Client {
         vec![Action::Send(encoded(&message), To::Broadcast)]
     }
 
-    /// Asks for an extension of the lease; ends it when its time is over.
+    /// Requests an extension of the lease, or ends it after its time.
     fn extend(&mut self, now: Instant, random: u64) -> Vec<Action> {
         let Some(lease) = self.lease.clone() else {
             self.start(now);
@@ -244,7 +245,7 @@ impl Client {
             State::Renewing => (lease.rebind_at, To::Server(lease.server)),
             _ => (lease.until, To::Broadcast),
         };
-        // Half of the time that is left, a minute at least (RFC 2131 4.4.5).
+        // Half of the remaining time, at least a minute (RFC 2131 4.4.5).
         let pause = (end.since(now) / 2).max(RENEWAL_PAUSE_MIN);
         self.due = now.after(pause).min(end);
         self.sent += 1;
@@ -253,7 +254,7 @@ impl Client {
         vec![Action::Send(encoded(&message), to)]
     }
 
-    /// Asks for an extension of the lease now; without a lease for a new one.
+    /// Requests an extension of the lease now; without a lease, a new one.
     pub(crate) fn renew(&mut self, now: Instant, random: u64) {
         match (&self.lease, self.state) {
             (Some(_), _) => self.enter(State::Renewing, now, random),
@@ -261,7 +262,7 @@ impl Client {
         }
     }
 
-    /// Gives the lease back and stops (RFC 2131 4.4.6).
+    /// Releases the lease and stops (RFC 2131 4.4.6).
     pub(crate) fn release(&mut self, now: Instant, random: u64) -> Vec<Action> {
         let lease = self.lease.take();
         (self.state, self.due, self.offer) = (State::Stopped, Instant::NEVER, None);
@@ -287,7 +288,7 @@ impl Client {
             (State::Requesting, Some(MessageType::Ack), Some(lease))
                 if self.offer.as_ref().is_some_and(|offer| offer.server == lease.server) =>
             {
-                // The first probe counts as sent: `is_answer` wants something to have been.
+                // The first probe counts as sent, since `is_answer` requires a sent message.
                 (self.state, self.due, self.sent, self.offer) = (State::Checking, now, 1, Some(lease));
                 Vec::new()
             }
@@ -305,7 +306,7 @@ impl Client {
         }
     }
 
-    /// Returns whether a message answers this client's.
+    /// Returns whether a message answers the last one of this client.
     fn is_answer(&self, message: &Message) -> bool {
         let is_sent = self.sent > 0 && message.opcode() == Opcode::BootReply;
         is_sent && message.xid() == self.xid && message.hlen() == 6 && message.chaddr().starts_with(&self.mac.0)
@@ -317,7 +318,7 @@ impl Client {
         vec![Action::Configure(Some(Box::new(lease)))]
     }
 
-    /// Returns a message with the fields that all have.
+    /// Returns a message with the common fields and options.
     fn message(&self, ty: MessageType, now: Instant) -> Message {
         let mut message = Message::default();
         message
@@ -351,14 +352,14 @@ impl Client {
 
 /// Returns the bytes of a message.
 fn encoded(message: &Message) -> Vec<u8> {
-    let mut bytes = message.to_vec().unwrap_or_default(); // of options that all fit
+    let mut bytes = message.to_vec().unwrap_or_default(); // all options fit
     if bytes.len() < MESSAGE_MIN {
         bytes.resize(MESSAGE_MIN, 0);
     }
     bytes
 }
 
-/// Options of an answer that are used.
+/// Options that are read from an answer.
 const READ: [OptionCode; 12] = [
     OptionCode::MessageType,
     OptionCode::ServerIdentifier,
@@ -374,10 +375,10 @@ const READ: [OptionCode; 12] = [
     OptionCode::InterfaceMtu,
 ];
 
-/// Reads an answer: its identifiers, the address, and the options of [`READ`]. The others are not decoded,
-/// since dhcproto asserts their lengths. Options in several parts are joined (RFC 3396).
+/// Parses an answer: its identifiers, the address, and the options of [`READ`]. The others are not
+/// decoded, since dhcproto asserts their lengths. Options in several parts are joined (RFC 3396).
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
-    // The hardware address of another length may end beyond the message.
+    // A hardware address of another length may extend beyond the message.
     let received = borrowed::Message::new(datagram).ok().filter(|received| received.hlen() == 6)?;
     let mut message = Message::default();
     message

@@ -1,5 +1,5 @@
-//! A stateless DHCPv6 client of one interface (RFC 8415 6.1): name servers and search domains for a host
-//! whose addresses come from router advertisements.
+//! Stateless DHCPv6 client of one interface (RFC 8415 6.1): name servers and search domains for a
+//! host that gets its addresses from router advertisements.
 
 use clock::{Duration, Instant};
 use dhcproto::v6::{DhcpOption, Message, MessageType, ORO, OptionCode};
@@ -7,22 +7,20 @@ use dhcproto::{Decodable, Decoder, Encodable};
 use std::net::{Ipv6Addr, SocketAddr};
 use wire::Mac;
 
-/// The group of all servers and relays (RFC 8415 7.1).
+/// Multicast group of all servers and relays (RFC 8415 7.1).
 pub(crate) const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
-/// Port of clients.
 pub(crate) const CLIENT_PORT: u16 = 546;
-/// Port of servers.
 pub(crate) const SERVER_PORT: u16 = 547;
 /// Time before the first retransmission (RFC 8415 7.6, INF_TIMEOUT); it doubles with each.
 const RETRY: Duration = Duration::from_secs(1);
 /// Maximum time between retransmissions (INF_MAX_RT).
 const RETRY_MAX: Duration = Duration::from_secs(3600);
-/// Time between requests unless the server has another (IRT_DEFAULT).
+/// Time between requests, unless the server sets another (IRT_DEFAULT).
 const REFRESH: u32 = 86_400;
-/// Shortest time between requests (IRT_MINIMUM).
+/// Minimum time between requests (IRT_MINIMUM).
 const REFRESH_MIN: u32 = 600;
 
-/// The configuration that a server replied.
+/// Configuration from a server's reply.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) name_servers: Vec<SocketAddr>,
@@ -63,7 +61,7 @@ impl Client {
             (self.xid, self.began) = ([a, b, c], now);
         }
         let pause = RETRY.saturating_mul(1 << self.sent.min(16)).min(RETRY_MAX);
-        // A tenth more or less (RFC 8415 15, RAND).
+        // Randomized by a tenth (RFC 8415 15, RAND).
         let tenth = pause / 10;
         self.due = now.after(pause - tenth + tenth.mul_f64((random % 1000) as f64 / 500.0));
         self.sent += 1;
@@ -87,7 +85,7 @@ impl Client {
     pub(crate) fn input(&mut self, datagram: &[u8], now: Instant) -> Option<Reply> {
         let message = parse(datagram)?;
         let is_own = self.sent > 0 && message.msg_type() == MessageType::Reply && message.xid() == self.xid;
-        // A reply has the identifiers of both (RFC 8415 16.10).
+        // A reply contains the identifiers of both sides (RFC 8415 16.10).
         let ours = DhcpOption::ClientId(self.duid());
         let has_server = message.opts().get(OptionCode::ServerId).is_some();
         if !is_own || !has_server || message.opts().get(OptionCode::ClientId) != Some(&ours) {
@@ -105,7 +103,7 @@ impl Client {
                 DhcpOption::DomainSearchList(names) => {
                     reply.domains.extend(names.iter().map(|name| name.to_ascii()));
                 }
-                // dhcproto writes this option and does not read it.
+                // dhcproto encodes this option but does not decode it.
                 DhcpOption::Unknown(unknown) if unknown.code() == OptionCode::InformationRefreshTime => {
                     refresh = unknown.data().first_chunk().map_or(refresh, |seconds| u32::from_be_bytes(*seconds));
                 }
@@ -131,8 +129,8 @@ const READ: [OptionCode; 6] = [
     OptionCode::InformationRefreshTime,
 ];
 
-/// Reads a message: its type, the transaction, and the options of [`READ`] up to one that is cut short. The others
-/// are not decoded, since dhcproto asserts their lengths.
+/// Parses a message: its type, the transaction, and the options of [`READ`] up to a truncated one.
+/// The others are not decoded, since dhcproto asserts their lengths.
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
     let (&[kind, xid @ ..], mut rest) = datagram.split_first_chunk::<4>()?;
     let mut message = Message::new_with_id(kind.into(), xid);

@@ -1,12 +1,13 @@
 use super::*;
 
-/// Each seed, each with a byte changed, and all of the corpus hold. The seeds are on disk where the repository can be written.
+/// Runs each seed, each seed with a byte changed, and the whole corpus. Writes the seeds to disk if
+/// the repository is writable.
 fn hold(target: &str, seeds: &[(&str, &str)], body: fn(&[u8])) {
     let seeds: Vec<_> = seeds.iter().map(|(name, seed)| (*name, seed.as_bytes().to_vec())).collect();
     hold_bytes(target, &seeds, body);
 }
 
-/// [`hold`] for seeds that are no text.
+/// [`hold`] for binary seeds.
 fn hold_bytes(target: &str, seeds: &[(&str, Vec<u8>)], body: fn(&[u8])) {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let writable = std::fs::create_dir_all(&dir).is_ok();
@@ -30,7 +31,7 @@ fn hold_bytes(target: &str, seeds: &[(&str, Vec<u8>)], body: fn(&[u8])) {
     }
 }
 
-/// Filters of `ss` that are accepted, and the ports of the sockets on 7, 80 and 1024 that they select.
+/// Accepted `ss` filters, and which of the sockets on ports 7, 80 and 1024 they select.
 const SS_FILTERS: &[(&str, &[u16])] = &[
     ("ss -a sport < :80", &[7]),
     ("ss -a sport <= :80", &[7, 80]),
@@ -45,7 +46,7 @@ const SS_FILTERS: &[(&str, &[u16])] = &[
     ("ss exclude established src 0.0.0.0:7 || src *:80", &[7, 80]),
     ("-j ss -a not ( not sport = :1024 )", &[1024]),
 ];
-/// Filters of `ss` that are refused.
+/// Rejected `ss` filters.
 const SS_REFUSED: &[&str] = &[
     "ss (",
     "ss ( sport = :7",
@@ -66,7 +67,7 @@ fn filters_of_ss_select_sockets() {
     let run = |line: &str| {
         let pairs = Pairs::new();
         let host = host_with_sockets(&pairs);
-        // The control socket's lines know double quotes only.
+        // The control socket supports only double quotes.
         let split = line::split(line.replace('\'', "\"").as_bytes()).unwrap();
         let words: Vec<&str> = split.iter().map(String::as_str).filter(|word| *word != "-j").collect();
         let outcome = words::run(&host, &pairs, &words, true);
@@ -153,7 +154,7 @@ fn answers_of_a_control_socket() {
     hold("node_answer", &seeds, answer);
 }
 
-/// Acknowledgments as dnsmasq and ISC's server compose them, and a DHCPv6 reply.
+/// Acknowledgments as composed by dnsmasq and the ISC server, and a DHCPv6 reply.
 #[test]
 fn answers_of_dhcp_servers_hold() {
     let options = |options: &[u8]| {

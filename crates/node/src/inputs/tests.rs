@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use wire::Mac;
 
-/// A port that gives one frame a round.
+/// A port that delivers one frame a round.
 struct Endless(Pool, Arc<AtomicBool>);
 
 impl RxHalf for Endless {
@@ -55,7 +55,7 @@ pub(crate) fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>
     (iface, gone)
 }
 
-/// Returns the frames taken in by a round of the host, and by one of each part.
+/// Returns the frames received by a round of the host, and by one of each part.
 fn taken<L: Locks>(host: &Host<L>) -> (usize, [usize; 3]) {
     (host.step().frames, [0, 1, 2].map(|part| host.step_part(part).frames))
 }
@@ -132,7 +132,7 @@ fn a_part_that_a_thread_runs_is_left_to_it() {
         assert!(run.join().unwrap());
     });
     assert_eq!(host.step().frames, 2);
-    // A thread that panics leaves its part to the others.
+    // After a panic of its thread, a part is served by the others.
     std::thread::scope(|scope| scope.spawn(|| host.run_part(1, || panic!("on purpose"))).join().unwrap_err());
     assert_eq!(host.step().frames, 2);
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
@@ -152,7 +152,7 @@ impl RxHalf for Silent {
     }
 }
 
-/// A port that gives as many frames as are asked for.
+/// A port that delivers a requested number of frames.
 struct Given(Pool, Arc<AtomicU32>);
 
 impl RxHalf for Given {
@@ -168,7 +168,8 @@ impl RxHalf for Given {
     }
 }
 
-/// Frames that a part takes in between a round of the host's thread and its sleep are noticed before the sleep.
+/// Frames that a part receives between a round of the host's thread and its sleep are noticed
+/// before the sleep.
 #[test]
 fn a_thread_does_not_sleep_over_what_a_part_took_in() {
     let mut host = host::<Light>();
@@ -189,7 +190,7 @@ fn a_thread_does_not_sleep_over_what_a_part_took_in() {
     let quick = std::thread::scope(|scope| {
         scope.spawn(|| host.run_part(1, || over.load(Ordering::Relaxed)));
         let _ends = Ends(&over);
-        // Least of several tries: another process may have the processor.
+        // Minimum of several tries, since another process may have the processor.
         let sleep = |frames: u32| {
             let try_once = |_| {
                 while host.step().frames > 0 {}
@@ -210,7 +211,7 @@ fn a_thread_does_not_sleep_over_what_a_part_took_in() {
     assert!(quick.0 < bound && quick.1 > bound, "{quick:?}");
 }
 
-/// A thread that runs a part sleeps for up to 100 ms, but no longer than until a port is added or removed.
+/// A part thread sleeps for up to 100 ms, but wakes when a port is added or removed.
 #[test]
 fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
     let mut host = host::<Light>();
@@ -235,7 +236,8 @@ fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
         host.wait_part(claim.part);
         begun.elapsed()
     };
-    // Sleeps after a port is added and after what `then` does. Least of several tries: another process may have the processor.
+    // Sleeps after a port is added and after `then`. Minimum of several tries, since another
+    // process may have the processor.
     let sleeps = |then: &dyn Fn(IfaceId)| {
         let tries = (0..5).map(|_| {
             let iface = silent(&fd, "em1", 1);

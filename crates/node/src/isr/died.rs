@@ -1,28 +1,30 @@
-//! What netisr's workers had in hand when they died, so that the balance holds to the frame.
+//! Accounting of the frames held by netisr workers that panicked, so that the audit stays exact.
 //!
-//! A worker that panics is in the middle of a chunk: some of its frames the stack has counted as received, and has queued, sent or dropped
-//! some of those; the others end as the thread unwinds, and with them what the stack had in hand. Each frame that ends so is counted by its
-//! thread ([`buf::unwound`]), and what the stack had not counted as received yet is known from its own count before and after.
+//! A worker that panics is in the middle of a chunk. The stack has counted some of its frames as
+//! received, and has queued, sent or dropped some of those; the others are freed as the thread
+//! unwinds, along with frames held by the stack. Each frame freed that way is counted for its
+//! thread ([`buf::unwound`]). The frames not yet counted as received follow from the stack's own
+//! count before and after.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often the work of a workstream is begun again after a panic. More than a few are not chance, and whoever sends the frame that nobody
-/// can stand is not to keep a thread busy with dying.
+/// Maximum number of restarts of a workstream's worker after a panic. More panics are no
+/// coincidence, and a peer that sends a fatal frame must not keep a thread busy panicking.
 pub const RESTARTS_MAX: u64 = 8;
 
-/// All of a host's workers that died.
+/// Totals over all workers of a host that panicked.
 #[derive(Debug, Default)]
 pub(crate) struct Died {
-    /// Frames in their hands, which netisr counts as lost.
+    /// Frames in their chunks, which netisr counts as lost.
     in_hand: AtomicU64,
-    /// Of those, not counted by the stack.
+    /// Of those, frames not counted by the stack.
     unseen: AtomicU64,
-    /// Frames that ended as threads unwound.
+    /// Frames freed as threads unwound.
     ended: AtomicU64,
 }
 
-/// A living worker's chunk.
+/// Chunk of a running worker.
 #[derive(Debug, Default)]
 pub(crate) struct Hand {
     frames: Cell<u64>,
@@ -30,20 +32,22 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// So many frames are given to the stack, which has counted `received` on this thread.
+    /// Records a chunk of `frames` passed to the stack, which has counted `received` frames on this
+    /// thread.
     pub(crate) fn take(&self, frames: usize, received: u64) {
         self.frames.set(frames as u64);
         self.received.set(received);
     }
 
-    /// All of them have gone through.
+    /// Records that the chunk was processed.
     pub(crate) fn empty(&self) {
         self.frames.set(0);
     }
 }
 
 impl Died {
-    /// A worker died with `hand`; the stack has counted `received` by now, and `ended` frames ended meanwhile.
+    /// Records the panic of a worker with chunk `hand`; the stack has counted `received` by now,
+    /// and `ended` frames were freed by unwinding.
     pub(crate) fn note(&self, hand: &Hand, received: u64, ended: u64) {
         let frames = hand.frames.get();
         let seen = if frames == 0 { 0 } else { received.wrapping_sub(hand.received.get()) };
@@ -52,7 +56,8 @@ impl Died {
         self.ended.fetch_add(ended, Ordering::Relaxed);
     }
 
-    /// Of `lost`, as netisr counts, what the stack never saw; and all that ended without its knowing.
+    /// Returns, of the `lost` frames counted by netisr, those that the stack never received; and
+    /// the frames freed without its knowledge.
     pub(crate) fn balance(&self, lost: u64) -> (u64, u64) {
         let left = lost.saturating_sub(self.in_hand.load(Ordering::Relaxed));
         (left + self.unseen.load(Ordering::Relaxed), left + self.ended.load(Ordering::Relaxed))

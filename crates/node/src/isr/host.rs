@@ -1,4 +1,4 @@
-//! What a host does about its netisr: gets it, lends its threads to it, counts what waits in it, ends it.
+//! Netisr of a host: creation, threads, accounting of queued frames, shutdown.
 
 use super::died::Hand;
 use super::{Isr, IsrError, RESTARTS_MAX, Received, take_through};
@@ -11,10 +11,11 @@ use stats::{DropReason, Entry};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<L: Locks> Host<L> {
-    /// Gives the host netisr, as `config` says; without workstreams it stays as it is: who took frames takes them through the stack.
+    /// Creates netisr as configured by `config`. Without workstreams nothing changes: the receiving
+    /// thread processes frames.
     ///
     /// # Errors
-    /// [`IsrError`]; nothing has changed then.
+    /// Returns an [`IsrError`]; nothing has changed then.
     pub fn set_isr(&mut self, config: &HostConfig) -> Result<(), IsrError> {
         let Some((isr, feed)) = Isr::new::<L>(config)? else { return Ok(()) };
         self.divide(1);
@@ -23,22 +24,26 @@ impl<L: Locks> Host<L> {
         Ok(())
     }
 
-    /// Threads that netisr can use beside the host's own: a workstream each. Without them the host's own loop does their work.
+    /// Returns the number of threads that netisr can use in addition to the host's own, one per
+    /// workstream. Without them the host's own loop does their work.
     pub fn isr_threads(&self) -> usize {
         if L::SHARED { self.isr.as_ref().map_or(0, |isr| isr.netisr.workstreams()) } else { 0 }
     }
 
-    /// Does the work of workstream `at` on the calling thread, until [`Host::finish_isr`]. Work that ends in a panic is begun again, with the
-    /// rest of its queue; what it had in hand is lost, and counted (where panics unwind: the shipped program aborts, decision 19).
+    /// Runs the worker of workstream `at` on the calling thread, until [`Host::finish_isr`]. After
+    /// a panic it is restarted with the rest of its queue; the frames of its current chunk are
+    /// lost, and counted (where panics unwind: the shipped program aborts, decision 19).
     ///
     /// # Errors
-    /// [`IsrError::Netisr`]: there is no such workstream, or another thread does its work; [`IsrError::Died`], too often.
+    /// Returns [`IsrError::Netisr`] if there is no such workstream or another thread runs it, and
+    /// [`IsrError::Died`] after too many panics.
     pub fn run_isr(&self, at: usize) -> Result<(), IsrError> {
         let Some(isr) = self.isr.as_ref().filter(|isr| isr.seat.is_none()) else { return Ok(()) };
         self.release_isr(at);
         loop {
             let (hand, ended) = (Hand::default(), buf::unwound());
-            // What the stack's locks guard is left as the panic found it: each is let go of, and who comes next goes on.
+            // The state guarded by the stack's locks stays as the panic left it: each lock is
+            // released, and later users continue.
             let life = catch_unwind(AssertUnwindSafe(|| self.work_isr(isr, at, &hand)));
             if let Ok(done) = life {
                 return done;
@@ -50,11 +55,11 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// One life of a worker.
+    /// Runs a worker until its end or a panic.
     fn work_isr(&self, isr: &Isr, at: usize, hand: &Hand) -> Result<(), IsrError> {
         let mut worker = isr.netisr.worker(at)?;
-        // What this thread's turn at the stack's own queues has put into them again, or who did this work before has left there: no other
-        // looks before the loop's next tick.
+        // Frames that this thread's turn at the stack's own queues has queued again, or that a
+        // previous worker left there: no other thread checks them before the loop's next tick.
         let mut waits = true;
         loop {
             let worked = worker.turn(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
@@ -65,7 +70,8 @@ impl<L: Locks> Host<L> {
             });
             if worked > 0 || waits {
                 if worked == 0 {
-                    // Another thread may be at what waits, and may leave it to us.
+                    // Another thread may be processing the queue, and may leave the rest to this
+                    // one.
                     std::thread::yield_now();
                 }
                 waits = self.stack.poll_soon(self.cx());
@@ -75,36 +81,38 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// The host's own loop does not do the work of workstream `at` any more.
+    /// Removes workstream `at` from the host's own loop.
     pub(crate) fn release_isr(&self, at: usize) {
         if let Some(feed) = &mut self.inputs.first.lock(self.cx()).feed {
             feed.release(at);
         }
     }
 
-    /// Ends netisr's threads when nothing waits any more: no frames may be taken in from here on.
+    /// Ends netisr's threads once their queues are empty. No more frames may be received after this
+    /// call.
     pub fn finish_isr(&self) {
         if let Some(isr) = &self.isr {
             isr.netisr.finish();
         }
     }
 
-    /// What netisr is set to and has done; `None`: the host has no workstreams.
+    /// Returns the settings and counters of netisr; `None`: the host has no workstreams.
     pub fn isr_seen(&self) -> Option<Snapshot> {
         self.isr.as_ref().map(|isr| isr.netisr.snapshot())
     }
 
-    /// Frames that wait in netisr's queues.
+    /// Returns the number of frames in netisr's queues.
     pub fn isr_held(&self) -> u64 {
         self.own_isr().map_or(0, |isr| isr.netisr.held())
     }
 
-    /// Its netisr, where what waits in it is this host's.
+    /// Returns its netisr, unless it is shared with other stacks.
     fn own_isr(&self) -> Option<&Isr> {
         self.isr.as_ref().filter(|isr| isr.seat.is_none())
     }
 
-    /// The balance of frames: the stack's, and before it what waits in netisr's queues, and what a worker had in hand that died.
+    /// Returns the balance of frames: of the stack, the frames in netisr's queues, and those lost
+    /// in panics of workers.
     pub fn audit(&self) -> AuditReport {
         let (waiting, (unseen, lost)) = (self.isr_held(), self.isr_lost());
         let mut report = self.stack.audit(self.cx());
@@ -118,12 +126,14 @@ impl<L: Locks> Host<L> {
         report
     }
 
-    /// Frames that ended in the hands of workers: those that the stack had not counted as received, and all.
+    /// Returns the frames lost in panics of workers: those that the stack had not counted as
+    /// received, and all.
     pub(crate) fn isr_lost(&self) -> (u64, u64) {
         self.own_isr().map_or((0, 0), |isr| isr.died.balance(isr.netisr.audit().lost))
     }
 
-    /// Drops everything that is still queued, as the last step before the host goes away. The audit then holds with nothing held.
+    /// Drops all queued frames, as the last step before the host ends. The audit then balances with
+    /// nothing held.
     pub fn discard(&self) {
         if let Some(isr) = self.own_isr() {
             isr.netisr.stop();

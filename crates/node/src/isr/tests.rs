@@ -50,7 +50,8 @@ impl Two {
         self.clock.advance(clock::Duration::from_micros(100));
     }
 
-    /// Datagrams from a to b; says how many came: the first of them, none left out.
+    /// Sends datagrams from a to b and returns how many arrived, in order from the first without
+    /// gaps.
     fn datagrams(&self, n: u32) -> u32 {
         let (from, to) = (self.a.shared_calls(), self.b.shared_calls());
         let (tx, rx) = (from.socket().unwrap(), to.socket().unwrap());
@@ -103,7 +104,7 @@ fn a_loop_works_on_its_own_queue_and_the_mode_says_when() {
 #[test]
 fn what_is_refused_has_a_name_and_what_waits_is_held() {
     let two = Two::new(config("b", "10.0.0.2/24", 1));
-    two.datagrams(1); // who is where is known then
+    two.datagrams(1); // resolves the neighbors
     (0..5).for_each(|_| two.turn());
     say(&two.b, "sysctl net.isr.dispatch=deferred net.isr.proto.ip.qlimit=0");
     assert_eq!(two.datagrams(10), 0);
@@ -113,7 +114,7 @@ fn what_is_refused_has_a_name_and_what_waits_is_held() {
     say(&two.b, "sysctl net.isr.proto.ip.qlimit=5");
     let calls = two.a.shared_calls();
     let fd = calls.socket().unwrap();
-    // Nobody works: what came waits, and the balance says where it is.
+    // Without a worker, frames stay queued and are counted as held.
     two.b.release_isr(0);
     for n in 0..7u8 {
         calls.send_to(fd, &[n], &SocketAddr::from((B, 9))).unwrap();
@@ -219,13 +220,13 @@ fn a_host_that_cannot_be_is_refused_with_a_sentence() {
     assert!(up.unwrap_err().to_string().contains("locks = 'up' is for one thread"), "whatever the words say");
 }
 
-/// What a worker had in hand that died, or left, is a drop with a reason: the host's balance holds.
+/// Frames lost in a worker's panic count as drops with a reason, so that the host's audit balances.
 #[test]
 fn what_a_worker_left_is_in_the_hosts_audit() {
     let mut b = config("b", "10.0.0.2/24", 1);
     b.set("net.isr.dispatch", "deferred").unwrap();
     let two = Two::new(b);
-    two.b.release_isr(0); // its own loop does not work on it
+    two.b.release_isr(0); // its own loop does not process them
     let calls = two.a.shared_calls();
     let tx = calls.socket().unwrap();
     calls.send_to(tx, b"x", &SocketAddr::from((B, 9))).unwrap();

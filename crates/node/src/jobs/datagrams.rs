@@ -1,5 +1,5 @@
-//! A connected UDP socket of the host for a control client: each input is a datagram, and so is each line
-//! of output, in hexadecimal digits.
+//! A connected UDP socket of the host for a control client: each input is a datagram, and each line
+//! of output is a received datagram in hexadecimal.
 
 use super::stream::append_hex;
 use super::{Around, BUFFER_MAX, End, Work};
@@ -9,9 +9,9 @@ use socket::{Domain, Errno, Fd, Opt};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Datagrams that wait to be sent.
+/// Maximum number of queued datagrams.
 const QUEUE_MAX: usize = 64;
-/// The longest datagram.
+/// Maximum length of a datagram.
 const LONGEST: usize = 65_507;
 
 pub(crate) struct Datagrams {
@@ -19,12 +19,12 @@ pub(crate) struct Datagrams {
     fd: Option<Fd>,
     input: VecDeque<Vec<u8>>,
     finished: bool,
-    /// For a received datagram.
+    /// Buffer for a received datagram.
     buffer: Vec<u8>,
 }
 
 impl Datagrams {
-    /// A socket whose datagrams go to `to`.
+    /// Creates a job that sends datagrams to `to`.
     pub(crate) fn new(to: SocketAddr) -> Datagrams {
         Datagrams { to, fd: None, input: VecDeque::new(), finished: false, buffer: vec![0; LONGEST] }
     }
@@ -89,7 +89,7 @@ impl<L: Locks> Work<L> for Datagrams {
 
     fn close(&mut self, around: &Around<'_, L>) {
         if let Some(fd) = self.fd.take() {
-            let _ = around.calls.close(fd); // it was open
+            let _ = around.calls.close(fd); // cannot fail: it was open
         }
     }
 }

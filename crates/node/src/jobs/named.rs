@@ -1,4 +1,4 @@
-//! Work with a host that is given by name: a lookup first, then the work with its addresses.
+//! Work with a host given by name: a lookup first, then the work with its addresses.
 
 use super::{Around, End, Work};
 use clock::Instant;
@@ -6,7 +6,7 @@ use lock::Locks;
 use socket::resolve::Lookup;
 use std::net::SocketAddr;
 
-/// Makes the work with the best address of a name, and the others.
+/// Creates the work from the best address of a name, and the others.
 pub(crate) type Make<L> = Box<dyn FnOnce(SocketAddr, &[SocketAddr]) -> Box<dyn Work<L>> + Send>;
 
 pub(crate) struct Named<L: Locks> {
@@ -32,7 +32,7 @@ impl<L: Locks> Work<L> for Named<L> {
                 Ok(addrs) => addrs,
                 Err(why) => return Some(End::Failed(why.to_string())),
             };
-            let (first, others) = addrs.split_first()?; // a lookup that ends well has an address
+            let (first, others) = addrs.split_first()?; // a successful lookup has an address
             let mut work = make.take()?(*first, others);
             if self.is_finished {
                 work.finish();
@@ -52,7 +52,7 @@ impl<L: Locks> Work<L> for Named<L> {
         }
     }
 
-    /// Takes input; none before the name is resolved.
+    /// Accepts input; none before the name is resolved.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, String> {
         match &mut self.stage {
             Stage::Lookup(..) => Ok(0),

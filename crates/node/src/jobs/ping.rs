@@ -1,4 +1,4 @@
-//! `ping`: echo requests at an interval, and the lines that iputils' ping prints.
+//! `ping`: sends echo requests at an interval, and prints lines as iputils' ping does.
 
 use super::{Around, End, Work, ms};
 use clock::{Duration, Instant};
@@ -9,27 +9,27 @@ use serde_json::json;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Requests whose answers are waited for at a time.
+/// Maximum number of requests waiting for an answer.
 const PENDING_MAX: usize = 1024;
 
 /// Parameters of `ping`.
 #[derive(Clone, Debug)]
 pub(crate) struct PingConfig {
-    /// The destination as it was given.
+    /// Destination as given.
     pub(crate) name: String,
     pub(crate) dst: IpAddr,
     pub(crate) src: Option<IpAddr>,
     pub(crate) iface: Option<IfaceId>,
-    /// Requests; `None`: until it is stopped.
+    /// Number of requests; `None`: until stopped.
     pub(crate) count: Option<u64>,
     pub(crate) interval: Duration,
-    /// Time to wait for answers after the last request; `None`: as iputils' ping, twice the longest round
-    /// trip, or 10 s if there was none.
+    /// Time to wait for answers after the last request; `None`: as iputils' ping, twice the longest
+    /// round trip, or 10 s if there was none.
     pub(crate) timeout: Option<Duration>,
-    /// Bytes of data.
+    /// Bytes of payload.
     pub(crate) size: usize,
     pub(crate) ttl: Option<u8>,
-    /// Do not fragment.
+    /// Sets the don't fragment flag.
     pub(crate) whole: bool,
     pub(crate) json: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Ping {
     begun: Option<Instant>,
     /// Time of the next request; [`Instant::NEVER`] after the last.
     due: Instant,
-    /// Time at which waiting for the last answers ends.
+    /// End of the wait for the last answers.
     until: Instant,
     sent: u64,
     received: u64,
@@ -68,7 +68,7 @@ impl Times {
         self.squares += ms * ms;
     }
 
-    /// Least, mean, most and standard deviation of `n` times, in milliseconds.
+    /// Returns minimum, mean, maximum and standard deviation of `n` times, in milliseconds.
     fn summary(&self, n: u64) -> Option<[f64; 4]> {
         let (least, n) = (self.least?, n as f64);
         let mean = self.sum / n;
@@ -125,7 +125,7 @@ impl Ping {
             }
         }
         let is_last = self.config.count.is_some_and(|count| self.sent >= count);
-        // Steps of the interval, without catching up after a pause.
+        // Multiples of the interval, without catching up after a pause.
         self.due = if is_last { Instant::NEVER } else { self.due.max(now).after(self.config.interval) };
         if is_last {
             let usual = if self.received > 0 { 2 * self.times.most } else { Duration::from_secs(10) };
@@ -178,7 +178,7 @@ impl Ping {
         );
     }
 
-    /// The lines at the end.
+    /// Returns the lines at the end.
     fn summary(&self, now: Instant) -> String {
         let (sent, received, errors) = (self.sent, self.received, self.errors);
         let loss = if sent == 0 { 0.0 } else { 100.0 * sent.saturating_sub(received) as f64 / sent as f64 };
@@ -204,7 +204,7 @@ impl Ping {
     }
 }
 
-/// Word of an unreachable message's code (RFC 792, RFC 4443 3.1).
+/// Returns the text for the code of an unreachable message (RFC 792, RFC 4443 3.1).
 pub(super) fn unreachable_word(six: bool, code: u8) -> String {
     let word = match (six, code) {
         (false, 0) => "Net",
@@ -219,7 +219,7 @@ pub(super) fn unreachable_word(six: bool, code: u8) -> String {
     word.to_string()
 }
 
-/// Sentence for a request that did not leave.
+/// Returns the message for a request that was not sent.
 pub(super) fn refused(why: inet::ip4::OutputError) -> String {
     use inet::ip4::OutputError;
     match why {
@@ -257,7 +257,7 @@ impl<L: Locks> Work<L> for Ping {
         self.due.min(self.until)
     }
 
-    /// A ping that is asked to finish prints its summary.
+    /// Ends the ping and prints its summary.
     fn finish(&mut self) {
         (self.due, self.until) = (Instant::NEVER, Instant::ZERO);
     }

@@ -1,5 +1,5 @@
-//! A TCP connection of the host for a control client: input is sent, output is the received bytes in
-//! hexadecimal digits.
+//! A TCP connection of the host for a control client: input is sent, output is the received bytes
+//! in hexadecimal.
 
 use super::{Around, BUFFER_MAX, End, Work};
 use clock::Instant;
@@ -8,17 +8,17 @@ use socket::{Domain, Errno, Events, Fd, Opt, PollFd};
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr};
 
-/// Bytes taken from the connection at a time.
+/// Bytes received at a time.
 const CHUNK: usize = 16 * 1024;
 
 pub(crate) struct Stream {
-    /// The address in use, and those to try after it, the last first.
+    /// Current address, and the alternatives in reverse order.
     to: SocketAddr,
     others: Vec<SocketAddr>,
     from: Option<SocketAddr>,
     state: State,
     input: VecDeque<u8>,
-    /// No more input comes; the connection is shut down after what there is.
+    /// End of input; the connection is shut down once all of it is sent.
     finished: bool,
     shut: bool,
 }
@@ -31,19 +31,20 @@ enum State {
 }
 
 impl Stream {
-    /// Prepares a connection to `to`, from `from` or from an address of the host's choice.
+    /// Prepares a connection to `to`, from `from` or from an address that the host selects.
     pub(crate) fn new(to: SocketAddr, from: Option<SocketAddr>) -> Stream {
         let others = Vec::new();
         Stream { to, others, from, state: State::New, input: VecDeque::new(), finished: false, shut: false }
     }
 
-    /// Tries these addresses, the first one first, if the one before fails.
+    /// Adds alternative addresses, tried in order if the previous one fails.
     pub(crate) fn or_to(mut self, others: impl DoubleEndedIterator<Item = SocketAddr>) -> Stream {
         self.others = others.rev().collect();
         self
     }
 
-    /// Moves to the next address after a failure. Returns the end of the job if there is none.
+    /// Continues with the next address after a failure. Returns the end of the job if there is
+    /// none.
     fn fail<L: Locks>(&mut self, around: &Around<'_, L>, why: Errno) -> Option<End> {
         let Some(next) = self.others.pop() else { return Some(End::Failed(format!("{}: {why}", self.to))) };
         self.close(around);
@@ -64,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// Sends and receives what can be; `true`: the peer has sent all.
+    /// Sends and receives as much as possible. Returns `true` if the peer has closed its direction.
     fn exchange<L: Locks>(&mut self, around: &Around<'_, L>, fd: Fd, out: &mut String) -> Result<bool, Errno> {
         while !self.input.is_empty() {
             let (front, _) = self.input.as_slices();
@@ -141,7 +142,7 @@ impl<L: Locks> Work<L> for Stream {
 
     fn close(&mut self, around: &Around<'_, L>) {
         if let State::Connecting(fd) | State::Open(fd) = std::mem::replace(&mut self.state, State::Closed) {
-            let _ = around.calls.close(fd); // it was open
+            let _ = around.calls.close(fd); // cannot fail: it was open
         }
     }
 }

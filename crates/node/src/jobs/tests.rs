@@ -36,7 +36,7 @@ impl Row {
         ] {
             row.ok(at, line);
         }
-        row.run(3000); // addresses of IPv6 are tentative at first
+        row.run(3000); // IPv6 addresses are tentative at first
         row
     }
 
@@ -57,7 +57,7 @@ impl Row {
         }
     }
 
-    /// Starts a job at the first host and runs until it has ended: its state and its output.
+    /// Starts a job at the first host and runs it until its end; returns its state and its output.
     fn job(&self, line: &str, json: bool) -> (String, String) {
         let id = self.say(0, &format!("job {line}"), json).unwrap();
         let mut out = String::new();
@@ -98,7 +98,7 @@ fn ping_prints_what_iputils_prints() {
     assert_eq!((audit.imbalance(), row.hosts[0].stack.pool.stats().live()), (0, 0));
 }
 
-/// No neighbor, no route, a TTL that ends on the way, a packet that may not be cut up, silence.
+/// No neighbor, no route, an expired TTL, a packet that must not be fragmented, no answer.
 #[test]
 fn pings_that_fail_say_why() {
     let row = Row::new();
@@ -137,7 +137,7 @@ fn traceroute_names_each_hop() {
     assert!(state == "done" && out.ends_with(" !N\n"), "the router knows no way: {state}: {out}");
 }
 
-/// Bytes there and back by TCP, the ends of both directions, a refusal; datagrams.
+/// Bytes in both directions by TCP, the end of both directions, a refused connection; datagrams.
 #[test]
 fn connections_carry_what_the_client_writes() {
     let row = Row::new();
@@ -185,7 +185,7 @@ fn connections_carry_what_the_client_writes() {
     }
 }
 
-/// Only so many are open, and those that are not read end.
+/// The number of open jobs is limited, and jobs that are not read end.
 #[test]
 fn jobs_without_a_reader_end() {
     let row = Row::new();

@@ -1,4 +1,4 @@
-//! `traceroute`: echo requests with growing TTLs, and the lines that traceroute -I prints.
+//! `traceroute`: sends echo requests with growing TTLs, and prints lines as traceroute -I does.
 
 use super::ping::refused;
 use super::{Around, End, Work, ms};
@@ -8,21 +8,21 @@ use inet::iface::IfaceId;
 use lock::Locks;
 use std::net::IpAddr;
 
-/// Bytes of a probe's data: packets of 60 bytes, as traceroute sends them.
+/// Bytes of payload: packets of 60 bytes, as in traceroute.
 const SIZE: usize = 32;
 
 /// Parameters of `traceroute`.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceConfig {
-    /// The destination as it was given.
+    /// Destination as given.
     pub(crate) name: String,
     pub(crate) dst: IpAddr,
-    /// Interface of a link-local destination.
+    /// Interface for a link-local destination.
     pub(crate) iface: Option<IfaceId>,
     pub(crate) src: Option<IpAddr>,
     pub(crate) first: u8,
     pub(crate) hops: u8,
-    /// Probes for each hop.
+    /// Number of probes for each hop.
     pub(crate) probes: u8,
     /// Time to wait for an answer.
     pub(crate) timeout: Duration,
@@ -32,11 +32,11 @@ pub(crate) struct Trace {
     config: TraceConfig,
     ident: Option<u16>,
     hop: u8,
-    /// Probes of this hop that were sent.
+    /// Probes sent for this hop.
     probe: u8,
     seq: u16,
     sent: Option<Instant>,
-    /// Source of the last answer on this line.
+    /// Source of the last answer in this line.
     shown: Option<IpAddr>,
     reached: bool,
 }

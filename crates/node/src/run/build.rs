@@ -1,4 +1,4 @@
-//! From a configuration to a host: pool, ifaces, routes, neighbors, in this order.
+//! Builds a host from its configuration: pool, ifaces, routes, neighbors, in this order.
 
 use crate::Host;
 use crate::config::{HostConfig, IfaceConfig};
@@ -15,74 +15,74 @@ use port::Pairs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Why a host could not be made as it is configured.
+/// Reason why a host could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The configuration contradicts itself.
+    /// The configuration is inconsistent.
     #[error("{0}")]
     Config(String),
-    /// Its pool.
+    /// The pool could not be created.
     #[error("{host}: {why}")]
     Pool {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Error of the pool.
         why: buf::PoolError,
     },
-    /// Its netisr.
+    /// Netisr could not be created.
     #[error("host {host}: {why}")]
     Isr {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Error of netisr.
         why: IsrError,
     },
-    /// Of a split host: what its stacks have in common.
+    /// The shared part of a split host could not be opened.
     #[error("{host}: {why}")]
     Split {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Error of the dispatcher.
         why: split::OpenError,
     },
-    /// One of its ports.
+    /// A port could not be added.
     #[error("{host}: {}", port::said_of(port, why))]
     Port {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The port.
+        /// Specification of the port.
         port: String,
-        /// Why.
+        /// Error of the port.
         why: Box<AddPortError>,
     },
-    /// Something its port cannot do.
+    /// An offload that the port does not support.
     #[error("{host}: {iface}: {port} cannot do {what}")]
     Offload {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The iface.
+        /// Name of the iface.
         iface: String,
-        /// Its port.
+        /// Specification of the port.
         port: String,
-        /// What was asked.
+        /// Requested offload.
         what: &'static str,
     },
-    /// A route or a neighbor.
+    /// A route or neighbor could not be added.
     #[error("{host}: {what}: {why}")]
     Word {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What was being set.
+        /// The item being added.
         what: String,
-        /// Why not.
+        /// Reason why it was not added.
         why: String,
     },
 }
 
-/// Makes a host as `config` says.
+/// Builds a host from `config`.
 ///
 /// # Errors
-/// [`BuildError`].
+/// Returns a [`BuildError`].
 pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<Host<L>, BuildError> {
     if config.stacks > 1 {
         let why =
@@ -92,7 +92,7 @@ pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Resu
     build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
 }
 
-/// One stack of a split host, with the ports that its steerer has for it.
+/// Builds one stack of a split host, with the ports that its dispatcher provides.
 pub(crate) fn build_seated(
     config: &HostConfig,
     pairs: &Pairs,
@@ -101,7 +101,7 @@ pub(crate) fn build_seated(
 ) -> Result<Host<Up>, BuildError> {
     let mut host = build_with(config, pairs, clock, |host, at, iface| match seat.take_port(at) {
         Some((name, mac, port)) => host.attach(&name, mac, port, iface),
-        None => Err(AddPortError::TooMany), // as many as ifaces
+        None => Err(AddPortError::TooMany), // there are as many as ifaces
     })?;
     host.take_seat(seat);
     Ok(host)
@@ -160,7 +160,7 @@ fn build_with<L: Locks>(
     Ok(host)
 }
 
-/// What was asked of a port and it cannot do is an error here, as it is for `ifconfig`.
+/// Returns an error for an offload that the port does not support, as `ifconfig` does.
 fn check_iface<L: Locks>(
     config: &HostConfig,
     asked: &crate::config::IfaceConfig,

@@ -1,7 +1,8 @@
-//! Programs on a host's sockets that this crate does not know: opened and driven on the thread that runs the host.
+//! Programs that use a host's sockets, defined outside this crate: opened and run on the thread
+//! that runs the host.
 //!
-//! A service whose kind is not of datagrams ([`ServiceKind::is_datagrams`]) is a program's. [`super::up_with`] is given somebody
-//! who has them ([`Programs`]); each gets a turn in every round of its host.
+//! A TCP service ([`ServiceKind::is_datagrams`] is false) is a program. [`super::up_with`] takes a
+//! provider of programs ([`Programs`]); each program gets a turn in every round of its host.
 //!
 //! [`ServiceKind::is_datagrams`]: crate::config::ServiceKind::is_datagrams
 
@@ -11,46 +12,46 @@ use crate::jobs::{End, Wanted};
 use clock::{Duration, Instant};
 use lock::Locks;
 
-/// A program, opened.
+/// An open program, run in turns by its host's thread.
 pub trait Program {
-    /// Does what can be done now, without waiting; says how much that was.
+    /// Runs a turn: what is possible without blocking. Returns the amount of work done.
     fn turn(&mut self, now: Instant) -> usize;
 
-    /// When it wants a turn although nothing comes in; `None`: never.
+    /// Returns the time of its next turn without input; `None`: never.
     fn next_timer(&self) -> Option<Instant>;
 
-    /// What it has to tell since it was asked last: lines, or nothing.
+    /// Returns its output since the last call: lines, or nothing.
     fn take_output(&mut self) -> String {
         String::new()
     }
 
-    /// Returns how it ended, once it has: a client ends, a server does not.
+    /// Returns its result, once it has ended: a client ends, a server does not.
     fn ended(&self) -> Option<Result<(), String>> {
         None
     }
 
-    /// The host goes away: connections are ended.
+    /// Ends its connections before the host ends.
     fn end(&mut self) {}
 }
 
-/// Who has programs.
+/// Provider of programs.
 pub trait Programs: Clone + Send + Sync {
-    /// Opens the one that `service` names, on `host`.
+    /// Opens the program for `service` on `host`.
     ///
     /// # Errors
-    /// Why it cannot be had, in a sentence.
+    /// Returns the reason as a sentence.
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String>;
 
-    /// Starts the one that `words` name, for a client of the control socket.
+    /// Starts the program that `words` name, for a client of the control socket.
     ///
     /// # Errors
-    /// The reason, as a sentence.
+    /// Returns the reason as a sentence.
     fn start<'h, L: Locks>(&self, _: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
         Err(format!("{} is not run here", words.first().map_or("a program", String::as_str)))
     }
 }
 
-/// Nobody: services are those of datagrams.
+/// No programs: only UDP services are available.
 #[derive(Clone, Copy, Debug)]
 pub struct NoPrograms;
 
@@ -60,13 +61,13 @@ impl Programs for NoPrograms {
     }
 }
 
-/// The programs of one host: every loop around a host with services runs them beside its [`Runner`].
+/// Programs of one host: every loop around a host with services runs them beside its [`Runner`].
 ///
 /// [`Runner`]: super::Runner
 #[derive(Default)]
 pub struct Running<'h> {
     services: Vec<Box<dyn Program + 'h>>,
-    /// Those that clients of the control socket have started, with their jobs' numbers.
+    /// Programs started by clients of the control socket, with their job numbers.
     asked: Vec<(u32, Box<dyn Program + 'h>)>,
     start: Option<Start<'h>>,
 }
@@ -80,10 +81,10 @@ impl std::fmt::Debug for Running<'_> {
 }
 
 impl<'h> Running<'h> {
-    /// Opens those of `services` that are programs.
+    /// Opens the programs among `services`.
     ///
     /// # Errors
-    /// The service that cannot be opened, and why.
+    /// Returns the service that cannot be opened, and the reason.
     pub fn open<L: Locks, P: Programs + 'h>(
         programs: &P,
         host: &'h Host<L>,
@@ -98,7 +99,7 @@ impl<'h> Running<'h> {
         Ok(Running { services, asked: Vec::new(), start: Some(start) })
     }
 
-    /// Gives each a turn; returns how much was done.
+    /// Runs each program's turn; returns the amount of work done.
     pub fn turn<L: Locks>(&mut self, host: &Host<L>) -> usize {
         self.take_wanted(host);
         if self.services.is_empty() && self.asked.is_empty() {
@@ -119,7 +120,7 @@ impl<'h> Running<'h> {
         done
     }
 
-    /// Starts those that clients have requested.
+    /// Starts the programs requested by clients.
     fn take_wanted<L: Locks>(&mut self, host: &Host<L>) {
         let Some(start) = &self.start else { return };
         for Wanted { id, words } in host.jobs().take_wanted() {
@@ -130,25 +131,25 @@ impl<'h> Running<'h> {
         }
     }
 
-    /// Returns when one wants a turn although nothing comes in; `None`: never.
+    /// Returns the time of the next turn of a program without input; `None`: never.
     pub fn next_timer(&self) -> Option<Instant> {
         let asked = self.asked.iter().map(|(_, program)| program);
         self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min()
     }
 
-    /// Returns how long the host may sleep for them, at most `idle`.
+    /// Returns how long the host may sleep, at most `idle`.
     pub fn patience(&self, now: impl FnOnce() -> Instant, idle: Duration) -> Duration {
         self.next_timer().map_or(idle, |next| next.since(now()).min(idle))
     }
 
-    /// Passes their output to `notice`, line by line.
+    /// Passes the output of the services to `notice`, line by line.
     pub fn tell(&mut self, notice: &mut dyn FnMut(&str)) {
         for program in &mut self.services {
             program.take_output().lines().for_each(&mut *notice);
         }
     }
 
-    /// Ends all of them.
+    /// Ends all programs of the host.
     pub fn end(&mut self) {
         let asked = self.asked.iter_mut().map(|(_, program)| program);
         self.services.iter_mut().chain(asked).for_each(|program| program.end());

@@ -1,4 +1,5 @@
-//! N hosts of one file in one process, a pinned thread each, from their start to the audit at their end.
+//! Runs the hosts of a file in one process, each in a pinned thread, from their start to the final
+//! audit.
 
 use super::programs::Running;
 use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build, build_seated};
@@ -23,104 +24,106 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// Something to tell the person who started the hosts.
+/// Event reported to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A host runs; where it can be reached.
+    /// A host is running.
     Running {
-        /// Its name.
+        /// Name of the host.
         name: String,
-        /// Its control socket.
+        /// Path of its control socket.
         control: Option<PathBuf>,
     },
-    /// Not as asked, but not fatal.
+    /// A deviation from the configuration that is not fatal.
     Notice(String),
 }
 
-/// How a host ended.
+/// Result of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// The audit, as `audit` prints it.
+    /// Audit, as printed by `audit`.
     pub audit: String,
-    /// Frames unaccounted for, in the stack and between it and its ports.
+    /// Unaccounted frames, in the stack and between it and its ports.
     pub imbalance: [i64; 3],
-    /// It ended because its ports did, and not all of them as they should.
+    /// It ended because its ports did, and some of them were lost.
     pub lost_ports: bool,
 }
 
 impl Outcome {
-    /// Is every frame accounted for?
+    /// Returns whether every frame is accounted for.
     pub fn is_balanced(&self) -> bool {
         self.imbalance == [0; 3]
     }
 }
 
-/// Why the hosts could not run. Those that ran already have been ended.
+/// Reason why the hosts could not run. Hosts already running have been ended.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
-    /// A host could not be made.
+    /// A host could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A host's control socket.
+    /// A control socket could not be opened.
     #[error("{host}: control socket {path}: {why}")]
     Control {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Where.
+        /// Path of the socket.
         path: String,
-        /// Why.
+        /// Error reported by the system.
         why: io::Error,
     },
-    /// A switch.
+    /// A switch could not run.
     #[error(transparent)]
     Switch(#[from] NodeError),
-    /// A service found its port taken, or nobody here has it.
+    /// A service has no free port, or is not available here.
     #[error("{host}: {what}: {why}")]
     Service {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Which service.
+        /// Service and port.
         what: String,
-        /// Why.
+        /// Reason why the service is unavailable.
         why: String,
     },
-    /// The process could not give up its rights.
+    /// The process could not drop its privileges.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// The system gave no thread, or a thread panicked.
+    /// A thread could not be created, or panicked.
     #[error("{host}: its thread: {why}")]
     Thread {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Reason why the thread ended.
         why: String,
     },
 }
 
-/// What a host's thread says.
+/// Message of a host's thread.
 enum Said {
     Running(Event),
     Notice(String),
     Failed(UpError),
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Shared<P> {
     pairs: Arc<Pairs>,
     topology: Arc<Topology>,
     programs: P,
-    /// Hosts that have not ended: switches end after them.
+    /// Number of hosts still running: switches end after them.
     hosts: AtomicUsize,
-    /// Hosts with connections that may not be acknowledged yet: the others answer until there are none.
+    /// Number of hosts with possibly unacknowledged data: the others keep answering until there are
+    /// none.
     unfinished: AtomicUsize,
     end: AtomicBool,
-    /// Opens when all ports are open and the process has given up its rights, or has failed: no frame is processed before.
+    /// Opens when all ports are open and the process has dropped its privileges, or has failed: no
+    /// frame is processed before.
     gate: Gate,
 }
 
-/// Holds threads back until it is opened.
+/// Holds threads until it is opened.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -149,20 +152,20 @@ impl<P> Shared<P> {
     }
 }
 
-/// Runs `configs` until [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`), each no longer than its
-/// ports last unless it is to stay; `each` is told what happens meanwhile. The hosts' audits come back in the order of
-/// `configs`.
+/// Runs `configs` until [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the `stop` command). A host
+/// also ends when its ports have ended, unless configured to stay. Calls `each` for events. Returns
+/// the results in the order of `configs`.
 ///
 /// # Errors
-/// [`UpError`]: nothing runs then.
+/// Returns an [`UpError`]; nothing is running then.
 pub fn up(configs: Vec<HostConfig>, each: impl FnMut(&Event)) -> Result<Vec<Outcome>, UpError> {
     up_with(configs, NoPrograms, each)
 }
 
-/// [`up`], with the programs that hosts serve beside datagrams.
+/// As [`up`], with programs as services of the hosts.
 ///
 /// # Errors
-/// [`UpError`]: nothing runs then.
+/// Returns an [`UpError`]; nothing is running then.
 pub fn up_with<P: Programs + 'static>(
     configs: Vec<HostConfig>,
     programs: P,
@@ -171,11 +174,12 @@ pub fn up_with<P: Programs + 'static>(
     up_network(Network { hosts: configs, switches: Vec::new() }, programs, &Sandbox::off(), each)
 }
 
-/// [`up_with`], with switches between the hosts: each in a thread, until the last host has ended. Their audits come behind the hosts'.
-/// The process enters `sandbox` when all ports are open, before the first frame is processed.
+/// As [`up_with`], with switches between the hosts, each in a thread, until the last host has
+/// ended. Their results follow those of the hosts. The process enters `sandbox` when all ports are
+/// open, before the first frame is processed.
 ///
 /// # Errors
-/// [`UpError`]: nothing runs then.
+/// Returns an [`UpError`]; nothing is running then.
 pub fn up_network<P: Programs + 'static>(
     network: Network,
     programs: P,
@@ -229,7 +233,7 @@ pub fn up_network<P: Programs + 'static>(
     failed.map_or(Ok(outcomes), Err)
 }
 
-/// Passes on what the threads say, until all have ended or one has failed.
+/// Passes on the messages of the threads, until all have ended or one has failed.
 fn attend<P>(
     said: &Receiver<Said>,
     hosts: usize,
@@ -265,7 +269,7 @@ fn attend<P>(
     None
 }
 
-/// A switch's thread.
+/// Thread of a switch.
 fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Said>) -> Option<Outcome> {
     let run = || {
         let switch = Switch::of_file(file, &shared.pairs, Clock::live(clock::Strategy::default()), None)?;
@@ -279,7 +283,7 @@ fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Said>
     run().map_err(|why| say.send(Said::Failed(why))).ok()
 }
 
-/// A host's thread.
+/// Thread of a host.
 fn live<P: Programs>(
     config: &HostConfig,
     pin: Option<io::Error>,
@@ -288,7 +292,7 @@ fn live<P: Programs>(
 ) -> Vec<Outcome> {
     if let (Some(why), Some(core)) = (pin, config.core) {
         let text = format!("{}: not on core {core}: {why}; it runs where it may", config.name);
-        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     let lived = match config.locks.as_str() {
         _ if config.stacks > 1 => live_split(config, shared, say),
@@ -302,7 +306,7 @@ fn live<P: Programs>(
     lived.map_err(|why| say.send(Said::Failed(why))).unwrap_or_default()
 }
 
-/// A split host: this thread is the steerer's, and each stack has one of its own.
+/// Runs a split host: this thread is the dispatcher, and each stack has a thread of its own.
 fn live_split<P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
@@ -325,7 +329,7 @@ fn live_split<P: Programs>(
                 Err(why) => failed = Some(UpError::Thread { host: part.name.clone(), why: why.to_string() }),
             }
         }
-        // Its stacks wait for acknowledgments meanwhile, and answer other hosts' text.
+        // Its stacks meanwhile wait for acknowledgments, and answer data of other hosts.
         let is_done = || shared.is_over() && shared.unfinished.load(Ordering::Acquire) == 0;
         let is_over = || is_done() || failed.is_some();
         if failed.is_some() {
@@ -345,7 +349,7 @@ fn live_split<P: Programs>(
     Ok(outcomes)
 }
 
-/// One less is living when it is dropped.
+/// Decrements the number of running stacks when dropped.
 struct Ends<'a>(&'a AtomicUsize);
 
 impl Drop for Ends<'_> {
@@ -354,7 +358,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// The thread of one stack of a split host.
+/// Thread of one stack of a split host.
 fn live_seated<P: Programs>(
     part: &HostConfig,
     seat: Seat,
@@ -363,7 +367,7 @@ fn live_seated<P: Programs>(
 ) -> Result<Outcome, UpError> {
     if let Some((core, Err(why))) = part.core.map(|core| (core, dispatch::pin_to_core(core))) {
         let text = format!("{}: not on core {core}: {why}; it runs where it may", part.name);
-        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     let mut host = build_seated(part, &shared.pairs, Clock::live(part.clock), seat)?;
     host.set_topology(shared.topology.clone());
@@ -371,8 +375,8 @@ fn live_seated<P: Programs>(
     run(part, &host, runner, shared, say)
 }
 
-/// Runs a host with several threads: some serve datagrams, some are netisr's workers, each of the rest runs a part of the
-/// ports, and the first does everything else.
+/// Runs a host with several threads: some serve UDP services, some are netisr workers, each of the
+/// rest runs a part of the ports, and the first does everything else.
 fn live_shared<L: Locks, P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
@@ -384,7 +388,7 @@ where
     let mut host = prepare::<L, P>(config, shared)?;
     let datagrams: Vec<_> = config.services.iter().copied().filter(|service| service.kind.is_datagrams()).collect();
     let helpers = (config.threads - 1).min(datagrams.len());
-    host.stack.set_queue(host.cx(), Some(0)); // the other threads have the queues of their parts
+    host.stack.set_queue(host.cx(), Some(0)); // other threads use the queues of their parts
     let movers = if host.isr_threads() == 0 { config.threads - 1 - helpers } else { 0 };
     host.divide(1 + movers);
     if helpers == 0 && movers == 0 && host.isr_threads() == 0 {
@@ -426,7 +430,7 @@ where
             end();
             return Err(UpError::Thread { host: config.name.clone(), why: why.to_string() });
         }
-        // They end before the audit, so that it is taken at a quiet moment.
+        // They end before the audit, so that it is taken without concurrent activity.
         run_with(config, &host, runner, shared, say, || {
             end();
             for (name, thread) in threads {
@@ -454,7 +458,8 @@ fn spawn<'scope>(
 /// Interval at which [`run_part`] checks whether the gate is open.
 const GATE_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 
-/// Runs a part of the ports from the opening of the gate until `over`; if the host has a core, on another core behind it.
+/// Runs a part of the ports from the opening of the gate until `over`. If the host has a core, the
+/// part runs on a core after it.
 fn run_part<L: Locks>(
     config: &HostConfig,
     host: &Host<L>,
@@ -468,33 +473,33 @@ fn run_part<L: Locks>(
         && let Err(why) = dispatch::pin_to_core(core)
     {
         let text = format!("{}.ports{part}: not on core {core}: {why}; it runs where it may", config.name);
-        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     while !gate.is_open() && !is_over() {
-        std::thread::sleep(GATE_LOOK); // who fails before it opens ends this thread first
+        std::thread::sleep(GATE_LOOK); // a failure before the gate opens ends this thread first
     }
     host.run_part(part, is_over);
 }
 
-/// Works on a workstream of netisr, on a core of its own if that was asked for.
+/// Runs a workstream of netisr, on a core of its own if configured.
 fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<Said>) {
     let core = dispatch::core_at(at);
     let pinned = if config.isr.bind { dispatch::pin_to_core(core) } else { Ok(()) };
     if let Err(why) = pinned {
         let text = format!("{}.isr{at}: not on core {core}: {why}; it runs where it may", config.name);
-        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     if let Err(why) = host.run_isr(at) {
         let _ = say.send(Said::Notice(format!("{}.isr{at}: {why}", config.name)));
     }
 }
 
-/// Serves until `over`; sleeps while nothing comes.
+/// Serves UDP services until `over`; sleeps while nothing arrives.
 fn help<L: Locks>(host: &Host<L>, services: &[Service], over: &AtomicBool) {
     let (calls, poller) = (host.shared_calls(), Poller::default());
     let mut buffer = vec![0; LONGEST];
     for service in services {
-        let _ = calls.watch(&poller, service.fd()); // they were opened above
+        let _ = calls.watch(&poller, service.fd()); // cannot fail: they were opened above
     }
     while !over.load(Ordering::Relaxed) {
         calls.set_now(host.clock.now());
@@ -537,7 +542,7 @@ fn run<L: Locks, P: Programs>(
     run_with(config, host, runner, shared, say, || {})
 }
 
-/// The host's rounds, from its first to its audit; `over` ends the other threads in between.
+/// Runs the host from its first round to its audit; `over` ends the other threads in between.
 fn run_with<L: Locks, P: Programs>(
     config: &HostConfig,
     host: &Host<L>,
@@ -579,16 +584,16 @@ fn run_with<L: Locks, P: Programs>(
 
 /// Timeout of [`await_addresses`].
 const ADDRESSES: Duration = Duration::from_secs(15);
-/// Time after which [`await_addresses`] reports for what it waits.
+/// Time after which [`await_addresses`] reports the reason for the wait.
 const WAIT_NOTICE: Duration = Duration::from_secs(2);
 
-/// Runs `round` until the addresses of `host` are usable: duplicate detection of IPv6 takes a second,
-/// and autoconfiguration and DHCP wait for the first router and lease. Ends early on Ctrl-C. A client
-/// that connects before has no source address. `notice` gets a line when the wait exceeds
-/// [`WAIT_NOTICE`].
+/// Runs `round` until the addresses of `host` are usable: IPv6 duplicate address detection takes a
+/// second, and autoconfiguration and DHCP wait for the first router and lease. Ends early on
+/// Ctrl-C. A client that connects before that has no source address. `notice` gets a line when the
+/// wait exceeds [`WAIT_NOTICE`].
 ///
 /// # Errors
-/// [`Unconfigured`]: connections by the addresses that there are work all the same.
+/// Returns [`Unconfigured`]; connections with the existing addresses work nevertheless.
 pub fn await_addresses<L: Locks>(
     host: &Host<L>,
     notice: &mut dyn FnMut(String),
@@ -633,7 +638,7 @@ pub fn await_addresses<L: Locks>(
     }
 }
 
-/// An interface that is configured by others has not been.
+/// An interface is still without its automatic configuration.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unconfigured {
@@ -655,9 +660,9 @@ pub enum Unconfigured {
     },
 }
 
-/// Shuts a host down within 2 s: sends what was written and waits for its acknowledgment, and goes on forwarding for
-/// other hosts while `is_needed`. `notice` gets a line about connections that had to be reset. A second SIGINT or
-/// SIGTERM ends the process at once.
+/// Shuts a host down within 2 s: sends written data and waits for its acknowledgment, and keeps
+/// forwarding for other hosts while `is_needed`. `notice` gets a line about connections that had to
+/// be reset. A second SIGINT or SIGTERM ends the process at once.
 pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notice: &mut dyn FnMut(String)) {
     const PATIENCE: Duration = Duration::from_secs(2);
     let left = host.shutdown_while(PATIENCE, is_needed);
@@ -672,7 +677,7 @@ pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notic
     ));
 }
 
-/// Ends what is queued and takes the audit.
+/// Drops queued frames and takes the audit.
 pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
     host.discard();
     let report = host.audit();

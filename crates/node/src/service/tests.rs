@@ -11,7 +11,7 @@ fn host() -> Host<Up> {
     Host::new(&config, Clock::sim(&SimClock::new())).unwrap()
 }
 
-/// What comes back to a socket on `from` that says something to a service of `kind` on `port`.
+/// Returns the answer of a service of `kind` on `port` to a socket on port `from`.
 fn answer(host: &Host<Up>, kind: ServiceKind, port: u16, from: u16) -> Result<usize, Errno> {
     let calls = host.shared_calls();
     let service = Service::open(&calls, ServiceConfig { kind, port: L4Port(port) }).unwrap();
@@ -38,14 +38,15 @@ fn an_echo_answers_who_asks_and_a_discard_nobody() {
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
 }
 
-/// CVE-1999-0103: a datagram with a service's port as its source, forged, would start two services talking for ever.
+/// CVE-1999-0103: a datagram with the port of a service as its forged source would make two
+/// services answer each other forever.
 #[test]
 fn an_echo_does_not_answer_services() {
     let host = host();
     for (port, from) in [(7, 9), (7, 13), (7, 17), (7, 19), (7, 53), (7, 1023), (7007, 19), (7007, 7)] {
         assert_eq!(answer(&host, ServiceKind::Echo, port, from), Err(Errno::EAGAIN), "{port} from {from}");
     }
-    // Its own port cannot be bound a second time, but a stranger can have it: here at another address.
+    // Its own port cannot be bound twice, but a remote host may use it: here at another address.
     let calls = host.shared_calls();
     let service = Service::open(&calls, ServiceConfig { kind: ServiceKind::Echo, port: L4Port(7007) }).unwrap();
     let own = SocketAddr::from((Ipv4Addr::LOCALHOST, 7007));

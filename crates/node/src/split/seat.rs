@@ -1,4 +1,5 @@
-//! What a stack of a split host has in the place of ports: a queue that the steerer fills, and a ring to it for each port.
+//! Ports of a split host's stack: a queue filled by the dispatcher, and a ring to the dispatcher
+//! for each port.
 
 use super::{Steered, leads_to};
 use crate::inputs::Receiver;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::hash::Key;
 
-/// A stack's place at the steerer, on its way to the stack's thread.
+/// Connection of a stack to the dispatcher, passed to the stack's thread.
 pub(crate) struct Seat {
     pub(super) at: usize,
     pub(super) key: Key,
@@ -27,17 +28,17 @@ pub(crate) struct Seat {
     pub(super) call: Call,
     pub(super) steered: Arc<Steered>,
     pub(super) strays: Arc<super::Strays>,
-    /// By the iface's place in the configuration: its name, MAC and port, until the stack has it.
+    /// Name, MAC and port by iface index, until the stack takes them.
     pub(super) ports: Vec<Option<(String, Mac, Port)>>,
 }
 
 impl Seat {
-    /// The port for the iface at place `at` of the configuration.
+    /// Returns the port for iface number `at` of the configuration.
     pub(crate) fn take_port(&mut self, at: usize) -> Option<(String, Mac, Port)> {
         self.ports.get_mut(at).and_then(Option::take)
     }
 
-    /// What the host keeps of it; `stack` is told which answers come to it.
+    /// Returns the parts kept by the host, and registers in `stack` which answers return to it.
     pub(crate) fn sit<L: Locks>(self, stack: &Stack<L>) -> (Isr, Seated) {
         let Seat { at, key, netisr, worker, call, steered, strays, .. } = self;
         stack.set_leads_here(leads_to(netisr.clone(), key, at));
@@ -45,7 +46,7 @@ impl Seat {
     }
 }
 
-/// A stack at its place.
+/// Connection of a running stack to the dispatcher.
 #[derive(Debug)]
 pub(crate) struct Seated {
     worker: Worker<Received>,
@@ -53,7 +54,7 @@ pub(crate) struct Seated {
 }
 
 impl Seated {
-    /// Takes what waits into the stack; says how many frames that were.
+    /// Passes the queued frames to the stack; returns their number.
     pub(crate) fn take<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, receivers: &[Receiver]) -> usize {
         self.worker.round(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
             let take = |iface, burst: &mut Burst| {
@@ -66,7 +67,8 @@ impl Seated {
         })
     }
 
-    /// Sleeps by `sleep`, unless something waits for the stack; the steerer rings when something does.
+    /// Runs `sleep` unless frames are queued for the stack; the dispatcher wakes it when frames
+    /// arrive.
     pub(crate) fn sleep<R>(&self, sleep: impl FnOnce() -> R) -> Option<R> {
         let waits = || self.worker.netisr().has_waiting(self.worker.workstream());
         self.call.sleep(waits, |_| sleep())
@@ -82,7 +84,7 @@ fn note_received(receiver: &Receiver, burst: &Burst, now: Instant) {
     }
 }
 
-/// What has become of a port, as its steerer last saw it.
+/// State of a port, as last seen by the dispatcher.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     gone: AtomicBool,
@@ -96,7 +98,8 @@ impl Health {
     }
 }
 
-/// The receiving half: frames come by the queue, and this says when to look and when it is over.
+/// Receive half: frames arrive through the queue, so this only reports readiness and the end of the
+/// port.
 pub(super) struct SeatRx {
     pub(super) call: Call,
     pub(super) health: Arc<Health>,
@@ -125,11 +128,11 @@ impl RxHalf for SeatRx {
     }
 }
 
-/// The transmitting half: a ring to the steerer, who is rung if it sleeps.
+/// Transmit half: a ring to the dispatcher, which is woken if it sleeps.
 pub(super) struct SeatTx {
     pub(super) ring: Producer<Frame>,
     pub(super) counts: Arc<PortCounts>,
-    /// The steerer's.
+    /// Wakes the dispatcher.
     pub(super) call: Call,
 }
 

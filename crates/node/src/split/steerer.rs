@@ -1,4 +1,5 @@
-//! The steerer: takes frames from a split host's ports and gives each to the stack that its conversation is with; sends what stacks send.
+//! Dispatcher of a split host: passes frames from the ports to the stack of their flow, and sends
+//! the frames of the stacks.
 
 use super::seat::{Health, SeatRx, SeatTx};
 use super::{Seat, Steered, Strays, add, netisr};
@@ -22,35 +23,35 @@ use std::io;
 use std::sync::Arc;
 use wire::hash::Key;
 
-/// Frames that a stack may have on their way to a port.
+/// Frames that a stack may have queued for a port.
 const FRAMES: usize = 1024;
-/// How soon a port is looked at again that cannot be slept on.
+/// Poll interval of a port without a descriptor.
 const LOOK: Duration = Duration::from_micros(50);
-/// How soon one is that did not take all frames.
+/// Retry interval of a port that did not take all frames.
 const RETRY: Duration = Duration::from_micros(200);
-/// The longest sleep.
+/// Maximum sleep.
 const NAP: Duration = Duration::from_millis(100);
-/// How long the last frames may take to leave.
+/// Maximum time for sending the last frames.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// Why a split host cannot be.
+/// Reason why a split host cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its netisr.
+    /// Invalid netisr configuration.
     #[error(transparent)]
     Isr(#[from] IsrError),
-    /// Its pool.
+    /// The pool could not be created.
     #[error(transparent)]
     Pool(#[from] buf::PoolError),
-    /// One of its ports.
+    /// A port could not be opened.
     #[error("{}", port::said_of(port, why))]
     Port {
-        /// Which.
+        /// Specification of the port.
         port: String,
-        /// Why.
+        /// Error of the port.
         why: String,
     },
-    /// The system gave no pipe.
+    /// No pipe could be created.
     #[error("a pipe between its threads: {0}")]
     Bell(#[from] io::Error),
 }
@@ -61,20 +62,20 @@ impl From<dispatch::netisr::NetisrError> for OpenError {
     }
 }
 
-/// A port, and those who send by it.
+/// A port, and the rings of the stacks that send through it.
 struct Mine {
     iface: IfaceId,
     port: Port,
     rings: Vec<Consumer<Frame>>,
-    /// What the port has not taken yet.
+    /// Frames that the port has not taken yet.
     out: Burst,
-    /// The ring that is asked first next time.
+    /// Ring served first in the next turn.
     next: usize,
     health: Arc<Health>,
     is_over: bool,
 }
 
-/// See the module.
+/// Dispatcher of a split host; see the module.
 pub(crate) struct Steerer {
     name: String,
     burst: usize,
@@ -91,10 +92,10 @@ pub(crate) struct Steerer {
 }
 
 impl Steerer {
-    /// Opens the ports of `config`, and makes a place for each of its stacks.
+    /// Opens the ports of `config`, and creates the connection for each of its stacks.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// Returns an [`OpenError`].
     pub(crate) fn open(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<(Steerer, Vec<Seat>), OpenError> {
         let strays = Arc::new(Strays::default());
         let key = config.seed.map_or_else(Key::random, Key::seeded);
@@ -128,7 +129,7 @@ impl Steerer {
                 let place = Port { name, spec, caps: port.caps, rx, tx, counts, nic };
                 seat.ports.push(Some((iface_name.clone(), mac, place)));
             }
-            // As a stack numbers them: loopback is the first.
+            // Numbered as in a stack: loopback is the first.
             let iface = IfaceId(at as u16 + 1);
             ports.push(Mine { iface, port, rings, out: Burst::new(), next: 0, health, is_over: false });
         }
@@ -149,7 +150,8 @@ impl Steerer {
         Ok((steerer, seats))
     }
 
-    /// Steers until `is_over`, and then sends what stacks still send until `are_gone`; sleeps when there is nothing.
+    /// Dispatches frames until `is_over`, then sends what the stacks still send until `are_gone`;
+    /// sleeps when there is nothing to do.
     pub(crate) fn run(&mut self, is_over: impl Fn() -> bool, are_gone: impl Fn() -> bool) {
         while !are_gone() {
             let takes = !is_over();
@@ -163,7 +165,8 @@ impl Steerer {
         }
     }
 
-    /// A burst from each port to where its frames belong, if it `takes`; what the stacks have for them. Says how many frames that were.
+    /// Passes a burst from each port to the stacks, if `takes` is set, and sends the frames of the
+    /// stacks. Returns the number of frames.
     pub(super) fn turn(&mut self, takes: bool) -> usize {
         let now = self.clock.now();
         let received = if takes { self.receive(now) } else { 0 };
@@ -172,7 +175,7 @@ impl Steerer {
 
     fn receive(&mut self, now: Instant) -> usize {
         let Steerer { ports, caller, protocols, lists, one, steered, seats, burst: most, .. } = self;
-        let [_, arp, ..] = *protocols; // the queue of what is for all
+        let [_, arp, ..] = *protocols; // the queue for frames to all stacks
         let (mut burst, mut frames) = (Burst::new(), 0);
         for mine in ports.iter_mut().filter(|mine| !mine.is_over) {
             let n = mine.port.rx.rx_burst(&mut burst, *most, now);
@@ -202,14 +205,15 @@ impl Steerer {
         frames
     }
 
-    /// What stacks have for the ports, in turn; says how many frames were taken from them.
+    /// Sends the frames of the stacks to the ports, in turn; returns the number taken from the
+    /// stacks.
     fn send(&mut self, now: Instant) -> usize {
         let mut frames = 0;
         for mine in &mut self.ports {
             let (n, first) = (mine.rings.len(), mine.next);
             for step in 0..n {
                 if !mine.out.is_empty() {
-                    break; // behind what the port did not take
+                    break; // after frames that the port did not take
                 }
                 let at = (first + step) % n.max(1);
                 let Some(ring) = mine.rings.get_mut(at) else { break };
@@ -246,12 +250,12 @@ impl Steerer {
         let has_some = || self.ports.iter().any(|mine| mine.rings.iter().any(|ring| ring.level() > 0));
         self.call.sleep(has_some, |bell| {
             fds.push(bell);
-            // A descriptor gone bad costs one round; its port says that it is gone.
+            // A bad descriptor costs one round; its port reports that it is gone.
             dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default()
         });
     }
 
-    /// Ends what nobody takes any more, and says how it went. The stacks have ended.
+    /// Drops the remaining frames and returns the result. The stacks have ended.
     pub(crate) fn end(&mut self) -> Outcome {
         let mut left = 0;
         self.isr.drain(|_, _| left += 1);
@@ -278,7 +282,7 @@ impl Steerer {
         }
     }
 
-    /// The balance of what passes here: in from ports and stacks, out to stacks and ports.
+    /// Returns the balance of frames: in from ports and stacks, out to stacks and ports.
     pub(super) fn audit(&self) -> AuditReport {
         let (steered, queues) = (&self.steered, self.isr.audit());
         let out: usize = self.ports.iter().map(|mine| mine.out.len()).sum();
@@ -300,7 +304,7 @@ impl Steerer {
         }
     }
 
-    /// What the ports say that they gave and were given, less what the steerer says.
+    /// Returns the frame counts of the ports less those of the dispatcher.
     pub(super) fn port_imbalance(&self) -> (i64, i64) {
         let sum = |pick: fn(&PortCounts) -> u64| {
             self.ports.iter().map(|mine| pick(&mine.port.counts)).fold(0u64, u64::wrapping_add)
@@ -311,7 +315,8 @@ impl Steerer {
     }
 }
 
-/// A frame to each of the `stacks`: copies to all but the first. Their protocol goes by source, and the source is the stack's number.
+/// Passes a frame to each of the `stacks`: copies to all but the first. Their protocol uses the
+/// source policy, with the stack's number as the source.
 fn for_all(
     caller: &mut Caller<Received>,
     protocol: ProtoId,
@@ -334,7 +339,7 @@ fn for_all(
     put(caller, protocol, 0, one, steered);
 }
 
-/// Puts `list` into the queues that it is for; what they refuse ends here.
+/// Puts `list` into the right queues; frames refused by a full queue are dropped.
 fn put(
     caller: &mut Caller<Received>,
     protocol: ProtoId,
@@ -347,7 +352,7 @@ fn put(
     list.clear();
 }
 
-/// Every counter of it with its sentence.
+/// Returns every counter with its description.
 pub(crate) fn entries(steered: &Steered, strays: &Strays) -> Vec<Entry> {
     let mut out = Vec::new();
     steered.visit(&mut |prefix, field, sentence, value| {

@@ -1,4 +1,5 @@
-//! Two stacks and their steerer, turned by the test's own thread; a host of one stack is at the other end of the pair.
+//! Two stacks and their dispatcher, run by the test's own thread; a host of one stack is at the
+//! other end of the pair.
 
 use super::*;
 use crate::config::IfaceConfig;
@@ -68,7 +69,8 @@ impl Both {
         words::run(&self.stacks[at], &Pairs::new(), &words, false).map_err(|why| why.to_string())
     }
 
-    /// Datagrams to each stack's socket at port 9; says which of them heard which source port.
+    /// Sends datagrams to each stack's socket on port 9; returns which stack received which source
+    /// ports.
     fn heard(&mut self, from: std::ops::Range<u16>, times: u32) -> Vec<Vec<(u16, u32)>> {
         let fds: Vec<_> = self
             .stacks
@@ -117,9 +119,9 @@ fn each_flow_is_one_stacks_and_in_order() {
     }
     assert!(heard.iter().all(|heard| heard.len() >= 12), "each has its share: {heard:?}");
     both.balanced();
-    // All of a peer at one stack.
+    // All flows of a peer go to one stack.
     for stack in 0..3 {
-        both.say(stack, "sysctl net.isr.proto.ip.policy=cpu").unwrap(); // one netisr, whoever is asked
+        both.say(stack, "sysctl net.isr.proto.ip.policy=cpu").unwrap(); // one netisr for all
     }
     let heard = both.heard(6000..6010, 1);
     assert_eq!(heard.iter().filter(|heard| !heard.is_empty()).count(), 1, "{heard:?}");
@@ -153,7 +155,7 @@ fn an_icmp_error_reaches_the_stack_that_it_is_about() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     let heard = both.heard(5000..5016, 1);
     assert!(heard.iter().all(|heard| !heard.is_empty()));
-    // Answers to sockets that are gone: each stack is told of its own.
+    // ICMP errors for closed sockets: each stack receives its own.
     for (at, heard) in heard.iter().enumerate() {
         let calls = both.stacks[at].shared_calls();
         let fd = calls.socket().unwrap();
@@ -181,8 +183,8 @@ fn a_full_queue_refuses_by_its_reason_and_what_is_left_at_the_end_has_one() {
         calls.send_to(fd, &[n], &SocketAddr::from((HERE, 9))).unwrap();
     }
     both.peer.step();
-    (0..2).for_each(|_| _ = both.steerer.turn(true)); // a burst each
-    // One flow: 5 wait for its stack, 35 were refused.
+    (0..2).for_each(|_| _ = both.steerer.turn(true)); // one burst each
+    // A single flow: 5 are queued for its stack, 35 were refused.
     let steered = both.steerer.steered.queue_full.get();
     let rows = both.stacks[0].isr.as_ref().unwrap().netisr.snapshot();
     let ip: Vec<_> = rows.work.iter().filter(|row| row.name == "ip").map(|row| (row.len, row.qdrops)).collect();
@@ -244,11 +246,11 @@ fn parts_are_named_and_have_what_the_host_has() {
     parts.iter().for_each(|part| assert_eq!(part.check(), Ok(())));
 }
 
-/// Who watches a stack's port sees what that stack has of it, both ways.
+/// A capture on a stack's port sees the frames of that stack, in both directions.
 #[test]
 fn a_capture_sees_what_its_stack_has() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
-    both.heard(5000..5001, 1); // who is where is known then
+    both.heard(5000..5001, 1); // resolves the neighbors
     let ids = [0, 1].map(|at| both.say(at, "capture open eth0").unwrap().trim().to_string());
     let heard = both.heard(5000..5016, 1);
     for at in 0..2 {
@@ -263,7 +265,8 @@ fn a_capture_sees_what_its_stack_has() {
     both.balanced();
 }
 
-/// Stacks that ask others: the L4 port is one to which the answer comes back, by datagrams and by connections.
+/// Stacks as clients: the local L4 port makes the answer return to the stack, for datagrams and
+/// connections.
 #[test]
 fn a_stack_that_connects_is_answered() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 3));
@@ -287,7 +290,7 @@ fn a_stack_that_connects_is_answered() {
             calls.send(datagrams, b"who").unwrap();
             assert_eq!(calls.connect(stream, there), Err(socket::Errno::EINPROGRESS));
             asked.push((at, datagrams, stream));
-            both.turns(4); // the first asks by ARP
+            both.turns(4); // the first one sends an ARP request
         }
     }
     for _ in 0..40 {
@@ -308,7 +311,7 @@ fn a_stack_that_connects_is_answered() {
     assert_eq!(both.counts("tcp.out.resets"), [0; 3]);
     both.turns(20);
     both.balanced();
-    // All of this peer are one stack's: no L4 port brings its answers to another.
+    // All flows of this peer go to one stack: no local L4 port makes its answers go to another.
     both.say(0, "sysctl net.isr.proto.ip.policy=cpu").unwrap();
     let can = |stack: &Host<Up>| {
         let calls = stack.shared_calls();

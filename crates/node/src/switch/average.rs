@@ -1,22 +1,23 @@
-//! What the way of a frame through the bridge costs (FreeBSD 4's bdg_fw_avg, bdg_fw_ticks, bdg_fw_count).
+//! Cost of forwarding a frame in the bridge (FreeBSD 4's bdg_fw_avg, bdg_fw_ticks, bdg_fw_count).
 
 use clock::tsc;
 
-/// One burst in so many is measured: two readings of the counter cost some 46 ticks, more than a frame.
+/// One of this many bursts is measured: two readings of the counter take about 46 ticks, more than
+/// a frame.
 pub const ONE_IN: u32 = 16;
 
-/// Ticks a frame, sampled.
+/// Sampled ticks per frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Average {
     turn: u32,
-    /// Ticks of what was measured.
+    /// Ticks of the measured bursts.
     pub ticks: u64,
-    /// Frames that were measured.
+    /// Frames of the measured bursts.
     pub frames: u64,
 }
 
 impl Average {
-    /// Does `work` on so many frames, and measures it if it is its turn.
+    /// Runs `work` on `frames` frames, and measures every [`ONE_IN`]th call.
     #[inline]
     pub fn of<R>(&mut self, frames: usize, work: impl FnOnce() -> R) -> R {
         self.turn = self.turn.wrapping_add(1);
@@ -30,7 +31,7 @@ impl Average {
         done
     }
 
-    /// Ticks a frame; `None`: nothing was measured.
+    /// Returns the ticks per frame; `None`: nothing was measured.
     pub fn value(&self) -> Option<f64> {
         (self.frames > 0).then(|| self.ticks as f64 / self.frames as f64)
     }

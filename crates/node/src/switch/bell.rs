@@ -1,7 +1,9 @@
-//! When a lane may sleep: what it and those who want something of it must not miss of each other.
+//! Wake-up protocol between a switch thread (`Lane`) and the threads that need it, without lost
+//! wake-ups.
 //!
-//! A thread that wants something stores it (a frame, or a request for the lock) and rings a lane that sleeps ([`lock::Doorbell`]).
-//! Checked with loom (`cargo xtask loom`), with a lock and a count in the place of the pipe ([`super::exchange::Call`]).
+//! A thread with a request stores it (a frame, or a request for the lock) and wakes the `Lane` if
+//! it sleeps ([`lock::Doorbell`]). Checked with loom (`cargo xtask loom`), with a lock and a count
+//! in place of the pipe ([`super::exchange::Call`]).
 
 use lock::Doorbell;
 #[cfg(loom)]
@@ -9,17 +11,17 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Who wants what of one lane.
+/// Pending requests to a `Lane`.
 #[derive(Debug, Default)]
 pub struct Bell {
-    /// How many wait for the lane's lock.
+    /// Number of threads waiting for its lock.
     asking: AtomicUsize,
-    /// The lane sleeps, or is about to.
+    /// The `Lane` sleeps, or is about to.
     asleep: Doorbell,
 }
 
 impl Bell {
-    /// Has the lane let go of its lock while `take` takes it; `ring` is called if it sleeps.
+    /// Runs `take` while the `Lane` releases its lock; calls `ring` if it sleeps.
     pub fn ask<R>(&self, ring: impl FnOnce(), take: impl FnOnce() -> R) -> R {
         self.asking.fetch_add(1, Ordering::SeqCst);
         self.wake(ring);
@@ -28,20 +30,21 @@ impl Bell {
         taken
     }
 
-    /// Does somebody wait for the lock?
+    /// Returns whether a thread waits for the lock.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.asking.load(Ordering::Relaxed) > 0
     }
 
-    /// Calls `ring` if the lane sleeps: once for each sleep at most. What the lane is to find was stored before.
+    /// Calls `ring` if the `Lane` sleeps, at most once per sleep. The request must be stored
+    /// before.
     #[inline]
     pub fn wake(&self, ring: impl FnOnce()) {
         self.asleep.wake(0, ring);
     }
 
-    /// Sleeps by `sleep`, which ends when somebody has rung, unless `stay` finds something to do or somebody asks. `rung` takes
-    /// back what one has rung, and is called when one has, or is about to.
+    /// Runs `sleep`, which ends on a wake-up, unless `stay` finds work or a thread waits for the
+    /// lock. `rung` consumes the wake-up, and is called once it has come or is about to.
     pub fn sleep<R>(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce() -> R, rung: impl FnOnce()) -> Option<R> {
         self.asleep.sleep(u64::MAX, || stay() || self.is_asked(), sleep, rung)
     }

@@ -1,4 +1,5 @@
-//! How lanes meet: being called to the lock, being woken, frames for a port of another lane; for what was seen, [`super::news`].
+//! Communication between switch threads: requests for the lock, wake-ups, frames for a port of
+//! another thread. Learned addresses are exchanged in [`super::news`].
 
 use super::bell::Bell;
 use buf::ring::{Consumer, Producer, ring};
@@ -18,14 +19,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Frames that may wait for a port of another lane.
+/// Maximum number of frames queued for a port of another thread.
 const FRAMES: usize = 1024;
 
-/// A lane's bell: who rings it wants the lane's lock, or has sent it frames.
+/// Wake-up handle of a switch thread, used to request its lock or after sending it frames.
 #[derive(Debug, Clone)]
 pub struct Call(Arc<Rings>);
 
-/// A bell that rings by a byte in a pipe.
+/// Wake-up through a byte in a pipe.
 #[derive(Debug)]
 struct Rings {
     bell: Bell,
@@ -35,7 +36,7 @@ struct Rings {
 
 impl Rings {
     fn ring(&self) {
-        // A pipe that cannot be written to is one whose reader is gone.
+        // Writing fails only if the reader is gone.
         let _ = (&self.writer).write(&[0]);
     }
 }
@@ -46,66 +47,67 @@ impl Call {
         Ok(Call(Arc::new(Rings { bell: Bell::default(), reader, writer })))
     }
 
-    /// Has the lane let go of its lock while `take` takes it.
+    /// Runs `take` while the thread releases its lock.
     pub fn ask<R>(&self, take: impl FnOnce() -> R) -> R {
         self.0.bell.ask(|| self.0.ring(), take)
     }
 
-    /// Does somebody wait for the lock?
+    /// Returns whether a thread waits for the lock.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.0.bell.is_asked()
     }
 
-    /// Wakes the lane, if it sleeps: one byte for each sleep at most, so that the pipe never fills.
+    /// Wakes the thread, if it sleeps: at most one byte per sleep, so that the pipe never fills.
     #[inline]
     pub fn wake(&self) {
         self.0.bell.wake(|| self.0.ring());
     }
 
-    /// What is readable when somebody has rung.
+    /// Returns the descriptor that becomes readable on a wake-up.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.reader.as_fd()
     }
 
-    /// Sleeps by `sleep`, which is to watch the descriptor that it is given, unless `stay` finds something to do once nobody can miss that
-    /// the lane sleeps.
+    /// Runs `sleep`, which must poll the given descriptor, unless `stay` finds work; `stay` runs
+    /// after the sleep is visible to other threads.
     pub fn sleep<'a, R>(&'a self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'a>) -> R) -> Option<R> {
-        let rung = || drop((&self.0.reader).read(&mut [0])); // the byte comes
+        let rung = || drop((&self.0.reader).read(&mut [0])); // blocks until the byte arrives
         self.0.bell.sleep(stay, || sleep(self.0.reader.as_fd()), rung)
     }
 }
 
-/// Where frames for a port of another lane go.
+/// Path to a port of another thread.
 enum Way {
-    /// A ring of this lane's own.
+    /// A ring of this thread's own.
     Ring(Producer<Frame>),
-    /// The workers' common queue.
+    /// The common queue of the workers.
     Queue(Arc<Outbox<Frame>>),
 }
 
-/// The way to a port of another lane.
+/// Path to a port of another thread.
 pub struct Away {
     way: Way,
     to: usize,
-    /// Dropped: the workers' queue was full.
+    /// Frames dropped: the workers' queue was full.
     pub full: u64,
 }
 
 impl Away {
-    /// Both ends of a ring.
+    /// Creates both ends of a ring.
     pub fn ring(to: usize) -> (Away, Arrivals<Frame>) {
         let (ring, arrivals) = ring(FRAMES);
         (Away { way: Way::Ring(ring), to, full: 0 }, Arrivals::Ring(arrivals))
     }
 
-    /// A worker's end of a queue.
+    /// Creates a worker's end of a queue.
     pub fn queue(to: usize, queue: &Arc<Outbox<Frame>>) -> Away {
         Away { way: Way::Queue(queue.clone()), to, full: 0 }
     }
 
-    /// Sends the frames of `out` as far as there is room. What does not go into a ring stays in `out`; what does not go into the workers' queue
-    /// is dropped, and counted: it would be behind what another worker sends of its flow meanwhile.
+    /// Sends the frames of `out` as far as there is room. Frames that do not fit into a ring stay
+    /// in `out`; those that do not fit into the workers' queue are dropped and counted, since
+    /// another worker may send later frames of the same flow meanwhile.
     pub fn send(&mut self, out: &mut Burst, calls: &[Call]) {
         let sent = match &mut self.way {
             Way::Ring(ring) => ring.push_from(|| out.pop()),
@@ -124,16 +126,16 @@ impl Away {
     }
 }
 
-/// Frames from other lanes for a port of ours.
+/// Frames from other threads for a port of this one.
 pub enum Arrivals<T> {
-    /// From one of them.
+    /// From one thread.
     Ring(Consumer<T>),
     /// From all workers.
     Queue(Arc<Outbox<T>>),
 }
 
 impl<T> Arrivals<T> {
-    /// How many there are.
+    /// Returns the number of queued frames.
     pub fn level(&self) -> usize {
         match self {
             Arrivals::Ring(ring) => ring.level(),
@@ -141,7 +143,7 @@ impl<T> Arrivals<T> {
         }
     }
 
-    /// Takes up to `most`, the oldest first; says how many.
+    /// Takes up to `most` frames, oldest first; returns their number.
     pub fn pop_into(&mut self, most: usize, into: impl FnMut(T)) -> usize {
         match self {
             Arrivals::Ring(ring) => ring.pop_into(most, into),
@@ -150,8 +152,8 @@ impl<T> Arrivals<T> {
     }
 }
 
-/// What workers have decided is to leave through a port: one queue for all of them, since a flow goes from worker to worker and a ring for each
-/// would lose its order. The lock is taken once a burst.
+/// Frames that workers send through a port: one queue for all of them, since a flow moves between
+/// workers and a ring for each would reorder it. The lock is taken once per burst.
 #[derive(Debug)]
 pub struct Outbox<T> {
     frames: Mutex<VecDeque<T>>,
@@ -165,7 +167,7 @@ impl<T> Default for Outbox<T> {
 }
 
 impl<T> Outbox<T> {
-    /// Takes of `len` that `next` has as many as there is room for; says how many.
+    /// Takes up to `len` frames from `next`, as many as fit; returns their number.
     pub(super) fn push(&self, len: usize, next: impl FnMut() -> Option<T>) -> usize {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         let n = len.min(FRAMES - frames.len().min(FRAMES));

@@ -1,4 +1,4 @@
-//! A loop of a switch: its ports, its replica of the bridge, and the order in which they have their turns.
+//! A thread of a switch: its ports, its replica of the bridge, and their scheduling.
 
 use super::Average;
 use super::exchange::{Arrivals, Away, Call, Outbox};
@@ -19,30 +19,30 @@ use stats::{Lap, Ledger, Stage};
 use std::io;
 use std::sync::Arc;
 
-/// Between two looks at a port that nothing announces, or that has something to send.
+/// Poll interval of a port without a descriptor, or with frames to send.
 const LOOK: Duration = Duration::from_micros(50);
-/// The longest sleep, so that a request to stop is seen.
+/// Maximum sleep, so that a stop request is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
-/// What a port did.
+/// Counters of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// What came through it, and what was given to it.
+    /// Frames received from it and passed to it.
     pub bridge: bridge::Counts,
-    /// Of what was given to it, taken by the port, and not dropped there since.
+    /// Frames taken by the port and not dropped there since.
     pub sent: u64,
-    /// Dropped in the port: its device did not take it.
+    /// Frames dropped in the port: its device did not take them.
     pub failed: u64,
-    /// Dropped: the queue to it was full, with workers.
+    /// Frames dropped: with workers, the queue to it was full.
     pub full: u64,
-    /// Dropped: the port was removed, or full at the end.
+    /// Frames dropped: the port was removed, or full at the end.
     pub late: u64,
-    /// Given to it and not sent yet.
+    /// Frames not sent yet.
     pub held: u64,
 }
 
 impl Counts {
-    /// With what another lane had to do with it.
+    /// Adds the counters of another thread.
     pub fn add(&mut self, other: &Counts) {
         let (all, more) = (&mut self.bridge, &other.bridge);
         all.received += more.received;
@@ -59,19 +59,19 @@ impl Counts {
     }
 }
 
-/// A port that this lane polls.
+/// A port polled by this thread.
 struct Own {
     rx: Box<dyn RxHalf>,
     tx: Box<dyn TxHalf>,
     soft: Soft,
-    /// The card, whose errors are looked at now and then.
+    /// Network card, with errors checked now and then.
     nic: Option<Arc<Nic>>,
-    /// From the other lanes.
+    /// Frames from other threads.
     arrivals: Vec<Arrivals<Frame>>,
     counts: Arc<PortCounts>,
     /// Captures of its frames.
     watch: Arc<Watch>,
-    /// Frames that it took.
+    /// Frames taken by the port.
     taken: u64,
 }
 
@@ -80,7 +80,7 @@ impl Own {
         self.rx.is_gone() || self.rx.is_silent()
     }
 
-    /// Sends of `out` what the port takes.
+    /// Sends as much of `out` as the port takes.
     #[inline]
     fn send(&mut self, out: &mut Burst, now: Instant) {
         if self.watch.is_on() {
@@ -89,7 +89,7 @@ impl Own {
         self.taken += self.transmit(out, now) as u64;
     }
 
-    /// Sends of `out` what the port takes; returns how many frames.
+    /// Sends as much of `out` as the port takes; returns the number of frames.
     #[inline(always)]
     fn transmit(&mut self, out: &mut Burst, now: Instant) -> usize {
         if self.soft.has_work(out.as_slice()) {
@@ -107,7 +107,7 @@ impl Own {
         self.taken += taken as u64;
     }
 
-    /// The same, and what time or another lane has made ready.
+    /// Sends `out`, and frames that became ready by time or came from another thread.
     fn flush(&mut self, out: &mut Burst, now: Instant) {
         self.tx.poll(now);
         if self.soft.is_behind() {
@@ -131,10 +131,11 @@ impl Own {
         }
     }
 
-    /// Of the frames that it took, those that its device did not.
+    /// Returns the number of frames taken by the port that its device did not take.
     fn failed(&self) -> u64 {
         let tx = &self.counts.tx;
-        // Not what an impairment lost on purpose. Of a large segment that is cut up each piece may be among them.
+        // Frames that an impairment lost on purpose do not count. The pieces of a large segment
+        // count individually.
         (tx.errors.get() + tx.too_large.get() + tx.malformed.get() + tx.bugs.get()).min(self.taken)
     }
 
@@ -143,50 +144,51 @@ impl Own {
     }
 }
 
-/// A place for a port.
+/// Slot of a port.
 enum Place {
     Free,
     Own(Box<Own>),
     Other(Away),
 }
 
-/// What a lane does.
+/// Role of a thread.
 pub(super) enum Role {
-    /// Polls ports and decides about what comes.
+    /// Polls ports and forwards the frames.
     Loop,
-    /// Polls ports and posts what comes.
+    /// Polls ports and dispatches the frames to workers.
     Posts(Poster),
-    /// Decides about what was posted.
+    /// Forwards dispatched frames.
     Works(Box<Worker>),
 }
 
-/// A loop of a switch, or one of its workers. Aligned, as its neighbor in memory is another thread's.
+/// A polling loop of a switch, or one of its workers. Aligned, since its neighbors in memory belong
+/// to other threads.
 #[repr(align(128))]
 pub struct Lane {
-    /// Its number.
+    /// Index of the thread.
     pub number: usize,
     /// Its replica of the bridge.
     pub bridge: Bridge,
-    /// When it polls.
+    /// Polling schedule.
     pub polling: Polling,
-    /// What the bridge's part of a frame's way costs.
+    /// Cost of forwarding in the bridge.
     pub average: Average,
-    /// What each stage of that way costs; off unless asked for.
+    /// Cost of each stage; off by default.
     pub ledger: Ledger,
     role: Role,
     ports: Ports,
-    /// What ports did that are no members any more.
+    /// Counters of removed ports.
     gone: Counts,
     clock: Clock,
     calls: Vec<Call>,
-    /// To the other lanes, if there are any.
+    /// Event exchange with the other threads, if any.
     news: Option<Newswire>,
     inbox: SharedInbox,
     pool: Pool,
     captures: Arc<Captures>,
 }
 
-/// What a lane has from its switch.
+/// State that a thread gets from its switch.
 pub(super) struct Common {
     pub bridge: BridgeConfig,
     pub knobs: Arc<Knobs>,
@@ -197,12 +199,12 @@ pub(super) struct Common {
     pub captures: Arc<Captures>,
 }
 
-/// The ports, apart from what decides when they are polled.
+/// The ports, apart from their polling schedule.
 struct Ports {
     places: Vec<Place>,
-    /// Those of this lane.
+    /// Ports polled by this thread.
     own: Vec<PortNo>,
-    /// What leaves through each port.
+    /// Outgoing frames of each port.
     out: Vec<Burst>,
     burst: Burst,
 }
@@ -229,7 +231,7 @@ impl Lane {
         }
     }
 
-    /// One of several.
+    /// Enables the exchange with other threads.
     pub(super) fn among_others(mut self, news: Newswire) -> Lane {
         self.bridge.announce();
         self.news = Some(news);
@@ -242,7 +244,8 @@ impl Lane {
         self.ports.own.push(number);
     }
 
-    /// Gives it a queue of its own of a port that it knows as another lane's: from now on it sends there itself.
+    /// Adds a queue of its own for a port that belonged to another thread: from now on this thread
+    /// sends through its own queue.
     pub(super) fn add_queue(&mut self, number: PortNo, port: Port, pool: &Pool) {
         self.gone.full += self.counts(number).full;
         let own = self.own_of(number, port, Vec::new(), pool);
@@ -259,21 +262,22 @@ impl Lane {
         Place::Own(Box::new(Own { rx, tx, soft, nic, arrivals, counts, watch, taken: 0 }))
     }
 
-    /// Says where what it sends to that port arrives.
+    /// Adds a port of another thread; returns the receiving end for frames sent to it.
     pub(super) fn add_foreign(&mut self, number: PortNo, lane: usize) -> Arrivals<Frame> {
         let (away, arrivals) = Away::ring(lane);
         self.put(number, Place::Other(away));
         arrivals
     }
 
-    /// Says that what it decides to send to that port, of `lane`, goes into the workers' `queue`.
+    /// Adds a port of loop `lane`; frames for it go into the workers' `queue`.
     pub(super) fn add_queued(&mut self, number: PortNo, lane: usize, queue: &Arc<Outbox<Frame>>) {
         self.put(number, Place::Other(Away::queue(lane, queue)));
     }
 
     fn put(&mut self, number: PortNo, place: Place) {
         if let Some(news) = &mut self.news {
-            // What others say of a port that had this number before is heard while nobody has it: it is nobody's.
+            // Receive pending events first, while the number is unused: they may refer to a former
+            // port of this number.
             news.exchange(&mut self.bridge, self.clock.now());
         }
         self.bridge.join(number, Member::default());
@@ -287,7 +291,7 @@ impl Lane {
         }
     }
 
-    /// Takes a port out. What it still had to send is lost, and counted.
+    /// Removes a port. Its unsent frames are lost and counted.
     pub(super) fn remove(&mut self, number: PortNo) {
         let counts = self.counts(number);
         self.gone.sent += counts.sent;
@@ -313,7 +317,7 @@ impl Lane {
         }
     }
 
-    /// What a port did, as far as this lane had to do with it.
+    /// Returns the counters of a port kept by this thread.
     pub fn counts(&self, number: PortNo) -> Counts {
         let at = usize::from(number);
         let bridge = self.bridge.counts_of(number).unwrap_or_default();
@@ -328,24 +332,24 @@ impl Lane {
         }
     }
 
-    /// What became of frames behind the bridge, over all ports that are and were.
+    /// Returns the output counters over all current and former ports.
     pub fn total(&self) -> Counts {
         let mut all = self.gone;
         (0..self.ports.places.len()).for_each(|at| all.add(&self.counts(at as PortNo)));
         all
     }
 
-    /// What it told the other lanes and heard, if there are any.
+    /// Returns the counters of the event exchange, if there are other threads.
     pub fn news(&self) -> Option<&NewsCounts> {
         self.news.as_ref().map(|news| &news.counts)
     }
 
-    /// The ports of this lane.
+    /// Returns the ports polled by this thread.
     pub fn own(&self) -> &[PortNo] {
         &self.ports.own
     }
 
-    /// What was wrong with what came through a port and did not end it, why it is gone if it is.
+    /// Returns the receive warnings of a port, and the reason why it closed.
     pub fn remarks(&self, number: PortNo) -> (Vec<String>, Option<String>) {
         match self.ports.places.get(usize::from(number)) {
             Some(Place::Own(own)) => {
@@ -356,7 +360,8 @@ impl Lane {
         }
     }
 
-    /// The reason that a port of this lane failed; `None` while it works, and after a regular end.
+    /// Returns the reason why a port of this thread failed; `None` while it works, and after a
+    /// normal end.
     pub fn why_lost(&self, number: PortNo) -> Option<String> {
         match self.ports.places.get(usize::from(number)) {
             Some(Place::Own(own)) => own.rx.why_gone().or_else(|| own.tx.why_gone()),
@@ -364,28 +369,29 @@ impl Lane {
         }
     }
 
-    /// Returns whether a port of this lane has ended and can send no more frames.
+    /// Returns whether a port of this thread has ended and can send no more frames.
     pub fn is_gone(&self, number: PortNo) -> bool {
         matches!(self.ports.places.get(usize::from(number)), Some(Place::Own(own)) if own.tx.is_gone())
     }
 
-    /// Can nothing come any more?
+    /// Returns whether no more frames can arrive.
     pub fn is_over(&self) -> bool {
         self.ports.owned().all(Own::is_over)
     }
 
-    /// When a port that holds frames back by time has the next ready, coming in or going out; `None`: none does.
+    /// Returns the next release time of a port that delays frames, in either direction; `None` if
+    /// there is none.
     pub fn next_event(&self) -> Option<Instant> {
         self.ports.owned().flat_map(|own| [own.rx.next_event(), own.tx.next_event()]).flatten().min()
     }
 
-    /// Does nothing wait to be sent?
+    /// Returns whether no frames wait to be sent.
     pub fn is_drained(&self) -> bool {
         self.ports.out.iter().all(Burst::is_empty)
             && self.ports.owned().all(|own| own.tx.held() == 0 && own.waits() == 0 && !own.soft.is_behind())
     }
 
-    /// Gives up what still waits.
+    /// Drops the frames that still wait.
     pub fn give_up(&mut self) {
         let Ports { places, out, .. } = &mut self.ports;
         for (place, out) in places.iter_mut().zip(out) {
@@ -398,18 +404,18 @@ impl Lane {
         }
     }
 
-    /// What time it is.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Does somebody wait for this lane's lock?
+    /// Returns whether a thread waits for this one's lock.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.calls.get(self.number).is_some_and(Call::is_asked)
     }
 
-    /// One turn.
+    /// Runs one turn of the thread.
     #[inline]
     pub fn turn(&mut self) -> Then {
         let Lane { number, bridge, polling, average, ledger, role, ports, clock, calls, news, inbox, pool, .. } = self;
@@ -438,7 +444,7 @@ impl Lane {
             }
         }
         while let Some(query) = bridge.take_query() {
-            // All replicas know that the bridge asks; one of them does.
+            // All replicas make the query; only the first sends it.
             if *number == 0
                 && let Some(mut frame) = pool.get()
                 && frame.extend(query.bytes()).is_some()
@@ -449,22 +455,23 @@ impl Lane {
         then
     }
 
-    /// Sends a frame of the bridge's own.
+    /// Sends a frame of the bridge itself.
     pub(super) fn send_own(&mut self, port: PortNo, frame: Frame) {
         self.bridge.send(frame, port, &mut self.ports.out);
         self.flush();
     }
 
-    /// Sends what waits, and nothing else.
+    /// Sends waiting frames, and does nothing else.
     pub fn flush(&mut self) {
         let now = self.clock.now();
         self.ports.flush(&self.calls, now);
     }
 
-    /// Sleeps as a turn has said it; `others` are watched as well. Says whether one of those has something.
+    /// Sleeps as the turn requested, also polling `others`. Returns whether one of those is
+    /// readable.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns errors of the system.
     pub fn sleep(&self, then: Then, others: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<bool> {
         let now = self.clock.now();
         let (until, wants_ports) = match then {
@@ -498,7 +505,7 @@ impl Ports {
         self.own.iter().filter_map(of)
     }
 
-    /// Adds what there is to watch; says how long at most.
+    /// Adds the descriptors to poll; returns the maximum sleep.
     fn watch<'a>(&'a self, fds: &mut Vec<std::os::fd::BorrowedFd<'a>>, most: Duration, now: Instant) -> Duration {
         let mut timeout = most;
         if self.out.iter().any(|out| !out.is_empty()) {
@@ -519,7 +526,7 @@ impl Ports {
         timeout
     }
 
-    /// Sends what is staged.
+    /// Sends the staged frames.
     #[inline]
     fn send(&mut self, calls: &[Call], now: Instant) {
         for (place, out) in self.places.iter_mut().zip(&mut self.out).filter(|(_, out)| !out.is_empty()) {
@@ -531,7 +538,7 @@ impl Ports {
         }
     }
 
-    /// The same, and what time or another lane has made ready.
+    /// Sends the staged frames, and those that became ready by time or came from another thread.
     fn flush(&mut self, calls: &[Call], now: Instant) {
         for (place, out) in self.places.iter_mut().zip(&mut self.out) {
             match place {
@@ -543,12 +550,12 @@ impl Ports {
     }
 }
 
-/// A lane's part of a turn.
+/// State of a thread's turn.
 struct Work<'a> {
     bridge: &'a mut Bridge,
     average: &'a mut Average,
     lap: Lap<'a>,
-    /// Who takes what comes through ports, if it is not this lane.
+    /// Dispatcher to the workers, if this thread does not forward itself.
     poster: Option<&'a mut Poster>,
     ports: &'a mut Ports,
     calls: &'a [Call],
@@ -583,7 +590,7 @@ impl Handlers for Work<'_> {
             let bridge = &mut *self.bridge;
             self.average.of(came, || bridge.input(number, burst, now, out));
             self.lap.mark(Stage::BridgeInput, came as u64);
-            // Before the next port's: what was staged has room then.
+            // Before polling the next port, so that its frames find room.
             self.ports.send(self.calls, now);
             self.lap.mark(Stage::PortTx, came as u64);
         }

@@ -1,7 +1,9 @@
-//! Members: ports by number, the loops that poll them, and which names are one device.
+//! Members of a switch: ports by number, the loops that poll them, and the mapping of names to
+//! devices.
 //!
-//! A device has one member, and each of its queues one loop (bridge2004: two loops never work on one interface). `packet:x0` and `xdp:x0` are one
-//! device; `xdp(queue=0):x0` and `xdp(queue=1):x0` two queues of it, which share the member's number, addresses and settings.
+//! A device has one member, and each of its queues one loop (bridge2004: two loops never poll one
+//! interface). `packet:x0` and `xdp:x0` are the same device; `xdp(queue=0):x0` and
+//! `xdp(queue=1):x0` are two queues of it, which share the member's number, addresses and settings.
 
 use super::AddError;
 use bridge::{Carrier, Duplex, Link, PortNo};
@@ -11,58 +13,60 @@ use port::spec::Kind;
 use port::{Caps, Port, PortCounts, Spec};
 use std::sync::Arc;
 
-/// A queue of a member: what one loop polls. Most have one.
+/// A queue of a member, polled by one loop. Most members have one.
 #[derive(Debug, Clone)]
 pub struct Queue {
-    /// The whole name of the port.
+    /// Full specification of the port.
     pub spec: String,
-    /// The loop that polls it.
+    /// Loop that polls it.
     pub lane: usize,
-    /// Its counters.
+    /// Counters of the port or queue.
     pub counts: Arc<PortCounts>,
 }
 
-/// What is known about a port that is a member.
+/// A member of the switch.
 #[derive(Debug, Clone)]
 pub struct Info {
-    /// The name after the last colon.
+    /// Name after the last colon.
     pub name: String,
-    /// What it can do.
+    /// Capabilities of the port.
     pub caps: Caps,
-    /// The card, where there is one.
+    /// Network card, if there is one.
     pub nic: Option<Arc<port::nic::Nic>>,
-    /// Its queues: one at least.
+    /// Queues, at least one.
     pub queues: Vec<Queue>,
-    /// What no other member may have.
+    /// Device, unique among the members.
     device: String,
-    /// The interface of the kernel whose link it is, and whether its speed is one: a TAP's is not.
+    /// Kernel interface that provides the link state, and whether its speed is meaningful: that of
+    /// a TAP is not.
     interface: Option<(String, bool)>,
 }
 
 impl Info {
-    /// The whole names of its queues.
+    /// Returns the full specifications of its queues.
     pub fn spec(&self) -> String {
         let specs: Vec<&str> = self.queues.iter().map(|queue| queue.spec.as_str()).collect();
         specs.join(" ")
     }
 
-    /// The loop that polls its first queue, and to which others send what is for it.
+    /// Returns the loop that polls its first queue, to which other threads send frames for it.
     pub fn lane(&self) -> usize {
         self.queues.first().map_or(0, |queue| queue.lane)
     }
 
-    /// The loops that poll it: `0`, or `0,1`.
+    /// Returns the loops that poll it, as `0` or `0,1`.
     pub fn loops(&self) -> String {
         let lanes: Vec<String> = self.queues.iter().map(|queue| queue.lane.to_string()).collect();
         lanes.join(",")
     }
 
-    /// Does that lane poll one of its queues?
+    /// Returns whether `lane` polls one of its queues.
     pub fn is_polled_by(&self, lane: usize) -> bool {
         self.queues.iter().any(|queue| queue.lane == lane)
     }
 
-    /// How its link is, as far as anybody can tell: what no driver speaks of is up.
+    /// Returns the link state, as far as known: a link without a driver that reports it counts as
+    /// up.
     pub fn link(&self) -> (Link, Carrier) {
         let carrier = |up: bool| if up { Carrier::Up } else { Carrier::None };
         let (carrier, speed_kbps, duplex) = match (&self.nic, &self.interface) {
@@ -73,7 +77,8 @@ impl Info {
                     let carrier = if status.admin_up { carrier(status.up) } else { Carrier::Down };
                     (carrier, kbps, if status.half_duplex { Duplex::Half } else { Duplex::Full })
                 }
-                // A TAP's other side may be in another namespace, where its name is not ours to ask for. Who reads it sees it end.
+                // The interface of a TAP may be in another namespace and thus not visible here. If
+                // it disappears, the port ends.
                 Err(_) => (Carrier::Up, 0, Duplex::Full),
             },
             (None, None) => (Carrier::Up, 0, Duplex::Full),
@@ -82,27 +87,28 @@ impl Info {
     }
 }
 
-/// The place that a port is to have.
+/// Placement of a port.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// The loop.
+    /// Loop that polls the port.
     pub lane: usize,
-    /// The member of which it is one more queue.
+    /// Member to which the port adds a queue.
     pub beside: Option<PortNo>,
     device: String,
-    /// Its name in the list of loops.
+    /// Name in the registry of loops.
     key: String,
 }
 
 #[derive(Default)]
 pub(super) struct Members {
-    /// By number; `None`: the place is free.
+    /// Members by number; `None`: the slot is free.
     infos: Vec<Option<Info>>,
     loops: Loops,
 }
 
 impl Members {
-    /// Finds the port a loop of `loops`, and writes that down: the one asked for, or that with the fewest.
+    /// Assigns the port to a loop of `loops` and registers it: to `lane`, or the loop with the
+    /// fewest ports.
     pub fn place(&mut self, name: &str, lane: Option<usize>, loops: usize) -> Result<Seat, AddError> {
         if let Some(lane) = lane.filter(|lane| *lane >= loops) {
             return Err(AddError::NoLane(lane, loops));
@@ -134,12 +140,12 @@ impl Members {
         Ok(Seat { lane, beside, device, key })
     }
 
-    /// Of a port that was not opened after all.
+    /// Releases the placement of a port that was not opened.
     pub fn give_up(&mut self, seat: &Seat) {
         self.loops.deregister(&seat.key);
     }
 
-    /// Writes down a port that has its place; its number, if there is one left below `most`.
+    /// Registers a placed port; returns its number, if one is left below `most`.
     pub fn seat(&mut self, port: &Port, seat: &Seat, most: usize) -> Result<PortNo, AddError> {
         let queue = Queue { spec: port.spec.clone(), lane: seat.lane, counts: port.counts.clone() };
         if let Some(number) = seat.beside {
@@ -174,7 +180,7 @@ impl Members {
         Ok(number)
     }
 
-    /// Writes down that a port is no member any more.
+    /// Unregisters a member.
     pub fn leave(&mut self, number: PortNo) -> Option<Info> {
         let info = self.infos.get_mut(usize::from(number)).and_then(Option::take)?;
         self.loops.deregister(&info.device);
@@ -182,12 +188,12 @@ impl Members {
         Some(info)
     }
 
-    /// Places there are, free ones among them.
+    /// Returns the number of slots, including free ones.
     pub fn places(&self) -> usize {
         self.infos.len()
     }
 
-    /// Members by number.
+    /// Returns the members by number.
     pub fn list(&self) -> Vec<(PortNo, Info)> {
         let numbered = self.infos.iter().zip(0..);
         numbered.filter_map(|(info, number)| Some((number, info.clone()?))).collect()

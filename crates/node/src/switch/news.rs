@@ -1,11 +1,13 @@
-//! What lanes tell each other of what they have seen: news from one replica of the bridge to the others.
+//! Exchange of events between switch threads: from one replica of the bridge to the others.
 //!
 //! ```text
-//!  Bridge::take_announced   a lane's news, at each of its turns, into a ring for each other lane: addresses into one, the rest into another
-//!  Bridge::hear             the other lane's turn; a worker may have slept for hours
+//! Bridge::take_announced   in each turn of a thread, into two rings for each other thread:
+//!                          addresses into one, everything else into the other
+//! Bridge::hear             in the other thread's turn; a worker may have slept for hours
 //! ```
-//! A ring that is full loses what is newest, counted. Whom it was for finds that noted beside the ring when it comes to its turn, and forgets what
-//! it has by hearsay ([`Bridge::miss`]) and asks for it again ([`Bridge::say_again`]): then there is room.
+//! A full ring loses the newest events, and counts them. The receiver finds a flag beside the ring
+//! in its next turn. It then flushes what it learned through events ([`Bridge::miss`]) and requests
+//! it again ([`Bridge::say_again`]), when there is room.
 
 use bridge::{About, Bridge, News};
 use buf::ring::{Consumer, Producer, ring};
@@ -16,24 +18,25 @@ use std::sync::Arc;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Addresses that may wait for a lane.
+/// Maximum number of address events queued for a thread.
 const ADDRESSES: usize = 1024;
-/// Other news that may wait for a lane.
+/// Maximum number of other events queued for a thread.
 const NEWS: usize = 256;
 
 stats::counters! {
-    /// What a lane told other lanes, and heard.
+    /// Counters of the event exchange of a thread.
     pub struct NewsCounts at "bridge.news" {
-        /// News lost: there was no room for them, or they were too long; told again later.
+        /// Events lost: no room, or too long; sent again later.
         lost,
-        /// Times that what was heard of addresses was forgotten, as news had been lost.
+        /// Times that addresses learned through events were flushed after lost events.
         missed_addresses,
-        /// Times that listeners to groups were not gone by for a while, as news had been lost.
+        /// Times that multicast listeners were ignored for a while after lost events.
         missed_ports,
     }
 }
 
-/// Was something lost on this way that its reader has not noticed yet? And is it asked to say all again?
+/// Flags of lost events that the receiver has not noticed yet, and of a request to send everything
+/// again.
 #[derive(Debug, Default)]
 struct Missed {
     addresses: AtomicBool,
@@ -54,21 +57,21 @@ impl Missed {
     }
 }
 
-/// The way to another lane.
+/// Sending end to another thread.
 struct Mouth {
     addresses: Producer<News>,
     ports: Producer<News>,
     missed: Arc<Missed>,
 }
 
-/// The way from another lane.
+/// Receiving end from another thread.
 struct Ear {
     addresses: Consumer<News>,
     ports: Consumer<News>,
     missed: Arc<Missed>,
 }
 
-/// With room for so many addresses and so much else.
+/// Creates both ends, with room for this many address events and other events.
 fn way(addresses: usize, other: usize) -> (Mouth, Ear) {
     let ((to_addresses, addresses), (to_ports, ports)) = (ring(addresses), ring(other));
     let missed = Arc::<Missed>::default();
@@ -77,7 +80,7 @@ fn way(addresses: usize, other: usize) -> (Mouth, Ear) {
 }
 
 impl Mouth {
-    /// `false`: it is lost.
+    /// Sends an event. Returns `false` if it is lost.
     fn tell(&mut self, news: &News) -> bool {
         let ring = match news.about() {
             About::Addresses => &mut self.addresses,
@@ -94,7 +97,7 @@ impl Mouth {
         self.missed.of(about).store(true, Ordering::Release);
     }
 
-    /// Does the other lane ask for all again? Once.
+    /// Returns whether the other thread requested everything again, and clears the request.
     fn is_to_say_again(&self) -> bool {
         let again = &self.missed.again;
         again.load(Ordering::Relaxed) && again.swap(false, Ordering::AcqRel)
@@ -102,7 +105,8 @@ impl Mouth {
 }
 
 impl Ear {
-    /// Says whether addresses were forgotten, whoever had told of them.
+    /// Receives the events. Returns whether addresses were flushed, from whichever thread they had
+    /// come.
     fn hear(&mut self, bridge: &mut Bridge, counts: &NewsCounts, now: Instant) -> bool {
         self.ports.pop_into(NEWS, |news| bridge.hear(&news, now));
         self.addresses.pop_into(ADDRESSES, |news| bridge.hear(&news, now));
@@ -126,7 +130,7 @@ impl Ear {
     }
 }
 
-/// A lane's way to all others, for news.
+/// Event exchange of a thread with all others.
 #[derive(Default)]
 pub struct Newswire {
     to: Vec<Mouth>,
@@ -135,7 +139,7 @@ pub struct Newswire {
 }
 
 impl Newswire {
-    /// One for each of so many lanes.
+    /// Creates one for each of `lanes` threads.
     pub fn among(lanes: usize) -> Vec<Newswire> {
         let mut all: Vec<Newswire> = (0..lanes).map(|_| Newswire::default()).collect();
         for one in 0..lanes {
@@ -152,7 +156,7 @@ impl Newswire {
         all
     }
 
-    /// Tells the others what this lane's replica has seen, and the replica what the others have.
+    /// Sends the events of this thread's replica, and applies those of the others.
     pub fn exchange(&mut self, bridge: &mut Bridge, now: Instant) {
         let Newswire { to, from, counts } = self;
         let forgot: u32 = from.iter_mut().map(|ear| u32::from(ear.hear(bridge, counts, now))).sum();

@@ -1,4 +1,5 @@
-//! A switch as a node of a file, beside hosts: made with its ports, tree and words; stepped by whoever owns time, or run in a thread; its audit.
+//! A switch of a topology file: created with its ports, tree and commands; stepped by the owner of
+//! the clock, or run in a thread; with an audit at the end.
 
 use super::run::Until;
 use super::{Audit, Switch, SwitchConfig, words};
@@ -10,33 +11,34 @@ use clock::{Clock, Instant};
 use port::{Pairs, Spec};
 use std::sync::Arc;
 
-/// Buffers of its pool.
+/// Number of buffers in its pool.
 const BUFFERS: usize = 4096;
 
-/// Why a switch of a file could not be made.
+/// Reason why a switch of a file could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("switch {name}: {why}")]
 pub struct NodeError {
-    /// The switch.
+    /// Name of the switch.
     pub name: String,
-    /// Why.
+    /// Reason why it could not be created.
     pub why: String,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Frames that came or went.
+    /// Frames received or sent.
     pub frames: u64,
-    /// When to come again.
+    /// Time of the next step.
     pub next: Instant,
 }
 
 impl Switch {
-    /// As a file says, its ports among `pairs`; `seed`: of its table's key, for runs that must repeat.
+    /// Creates the switch of a file, with its ports among `pairs`; `seed` is for its table's key,
+    /// for repeatable runs.
     ///
     /// # Errors
-    /// [`NodeError`].
+    /// Returns a [`NodeError`].
     pub fn of_file(
         file: &SwitchFile,
         pairs: &Arc<Pairs>,
@@ -68,13 +70,14 @@ impl Switch {
         if let Some(priority) = file.priority {
             say(&format!("ifconfig {} priority {priority}", file.name))?;
         }
-        // Its ports are joined behind that: a bridge that has spoken as root with one priority and has a worse one then is believed for as long as it takes to forget it.
+        // The ports join the tree after the commands: if a bridge first announced a better priority
+        // as root, the others would keep using that information until it expires.
         words::span_rest(&switch).map_err(|why| failed(why.to_string()))?;
         file.words.iter().try_for_each(|line| say(line).map(drop))?;
         Ok(switch)
     }
 
-    /// One turn of each loop, and of the tree: for who steps many nodes by one clock.
+    /// Runs one turn of each loop and of the tree, for a caller that steps many nodes on one clock.
     pub fn step(&self) -> Step {
         let before = self.moved();
         let mut next = self.tend();
@@ -82,22 +85,22 @@ impl Switch {
             lane.turn();
             next = next.min(lane.next_event().unwrap_or(Instant::NEVER));
         });
-        // What a turn heard for the tree is answered at the same instant.
+        // BPDUs received in the turn are answered at the same instant.
         next = next.min(self.tend());
         Step { frames: self.moved() - before, next }
     }
 
-    /// Frames that came and frames that went, so far.
+    /// Returns the number of frames received and sent so far.
     fn moved(&self) -> u64 {
         let mut moved = 0;
         self.each_lane(|lane| moved += lane.bridge.audit().received + lane.total().sent);
         moved
     }
 
-    /// Runs until told to stop. What it says of itself at the end.
+    /// Runs until stopped; returns the result.
     ///
     /// # Errors
-    /// [`NodeError`].
+    /// Returns a [`NodeError`].
     pub fn run_as_node(
         &self,
         control: Option<&mut Server>,
@@ -108,7 +111,7 @@ impl Switch {
         Ok(self.outcome())
     }
 
-    /// Gives up what still waits, and takes the audit.
+    /// Drops waiting frames and takes the audit.
     pub fn outcome(&self) -> Outcome {
         self.each_lane(|lane| lane.give_up());
         let audit = self.audit();
@@ -123,7 +126,8 @@ impl Switch {
 }
 
 impl Audit {
-    /// Frames unaccounted for: in the bridge, between the bridge and its ports; and what was not sent yet.
+    /// Returns the unaccounted frames: in the bridge, between the bridge and its ports; and the
+    /// frames not sent yet.
     pub fn imbalance(&self) -> [i64; 3] {
         let bridge = &self.bridge;
         let less = |a: u64, b: u64| a as i64 - b as i64;

@@ -1,36 +1,38 @@
-//! Dataflow in a switch: the one loop polls and posts, workers decide (bridge2004's wish; [`dispatch::dataflow`]).
+//! Dataflow in a switch: a single loop polls and dispatches, workers forward (as proposed for
+//! bridge2004; [`dispatch::dataflow`]).
 //!
 //! ```text
-//!  Poster::post       each frame into the lane of its port and flow
-//!  Worker::turn       a lane's frames through the worker's replica of the bridge
-//!  exchange::Outbox   what leaves, in one queue for each port; the loop sends it
+//! Poster::post       each frame into the lane (queue) of its port and flow
+//! Worker::turn       the frames of a lane through the worker's replica of the bridge
+//! exchange::Outbox   outgoing frames, in one queue for each port; the loop sends them
 //! ```
-//! A lane's number says through which port its frames came, so that a burst of it is one port's. Of a flow's frames those that are
-//! fragments may pass those that are not, as with receive-side scaling.
+//! The number of a dataflow lane gives the ingress port of its frames, so that a burst comes from
+//! one port. Within a flow, fragments may overtake other frames, as with receive-side scaling.
 
 use bridge::PortNo;
 use buf::{Burst, Frame};
 use dispatch::dataflow::{self, Dispatcher};
 use wire::hash::Key;
 
-/// Ports that a switch with workers can have.
+/// Maximum number of ports of a switch with workers.
 pub const PORTS_MAX: usize = 64;
-/// Lanes of a port for its flows.
+/// Dataflow lanes of a port for its flows.
 const SPREAD: usize = 16;
-/// And one for what bridges say to each other: a spanning tree whose BPDUs wait behind data, or find no room, takes a busy link for a dead one.
+/// With one more for frames between bridges: if BPDUs wait behind data, or find no room, a spanning
+/// tree takes a busy link for a dead one.
 const LANES: usize = SPREAD + 1;
 
-/// Lanes for all ports; up to 256 frames wait in each.
+/// Returns the configuration with lanes for all ports; up to 256 frames wait in each.
 pub fn config() -> dataflow::Config {
     dataflow::Config { lanes: PORTS_MAX * LANES, ..dataflow::Config::default() }
 }
 
-/// The port through which the frames of a lane came.
+/// Returns the ingress port of a lane's frames.
 pub fn port_of(lane: usize) -> PortNo {
     (lane / LANES) as PortNo
 }
 
-/// Posts what came through ports.
+/// Dispatches received frames to workers.
 #[derive(Debug)]
 pub struct Poster {
     dispatcher: Dispatcher,
@@ -42,13 +44,14 @@ impl Poster {
         Poster { dispatcher, key: Key::random() }
     }
 
-    /// Drops what waits for workers and came through `port`, counted: whoever has that number next is another port.
+    /// Drops and counts the frames received on `port` that wait for workers, since the next port
+    /// may get the same number.
     pub fn discard(&mut self, port: PortNo) {
         let first = usize::from(port) * LANES;
         (first..first + LANES).for_each(|lane| self.dispatcher.discard(lane));
     }
 
-    /// All of `burst`, which came through `from`; what has no room is dropped, and counted.
+    /// Dispatches `burst`, received on `from`. Frames without room are dropped and counted.
     pub fn post(&mut self, from: PortNo, burst: &mut Burst) {
         let (first, key) = (usize::from(from) * LANES, self.key);
         burst.as_slice().iter().for_each(Frame::prefetch);
@@ -60,7 +63,8 @@ impl Poster {
     }
 }
 
-/// To 01-80-C2-00-00-00 to -0F, which no bridge forwards (IEEE 802.1D 7.12.6).
+/// Returns whether a frame is for 01-80-C2-00-00-00 to -0F, which no bridge forwards (IEEE 802.1D
+/// 7.12.6).
 fn is_for_bridges(frame: &[u8]) -> bool {
     matches!(frame, [0x01, 0x80, 0xc2, 0, 0, last, ..] if *last < 0x10)
 }

@@ -1,4 +1,5 @@
-//! Runs a switch: each loop and worker in a thread, the first loop in the caller's, which serves the control socket as well.
+//! Runs a switch: each loop and worker in a thread, the first loop in the caller's, which also
+//! serves the control socket.
 
 use super::{Switch, lock};
 use crate::control::Server;
@@ -11,21 +12,21 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// How often the control socket is looked at while there is work.
+/// Interval at which the control socket is checked while there is work.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long what waits may wait for a port to take it, at the end.
+/// Maximum time for sending the last frames at the end.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a switch runs.
+/// Condition for the end of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// It is told to stop.
+    /// Stopped by the caller.
     Stopped,
-    /// That, or no port will give a frame again.
+    /// Stopped by the caller, or no port will deliver another frame.
     Over,
 }
 
-/// Begins a lane's thread.
+/// Function that starts a thread.
 type Begin = for<'scope> fn(&'scope Scope<'scope, '_>, &str, Work<'scope>) -> io::Result<Thread<'scope>>;
 type Work<'scope> = Box<dyn FnOnce() -> io::Result<()> + Send + 'scope>;
 type Thread<'scope> = ScopedJoinHandle<'scope, io::Result<()>>;
@@ -34,7 +35,7 @@ fn begin<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'scope
     dispatch::spawn_scoped(scope, name, work)
 }
 
-/// Ends the other lanes with the first, however that ends: its scope waits for them.
+/// Ends the other threads with the first, however that ends, since its scope waits for them.
 struct End<'a> {
     ended: &'a AtomicBool,
     flow: Option<&'a Dataflow>,
@@ -44,21 +45,22 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(flow) = self.flow {
-            flow.finish(); // once the workers have done what was posted
+            flow.finish(); // after the workers have processed the dispatched frames
         }
     }
 }
 
 impl Switch {
-    /// Runs until `stop` says so or, if it is `until` then, all ports are over. What still waits is sent, as far as the ports take it.
+    /// Runs until `stop` returns true or, with [`Until::Over`], all ports have ended. Waiting
+    /// frames are then sent, as far as the ports take them.
     ///
     /// # Errors
-    /// The system's: no thread, or no waiting.
+    /// Returns errors of the system: a thread cannot be created, or polling fails.
     pub fn run(&self, control: Option<&mut Server>, until: Until, stop: impl Fn() -> bool + Sync) -> io::Result<()> {
         self.run_by(begin, control, until, stop)
     }
 
-    /// The same, with threads that `begin` begins.
+    /// Runs the switch with threads started by `begin`.
     fn run_by(
         &self,
         begin: Begin,
@@ -96,7 +98,7 @@ impl Switch {
             }
             let ran = self.first(&mut control, over.first(), ends);
             drop(end);
-            // A lane that failed ends alone, and all with it once the first has seen that it is over.
+            // A failed thread ends alone, and all others once the first notices that it is over.
             for lane in lanes {
                 lane.join().unwrap_or_else(|_| Err(io::Error::other("a loop panicked")))?;
             }
@@ -105,7 +107,8 @@ impl Switch {
         self.drain()
     }
 
-    /// A worker's thread: works on what is posted until there will be nothing any more. It sleeps without its lock.
+    /// Thread of a worker: processes dispatched frames until there will be no more. Sleeps without
+    /// its lock.
     fn work(&self, number: usize) {
         let (Some(lane), Some(flow)) = (self.lanes.get(number), &self.flow) else { return };
         loop {
@@ -121,7 +124,7 @@ impl Switch {
         }
     }
 
-    /// The first lane, and the control socket between its turns.
+    /// Runs the first loop, and serves the control socket between its turns.
     fn first(
         &self,
         control: &mut Option<&mut Server>,
@@ -143,7 +146,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Turns lane `number` until `done` says so, or somebody wants its lock. `done` is told whether one of `fds` has something.
+    /// Runs turns of thread `number` until `done` returns true, or its lock is requested. `done`
+    /// receives whether one of `fds` is readable.
     fn keep(
         &self,
         number: usize,
@@ -176,7 +180,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Sends what still waits, as long as there is hope.
+    /// Sends waiting frames, within a time limit.
     fn drain(&self) -> io::Result<()> {
         let until = self.clock.now().after(PATIENCE);
         let mut drained = false;

@@ -19,7 +19,7 @@ fn frame(dst: u8, src: u8) -> Vec<u8> {
     frame
 }
 
-/// A switch over `n` ports and so many loops, and the ports' other ends.
+/// A switch with `n` ports and several loops, and the other ends of the ports.
 struct Lan {
     switch: Switch,
     ends: Vec<Port>,
@@ -31,7 +31,7 @@ impl Lan {
         Lan::with(n, loops, 0, Clock::sim(&SimClock::new()))
     }
 
-    /// One that runs by itself.
+    /// Returns one on a live clock.
     fn live(n: usize, loops: usize) -> Lan {
         Lan::with(n, loops, 0, Clock::live(Strategy::TscScaled))
     }
@@ -60,7 +60,7 @@ impl Lan {
         assert!(self.ends[from].tx.tx_one(frame, Instant::ZERO).is_ok());
     }
 
-    /// Three rounds: what crosses from loop to loop arrives in the second, and what was learned.
+    /// Runs three rounds: frames between loops arrive in the second, as do learned addresses.
     fn turn(&self) {
         (0..3).for_each(|_| self.switch.each_lane(|lane| _ = lane.turn()));
     }
@@ -69,7 +69,7 @@ impl Lan {
         let mut burst = Burst::new();
         self.ends[at].rx.rx_burst(&mut burst, 256, Instant::ZERO);
         let frames = burst.drain().map(|frame| frame.bytes().to_vec());
-        // But for BPDUs.
+        // BPDUs excluded.
         frames.filter(|frame| !frame.starts_with(&[1, 0x80, 0xc2])).collect()
     }
 
@@ -208,7 +208,7 @@ fn vlans_storms_rules_and_limits_are_words_too() {
     }
 }
 
-/// One burst in 16 is measured, its frames and its ticks; the average is of those.
+/// One burst in 16 is measured, with its frames and ticks; the average covers those.
 #[test]
 fn what_a_frame_costs_in_the_bridge_is_measured_one_burst_in_16() {
     let mut lan = Lan::live(2, 1);
@@ -245,7 +245,7 @@ fn cards_are_shown_a_frame_and_their_knobs_set_while_they_run() {
     assert!(lan.switch.audit().holds());
 }
 
-/// Two switches joined by two links, with a station on each: a loop, if nobody finds it.
+/// Two switches joined by two links, with a station on each: a loop without a spanning tree.
 #[test]
 fn a_spanning_tree_opens_one_of_two_links() {
     let clock = SimClock::new();
@@ -278,7 +278,7 @@ fn a_spanning_tree_opens_one_of_two_links() {
     assert_eq!((one.received(), other.received()), (vec![0], vec![1]), "once");
     assert_eq!(one.json("ifconfig")["stp"]["ports"].as_array().unwrap().len(), 3);
     assert!(one.say("ifconfig").unwrap().contains("proto rstp"));
-    // The link that forwards is cut.
+    // The forwarding link is cut.
     let forwards = if states(&one)[1] == "forwarding" && states(&other)[1] == "forwarding" { "l0" } else { "l1" };
     one.say(&format!("ifconfig bridge0 deletem {forwards}")).unwrap();
     pass(&one, &other, 200);
@@ -328,7 +328,7 @@ fn ports_come_and_go_under_way_and_two_loops_never_poll_one() {
         let (again, _other) = pair("p1", 8, Caps::PLAIN);
         let why = lan.switch.attach(again, None).unwrap_err().to_string();
         assert!(why.contains("EEXIST"), "{why}");
-        // Gone in the middle of it, with frames that wait for it.
+        // Removed while frames wait for it.
         (0..200).for_each(|_| lan.send(0, &frame(2, 3)));
         lan.switch.each_lane(|lane| _ = lane.turn());
         lan.say("ifconfig bridge0 deletem p1").unwrap();
@@ -380,7 +380,7 @@ fn whoever_configures_it_waits_for_no_more_than_a_turn() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What came has left, or ended under a name; nobody gets what he sent.
+    /// Every received frame is sent, or dropped with a reason; no frame returns to its sender.
     #[test]
     fn nothing_is_lost(
         lanes in 1..=3_usize,

@@ -1,7 +1,8 @@
-//! The spanning tree of a switch, and its links: BPDUs come from the lanes' outlets, what the protocol says is done in every replica.
+//! Spanning tree and links of a switch: BPDUs come from the bridges of its threads, and the effects
+//! of the protocol are applied to every replica.
 //!
-//! One [`Stp`] for all lanes. A lane that has a frame for the bridge itself puts it into the [`Inbox`] and wakes the first lane, whose thread
-//! tends the tree between its turns ([`Switch::tend`]).
+//! One [`Stp`] for all threads. A thread that has a frame for the bridge itself puts it into the
+//! [`Inbox`] and wakes the first thread, which runs the tree between its turns ([`Switch::tend`]).
 
 use super::{Switch, lock};
 use bridge::{Carrier, Effect, Kind, Link, PortNo, PortState, Reserved, Running, Stp, StpConfig, StpError, StpPort};
@@ -11,36 +12,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::bpdu::BRIDGE_GROUP;
 
-/// BPDUs that wait at most; what is beyond is not heard, and counted.
+/// Maximum number of queued BPDUs; excess ones are dropped and counted.
 const MOST: usize = 1024;
 /// Interval at which link states are polled.
 const LINKS: Duration = Duration::from_millis(100);
-/// Polling interval while a link is down: no frames are forwarded there until it is seen up.
+/// Polling interval while a link is down: no frames are forwarded there until it is found up.
 const LINKS_DOWN: Duration = Duration::from_millis(5);
 
 stats::counters! {
-    /// What became of frames for the bridge itself.
+    /// Counters of frames for the bridge itself.
     pub struct LocalCounts at "bridge.local" {
         /// BPDUs for the spanning tree.
         heard,
-        /// BPDUs of which more waited than may.
+        /// BPDUs dropped: the queue was full.
         lost,
-        /// For the bridge's own address, or for groups that only bridges read: nobody here does.
+        /// For the bridge's own address, or for groups that only bridges read: not used here.
         unread,
     }
 }
 
-/// BPDUs on their way to the spanning tree.
+/// Queue of BPDUs for the spanning tree.
 #[derive(Debug, Default)]
 pub struct Inbox {
     frames: Mutex<VecDeque<(PortNo, Vec<u8>)>>,
     some: AtomicBool,
-    /// What came.
+    /// Counters of the queue.
     pub counts: LocalCounts,
 }
 
 impl Inbox {
-    /// Puts a BPDU in; what is none ends here. Says whether it was one.
+    /// Queues a BPDU and drops other frames. Returns whether it was a BPDU.
     pub fn put(&self, from: PortNo, bytes: &[u8]) -> bool {
         let mut waiting = lock(&self.frames);
         if !bytes.starts_with(&BRIDGE_GROUP.0) {
@@ -57,7 +58,7 @@ impl Inbox {
         true
     }
 
-    /// Is there something?
+    /// Returns whether a BPDU is queued.
     #[inline]
     pub fn is_some(&self) -> bool {
         self.some.load(Ordering::Relaxed)
@@ -69,30 +70,30 @@ impl Inbox {
     }
 }
 
-/// The protocol, and what it needs to be looked after.
+/// The protocol, with the state to run it.
 #[derive(Debug)]
 pub struct Tree {
-    /// The protocol.
+    /// State of the spanning tree protocol.
     pub stp: Stp,
-    /// Addresses at these ports age in this time (802.1D-2004 17.19.1).
+    /// Short ageing times of addresses, by port (802.1D-2004 17.19.1).
     ageing: BTreeMap<PortNo, Duration>,
     aged: Instant,
 }
 
-/// Links, as they were when they were looked at last.
+/// Link states at the last check.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     down: BTreeSet<PortNo>,
-    /// Ports that do not carry frames.
+    /// Ports without carrier.
     carriers: BTreeMap<PortNo, Carrier>,
     next: Instant,
 }
 
 impl Switch {
-    /// Begins a spanning tree, of no ports yet; or begins it anew with other times.
+    /// Starts a spanning tree without ports, or restarts it with other times.
     ///
     /// # Errors
-    /// [`StpError`]: a time that the standard does not allow.
+    /// Returns an [`StpError`] for a time that the standard does not allow.
     pub fn start_tree(&self, config: StpConfig) -> Result<(), StpError> {
         let now = self.clock.now();
         let config = StpConfig { address: self.mac, ..config };
@@ -111,7 +112,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Ends the spanning tree: all ports forward, and are muted in loops again.
+    /// Stops the spanning tree: all ports forward, and loop detection mutes ports again.
     pub fn stop_tree(&self) {
         if lock(&self.tree).take().is_none() {
             return;
@@ -126,10 +127,10 @@ impl Switch {
         });
     }
 
-    /// Makes a member part of the tree, or asks something else of it there.
+    /// Adds a member to the tree, or changes its settings there.
     ///
     /// # Errors
-    /// [`StpError`]: a priority or cost that the standard does not allow.
+    /// Returns an [`StpError`] for a priority or cost that the standard does not allow.
     pub fn set_tree_port(&self, number: PortNo, asked: StpPort) -> Result<(), StpError> {
         let now = self.clock.now();
         {
@@ -147,7 +148,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Takes a member out of the tree: it forwards, whatever loop that makes.
+    /// Removes a member from the tree: it forwards, even if that makes a loop.
     pub fn remove_tree_port(&self, number: PortNo) {
         let now = self.clock.now();
         if let Some(tree) = lock(&self.tree).as_mut() {
@@ -160,25 +161,25 @@ impl Switch {
         self.tend();
     }
 
-    /// Whether it forwards, looks on or does nothing. A bridge that is down has no link: its tree is left by its neighbors, and what it learned is
-    /// forgotten.
+    /// Sets the state of the bridge. A bridge that is down has no links: its neighbors remove it
+    /// from the tree, and its learned addresses are flushed.
     pub fn set_running(&self, running: Running) {
         self.each_lane(|lane| lane.bridge.set_running(running));
         lock(&self.links).next = Instant::ZERO;
         self.tend();
     }
 
-    /// What became of frames for the bridge itself.
+    /// Returns the counters of frames for the bridge itself.
     pub fn local_counts(&self) -> &LocalCounts {
         &self.inbox.counts
     }
 
-    /// What `look` sees of the tree, if there is one.
+    /// Calls `look` with the tree, if there is one.
     pub fn tree<R>(&self, look: impl FnOnce(&Stp) -> R) -> Option<R> {
         lock(&self.tree).as_ref().map(|tree| look(&tree.stp))
     }
 
-    /// Does something to the tree, if there is one, and what follows from it.
+    /// Changes the tree, if there is one, and applies the effects.
     pub fn change_tree<R>(&self, change: impl FnOnce(&mut Stp, Instant) -> R) -> Option<R> {
         let now = self.clock.now();
         let changed = lock(&self.tree).as_mut().map(|tree| change(&mut tree.stp, now));
@@ -186,7 +187,8 @@ impl Switch {
         changed
     }
 
-    /// BPDUs that came, seconds that went by, links that went up or down; and what follows from them. Says when to come again.
+    /// Processes received BPDUs, timers and link changes, and applies the effects. Returns the time
+    /// of the next call.
     pub fn tend(&self) -> Instant {
         let heard = self.inbox.take();
         let mut guard = lock(&self.tree);
@@ -209,8 +211,8 @@ impl Switch {
         next.map_or(look, |next| next.min(look))
     }
 
-    /// Sees which links are up, if it is time to, and says when that is next. Stations behind a link that went down may be behind another
-    /// now: what was learned there is forgotten.
+    /// Checks the links if due, and returns the time of the next check. Addresses learned on a link
+    /// that went down are flushed, since the stations may now be reachable by another link.
     fn look_at_links(&self, mut tree: Option<&mut Tree>, now: Instant) -> Instant {
         let mut links = lock(&self.links);
         if now < links.next {
@@ -245,7 +247,8 @@ impl Switch {
         links.next
     }
 
-    /// The number of a port is free, or another port's: its link is looked at anew.
+    /// Forgets the link state of a port number that is free or was reassigned, so that the link is
+    /// checked again.
     pub(super) fn forget_link(&self, number: PortNo) {
         let mut links = lock(&self.links);
         links.down.remove(&number);
@@ -253,7 +256,7 @@ impl Switch {
         links.next = Instant::ZERO;
     }
 
-    /// Does what the protocol says: states in every replica before BPDUs leave.
+    /// Applies the effects of the protocol: states in every replica before BPDUs are sent.
     fn settle(&self, tree: &mut Tree) {
         while let Some(effect) = tree.stp.next_effect() {
             match effect {
@@ -274,7 +277,7 @@ impl Switch {
         });
     }
 
-    /// A frame of the bridge's own; one for which there is no buffer is not sent.
+    /// Sends a frame of the bridge itself; dropped if there is no buffer.
     fn send_from_bridge(&self, port: PortNo, bytes: &[u8]) {
         let Some(info) = self.members().into_iter().find(|(number, _)| *number == port) else { return };
         let Some(mut frame) = self.pool().get() else { return };
@@ -286,5 +289,5 @@ impl Switch {
     }
 }
 
-/// The inbox of a switch, for its lanes.
+/// Inbox of a switch, shared with its threads.
 pub type SharedInbox = Arc<Inbox>;

@@ -1,4 +1,5 @@
-//! The words that configure and show a running switch: those of if_bridge's ifconfig, of iproute2's bridge, of sysctl.
+//! Commands that configure and display a running switch: those of if_bridge's ifconfig, of
+//! iproute2's bridge, and of sysctl.
 
 mod bridge;
 mod guard;
@@ -23,7 +24,7 @@ use serde_json::Value;
 
 pub use show::{lost, remarks, report};
 
-/// The programs: name, grammar, sentence. `help` prints them.
+/// Commands: name, grammar, description. Printed by `help`.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     (
         "ifconfig",
@@ -79,10 +80,12 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("help", "", "This list."),
 ];
 
-/// Does what `words` say to `switch`, and gives the output: text, or JSON where there is a listing and `json` is asked.
+/// Runs the command `words` on `switch` and returns the output: text, or JSON for a listing if
+/// `json` is set.
 ///
 /// # Errors
-/// [`WordError`]: what was not understood or could not be done, what was expected, and the nearest word.
+/// Returns a [`WordError`]: the invalid word or the failure, the expected form, and the nearest
+/// valid word.
 pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, WordError> {
     let mut words = Words::new(words);
     match words.next("a command")? {
@@ -107,18 +110,19 @@ pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, WordEr
     }
 }
 
-/// Sets a knob.
+/// Sets a sysctl.
 ///
 /// # Errors
-/// [`WordError`]: no such knob, or it cannot have the value.
+/// Returns a [`WordError`] for an unknown name or an invalid value.
 pub fn set(switch: &Switch, name: &str, value: &str) -> Result<(), WordError> {
     Variables::set(switch, name, value)
 }
 
-/// Sets what is to be known before there is a switch: a host's `pool.` keys. `false`: it is none of them.
+/// Sets a key that is needed before the switch is created: the `pool.` keys of a host. Returns
+/// `false` for any other key.
 ///
 /// # Errors
-/// A sentence: no such key, or it cannot have the value.
+/// Returns a message for an unknown key or an invalid value.
 pub fn preset(config: &mut SwitchConfig, name: &str, value: &str) -> Result<bool, String> {
     if !name.starts_with("pool.") {
         return Ok(false);
@@ -138,7 +142,7 @@ pub fn preset(config: &mut SwitchConfig, name: &str, value: &str) -> Result<bool
     Ok(true)
 }
 
-/// A listing: `rows` as JSON, or as the text that `text` makes.
+/// Returns a listing: `rows` as JSON, or `text`.
 fn listing(json: bool, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
     if json { format!("{}\n", rows()) } else { text() }
 }
@@ -157,7 +161,7 @@ impl capture::Watched for Switch {
     }
 }
 
-/// The member called `name`.
+/// Returns the member called `name`.
 fn member(switch: &Switch, name: &str) -> Result<(PortNo, Info), WordError> {
     switch.member(name).ok_or_else(|| {
         let members = switch.members();
@@ -165,26 +169,26 @@ fn member(switch: &Switch, name: &str) -> Result<(PortNo, Info), WordError> {
     })
 }
 
-/// Makes all members part of a spanning tree of that protocol.
+/// Adds all members to a spanning tree of protocol `proto`.
 ///
 /// # Errors
-/// [`WordError`]: no such protocol.
+/// Returns a [`WordError`] for an unknown protocol.
 pub fn span(switch: &Switch, proto: &str) -> Result<(), WordError> {
     run(switch, &["ifconfig", &switch.name, "proto", proto], false)?;
     switch.members().iter().try_for_each(|(number, _)| tree::join(switch, *number))
 }
 
-/// Makes those members part of the spanning tree that are not yet, if there is one.
+/// Adds the members outside the spanning tree to it, if there is one.
 ///
 /// # Errors
-/// [`WordError`]: more than a tree has.
+/// Returns a [`WordError`] if the tree has no room.
 pub fn span_rest(switch: &Switch) -> Result<(), WordError> {
     let is_outside = |number: PortNo| switch.tree(|stp| stp.port(number).is_none()) == Some(true);
     let members = switch.members();
     members.iter().filter(|(number, _)| is_outside(*number)).try_for_each(|(number, _)| tree::join(switch, *number))
 }
 
-/// Makes the port of that name a member.
+/// Adds the port `name` as a member.
 fn add(switch: &Switch, name: &str, lane: Option<usize>) -> Result<PortNo, WordError> {
     let spec = Spec::parse(name).map_err(WordError::failed)?;
     switch.add(&spec, lane).map_err(WordError::failed)

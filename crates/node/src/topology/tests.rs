@@ -34,7 +34,7 @@ fn a_third_end_is_one_too_many() {
         "{fault}"
     );
     let same = file(&[("a", "pair:aa")]) + "[[host.iface]]\nport = 'pair:aa'\nname = 'eth1'\n";
-    config::read(&same, "t.toml").unwrap(); // a host may be joined to itself
+    config::read(&same, "t.toml").unwrap(); // a host may be linked to itself
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 const GRAMMAR: &str = "-a, HOST, -s HOST MAC, -d HOST or -d -a";
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    words.skip("-n"); // names are not looked up in any case
+    words.skip("-n"); // names are never looked up
     match words.next(GRAMMAR)? {
         "-a" | "-an" | "-na" => {
             words.end()?;
@@ -36,7 +36,7 @@ fn no_entry(addr: std::net::Ipv4Addr) -> WordError {
     WordError::failed(format!("{addr} ({addr}) -- no entry"))
 }
 
-/// `-s HOST MAC [pub|temp ...]`: what we cannot do is refused, not ignored.
+/// Parses `-s HOST MAC [pub|temp ...]`; unsupported options are rejected, not ignored.
 fn set<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let addr = parse::ip4("host", words.next("a host's address")?)?;
     let mac = parse::mac(words.next("a MAC address")?)?;

@@ -1,5 +1,6 @@
-//! `audit`: in = out + held + dropped, by reason, exactly; and the same seen from the ports. `dropped` counts losses alone: what was
-//! read, answered, merged or cut up is `consumed`, a part of `out`.
+//! `audit`: the exact balance in = out + held + dropped, by reason; and the same balance seen from
+//! the ports. `dropped` counts losses only: frames that were read, answered, merged or cut up are
+//! `consumed`, which is part of `out`.
 
 use super::Ctl;
 use crate::Host;
@@ -13,7 +14,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| to_json(ctl.host, &report), || to_text(ctl.host, &report))
 }
 
-/// Frames that ports say they gave and were given, less what the stack says: 0 at a quiet moment.
+/// Returns the frame counts of the ports less those of the stack: 0 without concurrent activity.
 pub(crate) fn port_imbalance<L: Locks>(host: &Host<L>, report: &AuditReport) -> (i64, i64) {
     let ports = host.ports();
     let sum = |pick: fn(&port::PortCounts) -> u64, removed: u64| {
@@ -43,7 +44,7 @@ pub(crate) fn to_text<L: Locks>(host: &Host<L>, report: &AuditReport) -> String 
     of(&host.stack.name, report, port_imbalance(host, report))
 }
 
-/// The balance of whoever is called `name`, and what his ports say less what he says.
+/// Returns the balance of the host `name`, and the difference between its ports and itself.
 pub(crate) fn of(name: &str, report: &AuditReport, (rx, tx): (i64, i64)) -> String {
     let AuditReport { received, made, sent, consumed, read, held, dropped, .. } = report;
     let mut out = format!("{name}:\n");

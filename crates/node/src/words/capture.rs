@@ -1,5 +1,5 @@
-//! `capture`: copies of frames, the words that `linerate tcpdump` and `linerate why` use. A host and a bridge
-//! have the same; they differ in what a place is ([`Watched`]).
+//! `capture`: copies of frames, used by `linerate tcpdump` and `linerate why`. Shared by hosts and
+//! bridges, which differ in their locations ([`Watched`]).
 
 use super::WordError;
 use super::parse::{Words, number};
@@ -10,17 +10,17 @@ use wire::filter::Filter;
 
 const VERBS: &[&str] = &["open", "read", "close", "dropped", "list"];
 
-/// The grammar, for `help`.
+/// Grammar for `help`.
 pub(crate) const GRAMMAR: &str =
     "open IF|any|dropped|all [snaplen N] [filter EXPR...] | read ID | close ID | dropped [filter EXPR...] | list";
-/// The sentence, for `help`.
+/// Description for `help`.
 pub(crate) const ABOUT: &str = "Copies of frames that pass or are dropped: what 'tcpdump' and 'why' read.";
 
-/// A host or bridge whose frames are captured.
+/// A host or bridge with captures.
 pub(crate) trait Watched {
-    /// Its captures.
     fn captures(&self) -> &Captures;
-    /// Returns the frames to be captured at `name`: an iface with a port, a port of a bridge, or a bridge.
+    /// Returns the frames to be captured at `name`: an iface with a port, a port of a bridge, or a
+    /// bridge.
     ///
     /// # Errors
     /// No such name, or an iface without a port.
@@ -29,10 +29,10 @@ pub(crate) trait Watched {
     fn name(&self, place: Place) -> String;
 }
 
-/// Obeys the words after `capture`.
+/// Runs the command after `capture`.
 ///
 /// # Errors
-/// [`WordError`]: an unknown word, place or capture, or a filter that does not compile.
+/// Returns a [`WordError`] for an unknown word, location or capture, or an invalid filter.
 pub(crate) fn run(watched: &impl Watched, now: Instant, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let captures = watched.captures();
     let id = |words: &mut Words<'_>| -> Result<u32, WordError> {
@@ -74,7 +74,7 @@ pub(crate) fn run(watched: &impl Watched, now: Instant, json: bool, mut words: W
     }
 }
 
-/// Reads `[filter EXPR...]` up to the end of the line.
+/// Parses `[filter EXPR...]` up to the end of the line.
 fn filter(words: &mut Words<'_>) -> Result<Option<Filter>, WordError> {
     if !words.skip("filter") {
         return words.end().map(|()| None);

@@ -1,4 +1,5 @@
-//! `show nic`: what the cards of `nic` ports did, a frame: doorbells, write-backs, register accesses.
+//! `show nic`: counts per frame for the cards of `nic` ports: doorbells, write-backs, register
+//! accesses.
 
 use super::WordError;
 use port::nic::Nic;
@@ -6,7 +7,7 @@ use serde_json::{Map, Value, json};
 use stats::Described;
 use std::sync::Arc;
 
-/// Names and cards, as text or JSON.
+/// Shows names and cards, as text or JSON.
 pub(crate) fn shown(cards: &[(String, Arc<Nic>)], json: bool) -> Result<String, WordError> {
     if cards.is_empty() {
         return Err(WordError::failed("no port here is a nic"));

@@ -1,4 +1,4 @@
-//! `dhclient`: DHCP on an interface, in the words of ISC's client.
+//! `dhclient`: DHCP on an interface, with the options of ISC's client.
 
 use super::ip::set;
 use super::parse::Words;
@@ -8,9 +8,9 @@ use clock::Instant;
 use lock::Locks;
 use serde_json::{Value, json};
 
-/// The grammar, for `help`.
+/// Grammar for `help`.
 pub(super) const GRAMMAR: &str = "[[-r] IF]";
-/// The sentence, for `help`.
+/// Description for `help`.
 pub(super) const ABOUT: &str = "DHCP: leases; asks for a lease or its extension; -r gives it back.";
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let release = words.skip("-r");

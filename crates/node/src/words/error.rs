@@ -1,50 +1,50 @@
-//! Why a command was not done.
+//! Errors of commands.
 
 use port::spec::nearest;
 use std::fmt;
 
-/// More words than this are not listed in a message.
+/// Longer lists of valid words are left out of a message.
 const POSSIBLE_MAX: usize = 20;
 
-/// Why a command was not done, and what would have been right.
+/// Reason why a command failed, and the expected form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WordError {
-    /// A word that means nothing here.
+    /// A word that is not valid here.
     Unknown {
-        /// What was expected: "word", "knob".
+        /// Kind of word expected: "word", "knob".
         what: &'static str,
-        /// The word.
+        /// Word that was found.
         found: String,
-        /// What was probably meant.
+        /// Most similar valid word.
         nearest: Option<String>,
-        /// What there is; empty where there is too much.
+        /// Valid words; empty if there are too many.
         possible: Vec<String>,
     },
-    /// A value that cannot be.
+    /// A value that is not valid.
     BadValue {
-        /// Of what.
+        /// Name of the parameter.
         what: String,
-        /// The value.
+        /// Value that was found.
         found: String,
-        /// What was expected.
+        /// Form of a valid value.
         expected: String,
     },
-    /// The command ends too early.
+    /// The command is incomplete.
     Missing {
-        /// What was expected.
+        /// Expected next word.
         expected: String,
     },
-    /// The command goes on where it should end.
+    /// The command has extra words.
     TooMuch {
-        /// The first word too many.
+        /// First extra word.
         found: String,
     },
-    /// Understood, but it could not be done.
+    /// A valid command that could not be carried out.
     Failed(String),
 }
 
 impl WordError {
-    /// `found` is not one of `names`.
+    /// Returns the error for a word `found` that is not one of `names`.
     pub(crate) fn unknown<'a>(what: &'static str, found: &str, names: impl Iterator<Item = &'a str>) -> WordError {
         let names: Vec<&str> = names.collect();
         WordError::Unknown {
@@ -72,7 +72,7 @@ impl WordError {
     }
 }
 
-/// A stranger's word, fit for a message: short, and without what a terminal would obey.
+/// Returns a user's word in a safe form for messages: short, and with control characters escaped.
 fn shown(word: &str) -> String {
     let mut out: String = word.chars().take(64).flat_map(char::escape_debug).collect();
     if word.chars().nth(64).is_some() {

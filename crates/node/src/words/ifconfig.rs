@@ -1,4 +1,4 @@
-//! `ifconfig`: makes ifaces, gives them addresses, switches them; lists them in BSD's form.
+//! `ifconfig`: creates and configures ifaces, and lists them in BSD's format.
 
 use super::parse::{self, Words};
 use super::{Ctl, WordError, ip, six, tunnel};
@@ -61,7 +61,7 @@ pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Result<()
     }
 }
 
-/// `create [port SPEC]`; `pgN` and `tapN` know their ports.
+/// Parses `create [port SPEC]`; `pgN` and `tapN` imply their ports.
 fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {
     if let Some(kind) = inet::tunnel::Kind::of_name(name).filter(|_| words.peek() != Some("port")) {
         return tunnel::create(ctl, name, kind).map(drop);
@@ -104,7 +104,7 @@ fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut 
             Ok(())
         }
         ("ip4csum", _) => switch(ctl, iface, name, on, Offload { tx_ip: on, ..iface.offload() }),
-        // rump2014 writes it "upd4csum" once, and means this.
+        // rump2014 once spells it "upd4csum".
         ("udp4csum" | "upd4csum", _) => switch(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() }),
         ("tso4", _) => {
             let now = iface.offload();
@@ -133,7 +133,7 @@ fn switch<L: Locks>(
     Ok(())
 }
 
-/// What the port can take; a loopback takes anything.
+/// Returns the maximum MTU of an iface: that of its port, or 65535 without one.
 pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
     ctl.host.ports().iter().find(|port| port.iface == id).map_or(65_535, |port| i64::from(port.caps.mtu))
 }
@@ -148,7 +148,8 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
     Ok(())
 }
 
-/// `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` it takes the first one's place.
+/// Parses `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` the
+/// address replaces the first one.
 fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), WordError> {
     let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;
     let (mut alias, mut delete, mut broadcast) = (false, false, None);
@@ -197,7 +198,7 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Resul
     }
 }
 
-/// An address whose far end is `peer`.
+/// Adds an address with the remote end `peer`.
 pub(super) fn add_peer<L: Locks>(
     ctl: &Ctl<'_, L>,
     id: IfaceId,
@@ -220,7 +221,7 @@ pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr)
         if other.id != id {
             return Err(WordError::failed(format!("{} has {} already", other.name, addr.addr)));
         }
-        stack.remove_addr(ctl.cx, id, addr.addr); // with another prefix, perhaps
+        stack.remove_addr(ctl.cx, id, addr.addr); // perhaps with another prefix
     }
     let added = stack.add_addr(ctl.cx, id, addr);
     added.map_err(|why| WordError::failed(format!("{}: no room for its routes: {why:?}", addr.addr)))
@@ -234,7 +235,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
     )
 }
 
-/// BSD's flags with their bits (net/if.h).
+/// Returns BSD's flags with their bits (net/if.h).
 fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
     let loopback = iface.kind == IfaceKind::Loopback;
     let all = [

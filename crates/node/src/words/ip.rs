@@ -1,4 +1,5 @@
-//! `ip addr` and `ip link`, with iproute2's text and `ip -j`'s key names; `ip route` and `ip neigh` are next door.
+//! `ip addr` and `ip link`, with iproute2's text and the key names of `ip -j`; `ip route` and
+//! `ip neigh` have files of their own.
 
 use super::link::{Link, Passed, Style, one_line};
 use super::parse::{self, Words};
@@ -10,10 +11,10 @@ use serde_json::{Value, json};
 
 const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neighbour", "neigh"];
 pub(crate) const OPTIONS: &[&str] = &["-j", "-4", "-6", "-s", "-br", "-o", "-p", "-d"];
-/// iproute2's "for ever".
+/// iproute2's value for an infinite lifetime.
 const FOREVER: u32 = u32::MAX;
 
-/// Which family is asked for: `-4`, `-6`, or neither.
+/// Address family selected by `-4`, `-6`, or neither.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Any,
@@ -31,17 +32,17 @@ pub(super) fn run<L: Locks>(mut ctl: Ctl<'_, L>, mut words: Words<'_>) -> Result
             "-s" | "-stats" | "-statistics" => style.statistics = true,
             "-br" | "-brief" => style.brief = true,
             "-o" | "-oneline" => style.oneline = true,
-            "-p" | "-pretty" | "-d" | "-details" => {} // prettiness is jq's
+            "-p" | "-pretty" | "-d" | "-details" => {} // formatting is left to jq
             other => return Err(WordError::unknown("option", other, OPTIONS.iter().copied())),
         }
         words.take();
     }
     let object = words.next("addr, link, route or neigh")?;
-    // iproute2 takes any beginning of a word; the order says which one a short one means.
+    // iproute2 accepts any prefix of a word; the order resolves ambiguous ones.
     match OBJECTS.iter().find(|name| !object.is_empty() && name.starts_with(object)).copied() {
         Some("address" | "addr") => addr(&ctl, words, family, style),
         Some("link") => link(&ctl, words, style),
-        // iproute2 takes a route's family from its addresses, too.
+        // iproute2 also takes a route's family from its addresses.
         Some("route") if family == Family::Six || family == Family::Any && words.any(|word| word.contains(':')) => {
             six::ip_route(&ctl, words)
         }
@@ -51,7 +52,7 @@ pub(super) fn run<L: Locks>(mut ctl: Ctl<'_, L>, mut words: Words<'_>) -> Result
     }
 }
 
-/// The verb, written out: iproute2 takes beginnings. Without one it is `show`.
+/// Returns the full verb: iproute2 accepts prefixes. The default is `show`.
 pub(super) fn verb<'a>(words: &mut Words<'_>, verbs: &'a [&'a str]) -> Result<&'a str, WordError> {
     let Some(word) = words.take() else { return Ok("show") };
     let found = match word {
@@ -63,7 +64,7 @@ pub(super) fn verb<'a>(words: &mut Words<'_>, verbs: &'a [&'a str]) -> Result<&'
     verb.ok_or_else(|| WordError::unknown("verb", word, verbs.iter().copied().chain(["list"])))
 }
 
-/// `[dev] IF`, or nothing.
+/// Parses an optional `[dev] IF`.
 pub(super) fn only_dev<'a, L: Locks>(
     ctl: &'a Ctl<'_, L>,
     words: &mut Words<'_>,
@@ -156,7 +157,7 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, style: Style) -> Resul
     Ok(String::new())
 }
 
-/// Lists ifaces; with `addrs` their addresses of that family too.
+/// Lists ifaces; with `addrs` also their addresses of that family.
 fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: Option<Family>, style: Style) -> String {
     let ports = ctl.host.ports();
     let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|only| only.id == iface.id));
@@ -179,7 +180,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: Option<Famil
     )
 }
 
-/// An iface with the lines of its addresses, as `ip addr` prints them in that style.
+/// Returns an iface with the lines of its addresses, in the given style of `ip addr`.
 fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
     if style.brief {
         let words = addrs.lines().filter_map(|line| line.trim_start().strip_prefix("inet"));
@@ -188,7 +189,7 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
         return format!("{:<16} {:<14} {} \n", link.name, link.state, own.join(" "));
     }
     if style.oneline {
-        // Of each address one line, its own line break as a backslash.
+        // One line for each address, with a backslash for its own line break.
         let (head, mut out) = (format!("{}: {}", link.index, link.name), String::new());
         for part in addrs.split("    inet").skip(1) {
             out += &format!("{head}    inet{}", one_line(part));
@@ -198,7 +199,7 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
     link.text(style) + addrs
 }
 
-/// An iface as a link, with the counters of its port or its own.
+/// Returns an iface as a link, with the counters of its port or its own.
 pub(super) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[PortInfo]) -> Link {
     let (kind, own, other) = link_type(ctl, iface);
     let info = tunnel::link_json(ctl, iface.id).map(|info| (tunnel::link_text(ctl, iface.id), info));
@@ -235,7 +236,8 @@ fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
     all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
 }
 
-/// RFC 2863's operational state as Linux says it: a loopback and a tunnel have none of their own.
+/// Returns RFC 2863's operational state in Linux's terms: loopback and tunnels have none of their
+/// own.
 fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
     match (iface.is_up(), iface.kind) {
         (false, _) => "DOWN",
@@ -245,7 +247,7 @@ fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
     }
 }
 
-/// The link's type, its address and that of everybody on it: for a tunnel its ends.
+/// Returns the link's type, its address and its broadcast address; for a tunnel its endpoints.
 fn link_type<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> (&'static str, String, String) {
     let macs = |kind, broadcast: wire::Mac| (kind, iface.mac.to_string(), broadcast.to_string());
     match (iface.kind, ctl.host.stack.tunnel(ctl.cx, iface.id)) {
@@ -282,13 +284,13 @@ fn scope<L: Locks>(iface: &Iface<L>) -> &'static str {
     if iface.kind == IfaceKind::Loopback { "host" } else { "global" }
 }
 
-/// As `ip -j addr` prints it.
+/// Returns an iface as printed by `ip -j addr`.
 pub(super) fn addr_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
     let row = link_of(ctl, iface, &ctl.host.ports()).json(Style::default());
     with_addrs(ctl, iface, Family::Any, row)
 }
 
-/// A link's `row` with its addresses of `family`.
+/// Returns a link's `row` with its addresses of `family`.
 fn with_addrs<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family, mut row: Value) -> Value {
     let infos = iface.addrs(ctl.cx).into_iter().map(|addr| {
         let mut info = json!({ "family": "inet", "local": addr.addr.to_string(), "prefixlen": addr.len });
@@ -312,7 +314,7 @@ fn with_addrs<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family, mut 
     row
 }
 
-/// Puts one more key into an object.
+/// Adds a key to a JSON object.
 pub(crate) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
     if let Some(map) = object.as_object_mut() {
         map.insert(key.to_string(), value.into());

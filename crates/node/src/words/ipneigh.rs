@@ -33,7 +33,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Fami
     }
 }
 
-/// What stands behind a neighbor's address: `lladdr MAC`, and `dev IF` where the address has no zone.
+/// Parses the words after a neighbor's address: `lladdr MAC`, and `dev IF` if the address has no
+/// zone.
 pub(super) fn entry<L: Locks>(
     ctl: &Ctl<'_, L>,
     zone: Option<IfaceId>,
@@ -58,7 +59,7 @@ fn unknown<L: Locks>(ctl: &Ctl<'_, L>, dev: IfaceId, addr: std::net::Ipv4Addr) -
     WordError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)))
 }
 
-/// Sets a neighbor by hand, if it can be one.
+/// Sets a static neighbor entry, if the addresses are valid.
 pub(super) fn set_neighbor<L: Locks>(
     ctl: &Ctl<'_, L>,
     dev: IfaceId,
@@ -75,7 +76,7 @@ pub(super) fn set_neighbor<L: Locks>(
     Ok(())
 }
 
-/// The table as `ip neigh` shows it.
+/// Lists the table in the format of `ip neigh`.
 fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>, family: Family) -> String {
     let mut all = if family == Family::Six { Vec::new() } else { ctl.host.stack.neighbors(ctl.cx) };
     all.retain(|n| only.is_none_or(|id| id == n.iface));
@@ -93,7 +94,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>, family: Family) -> St
     )
 }
 
-/// Linux's words; an answer being asked for again is a probe there too.
+/// Returns Linux's name of the state; an entry being revalidated is a probe there too.
 fn state(n: &Neighbor) -> &'static str {
     match n.state {
         State::Incomplete => "INCOMPLETE",

@@ -39,11 +39,12 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// Returns whether the route `there` has exactly the paths `ways` or, of a gateway, leaves through their iface.
+/// Returns whether the route `there` has exactly the paths `ways` or, for a gateway, leaves through
+/// their iface.
 fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, ways: &[Path]) -> bool {
     match (there, ways) {
         (Via::Paths(_), ways) => ctl.host.stack.paths(ctl.cx, there) == ways,
-        (Via::Gateway(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev, // `dev` alone
+        (Via::Gateway(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev, // only `dev`
         _ => false,
     }
 }
@@ -58,7 +59,8 @@ enum Wanted {
     Whole,
 }
 
-/// `[TYPE] PREFIX [via GW] [dev IF]`, or `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
+/// Parses `[TYPE] PREFIX [via GW] [dev IF]`, or
+/// `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
 fn describe<L: Locks>(
     ctl: &Ctl<'_, L>,
     mut words: Words<'_>,
@@ -104,7 +106,7 @@ fn describe<L: Locks>(
         }
     }
     let via = match (via, gateway, dev) {
-        (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // without dev: lo0's
+        (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // or lo0
         _ if local => return Err(WordError::failed("a route to this host has no gateway")),
         (Some(via), None, None) => via,
         (Some(_), ..) => return Err(WordError::failed("a route to nowhere has neither via nor dev")),
@@ -141,12 +143,13 @@ fn describe<L: Locks>(
     Ok((prefix, vec![Path { via, weight: 1 }]))
 }
 
-/// Refuses a word that has no meaning at its place.
+/// Rejects a word that has no meaning at its position.
 pub(super) fn refuse(word: Option<&str>) -> Result<(), WordError> {
     word.map_or(Ok(()), |word| Err(WordError::failed(format!("{word}: not supported here"))))
 }
 
-/// Returns the paths behind the first `nexthop`; `gateway` reads the way by a gateway, on the link of an iface if one is named.
+/// Returns the paths after the first `nexthop`; `gateway` parses a gateway, on the link of an iface
+/// if one is named.
 pub(super) fn nexthops<L: Locks, A>(
     ctl: &Ctl<'_, L>,
     mut words: Words<'_>,
@@ -188,7 +191,7 @@ pub(super) fn nexthops<L: Locks, A>(
     }
 }
 
-/// `show [PREFIX | root PREFIX] [dev IF] [table main|local|all]`.
+/// Parses `show [PREFIX | root PREFIX] [dev IF] [table main|local|all]`.
 fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let (mut dev, mut exact, mut table) = (None, None, "main");
     while let Some(word) = words.take() {
@@ -221,7 +224,7 @@ fn is_local(via: &Via) -> bool {
     matches!(via, Via::Local(_) | Via::Broadcast(_))
 }
 
-/// Routes that came with an address: Linux calls them the kernel's.
+/// Returns whether a route was added with an address, called a kernel route in Linux.
 fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
     let (Via::Link(id) | Via::Local(id)) = route.via else { return is_local(&route.via) };
     let addrs = ctl.host.stack.iface(id).map(|iface| iface.addrs(ctl.cx)).unwrap_or_default();
@@ -230,7 +233,7 @@ fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
     addrs.iter().any(|own| same(own.addr, own.len) || itself(own.addr))
 }
 
-/// iproute2's word for the type, where it is not unicast.
+/// Returns iproute2's name of the route type, unless it is unicast.
 fn type_word(via: &Via) -> Option<&'static str> {
     match via {
         Via::Local(_) => Some("local"),
@@ -263,7 +266,7 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
     out + &paths_text(ctl, &ctl.host.stack.paths(ctl.cx, route.via)) + "\n"
 }
 
-/// Returns the lines of a route's paths, each behind a line break.
+/// Returns the lines of a route's paths, each after a line break.
 pub(super) fn paths_text<L: Locks, A: Display>(ctl: &Ctl<'_, L>, paths: &[Path<A>]) -> String {
     let mut out = String::new();
     for path in paths {
@@ -326,7 +329,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordE
     got(ctl, &asked)
 }
 
-/// Shows the next hop that was asked for, or the reasons for it.
+/// Shows the next hop requested, or the reasons for it.
 pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u32>) -> Result<String, WordError> {
     if asked.why {
         return Ok(asked.explain(ctl));
@@ -358,7 +361,7 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u32>) -> Result
     Ok(ctl.listing(json, text))
 }
 
-/// Removes the routes that did not come with an address.
+/// Removes the routes that were not added with an address.
 fn flush<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, WordError> {
     words.end()?;
     for route in ctl.host.stack.routes(ctl.cx).iter().filter(|route| !is_own(ctl, route)) {

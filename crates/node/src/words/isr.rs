@@ -1,4 +1,4 @@
-//! Netisr's knobs and its table: `sysctl net.isr`, `netstat -Q`, `show isr`.
+//! Netisr's sysctls and its table: `sysctl net.isr`, `netstat -Q`, `show isr`.
 
 use super::{Ctl, WordError};
 use crate::Host;
@@ -9,13 +9,13 @@ use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::Entry;
 
-/// The global mode; as netisr2005 called it, and as it was called before.
+/// Global dispatch mode, under the name of netisr2005 and under older names.
 const DISPATCH: &str = "net.isr.dispatch";
 const DIRECT: &str = "net.isr.direct";
 const ENABLE: &str = "net.isr.enable";
 const LIMIT: &str = "net.isr.defaultqlimit";
 
-/// Name and sentence of all that can be set.
+/// Name and description of all settable sysctls.
 const KNOBS: &[(&str, &str)] = &[
     (
         DISPATCH,
@@ -44,34 +44,33 @@ const KNOBS: &[(&str, &str)] = &[
     ("net.isr.proto.ip6.qlimit", "How many frames of IPv6 may wait in a workstream."),
 ];
 
-/// All names.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KNOBS.iter().map(|(name, _)| *name)
 }
 
-/// What a name stands for.
+/// Returns the description of a name.
 pub(super) fn sentence(name: &str) -> Option<&'static str> {
     KNOBS.iter().find(|(known, _)| *known == name).map(|(_, sentence)| *sentence)
 }
 
-/// A name of a protocol's: the protocol, and what of it.
+/// Returns the protocol and the setting of a per-protocol name.
 fn of_protocol(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("net.isr.proto.")?.split_once('.')
 }
 
-/// What a knob is about.
+/// Subject of a sysctl.
 enum About<'a> {
-    /// The mode of all.
+    /// Global dispatch mode.
     Mode,
-    /// Whether it is direct.
+    /// Direct mode, on or off.
     Direct,
-    /// The limit of all.
+    /// Default queue limit.
     Limit,
-    /// The mode of one protocol.
+    /// Dispatch mode of a protocol.
     OwnMode(&'a str),
-    /// Its policy.
+    /// Policy of a protocol.
     Policy(&'a str),
-    /// Its limit.
+    /// Queue limit of a protocol.
     OwnLimit(&'a str),
 }
 
@@ -87,10 +86,11 @@ fn about(name: &str) -> Option<About<'_>> {
     })
 }
 
-/// The number that `text` stands for, if `name` is netisr's: a mode's or a policy's, or itself.
+/// Returns the number for `text`, if `name` belongs to netisr: that of a mode or policy, or the
+/// number itself.
 pub(super) fn check(name: &str, text: &str) -> Option<Result<i64, WordError>> {
     let bad = |why: NetisrError| {
-        // The value and 'expected' are in the message of `WordError` already.
+        // `WordError` adds the value and 'expected' to the message.
         let expected = match why {
             NetisrError::UnknownMode(_) => Mode::WORDS.to_string(),
             NetisrError::UnknownPolicy(_) => Policy::WORDS.to_string(),
@@ -114,7 +114,8 @@ pub(super) fn check(name: &str, text: &str) -> Option<Result<i64, WordError>> {
     })
 }
 
-/// Sets what [`check`] has let through; names that are not netisr's change nothing. Without netisr all is direct, and only that can be said.
+/// Sets a value accepted by [`check`]; names outside netisr are ignored. Without netisr all
+/// dispatch is direct, and only that value is accepted.
 pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> Result<(), IsrError> {
     let Some(about) = about(name) else { return Ok(()) };
     let asked = u8::try_from(value).ok();
@@ -149,7 +150,7 @@ pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> 
     Ok(())
 }
 
-/// A knob's value, if it is netisr's.
+/// Returns the value of a netisr sysctl.
 pub(super) fn value<L: Locks>(host: &Host<L>, name: &str) -> Option<Value> {
     let settings = || isr::snapshot(host).settings;
     match name {
@@ -173,12 +174,12 @@ pub(super) fn value<L: Locks>(host: &Host<L>, name: &str) -> Option<Value> {
     }
 }
 
-/// `netstat -Q`.
+/// Returns the table of `netstat -Q`.
 pub(super) fn table<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| to_json(ctl), || isr::snapshot(ctl.host).text())
 }
 
-/// `show isr`: the same, and what it costs in switches between threads.
+/// Returns the output of `show isr`: the table of `netstat -Q`, and the cost of thread switches.
 pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let text = || {
         let snapshot = isr::snapshot(ctl.host);
@@ -198,7 +199,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| to_json(ctl), text)
 }
 
-/// What the steerer has done whose stack the host is.
+/// Returns the counters of the dispatcher, if the host is a stack of a split host.
 fn steered<L: Locks>(host: &Host<L>) -> Option<Vec<Entry>> {
     let seat = host.isr.as_ref()?.seat.as_ref()?;
     Some(split::entries(&seat.steered, &seat.strays))

@@ -1,5 +1,5 @@
-//! `job`: work that takes time. A job is started, read until it has ended, or stopped; `linerate ping`,
-//! `traceroute`, `nc` and `http` do that.
+//! `job`: long-running work. A job is started, then read until it has ended, or stopped. Used by
+//! `linerate ping`, `traceroute`, `nc` and `http`.
 
 use super::parse::{self, Words};
 use super::{Ctl, WordError};
@@ -14,9 +14,9 @@ use std::net::{IpAddr, SocketAddr};
 
 const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "iperf3", "read", "write", "end", "stop", "list"];
 
-/// The grammar, for `help`.
+/// Grammar for `help`.
 pub(super) const GRAMMAR: &str = "ping HOST [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute HOST [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp [-4|-6] HOST PORT | udp [-4|-6] HOST PORT | iperf3 [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
-/// The sentence, for `help`.
+/// Description for `help`.
 pub(super) const ABOUT: &str =
     "Work that takes time: what 'linerate ping', 'traceroute', 'nc', 'http' and 'iperf3' start.";
 
@@ -94,7 +94,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| Value::Array(jobs.iter().map(row).collect()), || jobs.iter().map(line).collect())
 }
 
-/// A host as it was given, and the work to be done with its address.
+/// A host as given, and the constructor of the work for its address.
 struct Target<L: Locks> {
     host: String,
     families: Families,
@@ -116,7 +116,7 @@ impl<L: Locks> Target<L> {
     }
 }
 
-/// Takes `-4` and `-6`.
+/// Parses `-4` and `-6`.
 fn families(words: &mut Words<'_>) -> Families {
     match words.peek() {
         Some("-4") => words.take().map_or(Families::Any, |_| Families::V4),
@@ -125,7 +125,7 @@ fn families(words: &mut Words<'_>) -> Families {
     }
 }
 
-/// Returns the families that a source address leaves.
+/// Returns the families that match a source address.
 fn families_of(src: Option<IpAddr>, wanted: Families) -> Families {
     match src {
         Some(IpAddr::V4(_)) => Families::V4,

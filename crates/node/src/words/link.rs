@@ -1,27 +1,27 @@
-//! Links as `ip link` and `netstat -i` list them: the ifaces of a host, the ports of a bridge.
+//! Links as listed by `ip link` and `netstat -i`: the ifaces of a host, the ports of a bridge.
 
 use inet::iface::Traffic;
 use port::PortCounts;
 use serde_json::{Value, json};
 
-/// Style of `ip`'s lists: its options -s, -br and -o.
+/// Style of `ip` listings: options -s, -br and -o.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Style {
-    /// With counters.
+    /// Include counters.
     pub(crate) statistics: bool,
     /// One short line for each link.
     pub(crate) brief: bool,
-    /// One line for each entry, its line breaks as backslashes.
+    /// One line for each entry, with backslashes for its line breaks.
     pub(crate) oneline: bool,
 }
 
-/// Packets one way.
+/// Packet counters of one direction.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Way {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) errors: u64,
-    /// Lost for want of a buffer or a place.
+    /// Dropped for lack of a buffer or of room.
     pub(crate) dropped: u64,
     /// Lost before the port ([`PortCounts`], `missed`).
     pub(crate) missed: u64,
@@ -34,7 +34,7 @@ impl From<&Traffic> for Way {
     }
 }
 
-/// Packets that passed a link.
+/// Packet counters of a link.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Passed {
     pub(crate) rx: Way,
@@ -42,7 +42,7 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
-    /// Those that a port has counted.
+    /// Returns the counters of a port.
     pub(crate) fn through(counts: &PortCounts) -> Passed {
         let (rx, tx) = (&counts.rx, &counts.tx);
         let received = Way {
@@ -56,7 +56,7 @@ impl Passed {
         Passed { rx: received, tx: sent }
     }
 
-    /// Adds those of another queue of the same port.
+    /// Adds the counters of another queue of the same port.
     pub(crate) fn add(&mut self, other: Passed) {
         for (way, more) in [(&mut self.rx, other.rx), (&mut self.tx, other.tx)] {
             way.packets += more.packets;
@@ -67,7 +67,7 @@ impl Passed {
         }
     }
 
-    /// The lines of `ip -s`, in iproute2's columns.
+    /// Returns the lines of `ip -s`, in iproute2's columns.
     fn text(&self) -> String {
         let table = |name: &str, last: [&str; 2], values: [u64; 6]| {
             let heads = ["bytes", "packets", "errors", "dropped", last[0], last[1]];
@@ -85,7 +85,7 @@ impl Passed {
             + &table("TX", ["carrier", "collsns"], [tx.bytes, tx.packets, tx.errors, tx.dropped, 0, 0])
     }
 
-    /// `stats64` of `ip -j -s`.
+    /// Returns the `stats64` of `ip -j -s`.
     fn json(&self) -> Value {
         let (rx, tx) = (self.rx, self.tx);
         json!({
@@ -97,30 +97,30 @@ impl Passed {
     }
 }
 
-/// A link.
 pub(crate) struct Link {
-    /// From 1.
+    /// Index, from 1.
     pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) flags: Vec<&'static str>,
     pub(crate) mtu: usize,
-    /// The bridge that it is a port of.
+    /// Bridge that the link is a port of.
     pub(crate) master: Option<String>,
-    /// RFC 2863's operational state, in Linux's words.
+    /// Operational state of RFC 2863, in Linux's terms.
     pub(crate) state: &'static str,
     /// `ether`, `loopback`, `gre` and so on.
     pub(crate) kind: &'static str,
-    /// Its own address, and the broadcast address or the far end's; `None`: a port without one of its own.
+    /// Its own address, and the broadcast address or that of the remote end; `None`: a port without
+    /// an address of its own.
     pub(crate) addresses: Option<(String, String)>,
-    /// A tunnel: the second address is the peer's.
+    /// The link is a tunnel: the second address is the peer's.
     pub(crate) is_tunnel: bool,
-    /// Details, as a line of text and as JSON's `linkinfo`.
+    /// Details, as a line of text and as the JSON `linkinfo`.
     pub(crate) info: Option<(String, Value)>,
     pub(crate) passed: Passed,
 }
 
 impl Link {
-    /// As `ip link` prints it.
+    /// Returns the text of `ip link`.
     pub(crate) fn text(&self, style: Style) -> String {
         let (index, name, mtu, state) = (self.index, &self.name, self.mtu, self.state);
         let flags = self.flags.join(",");
@@ -141,7 +141,7 @@ impl Link {
         if style.oneline { one_line(&out) } else { out }
     }
 
-    /// As `ip -j link` prints it.
+    /// Returns the row of `ip -j link`.
     pub(crate) fn json(&self, style: Style) -> Value {
         let (address, broadcast) = self.addresses.clone().unzip();
         let mut row = json!({
@@ -164,7 +164,7 @@ impl Link {
         row
     }
 
-    /// Head of `netstat -i`.
+    /// Returns the header of `netstat -i`.
     pub(crate) fn netstat_head() -> String {
         format!(
             "{:<8} {:>6} {:<18} {:<18} {:>10} {:>6} {:>10} {:>6}\n",
@@ -172,7 +172,7 @@ impl Link {
         )
     }
 
-    /// Its line in `netstat -i`.
+    /// Returns its line in `netstat -i`.
     pub(crate) fn netstat(&self) -> String {
         let Link { name, mtu, passed: Passed { rx, tx }, .. } = self;
         let (link, address) = (format!("<Link#{}>", self.index), self.addresses.as_ref().map_or("-", |(own, _)| own));
@@ -182,7 +182,7 @@ impl Link {
         )
     }
 
-    /// Its object in `netstat -i` as JSON, with addresses of the network layer.
+    /// Returns its JSON object in `netstat -i`, with network layer addresses.
     pub(crate) fn netstat_json(&self, addresses: &[String]) -> Value {
         let Passed { rx, tx } = self.passed;
         json!({
@@ -194,7 +194,8 @@ impl Link {
     }
 }
 
-/// The lines of one entry as one, as `ip -o` writes them: a backslash for each line break but the last.
+/// Joins the lines of an entry into one, as `ip -o` does: a backslash for each line break but the
+/// last.
 pub(crate) fn one_line(text: &str) -> String {
     text.trim_end_matches('\n').replace('\n', "\\") + "\n"
 }

@@ -1,4 +1,4 @@
-//! `netstat`: connections, counters in sentences, pools, ifaces, routes, netisr.
+//! `netstat`: connections, counters with descriptions, pools, ifaces, routes, netisr.
 
 mod sentences;
 
@@ -12,7 +12,7 @@ use stats::{DropReason, End, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// What `-p` names, and how the names of its counters begin.
+/// Protocols of `-p`, with the prefixes of their counters.
 const PROTOCOLS: &[(&str, &[&str])] = &[
     ("tcp", &["tcp.", "inet.tcp."]),
     ("udp", &["inet.udp."]),
@@ -60,7 +60,7 @@ fn named(name: &str) -> Result<Protocol, WordError> {
     found.ok_or_else(|| WordError::unknown("protocol", name, PROTOCOLS.iter().map(|(known, _)| *known)))
 }
 
-/// What has happened, a sentence each; `all`: also what has not.
+/// Lists the nonzero counters with their descriptions; with `all`, every counter.
 fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) -> String {
     let mut entries = ctl.host.stack.snapshot();
     let wanted = |entry: &Entry| protocol.is_none_or(|(_, begins)| begins.iter().any(|b| entry.name.starts_with(b)));
@@ -73,7 +73,8 @@ fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) 
     ctl.listing(json, || grouped(&entries, all) + &states())
 }
 
-/// One paragraph per module: `inet.ip4`, with what it dropped. TCP's and UDP's begin with FreeBSD's sentences.
+/// Returns one paragraph per module: `inet.ip4`, with its drops. Those of TCP and UDP begin with
+/// FreeBSD's sentences.
 fn grouped(entries: &[Entry], all: bool) -> String {
     let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     let mut said: BTreeSet<&str> = BTreeSet::new();
@@ -102,7 +103,7 @@ fn grouped(entries: &[Entry], all: bool) -> String {
     groups.iter().map(|(module, lines)| format!("{module}:\n{lines}")).collect()
 }
 
-/// Where a counter of that name is told.
+/// Returns the paragraph for a counter.
 fn paragraph(name: &str) -> &str {
     if name.starts_with("tcp.") || name.starts_with("inet.tcp.") {
         return "tcp";
@@ -116,7 +117,7 @@ fn paragraph(name: &str) -> &str {
     module.strip_suffix(".in").or(module.strip_suffix(".out")).unwrap_or(module)
 }
 
-/// The connections as BSD lists them; `servers`: also those that wait for somebody.
+/// Lists the connections in BSD's format; with `servers`, also listening sockets.
 fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Protocol>) -> String {
     let wanted = |socket: &Socket| {
         let asked = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches(['4', '6']));
@@ -135,7 +136,7 @@ fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Proto
     };
     let line = |socket: &Socket| {
         let (recv, send) = match socket.state {
-            SockState::Listen => (0, 0), // what ss shows there, netstat -L does
+            SockState::Listen => (0, 0), // shown by netstat -L instead
             _ => (socket.recv_q, socket.send_q),
         };
         let (local, peer) = (dotted(ctl, socket.local), dotted(ctl, socket.peer));
@@ -168,13 +169,13 @@ fn proto(socket: &Socket) -> &'static str {
     }
 }
 
-/// `10.0.0.1.80`, `fe80::1%em0.80`, and `*` for any.
+/// Returns `10.0.0.1.80`, `fe80::1%em0.80`, and `*` for any.
 fn dotted<L: Locks>(ctl: &Ctl<'_, L>, end: SocketAddr) -> String {
     let addr = if end.ip().is_unspecified() { "*".to_string() } else { ctl.host.ip_text(end) };
     if end.port() == 0 { format!("{addr}.*") } else { format!("{addr}.{}", end.port()) }
 }
 
-/// A sentence without its capital and its full stop; abbreviations keep theirs.
+/// Returns a sentence without its capital and its full stop; abbreviations keep theirs.
 fn in_a_row(sentence: &str) -> String {
     let sentence = sentence.strip_suffix('.').unwrap_or(sentence);
     let mut chars = sentence.chars();

@@ -1,4 +1,4 @@
-//! Reading words: a cursor over them, and the values that several programs share.
+//! Parsing of commands: a cursor over words, and values shared by several programs.
 
 use super::{Ctl, WordError};
 use inet::fib::Prefix;
@@ -8,7 +8,7 @@ use lock::Locks;
 use std::net::Ipv4Addr;
 use wire::Mac;
 
-/// The words not read yet.
+/// Words not parsed yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a>(&'a [&'a str]);
 
@@ -21,7 +21,7 @@ impl<'a> Words<'a> {
         self.0.first().copied()
     }
 
-    /// All words that are left.
+    /// Returns the remaining words.
     pub(crate) fn rest(&self) -> &[&'a str] {
         self.0
     }
@@ -32,17 +32,17 @@ impl<'a> Words<'a> {
         Some(first)
     }
 
-    /// The next word, which must be there.
+    /// Returns the next word, or an error at the end.
     pub(crate) fn next(&mut self, expected: &str) -> Result<&'a str, WordError> {
         self.take().ok_or_else(|| WordError::missing(expected))
     }
 
-    /// Takes the next word if it is `word`.
+    /// Consumes the next word if it is `word`.
     pub(crate) fn skip(&mut self, word: &str) -> bool {
         self.take_if(&[word])
     }
 
-    /// Takes the next word if it is one of `words`.
+    /// Consumes the next word if it is one of `words`.
     pub(crate) fn take_if(&mut self, words: &[&str]) -> bool {
         let is = self.peek().is_some_and(|word| words.contains(&word));
         if is {
@@ -51,25 +51,26 @@ impl<'a> Words<'a> {
         is
     }
 
-    /// Is one of them such?
+    /// Returns whether one of the remaining words matches.
     pub(crate) fn any(&self, such: impl Fn(&str) -> bool) -> bool {
         self.0.iter().any(|word| such(word))
     }
 
-    /// There must be no more.
+    /// Returns an error if there are more words.
     pub(crate) fn end(&self) -> Result<(), WordError> {
         self.peek().map_or(Ok(()), |found| Err(WordError::TooMuch { found: found.to_string() }))
     }
 }
 
-/// Takes the value of `word`, which leaves no choice here: a value but those of `only` is refused, so that none is accepted and ignored.
+/// Parses the value of `word`, which has a fixed meaning here: values other than those of `only`
+/// are rejected, so that none is silently ignored.
 pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) -> Result<(), WordError> {
     let value = words.next("a value")?;
     if only.contains(&value) { Ok(()) } else { Err(WordError::failed(format!("{word} {value}: not supported: {why}"))) }
 }
 
-/// Reads a word of `ip route` whose only possible value is what happens anyway, with that value; `false`: another
-/// word.
+/// Parses a word of `ip route` with only one supported value, and its value. Returns `false` for
+/// any other word.
 pub(crate) fn no_choice(words: &mut Words<'_>, word: &str) -> Result<bool, WordError> {
     match word {
         "table" => only(words, word, &["main", "254"], "there is one table, main")?,
@@ -85,7 +86,7 @@ pub(crate) fn ip4(what: &str, word: &str) -> Result<Ipv4Addr, WordError> {
     word.parse().map_err(|_| WordError::bad(what, word, "an IPv4 address such as 10.0.0.1"))
 }
 
-/// An address of either family.
+/// Parses an address of either family.
 pub(crate) fn ip_any(what: &str, word: &str) -> Result<std::net::IpAddr, WordError> {
     word.parse().map_err(|_| WordError::bad(what, word, "an IP address such as 10.0.0.1 or fd00::1"))
 }
@@ -99,7 +100,7 @@ pub(crate) fn number(what: &str, word: &str, min: i64, max: i64) -> Result<i64, 
     found.ok_or_else(|| WordError::bad(what, word, format!("a number from {min} to {max}")))
 }
 
-/// `255.255.255.0`, `0xffffff00`, or a number of bits.
+/// Parses `255.255.255.0`, `0xffffff00`, or a number of bits.
 pub(crate) fn mask(word: &str) -> Result<u8, WordError> {
     let bits = match word.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
@@ -112,7 +113,7 @@ pub(crate) fn mask(word: &str) -> Result<u8, WordError> {
     len.ok_or_else(|| WordError::bad("netmask", word, "255.255.255.0, 0xffffff00, or a length from 0 to 32"))
 }
 
-/// `A` or `A/LEN`; without a length, what `len_of` makes of the address.
+/// Parses `A` or `A/LEN`; the default length is `len_of` the address.
 pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, WordError> {
     let (text, len) = match word.split_once('/') {
         Some((text, len)) => (text, Some(number("prefix length", len, 0, 32)? as u8)),
@@ -122,7 +123,7 @@ pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, 
     Ok(IfaceAddr { addr, len: len.unwrap_or_else(|| len_of(addr)) })
 }
 
-/// BSD's default: the class of the address (RFC 791 3.2).
+/// Returns BSD's default length: that of the address class (RFC 791 3.2).
 pub(crate) fn class_len(addr: Ipv4Addr) -> u8 {
     match addr.octets()[0] {
         0..=127 => 8,
@@ -132,12 +133,12 @@ pub(crate) fn class_len(addr: Ipv4Addr) -> u8 {
     }
 }
 
-/// One address.
+/// Returns the length for a single address.
 pub(crate) fn host_len(_addr: Ipv4Addr) -> u8 {
     32
 }
 
-/// `default`, `A/LEN`, or `A` with what `len_of` makes of it.
+/// Parses `default`, `A/LEN`, or `A` with the length given by `len_of`.
 pub(crate) fn prefix(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<Prefix, WordError> {
     if matches!(word, "default" | "any" | "all") {
         return Ok(Prefix::DEFAULT);
@@ -146,7 +147,7 @@ pub(crate) fn prefix(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<Prefix, W
     Prefix::new(addr.addr, addr.len).map_err(|why| WordError::bad("destination", word, why.to_string()))
 }
 
-/// Does a route say this by its shape: iproute2 and BSD both write a /32 as an address and a /0 as `default`.
+/// Returns a prefix as text: like iproute2 and BSD, a /32 as an address and a /0 as `default`.
 pub(crate) fn prefix_text(prefix: Prefix) -> String {
     match prefix.len() {
         0 => "default".to_string(),
@@ -155,7 +156,7 @@ pub(crate) fn prefix_text(prefix: Prefix) -> String {
     }
 }
 
-/// Refuses what never leaves a host (RFC 1122 3.2.1.3 (g)): for the ifaces of ports.
+/// Rejects addresses that never leave a host (RFC 1122 3.2.1.3 (g)), for ifaces with ports.
 pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
     match addr.addr.is_loopback() {
         true => Err(WordError::bad("address", &addr.addr.to_string(), "one that may be on a wire; 127/8 is for lo0")),
@@ -163,7 +164,8 @@ pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
     }
 }
 
-/// Checks what no host may have as its own address: with a martian it would speak to nobody (RFC 1812 5.3.7).
+/// Rejects addresses that no host may have as its own: packets from a martian address are dropped
+/// everywhere (RFC 1812 5.3.7).
 pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
     let ip = addr.addr;
     if ip.octets()[0] == 0 || ip.is_multicast() || ip.octets()[0] >= 240 {
@@ -178,7 +180,7 @@ pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
 }
 
 impl<L: Locks> Ctl<'_, L> {
-    /// The iface called `name`.
+    /// Returns the iface called `name`.
     pub(crate) fn iface(&self, name: &str) -> Result<&Iface<L>, WordError> {
         let names = self.host.stack.ifaces().map(|iface| iface.name.as_str());
         self.host.stack.iface_named(name).ok_or_else(|| WordError::unknown("iface", name, names))
@@ -188,7 +190,7 @@ impl<L: Locks> Ctl<'_, L> {
         self.host.stack.iface(id).map_or("?", |iface| &iface.name)
     }
 
-    /// The iface on whose link `addr` is.
+    /// Returns the iface with `addr` on its link.
     pub(crate) fn link_of(&self, addr: Ipv4Addr) -> Result<IfaceId, WordError> {
         let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind != inet::iface::IfaceKind::Loopback);
         let mut best: Option<(u8, IfaceId)> = None;
@@ -205,14 +207,15 @@ impl<L: Locks> Ctl<'_, L> {
         best.map(|(_, id)| id).ok_or_else(nowhere)
     }
 
-    /// The route's source address: the first of its iface, the first on the gateway's link if there is one.
+    /// Returns the source address of a route: the first of its iface, or the first on the gateway's
+    /// link.
     pub(crate) fn source_of(&self, via: Via, dst: Ipv4Addr) -> Option<Ipv4Addr> {
         let towards = if let Via::Gateway(_, gateway) = via { gateway } else { dst };
         let addrs = self.host.stack.iface(via.iface()?)?.addrs(self.cx);
         addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
     }
 
-    /// Adds or replaces a route, by one way or several.
+    /// Adds or replaces a route, with one path or several.
     pub(crate) fn add_route(&self, prefix: Prefix, ways: &[Path]) -> Result<(), WordError> {
         let added = match ways {
             [only] => self.host.stack.add_route(self.cx, prefix, only.via),
@@ -221,7 +224,7 @@ impl<L: Locks> Ctl<'_, L> {
         added.map(drop).map_err(|why| WordError::failed(format!("{prefix}: {why}")))
     }
 
-    /// The route to exactly `prefix`.
+    /// Returns the route to exactly `prefix`.
     pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
         self.host.stack.route_at(self.cx, prefix)
     }

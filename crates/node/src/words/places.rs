@@ -1,8 +1,10 @@
-//! `show places`: where frames are dropped, along their way: in a ring before the link, in a queue behind it, in the stack, at sockets.
+//! `show places`: where frames are dropped along their path: in a ring before the link layer, in a
+//! queue after it, in the stack, at sockets.
 //!
-//! What netisr's modes differ in under overload (netisr2005): direct leaves frames in the ring, where nothing has been done about them yet;
-//! deferred takes them out and refuses them at its queues. Those of the ring never came in, and are in no balance; all other places add up to
-//! what `audit` calls dropped, for each reason is one place's.
+//! Netisr's modes differ here under overload (netisr2005): direct leaves frames in the ring, before
+//! any work was spent on them; deferred takes them out and drops them at its queues. Frames lost in
+//! the ring were never received and are in no balance. All other locations add up to the `dropped`
+//! value of `audit`, since each reason belongs to one location.
 
 use super::Ctl;
 use crate::PortInfo;
@@ -11,7 +13,7 @@ use port::PortCounts;
 use serde_json::{Map, json};
 use stats::Entry;
 
-/// A place, and which reasons are its: how their names begin. The first that fits has it.
+/// A location, and the prefixes of its drop reasons. The first match wins.
 struct Place {
     name: &'static str,
     about: &'static str,
@@ -45,7 +47,7 @@ const PLACES: &[Place] = &[
         reasons: &["inet.link.", "inet.arp.", "inet.neigh."],
     },
     Place { name: "ip", about: "IP, fragments, tunnels", reasons: &["inet.ip4.", "inet.ip6.", "inet.tunnel."] },
-    // Whatever is left is of protocols above.
+    // All remaining reasons belong to upper protocols.
     Place { name: "transport", about: "ICMP, IGMP, UDP and TCP: refused", reasons: &[""] },
 ];
 
@@ -84,7 +86,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(json, text)
 }
 
-/// Each place with its reasons, in the order of a frame's way.
+/// Returns each location with its reasons, in the order of a frame's path.
 fn rows(reasons: &[Entry]) -> Vec<Row> {
     let of =
         |entry: &Entry| PLACES.iter().position(|place| place.reasons.iter().any(|head| entry.name.starts_with(head)));
@@ -99,7 +101,7 @@ fn sum(ports: &[PortInfo], of: impl Fn(&PortInfo) -> u64) -> u64 {
     ports.iter().map(of).sum()
 }
 
-/// Frames for which there was no place where they came: a card's or the kernel's ring.
+/// Returns the frames lost before reception, in the ring of a card or of the kernel.
 fn missed(port: &PortInfo) -> u64 {
     port.counts.rx.missed.get() + port.nic.as_ref().map_or(0, |nic| nic.missed())
 }

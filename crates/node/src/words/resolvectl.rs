@@ -1,4 +1,4 @@
-//! `resolvectl`: name servers and search domains, in the words of systemd's program.
+//! `resolvectl`: name servers and search domains, with the commands of systemd's program.
 
 use super::parse::Words;
 use super::{Ctl, WordError};
@@ -8,9 +8,9 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 
-/// The grammar, for `help`.
+/// Grammar for `help`.
 pub(super) const GRAMMAR: &str = "[status] | dns [A...] | domain [DOMAIN...]";
-/// The sentence, for `help`.
+/// Description for `help`.
 pub(super) const ABOUT: &str = "Name servers and search domains: lists them, or sets the configured ones.";
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {

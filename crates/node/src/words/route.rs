@@ -1,4 +1,4 @@
-//! `route`: BSD's view of the routes.
+//! `route`: routes in BSD's format.
 
 use super::iproute;
 use super::parse::{self, Words};
@@ -31,13 +31,13 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// What a `route add` or `delete` is about.
+/// Destination of a `route add` or `delete`.
 struct Target {
     prefix: Prefix,
     shown: String,
 }
 
-/// `[-net|-host] DST [-netmask M]`, with the words behind it left.
+/// Parses `[-net|-host] DST [-netmask M]`, leaving the words after it.
 fn target(words: &mut Words<'_>) -> Result<Target, WordError> {
     words.skip("-inet");
     let kind = words.peek().filter(|word| matches!(*word, "-net" | "-host"));
@@ -56,7 +56,7 @@ fn target(words: &mut Words<'_>) -> Result<Target, WordError> {
     Ok(Target { prefix, shown: format!("{what} {}", word.split('/').next().unwrap_or(word)) })
 }
 
-/// route(8): an address whose host part is zero is a network.
+/// As in route(8): an address with a zero host part is a network.
 fn net_or_host(addr: Ipv4Addr) -> u8 {
     let len = parse::class_len(addr);
     let is_net = len < 32 && u32::from(addr) & (u32::MAX >> len) == 0;
@@ -123,8 +123,8 @@ fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Wo
     Ok(format!("delete {}\n", target.shown))
 }
 
-/// Returns whether a route with this next hop, or these `paths`, is by `gateways` and no others; without gateways
-/// any is.
+/// Returns whether a route with this next hop, or these `paths`, uses exactly `gateways`; without
+/// gateways any route matches.
 pub(super) fn is_by<G: PartialEq>(via: Via<G>, paths: &[Path<G>], gateways: &[G]) -> bool {
     let leads = |path: &Path<G>| matches!(&path.via, Via::Gateway(_, by) if gateways.contains(by));
     match via {
@@ -181,7 +181,7 @@ fn flag_words(via: Via, prefix: Prefix) -> String {
     words.join(",")
 }
 
-/// netstat(1)'s letters.
+/// Returns netstat(1)'s flag letters.
 fn letters(via: Via, prefix: Prefix) -> String {
     let host = if prefix.len() == 32 { "H" } else { "" };
     match via {
@@ -195,7 +195,7 @@ fn letters(via: Via, prefix: Prefix) -> String {
     }
 }
 
-/// The routes, one with several paths once for each.
+/// Returns the routes, one with several paths once for each.
 fn each_path<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Route> {
     let paths = |route: Route| match route.via {
         Via::Paths(_) => {
@@ -206,7 +206,7 @@ fn each_path<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Route> {
     ctl.host.stack.routes(ctl.cx).into_iter().flat_map(paths).collect()
 }
 
-/// The table as `route show` and `netstat -r` print it.
+/// Returns the table of `route show` and `netstat -r`.
 pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let mut out = "Routing tables\n\nInternet:\n".to_string();
     out += &format!("{:<18} {:<18} {:<8} {}\n", "Destination", "Gateway", "Flags", "Netif");
@@ -217,7 +217,7 @@ pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             Via::Reject | Via::Prohibit | Via::Blackhole => "-".to_string(),
             _ => format!("link#{}", id.map_or(0, |id| id.0 + 1)),
         };
-        // What is addressed to this host goes through its loopback, whichever iface has the address.
+        // Packets to this host go through its loopback, whichever iface has the address.
         let loopback = ctl.host.stack.ifaces().find(|iface| iface.kind == IfaceKind::Loopback);
         let netif = match (via, loopback) {
             (Via::Local(_), Some(lo)) => lo.name.as_str(),

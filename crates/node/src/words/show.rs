@@ -1,4 +1,5 @@
-//! `show`: pools, locks, ports, drops and their places, counters, netisr, the cost ledger, sockets, topology.
+//! `show`: pools, locks, ports, drops and their locations, counters, netisr, cycle accounting,
+//! sockets, topology.
 
 use super::parse::Words;
 use super::{Ctl, WordError, isr, places, ss, statement};
@@ -37,7 +38,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// Every pool of the host: its own is called as the host, the others by what they are for.
+/// Shows every pool of the host: the main pool under the host's name, the others by purpose.
 pub(super) fn pools<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let host = &ctl.host.stack.name;
     let named = |(part, stats): (&str, PoolStats)| match part {
@@ -91,7 +92,7 @@ fn locks<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     )
 }
 
-/// A port's counters by name.
+/// Returns a port's counters by name.
 fn counts(port: &crate::PortInfo) -> Vec<Entry> {
     let mut out = Vec::new();
     let mut add = |prefix: &str, field: &str, sentence, value| {
@@ -145,8 +146,8 @@ fn entries<L: Locks>(ctl: &Ctl<'_, L>, keep: impl Fn(&Entry) -> bool) -> String 
     ctl.listing(|| Value::Array(entries.iter().map(row).collect()), || entries.iter().map(line).collect())
 }
 
-/// `ledger [on|off]`: ticks by stage, those of the ledger's own readings, and the rest of the time
-/// that it was on: sleep, programs, and what no stage has.
+/// `ledger [on|off]`: ticks by stage, the overhead of the accounting itself, and the rest of the
+/// time that it was enabled: sleep, programs, and time outside any stage.
 fn ledger<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     match words.take() {
         None => {}

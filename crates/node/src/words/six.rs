@@ -1,5 +1,6 @@
-//! The words of IPv6: `ifconfig IF inet6`, `ip -6`, `route -6`, `ndp`. A grammar has a file here, and what they share is in this one: reading
-//! addresses with their zones, finding the iface that a gateway is on.
+//! Commands for IPv6: `ifconfig IF inet6`, `ip -6`, `route -6`, `ndp`. Each grammar has a file
+//! here; shared parts are in this one: parsing addresses with zones, finding the iface of a
+//! gateway.
 
 mod ifconfig;
 mod ip;
@@ -21,7 +22,7 @@ use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::ip6;
 
-/// `A` or `A%IF`: the address, and the iface whose link it is on.
+/// Parses `A` or `A%IF`: the address, and the iface of its link.
 pub(super) fn zoned<L: Locks>(
     ctl: &Ctl<'_, L>,
     what: &str,
@@ -32,7 +33,7 @@ pub(super) fn zoned<L: Locks>(
     Ok((addr, zone.map(|name| ctl.iface(name).map(|iface| iface.id)).transpose()?))
 }
 
-/// One host's address.
+/// Rejects addresses that are not those of a single host.
 fn host(what: &str, addr: Ipv6Addr) -> Result<Ipv6Addr, WordError> {
     if addr.is_multicast() || addr.is_unspecified() || ip6::is_v4_mapped(addr) {
         return Err(WordError::bad(what, &addr.to_string(), "one host's address"));
@@ -40,7 +41,7 @@ fn host(what: &str, addr: Ipv6Addr) -> Result<Ipv6Addr, WordError> {
     Ok(addr)
 }
 
-/// `default`, `A/LEN`, or `A` alone.
+/// Parses `default`, `A/LEN`, or `A` alone.
 pub(super) fn prefix(word: &str) -> Result<Prefix6, WordError> {
     if matches!(word, "default" | "any" | "all") {
         return Ok(Prefix6::DEFAULT);
@@ -49,7 +50,7 @@ pub(super) fn prefix(word: &str) -> Result<Prefix6, WordError> {
     text.parse().map_err(|why: inet::fib::PrefixError<u128>| WordError::bad("destination", word, why.to_string()))
 }
 
-/// As iproute2 and BSD write it: a /128 as an address and a /0 as `default`.
+/// Returns a prefix as text: like iproute2 and BSD, a /128 as an address and a /0 as `default`.
 pub(super) fn prefix_text(prefix: Prefix6) -> String {
     match prefix.len() {
         0 => "default".to_string(),
@@ -58,7 +59,7 @@ pub(super) fn prefix_text(prefix: Prefix6) -> String {
     }
 }
 
-/// An address of a host's own, `A/LEN`, before there is a host.
+/// Parses a host's own address `A/LEN`, without needing the host.
 pub(crate) fn own_address(word: &str) -> Result<IfaceAddr6, WordError> {
     let bad = || WordError::bad("address", word, "an IPv6 address with its prefix length such as fd00::1/64");
     let (text, len) = word.split_once('/').ok_or_else(bad)?;
@@ -66,7 +67,7 @@ pub(crate) fn own_address(word: &str) -> Result<IfaceAddr6, WordError> {
     Ok(IfaceAddr6::new(host("address", text.parse().map_err(|_| bad())?)?, len))
 }
 
-/// Why an address was not added, in words.
+/// Returns the error message for an address that was not added.
 pub(crate) fn refused(why: Refused6) -> &'static str {
     match why {
         Refused6::NotAHost => "not an address that a host may have there",
@@ -75,13 +76,13 @@ pub(crate) fn refused(why: Refused6) -> &'static str {
     }
 }
 
-/// With its zone, as BSD writes a link-local address.
+/// Returns an address as text, with the zone of a link-local one, as in BSD.
 fn with_zone<L: Locks>(ctl: &Ctl<'_, L>, addr: Ipv6Addr, id: IfaceId) -> String {
     if ip6::is_link_local(addr) { format!("{addr}%{}", ctl.iface_name(id)) } else { addr.to_string() }
 }
 
 impl<L: Locks> Ctl<'_, L> {
-    /// The iface on whose link `addr` is.
+    /// Returns the iface with `addr` on its link.
     fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, WordError> {
         if ip6::is_link_local(addr) {
             return Err(WordError::failed(format!("{addr} is on every link: say which, as in {addr}%em0")));
@@ -94,7 +95,7 @@ impl<L: Locks> Ctl<'_, L> {
         near.max_by_key(|(own, _)| own.len).map(|(_, id)| id).ok_or_else(nowhere)
     }
 
-    /// Where a gateway that was written `word` is, perhaps on the link of `dev`.
+    /// Returns the next hop for gateway `word`, on the link of `dev` if given.
     fn gateway6(&self, word: &str, dev: Option<IfaceId>) -> Result<Via6, WordError> {
         let (addr, zone) = zoned(self, "gateway", word)?;
         let addr = host("gateway", addr)?;
@@ -102,7 +103,7 @@ impl<L: Locks> Ctl<'_, L> {
         Ok(Via6::Gateway(dev, addr))
     }
 
-    /// Adds or replaces a route, by one way or several.
+    /// Adds or replaces a route, with one path or several.
     fn add_route6(&self, prefix: Prefix6, ways: &[Path<Ipv6Addr>]) -> Result<(), WordError> {
         if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
             return Err(WordError::failed(format!("{prefix}: such addresses are an iface's, and have no routes")));
@@ -114,7 +115,7 @@ impl<L: Locks> Ctl<'_, L> {
         added.map(drop).map_err(|why| WordError::failed(format!("{prefix}: {why}")))
     }
 
-    /// Routes that came with an address.
+    /// Returns whether a route was added with an address.
     fn came_with_address(&self, prefix: Prefix6, via: Via6) -> bool {
         let (Via6::Link(id) | Via6::Local(id)) = via else { return false };
         let addrs = self.host.stack.iface(id).map(|iface| iface.addrs6(self.cx)).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! A host's sockets as `ss` and `netstat` list them: UDP's, raw and ICMP's, TCP's, and connections that are in TIME-WAIT only.
+//! A host's sockets as listed by `ss` and `netstat`: UDP, raw, ICMP and TCP sockets, and
+//! connections that exist only in TIME-WAIT.
 
 use super::Ctl;
 use clock::Duration;
@@ -9,7 +10,7 @@ use lock::Locks;
 use std::net::SocketAddr;
 use tcp::{Info, State};
 
-/// Whose socket.
+/// Protocol of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Netid {
     Raw,
@@ -18,40 +19,39 @@ pub(super) enum Netid {
     Tcp,
 }
 
-/// What it is in. UDP knows two: with a peer, and without.
+/// State of a socket. UDP has two: with a peer, and without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SockState {
     Listen,
     Tcp(State),
 }
 
-/// One socket.
 #[derive(Clone, Debug)]
 pub(super) struct Socket {
     pub netid: Netid,
-    /// `None`: no process has it any more.
+    /// Descriptor; `None`: closed by its process.
     pub fd: Option<usize>,
     pub state: SockState,
-    /// Bytes to be read; of a listener, connections to be accepted.
+    /// Bytes to read; for a listener, connections to accept.
     pub recv_q: usize,
-    /// Bytes not acknowledged; of a listener, its backlog.
+    /// Unacknowledged bytes; for a listener, its backlog.
     pub send_q: usize,
-    /// Datagrams to be read.
+    /// Datagrams to read.
     pub datagrams: usize,
     pub memory: Memory,
     pub local: SocketAddr,
     /// Port 0: no peer.
     pub peer: SocketAddr,
-    /// What it waits for, how long, and how often it did so in vain.
+    /// Running timer, time left, and number of expirations so far.
     pub timer: Option<(Timer, Duration, u8)>,
-    /// A listener's handshakes under way, and how many there may be.
+    /// For a listener: pending handshakes, and their maximum.
     pub embryonic: Option<(usize, usize)>,
     pub info: Option<Box<Info>>,
     pub options: Option<Box<Options>>,
 }
 
 impl SockState {
-    /// Linux's word.
+    /// Returns Linux's name of the state.
     pub(super) fn ss(self) -> &'static str {
         match self {
             SockState::Listen => "LISTEN",
@@ -68,7 +68,7 @@ impl SockState {
         }
     }
 
-    /// BSD's word.
+    /// Returns BSD's name of the state.
     pub(super) fn bsd(self) -> &'static str {
         match self {
             SockState::Listen => "LISTEN",
@@ -85,13 +85,14 @@ impl SockState {
         }
     }
 
-    /// Neither waiting for a peer nor only remembered: what `ss` and `netstat` list unasked.
+    /// Returns whether the socket is neither waiting for a peer nor in TIME-WAIT or a handshake;
+    /// `ss` and `netstat` list these by default.
     pub(super) fn is_connected(self) -> bool {
         let unasked = [State::Closed, State::SynReceived, State::TimeWait];
         matches!(self, SockState::Tcp(state) if !unasked.contains(&state))
     }
 
-    /// Waiting for whoever comes.
+    /// Returns whether the socket waits for any peer.
     pub(super) fn is_waiting(self) -> bool {
         matches!(self, SockState::Listen | SockState::Tcp(State::Closed))
     }
@@ -101,7 +102,8 @@ fn ends(tuple: Tuple) -> (SocketAddr, SocketAddr) {
     (tuple.local_addr(), tuple.remote_addr())
 }
 
-/// All sockets: UDP's by descriptor, TCP's by descriptor, handshakes under way and TIME-WAIT by address.
+/// Returns all sockets: UDP by descriptor, TCP by descriptor, then handshakes and TIME-WAIT by
+/// address.
 pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
     let (stack, cx) = (&ctl.host.stack, ctl.cx);
     let mut sockets = Vec::new();
@@ -142,7 +144,7 @@ pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
     sockets
 }
 
-/// What is remembered of a connection without a socket.
+/// Returns the entry of a connection without a socket.
 fn bare(state: State, tuple: Tuple, timer: (Timer, Duration, u8)) -> Socket {
     let (local, peer) = ends(tuple);
     Socket {
@@ -166,7 +168,8 @@ fn stream<L: Locks>(ctl: &Ctl<'_, L>, id: usize, sock: &Sock<L>) -> Socket {
     let now = ctl.cx.now;
     let (local, peer) = ends(sock.tuple());
     let (recv_q, send_q) = sock.queues();
-    // In TIME-WAIT the table has it; the process's socket only gives back its descriptor.
+    // In TIME-WAIT the table has the connection; the socket of the process only frees its
+    // descriptor.
     let state = match sock.tcb().map(tcp::Tcb::state) {
         _ if sock.is_listening() => SockState::Listen,
         Some(State::TimeWait) | None => SockState::Tcp(State::Closed),

@@ -1,4 +1,5 @@
-//! `ss`: the sockets, in iproute2's words. As there, sockets that wait for a peer are listed when asked for (-l, -a).
+//! `ss`: the sockets, in iproute2's format. As there, sockets that wait for a peer are listed only
+//! with -l or -a.
 
 mod details;
 mod filter;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 use tcp::State;
 
-/// What was asked for, a letter each.
+/// Options, one per letter.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     tcp: bool,
@@ -54,14 +55,14 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
     Ok(listing(ctl, &rows, asked))
 }
 
-/// All of them, as `show sockets` lists them.
+/// Lists all sockets, for `show sockets`.
 pub(super) fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let sockets = sockets::all(ctl);
     listing(ctl, &sockets.iter().collect::<Vec<_>>(), Asked { all: true, json: ctl.json, ..Asked::default() })
 }
 
 impl Asked {
-    /// Notes a letter; `false`: there is none such.
+    /// Sets the option of a letter. Returns `false` if there is no such option.
     fn take(&mut self, letter: char) -> bool {
         let place = match letter {
             't' => &mut self.tcp,
@@ -78,7 +79,7 @@ impl Asked {
             'j' => &mut self.json,
             '4' => &mut self.four,
             '6' => &mut self.six,
-            'n' => return true, // there are no names
+            'n' => return true, // names are never looked up
             _ => return false,
         };
         *place = true;
@@ -101,7 +102,7 @@ impl Asked {
             }
     }
 
-    /// Is there a line below the socket's?
+    /// Returns whether a second line follows that of a socket.
     fn has_below(&self) -> bool {
         self.memory || self.info
     }
@@ -161,7 +162,8 @@ fn word(netid: Netid) -> &'static str {
     }
 }
 
-/// `10.0.0.1:80`, `[fd00::1]:80`, `[fe80::1]%tap0:80`. A socket not bound, or not connected, has no port.
+/// Returns `10.0.0.1:80`, `[fd00::1]:80`, `[fe80::1]%tap0:80`. An unbound or unconnected socket has
+/// no port.
 fn end<L: Locks>(ctl: &Ctl<'_, L>, end: SocketAddr) -> String {
     let text = ctl.host.ip_text(end);
     let addr = match (end.is_ipv6(), text.split_once('%')) {
@@ -199,11 +201,11 @@ fn to_json<L: Locks>(ctl: &Ctl<'_, L>, row: &Socket) -> Value {
     Value::Object(out)
 }
 
-/// `-s`: how many of each.
+/// Returns the summary of `-s`: the number of sockets of each kind.
 fn summary(sockets: &[Socket], asked: Asked) -> String {
     let count = |is: &dyn Fn(&Socket) -> bool| sockets.iter().filter(|socket| is(socket)).count();
     let tcp = |state: State| count(&|s| s.netid == Netid::Tcp && s.state == SockState::Tcp(state));
-    let syn_recv = tcp(State::SynReceived); // of these there is no socket yet
+    let syn_recv = tcp(State::SynReceived); // these have no socket yet
     let all_tcp = count(&|s| s.netid == Netid::Tcp) - syn_recv;
     let udp = count(&|s| s.netid == Netid::Udp);
     let remembered = [SockState::Tcp(State::TimeWait), SockState::Tcp(State::SynReceived)];

@@ -1,10 +1,10 @@
-//! The cost ledger's statement as text and as JSON, for hosts and for switches.
+//! Cycle accounting as text and as JSON, for hosts and switches.
 
 use serde_json::{Value, json};
 use stats::{Costs, Probe, Row, Statement};
 
-/// The statement of `costs` over the time that their ledgers were on, the cost of a reading
-/// measured now.
+/// Returns the statement of `costs` over the time that accounting was enabled; measures the cost of
+/// a reading now.
 pub(crate) fn of(costs: &Costs) -> Statement {
     costs.statement(Probe::measure(clock::tsc::ticks), costs.on_for)
 }
@@ -13,8 +13,7 @@ fn per(ticks: u64, units: u64) -> f64 {
     ticks as f64 / units.max(1) as f64
 }
 
-/// The rows of a statement; `frames`: what their ticks are divided by, each row's own units
-/// without.
+/// Returns the rows of a statement; ticks are divided by `frames`, or by each row's own units.
 pub(crate) fn rows(statement: &Statement, frames: Option<u64>) -> Vec<Value> {
     let key = if frames.is_some() { "ticks_per_frame" } else { "ticks_per_unit" };
     let row = |row: &Row| {
@@ -24,7 +23,7 @@ pub(crate) fn rows(statement: &Statement, frames: Option<u64>) -> Vec<Value> {
     statement.rows.iter().map(row).collect()
 }
 
-/// Rows, the ledger's own readings, the unexplained rest, and the total.
+/// Returns the rows, the overhead of the readings, the unexplained rest, and the total.
 pub(crate) fn json(statement: &Statement, frames: Option<u64>) -> Value {
     let mut value = json!({
         "stages": rows(statement, frames), "ticks": statement.explained(), "readings": statement.readings,
@@ -36,7 +35,7 @@ pub(crate) fn json(statement: &Statement, frames: Option<u64>) -> Value {
     value
 }
 
-/// A line of the table: a stage's, with its name.
+/// Returns a line of the table, such as that of a stage.
 fn line(name: &str, ticks: i64, units: Option<u64>, frames: Option<u64>, total: u64) -> String {
     let share = 100.0 * ticks as f64 / total.max(1) as f64;
     let each = units.map(|units| format!("{:.1}", ticks as f64 / frames.unwrap_or(units).max(1) as f64));
@@ -44,13 +43,13 @@ fn line(name: &str, ticks: i64, units: Option<u64>, frames: Option<u64>, total: 
     format!("{name:<26} {ticks:>14} {:>12} {:>12} {share:>6.1}%\n", units.unwrap_or_default(), each.unwrap_or_default())
 }
 
-/// The rows of parts of other stages.
+/// Returns the rows of parts of other stages.
 pub(crate) fn parts(statement: &Statement, frames: Option<u64>, total: u64) -> String {
     let of = |row: &Row| line(&format!("  {}", row.stage.word()), row.ticks as i64, Some(row.units), frames, total);
     statement.rows.iter().map(of).collect()
 }
 
-/// The table: rows, the ledger's own readings, the unexplained rest, and the total.
+/// Returns the table: rows, the overhead of the readings, the unexplained rest, and the total.
 pub(crate) fn text(statement: &Statement, frames: Option<u64>) -> String {
     let Statement { rows, readings, probes, total, unexplained } = statement;
     let each = if frames.is_some() { "ticks/frame" } else { "ticks/unit" };

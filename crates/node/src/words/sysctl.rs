@@ -1,4 +1,4 @@
-//! `sysctl`: the stack's knobs, and what was chosen when the host was made.
+//! `sysctl`: settings of the stack, and read-only values fixed at the creation of the host.
 
 use super::parse::Words;
 use super::{Ctl, WordError, isr};
@@ -7,11 +7,12 @@ use lock::Locks;
 use serde_json::{Map, Value};
 use stats::KnobInfo;
 
-/// BSD's name for the congestion control of new connections, by word; in numbers it is `net.inet.tcp.cc.cubic` here.
+/// BSD's name for the congestion control of new connections, set by name; the numeric form here is
+/// `net.inet.tcp.cc.cubic`.
 const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
 const ALGORITHMS: &[&str] = &["newreno", "cubic"];
 
-/// What can be read only: name and sentence.
+/// Read-only values: name and description.
 const FIXED: &[(&str, &str)] = &[
     ("hw.ncpu", "Cores this process may run on."),
     ("kern.burst", "Frames taken from a port at a time."),
@@ -32,19 +33,19 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
     obey(ctl, ctl.json, words)
 }
 
-/// What has values by name.
+/// An object with named values.
 pub(crate) trait Variables {
-    /// All names, in order.
+    /// Returns all names, in order.
     fn names(&self) -> Vec<String>;
-    /// What a name stands for.
+    /// Returns the description of a name.
     fn sentence(&self, name: &str) -> String;
-    /// Its value.
+    /// Returns the value of a name.
     fn value(&self, name: &str) -> Value;
-    /// Sets it.
+    /// Sets the value of a name.
     fn set(&self, name: &str, text: &str) -> Result<(), WordError>;
 }
 
-/// `[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...` of `of`.
+/// Runs `[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...` on `of`.
 pub(crate) fn obey(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let mut form = Form::NameValue;
     loop {
@@ -79,7 +80,7 @@ pub(crate) fn obey(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Resu
     Ok(out)
 }
 
-/// What is printed of each.
+/// Output format of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     NameValue,
@@ -87,7 +88,7 @@ enum Form {
     Sentence,
 }
 
-/// The name itself, or all names below it.
+/// Returns the name itself, or all names below it.
 fn under(of: &dyn Variables, word: &str) -> Result<Vec<String>, WordError> {
     let word = word.trim_end_matches('.');
     let below = |name: &&String| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -169,12 +170,12 @@ impl<L: Locks> Variables for Ctl<'_, L> {
     }
 }
 
-/// A knob's sentence, range and default.
+/// Returns a setting's description, range and default.
 pub(crate) fn said_of(info: &KnobInfo) -> String {
     format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default)
 }
 
-/// All names, in order.
+/// Returns all names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
     all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]).chain(isr::names()));
@@ -182,10 +183,10 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all.into_iter()
 }
 
-/// Is `text` a value that the knob called `name` can have? For configuration files and flags, too.
+/// Checks `text` as a value of the setting `name`; also used for configuration files and flags.
 pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
     if name == ALGORITHM {
-        let asked = if text == "reno" { "newreno" } else { text }; // Linux's word
+        let asked = if text == "reno" { "newreno" } else { text }; // Linux's name
         let at = ALGORITHMS.iter().position(|word| *word == asked);
         return at.map(|at| at as i64).ok_or_else(|| WordError::bad(name, text, ALGORITHMS.join(" or ")));
     }
@@ -196,7 +197,7 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
     in_range(info.ok_or_else(|| WordError::unknown("knob", name, names()))?, text)
 }
 
-/// Every name that [`check`] takes: name, value, default, sentence.
+/// Returns every name accepted by [`check`]: name, value, default, description.
 pub(crate) fn documented() -> Vec<[String; 4]> {
     let own = Knobs::INFO.iter().map(|info| {
         let range = format!("integer, {} to {}", info.min, info.max);
@@ -214,7 +215,7 @@ pub(crate) fn documented() -> Vec<[String; 4]> {
     all
 }
 
-/// The number that `text` says, if the knob can have it.
+/// Parses `text` as a number in the range of the setting.
 pub(crate) fn in_range(info: &KnobInfo, text: &str) -> Result<i64, WordError> {
     let KnobInfo { name, min, max, .. } = *info;
     let number = match text {
@@ -226,20 +227,21 @@ pub(crate) fn in_range(info: &KnobInfo, text: &str) -> Result<i64, WordError> {
     number.ok_or_else(|| WordError::bad(name, text, format!("a number from {min} to {max}")))
 }
 
-/// Checks a value that [`check`] would return for the knob called `name`: of a configuration that no words were read for.
+/// Checks a number for the setting `name`, as [`check`] would return it; for configurations that
+/// were not parsed from text.
 pub(crate) fn check_number(name: &str, value: i64) -> Result<(), WordError> {
     if name == ALGORITHM {
         let known = usize::try_from(value).is_ok_and(|at| at < ALGORITHMS.len());
         return known.then_some(()).ok_or_else(|| WordError::bad(name, &value.to_string(), ALGORITHMS.join(" or ")));
     }
     if isr::names().any(|known| known == name) {
-        return Ok(()); // netisr is made of them, and refuses what it cannot be
+        return Ok(()); // checked when netisr is created
     }
     check(name, &value.to_string()).map(drop)
 }
 
-/// Sets a knob that [`check`] has let through.
+/// Sets a value accepted by [`check`].
 pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
     let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };
-    let _ = knobs.set(name, value); // checked before
+    let _ = knobs.set(name, value); // cannot fail: checked before
 }

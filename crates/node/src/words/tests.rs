@@ -56,7 +56,7 @@ fn ifconfig_makes_addresses_and_switches() {
     b.ok("ifconfig pg0 inet 3.0.0.1 netmask 255.255.0.0 alias");
     assert_eq!(b.json("ifconfig pg0")[0]["addr_info"][1]["prefixlen"], 16);
     b.ok("ifconfig pg0 inet 3.0.0.1 -alias");
-    b.ok("ifconfig pg0 inet 4.0.0.1/24"); // without alias: in the first one's place
+    b.ok("ifconfig pg0 inet 4.0.0.1/24"); // without alias: replaces the first one
     assert_eq!(b.json("ip addr show pg0")[0]["addr_info"][0]["local"], "4.0.0.1");
     assert_eq!(b.json("ip addr show pg0")[0]["addr_info"].as_array().unwrap().len(), 1);
     b.ok("ifconfig pg0 down");
@@ -136,7 +136,7 @@ fn iproute2s_words_and_keys() {
     assert_eq!(b.ok("ip route get 1.0.0.1"), "local 1.0.0.1 dev pg0 src 1.0.0.1\n");
     assert_eq!(b.ok("ip neigh"), "1.0.0.2 dev pg0 lladdr 12:23:34:45:56:00 PERMANENT\n");
     assert_eq!(b.json("ip neigh")[0]["state"][0], "PERMANENT");
-    // -j may also stand behind `ip`, as there.
+    // -j is also accepted after `ip`, as in iproute2.
     let link: Value = serde_json::from_str(&b.ok("ip -j link show pg0")).unwrap();
     assert_eq!((&link[0]["ifname"], &link[0]["operstate"]), (&"pg0".into(), &"UP".into()));
     b.ok("ip route flush");
@@ -211,7 +211,7 @@ fn every_listing_is_json_when_asked_and_the_audit_is_exact() {
     }
     b.0.step();
     let audit = b.json("audit");
-    assert_eq!((&audit["imbalance"], &audit["in"], &audit["out"]), (&0.into(), &1.into(), &1.into())); // the announcement
+    assert_eq!((&audit["imbalance"], &audit["in"], &audit["out"]), (&0.into(), &1.into(), &1.into()));
     assert!(b.ok("netstat -s").contains("\t1 gratuitous announcement sent"));
     let help = b.ok("help");
     assert!(help.contains("sysctl") && help.lines().all(|line| line.chars().count() <= 80), "{help}");
@@ -226,7 +226,7 @@ fn every_pool_is_shown_once_it_is_there() {
     assert_eq!(names(), ["h"]);
     let calls = b.0.shared_calls();
     let fd = calls.socket().unwrap();
-    // Longer than a buffer of the pool: sent from a large one, and put together again in another.
+    // Longer than a buffer of the pool: sent from a large one, and reassembled in another.
     b.ok("sysctl -w net.inet.udp.recvspace=100000");
     calls.send_to(fd, &[7; 20_000], &"127.0.0.1:9".parse().unwrap()).unwrap();
     b.0.step();
@@ -235,7 +235,7 @@ fn every_pool_is_shown_once_it_is_there() {
     assert!(b.ok("netstat -m").lines().any(|line| line.starts_with("h.large ")), "{}", b.ok("netstat -m"));
 }
 
-/// A transparent proxy's routes: other people's addresses that end here.
+/// Routes of a transparent proxy: addresses of other hosts, delivered locally.
 #[test]
 fn routes_of_type_local() {
     let b = Bench::new();
@@ -253,7 +253,7 @@ fn routes_of_type_local() {
     assert!(!text.contains("198.51.100") && text.contains("local 1.0.0.1"), "{text}");
 }
 
-/// Words that ask for something else than is done are refused; a value equal to what happens anyway is accepted.
+/// Unsupported parameters are rejected; a value equal to the fixed behavior is accepted.
 #[test]
 fn no_word_is_accepted_and_ignored() {
     let b = Bench::new();
@@ -307,7 +307,8 @@ fn no_word_is_accepted_and_ignored() {
     }
 }
 
-/// Every iface that can be made while the host runs can be removed, with its addresses and routes, and made again; the balance holds.
+/// Every iface that can be created at run time can be removed, with its addresses and routes, and
+/// created again; the audit balances.
 #[test]
 fn ifaces_with_ports_are_destroyed() {
     let b = Bench::new();
@@ -333,7 +334,7 @@ fn ifaces_with_ports_are_destroyed() {
     assert!(b.no("ifconfig pg0").contains("pg0"));
 }
 
-/// iproute2's -br, -o and -s; addresses on lines of their own with -o.
+/// iproute2's -br, -o and -s; with -o each address has a line of its own.
 #[test]
 fn ip_lists_briefly_in_one_line_and_with_counters() {
     let b = Bench::new();

@@ -1,4 +1,5 @@
-//! Tunnels in BSD's words (`ifconfig gif0 tunnel A B`) and iproute2's (`ip link add gif0 type ipip local A remote B`).
+//! Tunnels with the commands of BSD (`ifconfig gif0 tunnel A B`) and iproute2
+//! (`ip link add gif0 type ipip local A remote B`).
 
 use super::parse::{self, Words};
 use super::{Ctl, WordError};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::{L4Port, vxlan};
 
-/// The words of `ifconfig` that are a tunnel's.
+/// Parameters of `ifconfig` for tunnels.
 pub(super) const SWITCHES: &[&str] = &[
     "tunnel",
     "-tunnel",
@@ -28,7 +29,7 @@ pub(super) const SWITCHES: &[&str] = &[
     "destroy",
 ];
 
-/// `ifconfig IF WORD ...`: changes a tunnel; `None`: not a tunnel's word, or not a tunnel.
+/// Applies `ifconfig IF WORD ...` to a tunnel; `None`: not a tunnel parameter, or not a tunnel.
 pub(super) fn change<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
@@ -55,7 +56,7 @@ fn bsd<L: Locks>(mut config: Config, iface: &Iface<L>, word: &str, words: &mut W
         "grekey" | "enable_csum" | "-enable_csum" | "enable_seq" | "-enable_seq" => {
             needs(Kind::Gre)?;
             match word {
-                "grekey" => config.key = Some(key(words)?).filter(|key| *key != 0), // BSD: 0 is none
+                "grekey" => config.key = Some(key(words)?).filter(|key| *key != 0),
                 "enable_csum" | "-enable_csum" => config.checksum = !word.starts_with('-'),
                 _ => config.sequence = !word.starts_with('-'),
             }
@@ -74,8 +75,8 @@ fn bsd<L: Locks>(mut config: Config, iface: &Iface<L>, word: &str, words: &mut W
     Ok(config)
 }
 
-/// Both ends have one L4 port here (RFC 7348 5: the destination's; the source's is the flow's). Either word sets it, and where a line
-/// has both they agree.
+/// Parses the L4 port, which both ends share here (RFC 7348 5: the destination port; the source
+/// port depends on the flow). Either word sets it, and if a line has both they must agree.
 fn both_ports(word: &str, words: &mut Words<'_>) -> Result<L4Port, WordError> {
     let port = l4port(words)?;
     let mut rest = *words;
@@ -87,7 +88,7 @@ fn both_ports(word: &str, words: &mut Words<'_>) -> Result<L4Port, WordError> {
     Ok(port)
 }
 
-/// `ip link add [name] IF [mtu N] type TYPE ...`.
+/// Parses `ip link add [name] IF [mtu N] type TYPE ...`.
 pub(super) fn add<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<(), WordError> {
     words.skip("name");
     let name = words.next("a name for the tunnel")?;
@@ -100,7 +101,7 @@ pub(super) fn add<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<(
     }
     let word = words.next("ipip, gre, vxlan or etherip")?;
     let ours = match word {
-        "ip6tnl" | "sit" => "gif", // which family is outside, the ends say; inside are both
+        "ip6tnl" | "sit" => "gif", // outer family: from the endpoints
         "ip6gre" => "gre",
         word => word,
     };
@@ -151,7 +152,7 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
         "noudp6zerocsumrx" if config.kind == Kind::Vxlan => config.unchecked = Unchecked::Dropped,
         "ttl" | "hoplimit" => config.ttl = ttl(words)?,
         "pmtudisc" => config.df = DontFragment::Set,
-        "nopmtudisc" => config.df = DontFragment::Copy, // what the packet inside says is kept: Linux does the same
+        "nopmtudisc" => config.df = DontFragment::Copy, // inner DF is kept, as in Linux
         "df" => {
             config.df = match words.next("set, unset or inherit")? {
                 "set" => DontFragment::Set,
@@ -177,7 +178,7 @@ fn end(word: &str, words: &mut Words<'_>) -> Result<IpAddr, WordError> {
     parse::ip_any(word, words.next("an IP address")?)
 }
 
-/// A key as a number, or in the form of an address as iproute2 takes it.
+/// Parses a key as a number, or as an address, as iproute2 does.
 fn key(words: &mut Words<'_>) -> Result<u32, WordError> {
     let word = words.next("a key")?;
     let hex = word.strip_prefix("0x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
@@ -193,7 +194,7 @@ fn l4port(words: &mut Words<'_>) -> Result<L4Port, WordError> {
     Ok(L4Port(parse::number("port", words.next("an L4 port")?, 1, 65_535)? as u16))
 }
 
-/// `inherit` and 0 are the knob's.
+/// Parses a TTL; `inherit` and 0 select the sysctl's value.
 fn ttl(words: &mut Words<'_>) -> Result<Option<u8>, WordError> {
     let word = words.next("a TTL")?;
     if word == "inherit" {
@@ -202,21 +203,21 @@ fn ttl(words: &mut Words<'_>) -> Result<Option<u8>, WordError> {
     Ok(Some(parse::number("ttl", word, 0, 255)? as u8).filter(|ttl| *ttl != 0))
 }
 
-/// The names of types: BSD's, and iproute2's where it has another.
+/// Names of tunnel types: BSD's, and iproute2's where it differs.
 const TYPES: &[(&str, Kind)] =
     &[("ipip", Kind::Gif), ("gif", Kind::Gif), ("gre", Kind::Gre), ("vxlan", Kind::Vxlan), ("etherip", Kind::EtherIp)];
 
-/// The kind that `word` names.
+/// Returns the kind that `word` names.
 pub(crate) fn kind_of(word: &str) -> Option<Kind> {
     TYPES.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
 }
 
-/// iproute2's name for it.
+/// Returns iproute2's name of a kind.
 fn type_of(kind: Kind) -> &'static str {
     TYPES.iter().find(|(_, other)| *other == kind).map_or("", |(name, _)| name)
 }
 
-/// Makes the iface.
+/// Creates the iface.
 pub(super) fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, kind: Kind) -> Result<IfaceId, WordError> {
     if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
         return Err(WordError::bad("iface name", name, "1 to 32 letters, digits, '.', '_' and '-'"));
@@ -224,13 +225,13 @@ pub(super) fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, kind: Kind) -> Resu
     ctl.host.add_tunnel(name, kind, None).map_err(WordError::failed)
 }
 
-/// Sets it; what the stack refuses is said in words.
+/// Configures the tunnel; errors of the stack become messages.
 fn set<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, config: Config) -> Result<(), WordError> {
     let set = ctl.host.stack.set_tunnel(ctl.cx, id, config);
     set.map_err(|why| WordError::failed(format!("{}: {}", ctl.iface_name(id), refused(ctl.host, why))))
 }
 
-/// Why a tunnel was not set as asked.
+/// Returns the error message for a rejected tunnel configuration.
 pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
     match why {
         Refused::NotATunnel => "no tunnel of this kind".to_string(),
@@ -244,7 +245,7 @@ pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
     }
 }
 
-/// Ends a tunnel, or says why not.
+/// Removes a tunnel.
 pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Result<(), WordError> {
     match ctl.host.stack.remove_tunnel(ctl.cx, id) {
         true => Ok(()),
@@ -252,7 +253,7 @@ pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Result<(), Wor
     }
 }
 
-/// The lines of `ifconfig` about a tunnel.
+/// Returns the lines of `ifconfig` for a tunnel.
 pub(super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     let Some(config) = ctl.host.stack.tunnel(ctl.cx, id) else { return String::new() };
     let (local, remote) = (config.local, config.remote);
@@ -277,7 +278,7 @@ pub(super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     out
 }
 
-/// `ip -d link`'s third line.
+/// Returns the third line of `ip -d link`.
 pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     let Some(config) = ctl.host.stack.tunnel(ctl.cx, id) else { return String::new() };
     let mut out = format!("    {}", type_of(config.kind));
@@ -299,7 +300,7 @@ pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     out + &format!(" df {}\n", df_word(config.df))
 }
 
-/// What the outer packet has: a tunnel's own, or the knob's.
+/// Returns the TTL of outer packets: the tunnel's own, or the sysctl's.
 fn outer_ttl<L: Locks>(ctl: &Ctl<'_, L>, config: &Config) -> i64 {
     let knobs = &ctl.host.stack.knobs;
     let usual = if config.remote.is_ipv6() { &knobs.tunnel_hop_limit } else { &knobs.tunnel_ttl };
@@ -314,7 +315,7 @@ fn df_word(df: DontFragment) -> &'static str {
     }
 }
 
-/// The `linkinfo` of `ip -j -d link`.
+/// Returns the `linkinfo` of `ip -j -d link`.
 pub(super) fn link_json<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Option<Value> {
     let config = ctl.host.stack.tunnel(ctl.cx, id)?;
     let mut data = json!({

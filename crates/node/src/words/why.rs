@@ -11,17 +11,17 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Address family of a question.
+/// Address family of a query.
 pub(super) trait WhyFamily: Matched {
-    /// Protocol of address resolution.
+    /// Name of the address resolution protocol.
     const RESOLUTION: &'static str;
-    /// ICMP error that answers a packet to a reject route.
+    /// ICMP error sent for a packet to a reject route.
     const REJECTED: &'static str;
 
-    /// Reads an address, with the iface of its link if it has one.
+    /// Parses an address, with the iface of its zone if given.
     ///
     /// # Errors
-    /// It is no address of this family, or there is no such iface.
+    /// Returns an error if it is not an address of this family, or there is no such iface.
     fn addr<L: Locks>(ctl: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Self::Addr, Option<IfaceId>), WordError>;
     fn shown(prefix: IpPrefix<Self>) -> String;
     fn paths<L: Locks>(ctl: &Ctl<'_, L>, via: Via<Self::Addr>) -> usize;
@@ -70,17 +70,17 @@ impl WhyFamily for u128 {
     }
 }
 
-/// What stands behind the address in `get ADDR [from SRC iif IF] [ipproto N] [sport N] [dport N] [--why]`.
+/// Parameters of `get ADDR [from SRC iif IF] [ipproto N] [sport N] [dport N] [--why]`.
 pub(super) struct Asked<A: WhyFamily> {
     question: Question<A::Addr>,
-    /// As sentences.
+    /// Print sentences.
     pub why: bool,
 }
 
-/// Reads the rest of a `get`.
+/// Parses the rest of a `get`.
 ///
 /// # Errors
-/// A word that is none of these, or an address of another family.
+/// Returns an error for an unknown word, or an address of another family.
 pub(super) fn asked<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Asked<A>, WordError> {
     let mut why = words.skip("--why") || words.skip("-why");
     let (dst, zone) = A::addr(ctl, "address", words.next("an address")?)?;
@@ -123,24 +123,24 @@ fn proto(word: &str) -> Result<u8, WordError> {
 }
 
 impl<A: WhyFamily> Asked<A> {
-    /// Returns the address that is asked about.
+    /// Returns the queried address.
     pub fn dst(&self) -> A::Addr {
         self.question.dst
     }
 
-    /// Returns the answer.
+    /// Returns the answer to the query.
     pub fn answer<L: Locks>(&self, ctl: &Ctl<'_, L>) -> Why<A> {
         A::why(ctl, &self.question)
     }
 
-    /// Returns the answer as sentences, or as JSON if that was asked for.
+    /// Returns the answer as sentences, or as JSON if selected.
     pub fn explain<L: Locks>(&self, ctl: &Ctl<'_, L>) -> String {
         let why = self.answer(ctl);
         ctl.listing(|| fields(ctl, &self.question, &why), || sentences(ctl, &self.question, &why).join("\n") + "\n")
     }
 }
 
-/// Returns a next hop in words: `via 10.0.0.1 dev em0`.
+/// Returns a next hop as text: `via 10.0.0.1 dev em0`.
 fn way<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) -> String {
     let dev = |id: IfaceId| format!("dev {}", ctl.iface_name(id));
     match via {

@@ -25,7 +25,7 @@ struct Group {
 pub struct Listener {
     /// VLAN; 0 without VLAN filtering.
     pub vid: u16,
-    /// Group address.
+    /// Group address of the listener.
     pub group: IpAddr,
     /// Port with the listener.
     pub port: PortNo,

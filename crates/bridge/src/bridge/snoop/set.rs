@@ -7,6 +7,7 @@ use crate::{MAX_PORTS, PortNo};
 pub(in crate::bridge) struct PortSet([u64; MAX_PORTS / 64]);
 
 impl PortSet {
+    /// The set of all ports.
     pub const ALL: PortSet = PortSet([u64::MAX; MAX_PORTS / 64]);
 
     pub fn contains(&self, port: PortNo) -> bool {

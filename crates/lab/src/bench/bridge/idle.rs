@@ -1,4 +1,5 @@
-//! The rows `idle.cpu` and `idle.wake_p99`: a switch of two ports that sleeps, as it does when nothing comes.
+//! The rows `idle.cpu` and `idle.wake_p99`: a two-port switch with a loop that sleeps for lack of
+//! traffic.
 
 use crate::native::forward::Idle;
 use crate::result::{Figure, Row};
@@ -8,14 +9,16 @@ use crate::study::Study;
 const CPU: (&str, &str) = ("idle.cpu", "processor time of a switch without traffic, adaptive, in per cent of a core");
 const WAKE: (&str, &str) = ("idle.wake_p99", "a frame through a switch that sleeps, in and out; 99 of 100 are faster");
 
-/// A window without traffic, in milliseconds.
+/// Length of a window without traffic, in milliseconds.
 const WINDOW_MS: u64 = 250;
-/// Between two frames, in microseconds: longer than a loop waits before it sleeps (`kern.polling.idle_us`).
+/// Microseconds between two frames: longer than a loop busy-waits before it sleeps
+/// (`kern.polling.idle_us`).
 const PAUSE_US: u64 = 2_000;
-/// Frames that come before those that count.
+/// Warm-up frames, which are not counted.
 const FIRST: usize = 50;
 
-/// Both rows; the switch's loop is on processor `core`. Counts are of windows and frames.
+/// Adds both rows, with the switch's loop on processor `core`. `windows` and `frames` are the
+/// numbers of samples.
 pub(super) fn rows(study: &mut Study<'_>, windows: u64, frames: u64, core: usize) {
     match measure(windows, frames, core) {
         Ok((cpu, wake, note)) => {
@@ -48,8 +51,8 @@ fn measure(windows: u64, frames: u64, core: usize) -> anyhow::Result<(Figure, Fi
     Ok((Figure::new(&Summary::of(&percent)?, "%"), high, note))
 }
 
-/// The quantile of sorted nanoseconds, in microseconds, with its 95 % interval: order statistics whose ranks are 1.96 deviations of the
-/// binomial distribution away (normal approximation).
+/// Returns a quantile of sorted nanoseconds, in microseconds, with its 95 % interval: the order
+/// statistics 1.96 deviations of the binomial distribution away (normal approximation).
 fn quantile(sorted: &[u64], share: f64) -> Figure {
     let n = sorted.len() as f64;
     let spread = 1.96 * (n * share * (1.0 - share)).sqrt();

@@ -1,4 +1,4 @@
-//! The row `bridge.two_cores`.
+//! The row `bridge.two_cores`: two switch loops on two cores.
 
 use crate::bench::times_one;
 use crate::result::Row;
@@ -10,12 +10,13 @@ use crate::study::{Study, Unit};
 const ID: &str = "bridge.two_cores";
 const TITLE: &str = "frames a second of two loops on two cores, each with two ports of a switch, as times one loop's";
 
-/// Two loops against one, in turns; across loops as a note.
+/// Measures two loops against one, interleaved; the cost of forwarding between loops is a note.
 pub(super) fn row(study: &mut Study<'_>) {
     if dispatch::cores() < 2 {
         return study.rows([Row::missing(ID, TITLE, crate::bench::ONE_CORE)]);
     }
-    // Loops have their own threads: the measuring thread sleeps, so its CPU share is no sign of disturbance.
+    // Loops have their own threads: the measuring thread sleeps, so its CPU share is no sign of
+    // disturbance.
     let options = run::Options { cpu: None, ..study.options().waiting() };
     let (one, two, across, worker) = ("lanes.one", "lanes.two", "lanes.across", "lanes.worker");
     let sides = vec![

@@ -1,4 +1,5 @@
-//! The rows `xdp.forward`, `packet.forward`, `tap.forward`: a switch between devices of the kernel, the port's bare loop, the kernel's bridge.
+//! The rows `xdp.forward`, `packet.forward` and `tap.forward`: a switch between kernel devices,
+//! compared with a bare loop over the same ports and with the kernel's bridge.
 
 use crate::native::forward::{Bench, FRAMES, Forward, Kind, LoopCosts, Part, Who};
 use crate::result::{Cell, Peer, Sheet};
@@ -13,7 +14,7 @@ const TABLE: &str = "between devices of the kernel: ticks per frame, from a pack
 const COLUMNS: [&str; 6] =
     ["row", "our bridge", "the kernel's bridge", "kernel / ours", "bare loop, no bridge", "bare / ours"];
 
-/// Runs with the ledger on: behind the trials, so that it is in none of them.
+/// Runs with the ledger on, made after the trials so that no trial includes them.
 const LEDGER_RUNS: u64 = 8;
 
 /// One kind of port.
@@ -40,7 +41,7 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-/// Adds the rows, the table of all contests, and a note on the method.
+/// Adds the rows, the table of all comparisons, and a note on the method.
 pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
     // The measuring thread sleeps while its children work; each child reports its own CPU time.
     let options = run::Options { cpu: None, ..options.clone() };
@@ -115,7 +116,7 @@ impl Contest {
         vec![name.into(), figure(name), figure(&kernel), times(&kernel), figure(&bare), times(&bare)]
     }
 
-    /// Where the loop's ticks go, by its ledger.
+    /// Returns the table of the loop's ticks by stage, from its ledger.
     fn stages(&self, ours: &mut Bench, core: usize, group: &Group) -> anyhow::Result<Sheet> {
         let LoopCosts { stages, readings, probes } = ours.costs(LEDGER_RUNS * FRAMES, core)?;
         let inner = format!("{}.loop", self.name);

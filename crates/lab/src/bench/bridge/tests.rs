@@ -1,4 +1,4 @@
-//! Tests that the rig behind each row does what the title of the row states, by its own counts.
+//! Tests that the rig of each row does what the row's title states, by the rig's own counters.
 
 use super::ports::contests;
 use super::*;
@@ -61,7 +61,7 @@ fn forward_rows_pass_frames_between_devices_by_the_contender_that_they_name() {
                 }
             };
             let run = bench.run(4096, 0).unwrap();
-            // The far device counted each frame, and only our switch ran Bridge::input.
+            // The far device counted every frame, and only our switch ran `Bridge::input`.
             assert!(run.frames >= 4096 && run.sent[0] > 0, "{name}: {who:?}: {run:?}");
             assert_eq!(run.bridge[1] > 0, matches!(who, Who::Ours(_)), "{name}: {who:?}: {run:?}");
         }

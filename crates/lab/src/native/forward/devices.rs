@@ -1,4 +1,5 @@
-//! The devices of a namespace, and what sends through them: a packet socket. What arrives is counted by the far device alone.
+//! The devices of a namespace, and the packet sockets that send through them. Arriving frames are
+//! counted by the far device only.
 
 use crate::native::batch::Batch;
 use crate::subject::{Reading, measure};
@@ -9,73 +10,74 @@ use port::os::tun;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 
-/// 64 on the wire, without FCS.
+/// 64-byte frames on the wire, without FCS.
 const LEN: usize = 60;
 /// Stations at each side: 1,000 in all, as in `bridge.1k`.
 const STATIONS: usize = 500;
-/// Different frames each way.
+/// Number of different frames in each direction.
 const DIFFERENT: usize = 1024;
-/// Local experimental EtherType 1 (IEEE 802 9.2.4): nobody in the kernel takes it.
+/// Local experimental EtherType 1 (IEEE 802 9.2.4): no protocol of the kernel receives it.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Makes a pair of veths, both up.
+/// Creates a pair of veths, both up.
 pub fn veths(netlink: &mut Netlink, near: &str, far: &str) -> anyhow::Result<()> {
     netlink.add_veth(near, far)?;
     [near, far].iter().try_for_each(|name| up(netlink, name))
 }
 
-/// Brings a device up on which the kernel says nothing of its own.
+/// Brings a device up, with IPv6 disabled so that the kernel sends nothing of its own.
 pub fn up(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
-    // Not fatal where there is no IPv6.
+    // Not fatal without IPv6.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     Ok(netlink.set_up(name)?)
 }
 
-/// A packet socket that sends through device `name`.
+/// Opens a packet socket that sends through device `name`.
 pub fn sender(name: &str) -> anyhow::Result<File> {
     let at = |(step, error): packet::Failure| anyhow::Error::new(error).context(format!("{name}: {step}"));
     packet::tx::open_plain(packet::iface(name).map_err(at)?.index, false).map_err(at)
 }
 
-/// A packet socket that receives from device `name`.
+/// Opens a packet socket that receives from device `name`.
 pub fn receiver(name: &str) -> anyhow::Result<File> {
     let at = |(step, error): packet::Failure| anyhow::Error::new(error).context(format!("{name}: {step}"));
     packet::rx::open_plain(packet::iface(name).map_err(at)?.index).map_err(at)
 }
 
-/// May we have TAP devices?
+/// Checks that TAP devices can be created.
 pub fn has_tun() -> anyhow::Result<()> {
     let plain = tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false };
     tun::open_tap("probe%d", plain).map(drop).map_err(|(step, error)| anyhow::Error::new(error).context(step))
 }
 
-/// A station's address: locally administered (IEEE 802 8.4).
+/// Returns a station's address: locally administered (IEEE 802 8.4).
 fn station(side: u8, n: usize) -> [u8; 6] {
     let [.., a, b, c] = n.to_be_bytes();
     [2, 0, side, a, b, c]
 }
 
-/// A frame from station `from` of a side to station `to` of the other.
+/// Builds a frame from station `from` of a side to station `to` of the other side.
 pub fn frame(side: u8, from: usize, to: usize) -> Vec<u8> {
     let mut frame = [&station(1 - side, to)[..], &station(side, from), &ETHERTYPE].concat();
     frame.resize(LEN, 0);
     frame
 }
 
-/// Of both gateways; nobody looks.
+/// MAC address of both gateways; arbitrary.
 pub const GATEWAY_MAC: [u8; 6] = [2, 9, 9, 9, 9, 9];
 
-/// The router's MAC address at a side.
+/// Returns the router's MAC address at a side.
 pub fn router_mac(side: u8) -> [u8; 6] {
     [2, 8, 0, 0, 0, side]
 }
 
-/// The router's address at a side, the gateway behind it, the network behind that (a /16).
+/// Returns the router's address at a side, the gateway there, and the /16 network reached by it.
 pub fn router_addrs(side: u8) -> [Ipv4Addr; 3] {
     [Ipv4Addr::new(10, side, 0, 1), Ipv4Addr::new(10, side, 0, 2), Ipv4Addr::new(20 + side, 0, 0, 0)]
 }
 
-/// A datagram without text from the network of `side` to that of the other, in a frame for the router.
+/// Builds a datagram without payload from the network of `side` to the other side's, in a frame for
+/// the router.
 fn packet(side: u8, n: usize) -> Vec<u8> {
     let host = |side: u8, n: usize| {
         let [.., a, b] = n.to_be_bytes();
@@ -91,7 +93,7 @@ fn packet(side: u8, n: usize) -> Vec<u8> {
     frame
 }
 
-/// One direction: where frames are sent, where they are counted.
+/// One direction: the sending socket and the device that counts.
 pub struct Way {
     from: File,
     sink: String,
@@ -100,14 +102,15 @@ pub struct Way {
 }
 
 impl Way {
-    /// From stations of `side` behind device `from` to those of the other behind `sink`.
+    /// Returns the direction from the stations of `side` behind device `from` to the stations
+    /// behind `sink`.
     pub fn new(side: u8, from: &str, sink: &str) -> anyhow::Result<Way> {
-        // Strides without a divisor in common with the number: each station has its turn.
+        // The strides are coprime with the number of stations, so each station is used.
         let frames = (0..DIFFERENT).map(|n| frame(side, n * 7 % STATIONS, n * 13 % STATIONS)).collect();
         Ok(Way { from: sender(from)?, sink: sink.to_owned(), frames, next: 0 })
     }
 
-    /// The same with packets to be routed.
+    /// Returns a direction in which frames carry packets to route.
     pub fn routed(side: u8, from: &str, sink: &str) -> anyhow::Result<Way> {
         let frames = (0..DIFFERENT).map(|n| packet(side, n)).collect();
         Ok(Way { from: sender(from)?, sink: sink.to_owned(), frames, next: 0 })
@@ -126,19 +129,19 @@ impl Way {
         Ok(reading)
     }
 
-    /// The far device.
+    /// Returns the name of the far device.
     pub fn sink(&self) -> &str {
         &self.sink
     }
 
-    /// Frames that the far device has been given so far.
+    /// Returns the number of frames received by the far device so far.
     pub fn arrived(&self) -> anyhow::Result<u64> {
         let text = fs::read_to_string("/proc/self/net/dev").context("/proc/self/net/dev")?;
         received(&text, &self.sink).with_context(|| format!("no device {} in /proc/self/net/dev", self.sink))
     }
 }
 
-/// Second number of a device's line: packets received (proc_pid_net(5)).
+/// Returns the second number of a device's line: packets received (proc_pid_net(5)).
 fn received(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().nth(1)?.parse().ok()

@@ -1,4 +1,4 @@
-//! The two ends of an idle switch: where one frame is put in, and where it comes out.
+//! The two ends of an idle switch: one where a frame is sent, one where it is received.
 
 use super::devices::{frame, receiver, sender};
 use anyhow::{Context, bail};
@@ -10,18 +10,18 @@ use port::{Port, Spec};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 
-/// Bytes of the Ethernet header, behind which a frame has its number.
+/// Bytes of the Ethernet header, after which a frame carries its number.
 const HEADER: usize = 14;
 
-/// Frames enter left and leave right.
+/// Ends of the path: frames enter left and leave right.
 pub enum Ends {
-    /// Packet sockets at the kernel's side of TAP devices.
+    /// Packet sockets on the kernel's side of TAP devices.
     Taps { left: File, right: File },
-    /// Network cards.
+    /// Network cards in memory.
     Cards(Box<Cards>),
 }
 
-/// At the far ends of wires.
+/// Cards at the far ends of the wires.
 pub struct Cards {
     left: Port,
     right: Port,
@@ -30,12 +30,12 @@ pub struct Cards {
 }
 
 impl Ends {
-    /// At the TAP devices `left` and `right`.
+    /// Opens the TAP devices `left` and `right`.
     pub fn taps() -> anyhow::Result<Ends> {
         Ok(Ends::Taps { left: sender("left")?, right: receiver("right")? })
     }
 
-    /// Gives the switch two cards that interrupt, at wires of their own.
+    /// Attaches two interrupting cards to the switch, each on its own wire.
     pub fn cards(switch: &Switch) -> anyhow::Result<Ends> {
         let pool = Pool::new(&PoolConfig { locks: PoolLocks::Light, ..PoolConfig::default() })?;
         let far = |name: &str| {
@@ -47,7 +47,7 @@ impl Ends {
         Ok(Ends::Cards(Box::new(Cards { left, right, pool, clock: Clock::live(Strategy::TscScaled) })))
     }
 
-    /// Puts frame `number` in.
+    /// Sends frame `number`.
     pub fn put(&mut self, number: u64) -> anyhow::Result<()> {
         let mut bytes = frame(0, 0, 0);
         bytes[HEADER..HEADER + 8].copy_from_slice(&number.to_ne_bytes());
@@ -57,7 +57,7 @@ impl Ends {
         }
     }
 
-    /// Takes a frame out, if there is one; its number.
+    /// Receives a frame, if there is one, and returns its number.
     pub fn take(&mut self) -> anyhow::Result<Option<u64>> {
         match self {
             Ends::Taps { right, .. } => {
@@ -84,7 +84,7 @@ impl Cards {
 
     fn take(&mut self) -> Option<u64> {
         let (mut burst, now) = (Burst::new(), self.clock.now());
-        self.left.tx.poll(now); // its card works within the calls
+        self.left.tx.poll(now); // steps its card, which works within the calls
         self.right.rx.rx_burst(&mut burst, 1, now);
         burst.as_slice().first().and_then(|frame| number(frame.bytes()))
     }
@@ -94,7 +94,7 @@ fn number(frame: &[u8]) -> Option<u64> {
     frame.get(HEADER..HEADER + 8)?.try_into().ok().map(u64::from_ne_bytes)
 }
 
-/// A card whose registers cost nothing: what is looked for is how it wakes its switch.
+/// Opens a card with free register accesses, as only the wake-up of the switch is measured.
 fn card(name: &str, end: nic::End, pool: &Pool) -> anyhow::Result<Port> {
     let (spec, knobs) = (Spec::parse(&format!("nic(intr=on,reg_read_ns=0,reg_write_ns=0):{name}"))?, Knobs::default());
     spec.port.options().for_each(|(option, value)| knobs.preset(option, value));

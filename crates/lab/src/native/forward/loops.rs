@@ -1,4 +1,4 @@
-//! Who passes frames on: a switch of ours, a port's bare loop, the kernel.
+//! The forwarders: our switch, a port's bare loop, the kernel.
 
 use super::devices::{GATEWAY_MAC, Way, has_tun, router_addrs, router_mac, up, veths};
 use super::{Kind, Who};
@@ -13,7 +13,7 @@ use port::xdp::bare::BareSwap;
 use port::xdp::{self, XdpConfig};
 use wire::Mac;
 
-/// What passes frames on, if it is us who must have it do that.
+/// Forwarder of the frames; `Kernel` needs no work of this process.
 pub enum Loop {
     Switch(Box<Switch>),
     Xdp(Box<[BareSwap; 2]>),
@@ -22,34 +22,37 @@ pub enum Loop {
     Kernel,
 }
 
-/// A loop, and the two ways through it.
+/// A forwarder, and both directions through it.
 pub struct Bridge {
     pub passes: Loop,
     pub ways: [Way; 2],
-    /// Frames in a round.
+    /// Number of frames in a round.
     pub round: usize,
-    /// Milliseconds until what was sent may be passed on.
+    /// Milliseconds from sending frames until they can be forwarded.
     pub settle_ms: u64,
 }
 
-/// Buffers of the pool: as many as a pool has by default, of which `xdp`'s bare loop has as large a share.
+/// Buffers of the pool: a pool's default. The bare loop of `xdp` has as many.
 const BUFFERS: usize = 4096;
-/// An `xdp` port gives the kernel an eighth of its pool to fill, a TAP device's queue holds 1000: a round is less than either.
+/// Frames in a round. An `xdp` port gives the kernel an eighth of its pool to fill, and a TAP
+/// device's queue holds 1000: a round is smaller than both.
 const ROUND: usize = 256;
-/// A `packet` port is given a block when it is full or its time is over: some of either.
+/// A `packet` port receives a block when it is full or its time is over: a round has blocks of both
+/// kinds.
 const ROUND_OF_BLOCKS: usize = 1024;
-/// Longer than the time after which the kernel gives us a block that is not full (1 ms).
+/// Longer than the 1 ms after which the kernel hands over a block that is not full.
 const RETIRE_MS: u64 = 3;
-/// Turns without a frame after which no more are expected.
+/// Turns without a frame after which no more frames are expected.
 const MOST_EMPTY: u32 = 200_000;
 
-/// A switch of one loop, without ports, as `linerate bridge` makes it but for the size of its pool.
+/// Creates a switch with one loop and no ports, as `linerate bridge` does, except for the size of
+/// its pool.
 pub fn switch(locks: PoolLocks) -> anyhow::Result<Switch> {
     let pool = PoolConfig { buffers: BUFFERS, locks, ..PoolConfig::default() };
     Ok(Switch::new(&SwitchConfig { pool, ..SwitchConfig::default() }, Clock::live(Strategy::TscScaled))?)
 }
 
-/// A switch with TAP devices `left` and `right`, both up.
+/// Creates a switch with TAP devices `left` and `right`, both up.
 pub fn tap_switch(locks: PoolLocks) -> anyhow::Result<Switch> {
     has_tun()?;
     let switch = switch(locks)?;
@@ -61,7 +64,8 @@ pub fn tap_switch(locks: PoolLocks) -> anyhow::Result<Switch> {
 }
 
 impl Bridge {
-    /// Makes the devices and opens them. All frames have been through once: addresses are known.
+    /// Creates and opens the devices. All frames have passed once, so that the addresses are
+    /// learned.
     pub fn new(who: Who) -> anyhow::Result<Bridge> {
         let mut bridge = match who {
             Who::Kernel => Bridge::kernel()?,
@@ -100,7 +104,8 @@ impl Bridge {
         })
     }
 
-    /// Each side has a gateway, which needs no ARP, and a route of 16 bits by it.
+    /// Creates the kernel's router. Each side has a gateway with a static neighbor entry, and a /16
+    /// route by it.
     fn kernel_router() -> anyhow::Result<Bridge> {
         let mut bridge = Bridge::over_veths(|netlink| {
             std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("ip_forward")?;
@@ -142,7 +147,8 @@ impl Bridge {
             })
         })?;
         if kind == Kind::Xdp {
-            // It sends frames back to where they came from: one device's way out is as long as the other's.
+            // The bare xdp loop returns frames to the device that they came from; the path out is
+            // the same for both devices.
             bridge.ways = [Way::new(0, "left0", "left0")?, Way::new(1, "right0", "right0")?];
         }
         Ok(bridge)
@@ -153,7 +159,8 @@ impl Bridge {
         Ok(Bridge::with(passes, [Way::new(0, "left", "right")?, Way::new(1, "right", "left")?]))
     }
 
-    /// A device has one reader: each direction has two of its own.
+    /// Creates the bare loop over TAP devices. A device has one reader, so each direction has two
+    /// devices.
     fn bare_taps() -> anyhow::Result<Bridge> {
         has_tun()?;
         let open = |from: &str, to: &str| {
@@ -169,7 +176,7 @@ impl Bridge {
 }
 
 impl Loop {
-    /// Passes so many frames on; says how many there were.
+    /// Forwards `frames` frames; returns the number forwarded.
     pub fn pass(&mut self, frames: u64) -> u64 {
         match self {
             Loop::Switch(switch) => {
@@ -188,7 +195,7 @@ impl Loop {
         }
     }
 
-    /// One turn more: for what is not sent yet.
+    /// Makes one more turn, to send pending frames.
     pub fn turn(&mut self) {
         match self {
             Loop::Switch(switch) => drop(switch.lane(0).map(|mut lane| lane.turn())),
@@ -199,14 +206,14 @@ impl Loop {
         }
     }
 
-    /// Ticks within the bridge so far, and of how many frames.
+    /// Returns the ticks within the bridge so far, and the number of frames sampled for them.
     pub fn average(&self) -> [u64; 2] {
         let Loop::Switch(switch) = self else { return [0; 2] };
         let average = switch.average();
         [average.ticks, average.frames]
     }
 
-    /// Is every frame accounted for?
+    /// Checks the switch's audit: every frame is accounted for.
     pub fn check(&self) -> anyhow::Result<()> {
         let Loop::Switch(switch) = self else { return Ok(()) };
         let audit = switch.audit();

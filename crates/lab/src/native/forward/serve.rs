@@ -1,4 +1,5 @@
-//! The child's side: obeys `run FRAMES CORE`, `costs FRAMES CORE`, `idle WINDOWS MS CORE`, `wake FRAMES PAUSE_US CORE`, and ends at its socket's end of file.
+//! The child's side: executes `run FRAMES CORE`, `costs FRAMES CORE`, `idle WINDOWS MS CORE` and
+//! `wake FRAMES PAUSE_US CORE`, and ends at its socket's end of file.
 
 use super::devices::Way;
 use super::ends::Ends;
@@ -12,18 +13,19 @@ use buf::PoolLocks;
 use node::switch::Switch;
 use std::time::{Duration, Instant};
 
-/// Of a child. Its role: a contender's name.
+/// Kind of the child; its role is the name of a forwarder.
 pub(crate) const KIND: &str = "forward";
 
-/// How long frames may take to the far device once they were passed on.
+/// Time limit for forwarded frames to reach the far device.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long the kernel's bridge may take to begin: its devices' carriers are reported within a second.
+/// Time limit for the kernel's bridge to start forwarding; the carriers of its devices are reported
+/// within a second.
 const BEGINNING: Duration = Duration::from_secs(5);
 
-/// Frames in a round that the kernel sends of its own accord: its bridge asks for groups, now and then.
+/// Maximum number of frames that the kernel adds to a round, such as the multicast queries of its
+/// bridge.
 const STRAYS: u64 = 2;
 
-/// The child's side.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     child::serve(|| Ok((Inner::new(role)?, role.to_owned())), Inner::obey).map(|_| ())
 }
@@ -38,7 +40,7 @@ impl Inner {
         let who = Who::ALL.into_iter().find(|who| who.name() == role);
         let who = who.with_context(|| format!("{role}: nobody I know"))?;
         if who == Who::Idle {
-            // Each order has a thread of its own, and the pool is no thread's.
+            // Each command runs on a thread of its own, so the pool has no owner thread.
             return Ok(Inner::Idle(Box::new((loops::tap_switch(PoolLocks::Light)?, Ends::taps()?))));
         }
         let mut bridge = Bridge::new(who)?;
@@ -82,7 +84,8 @@ fn words(numbers: &[u64]) -> String {
 }
 
 impl Bridge {
-    /// Waits until the kernel's bridge passes frames on: it hears of its devices' carriers a while after they came up, and drops until then.
+    /// Waits until the kernel's bridge forwards. It is notified of its devices' carriers a while
+    /// after they come up, and drops frames until then.
     fn begin(&mut self) -> anyhow::Result<()> {
         if !matches!(self.passes, Loop::Kernel) {
             return Ok(());
@@ -99,7 +102,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Rounds, in turns each way, until so many frames have arrived.
+    /// Runs rounds in alternating directions until `frames` frames have arrived.
     fn run(&mut self, frames: u64) -> anyhow::Result<Run> {
         let [ticks, sampled] = self.passes.average();
         let mut all = Run { frames: 0, sent: [0; 3], passed: [0; 3], bridge: [0; 2] };
@@ -115,7 +118,7 @@ impl Bridge {
         Ok(all)
     }
 
-    /// What each stage costs over so many frames, as JSON; the ledger is on meanwhile.
+    /// Returns the cost of each stage over `frames` frames as JSON, with the ledger on meanwhile.
     fn costs(&mut self, frames: u64) -> anyhow::Result<String> {
         let Loop::Switch(switch) = &self.passes else { bail!("no switch of ours") };
         switch.set_ledger(true);
@@ -139,7 +142,7 @@ impl Bridge {
         ensure!(passed == count, "{passed} of {count} frames came");
         let mut arrived = way.arrived()? - before;
         if arrived < count {
-            // Rare: the kernel left some to a thread of its own. What they take counts.
+            // Rare: the kernel left some frames to another thread of its own. Their time counts.
             add(&mut all.passed, &measure(0, || self.passes.wait(way, before + count)));
             arrived = way.arrived()? - before;
         }
@@ -152,7 +155,7 @@ impl Bridge {
 }
 
 impl Loop {
-    /// Turns until the far device has been given as many frames as that.
+    /// Makes turns until the far device has received `arrived` frames.
     fn wait(&mut self, way: &Way, arrived: u64) {
         let since = Instant::now();
         while way.arrived().is_ok_and(|now| now < arrived) && since.elapsed() < PATIENCE {

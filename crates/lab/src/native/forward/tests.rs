@@ -20,7 +20,7 @@ fn sleeps_and_wakes(idle: &mut Idle) {
     let used = idle.share(2, 50, core).unwrap();
     println!("{}: processor, of 50 ms each: {used:?}", idle.ports());
     if matches!(idle.0, Asleep::Taps(_)) {
-        // Of the other kind other tests are in the process.
+        // With cards, the process includes the threads of other tests.
         assert!(used.iter().all(|ns| *ns < 50_000_000), "it does not sleep: {used:?}");
     }
     let delays = idle.wake(20, 1000, core).unwrap();
@@ -51,8 +51,7 @@ fn our_loops_ledger_has_the_stages_of_the_loop_and_of_its_ports() {
         let tx = of("port.tx").unwrap().ticks;
         let within: f64 =
             stages.iter().filter(|part| part.stage.starts_with("port.tx.") && part.within).map(|part| part.ticks).sum();
-        // What readings cost here differs from what was measured beforehand, by no more than
-        // itself.
+        // The cost of a reading differs from the calibrated cost by at most that cost.
         assert!(within <= tx + probes && readings > 0.0, "{within} of {tx}: {stages:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! iperf3's client, run once.
+//! Runs iperf3's client once.
 
 use super::Way;
 use anyhow::{Context, bail, ensure};
@@ -7,21 +7,22 @@ use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where its server is.
+/// Address of the iperf3 server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Server {
     pub addr: Ipv4Addr,
     pub port: u16,
-    /// Congestion control of both ends, if it matters which; who has no right to it in the machine's own namespace cannot choose.
+    /// Congestion control of both ends, if the test depends on it; choosing requires privileges in
+    /// the machine's own namespace.
     pub congestion: Option<&'static str>,
 }
 
-/// How long a server may take to be there.
+/// Time limit for a server to start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Server {
-    /// `BEFORE iperf3 -c ...`: bytes received and the nanoseconds they took. `meanwhile` is called until it has ended, or until it
-    /// sleeps for a moment itself.
+    /// Runs `BEFORE iperf3 -c ...`; returns the bytes received and the nanoseconds that it took.
+    /// `meanwhile` runs while the client does, until the client ends or `meanwhile` returns.
     pub fn run(
         self,
         before: &[&str],
@@ -58,7 +59,7 @@ impl Server {
     }
 }
 
-/// Its output, which is a few kilobytes: less than a pipe holds.
+/// Waits for the client and returns its output, which is a few kilobytes: less than a pipe holds.
 fn finish(mut child: Child, patience: Duration) -> anyhow::Result<String> {
     let until = Instant::now() + patience;
     while child.try_wait().context("wait for iperf3")?.is_none() {
@@ -74,7 +75,7 @@ fn finish(mut child: Child, patience: Duration) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// From its JSON: what the receiver received, and for how long.
+/// Parses the JSON output: the bytes that the receiver received, and the duration.
 pub(super) fn parse(said: &str) -> anyhow::Result<(u64, u64)> {
     let said: serde_json::Value = serde_json::from_str(said).context("iperf3 said no JSON")?;
     if let Some(error) = said.get("error").and_then(|error| error.as_str()) {

@@ -1,6 +1,8 @@
-//! The child's side: sets up what is at the TAP device, and runs iperf3's client once for each line.
+//! The child's side: sets up the other end of the TAP device, and runs iperf3's client once for
+//! each line.
 //!
-//! The parent chose the namespace before the exec. What is started here ends here, at the socket's end of file.
+//! The parent chose the namespace before the exec. Programs started here end at the socket's end of
+//! file.
 
 use super::client::Server;
 use super::{Way, Who};
@@ -19,32 +21,33 @@ use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Of a child. Its role: a contender's name, or [`INSIDE`].
+/// Kind of the child; its role is the name of a [`Who`], or [`INSIDE`].
 pub(crate) const KIND: &str = "tap";
 
-/// Of slirp4netns: runs iperf3 in its own namespace, where slirp4netns will put a TAP device.
+/// Role of slirp4netns's second child: runs iperf3 in its own namespace, where slirp4netns creates
+/// a TAP device.
 const INSIDE: &str = "inside";
 
-/// 20 ms there and back, 1 % lost; the queue is longer than any window here.
+/// 20 ms round trip, 1 % lost; the queue is longer than any window here.
 const LOSSY: &str = "impair(loss=1%,delay=10ms,dir=both,limit=20000)";
 
-/// Packets of the MTU, each lost by itself: of a large segment all would be, and who sends larger ones would meet fewer losses.
+/// Segmentation offloads off, so that packets of the MTU are lost one by one. A large segment would
+/// be lost as a whole, so a sender of larger segments would see fewer losses.
 const SMALL: &str = "tap(tso=off,lro=off)";
 
-/// What is ours when nobody asks, and the kernel has it too, whatever its own default (here often bbr).
+/// Our default, set on the kernel too, whatever its own default (here often bbr).
 const CONGESTION: &str = "cubic";
 
 const TAP: &str = "tap0";
 const PORT: u16 = 5201;
 
-/// The child's side.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || Ok((Inner::new(role)?, role.to_owned()));
     let obey = |inner: &mut Inner, order: &str| inner.obey(order).map(|(bytes, ns)| format!("{bytes} {ns}"));
     child::serve(begin, obey).map(|_| ())
 }
 
-/// A program that ends with us.
+/// A program that is killed when this is dropped.
 struct Kept(Child);
 
 impl Kept {
@@ -66,16 +69,16 @@ impl Drop for Kept {
     }
 }
 
-/// What is set up, and how a client gets there.
+/// The other end that is set up, and how a client reaches it.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Inner {
     /// iperf3 runs in this namespace.
     Here { server: Server, _kept: Vec<Kept> },
-    /// pasta makes a namespace for each run.
+    /// pasta creates a namespace for each run.
     Pasta { server: Server, _kept: Kept, _outside: File },
     /// slirp4netns serves the namespace of another child.
     Slirp { inside: super::Place, _kept: [Kept; 2] },
-    /// A router of ours is between two of the kernel's.
+    /// A router of ours connects two namespaces of the kernel.
     Routed { server: Server, router: Host<Up>, _kept: Kept },
 }
 
@@ -90,14 +93,14 @@ impl Inner {
             Some(Who::LossyKernel) => Inner::routed(),
             None => {
                 anyhow::ensure!(role == INSIDE, "{role}: nobody I know");
-                // What slirp4netns calls the machine's loopback.
+                // The address by which slirp4netns maps the machine's loopback.
                 let server = Server { addr: Ipv4Addr::new(10, 0, 2, 2), port: PORT, congestion: None };
                 Ok(Inner::Here { server, _kept: Vec::new() })
             }
         }
     }
 
-    /// A host of ours, at the other end of a TAP device of this namespace.
+    /// Starts a host of ours, at the other end of a TAP device of this namespace.
     fn ours(spec: &str, congestion: Option<&'static str>) -> anyhow::Result<Inner> {
         let (ours, theirs) = (Ipv4Addr::new(10, 98, 0, 2), Ipv4Addr::new(10, 98, 0, 1));
         let words = ["iperf3", "-s", "--port", spec, "--addr", &format!("{ours}/24")];
@@ -114,7 +117,8 @@ impl Inner {
         Ok(Inner::Here { server: Server { addr: ours, port: PORT, congestion }, _kept: vec![host] })
     }
 
-    /// pasta wants an interface to take addresses from, and maps the gateway to the loopback of this namespace.
+    /// Prepares pasta, which takes its addresses from an interface and maps the gateway to the
+    /// loopback of this namespace.
     fn pasta() -> anyhow::Result<Inner> {
         let plain = tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false };
         let opened = tun::open_tap("out0", plain).map_err(|(step, why)| anyhow::Error::new(why).context(step))?;
@@ -134,7 +138,7 @@ impl Inner {
         Ok(Inner::Slirp { inside, _kept: [iperf3, slirp] })
     }
 
-    /// The server's namespace first; this thread then moves on to the client's.
+    /// Sets up the server's namespace first; this thread then enters the client's.
     fn routed() -> anyhow::Result<Inner> {
         let (server, client) = (Ipv4Addr::new(10, 98, 2, 1), Ipv4Addr::new(10, 98, 3, 1));
         let (to_server, to_client) = (Ipv4Addr::new(10, 98, 2, 2), Ipv4Addr::new(10, 98, 3, 2));
@@ -181,7 +185,8 @@ impl Inner {
                 while client.try_wait()?.is_none() {
                     let step = router.step();
                     if step.frames == 0 {
-                        // Not longer than a moment: the client's end shows in no descriptor here.
+                        // At most a millisecond: the end of the client is signalled by no
+                        // descriptor here.
                         let soon = step.now.after(clock::Duration::from_millis(1));
                         router.wait(step.next.unwrap_or(Instant::NEVER).min(soon), None);
                     }

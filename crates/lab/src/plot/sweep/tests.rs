@@ -1,4 +1,4 @@
-//! Points out of rows, and the page that they make.
+//! Tests of points taken from rows, and of the resulting charts.
 
 use super::*;
 use crate::plot::Chart;

@@ -89,11 +89,11 @@ fn the_demux_is_whose_caller_it_is() {
     assert_eq!(find("inet::udp::input::deliver"), Bucket::Udp);
     let names = ["inet::demux::hash", "node::host::step"];
     assert_eq!(decide(names.into_iter()), (0, Bucket::Udp), "nobody says");
-    // Only what is shared asks its callers.
+    // Only functions of shared modules are classified by their callers.
     assert_eq!(bucket(&["wire::checksum::sum", "inet::demux::find", "inet::tcp::input"]), Bucket::Checksum);
 }
 
-/// Functions of this tree, and what each does.
+/// Functions of this tree, with their expected buckets.
 const FUNCTIONS: &[(&str, Bucket)] = &[
     ("inet::ip4::output::reply_to", Bucket::IpEthernet),
     ("inet::ip6::output::reply_to6", Bucket::IpEthernet),
@@ -148,7 +148,7 @@ const FUNCTIONS: &[(&str, Bucket)] = &[
     ("node::control::serve", Bucket::Application),
 ];
 
-/// The file of a function of this tree: its module's.
+/// Returns the name of a function of this tree without its path, and the source file of its module.
 fn source_of(name: &str) -> (String, std::path::PathBuf) {
     let parts: Vec<&str> = name.split("::").collect();
     let [package, modules @ .., function] = &parts[..] else { panic!("{name}") };
@@ -189,7 +189,7 @@ fn every_function_that_a_rule_names_exists() {
 fn an_answer_to_an_echo_is_nobody_elses_packet() {
     let names = ["inet::ip4::output::reply_to", "inet::icmp4::echo", "inet::icmp4::icmp4_input", "inet::ip4::ip4_run"];
     assert_eq!(bucket(&names), Bucket::IpEthernet);
-    // Its frame's way out is the host's own, as any other's.
+    // The reply is sent as the host's own, like any other of its packets.
     let names =
         ["inet::ip::forward::send_to_neighbor", "inet::ip4::output::send_packet", "inet::ip4::output::ip4_output"];
     assert_eq!(bucket(&names), Bucket::RouteNeighbor);

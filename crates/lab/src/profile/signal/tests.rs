@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const SETTINGS: Settings = Settings { period_ns: 1_000_000, ring_words: 4096, source: Source::ThreadTimers };
 
-/// Uses the processor for so many milliseconds, without a system call that could set errno.
+/// Uses the processor for `ms` milliseconds, without a system call that could set errno.
 fn burn(ms: u64) {
     let start = os::thread_cpu_ns();
     while os::thread_cpu_ns() - start < ms * 1_000_000 {
@@ -63,7 +63,7 @@ fn what_finds_no_room_is_counted_with_its_time() {
         let recorder = sampled.recorder().clone();
         drop(sampled);
         let (taken, dropped) = (recorder.taken.load(Ordering::Relaxed), recorder.dropped.load(Ordering::Relaxed));
-        // A record has at least two words, here mostly 20: those of the callers.
+        // A record has at least two words, here mostly about 20, with the callers.
         assert!((1..=64).contains(&taken) && dropped >= 5, "{taken} taken, {dropped} dropped: nobody read");
         let weight: u64 = drained(&recorder).iter().map(|record| record[0]).sum();
         let lost = recorder.dropped_ns.load(Ordering::Relaxed);
@@ -90,7 +90,7 @@ fn a_sleeping_thread_is_left_alone_and_a_waking_one_is_sampled_again() {
 fn the_process_timer_does_where_threads_have_none() {
     let sampled = begin(Settings { source: Source::ProcessTimer, ..SETTINGS });
     assert!(!sampled.recorder().has_timers());
-    // Another thread of this process may get the signal instead.
+    // Another thread of this process may receive the signal instead.
     let start = std::time::Instant::now();
     while sampled.recorder().taken.load(Ordering::Relaxed) < 3 && start.elapsed() < Duration::from_secs(20) {
         burn(50);

@@ -77,7 +77,7 @@ fn a_return_address_belongs_to_the_call_before_it() {
     let modules = Modules::read(&mapped());
     let mut symbols = Symbols::new(&modules);
     let start = landmark as *const () as u64;
-    // The function's first byte, as a place to return to, is the end of whatever stands before it.
+    // As a return address, a function's first byte belongs to the code before it.
     assert_ne!(symbols.at(start, false), symbols.at(start, true));
     assert_eq!(symbols.at(start + 1, false).names, symbols.at(start, true).names);
 }

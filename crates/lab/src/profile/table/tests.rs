@@ -1,13 +1,13 @@
 use super::*;
 
-/// The report's three tables: text, samples in all, columns.
+/// The report's three tables: text, total samples, columns.
 const REPORT: [(&str, u64, Layout); 3] = [
     (include_str!("../../../tests/golden/rtems2014/a.txt"), 1697, Layout { name: 28, bar: 40 }),
     (include_str!("../../../tests/golden/rtems2014/b.txt"), 1451, Layout { name: 40, bar: 28 }),
     (include_str!("../../../tests/golden/rtems2014/c.txt"), 2386, Layout { name: 40, bar: 28 }),
 ];
 
-/// The count of samples behind a printed share: none but one can be.
+/// Returns the count of samples of a printed share; it is unique.
 fn count(printed: &str, all: u64) -> u64 {
     let digits: String = printed.chars().filter(char::is_ascii_digit).collect();
     let wanted: u64 = digits.parse().unwrap();

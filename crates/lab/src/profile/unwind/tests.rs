@@ -22,7 +22,7 @@ fn a_caller_is_found_by_the_stack_pointer_or_by_the_frame_pointer() {
     assert_eq!(up, Registers { pc: 0x7010 ^ 0xf000_0000, sp: 0x7018, bp: 0x7008 ^ 0xf000_0000 });
     let up = table.caller(Registers { pc: 0x1020, ..AT }, true, stack).unwrap();
     assert_eq!(up, Registers { pc: 0x7108 ^ 0xf000_0000, sp: 0x7110, bp: 0x7100 });
-    // As a return address, 0x1020 is the end of the function before it.
+    // As a return address, 0x1020 belongs to the function before it.
     let up = table.caller(Registers { pc: 0x1020, ..AT }, false, stack).unwrap();
     assert_eq!(up.sp, 0x7018);
 }
@@ -59,7 +59,8 @@ fn this_programs_own_tables_are_read() {
     let known = table.rows.iter().filter(|row| row.base != Base::Unknown).count();
     assert!(known * 10 > table.len() * 5, "{known} of {}: the others are ends", table.len());
     let here = this_programs_own_tables_are_read as *const () as u64;
-    // At its first instruction a function has pushed nothing: its caller's address is on top of the stack.
+    // At its first instruction a function has pushed nothing: its return address is on top of the
+    // stack.
     let up = table.caller(Registers { pc: here, ..AT }, true, |address| Some(address + 1)).unwrap();
     assert_eq!(up, Registers { pc: 0x7001, sp: 0x7008, bp: 0x7100 });
 }

@@ -32,7 +32,7 @@ pub(super) struct Climbed {
     pub(super) dma: Dma,
     /// Rungs of the ladder.
     pub(super) steps: Vec<Step>,
-    /// Rungs beside the ladder: T8 undone, then T11, which is only counted here.
+    /// Rungs outside the ladder: T8 undone, then T11, which is only counted here.
     pub(super) extras: Vec<Step>,
     /// Samples of the ladder's steps.
     pub(super) main: Vec<Sample>,

@@ -36,7 +36,7 @@ impl Dma {
     }
 }
 
-/// Buffers that a bridge in memory visits one after the other.
+/// Buffers that a bridge with frames in memory visits one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WorkingSet {
     /// Bytes of the last-level cache; `None` if unknown.

@@ -1,4 +1,4 @@
-//! Tables beside the rows: the counts of each rung, the distribution of its time, then and now.
+//! Additional tables: the counts of each rung, the distribution of its time, then and now.
 
 use super::climb::Climbed;
 use super::memory::Dma;
@@ -79,7 +79,7 @@ struct Parts {
     registers: f64,
     memory: f64,
     cycles: f64,
-    /// Ticks of the bus, which works beside the processor unless it is waited for.
+    /// Ticks of the bus, which works in parallel with the processor unless it is waited for.
     bus: f64,
     /// Ticks measured with the bus waited for.
     paced: f64,

@@ -6,7 +6,6 @@ mod tests;
 use crate::rigs::NicRig;
 use anyhow::Context;
 
-/// A tweak.
 struct Tweak {
     id: &'static str,
     title: &'static str,
@@ -76,7 +75,6 @@ impl HugePages {
     }
 }
 
-/// A rung.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub(super) id: String,
@@ -112,7 +110,7 @@ pub(super) fn ladder(distance: usize, pages: &HugePages) -> Vec<Step> {
     steps
 }
 
-/// Returns T10.
+/// Returns the rung of T10.
 pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
     let mut words = below(pages).pop().map(|step| step.words).unwrap_or_default();
     let title = match distance {

@@ -1,5 +1,4 @@
-//! The page's table: commands on lines of 64-byte and of 1518-byte frames, ours beside the usual
-//! ones.
+//! The page's table: commands on lines of 64-byte and of 1518-byte frames, ours and the usual ones.
 
 use super::Lab;
 use crate::bench::FIVE;

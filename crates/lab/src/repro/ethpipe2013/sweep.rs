@@ -63,7 +63,8 @@ fn delays_by(
     let mut measured: Vec<Measured> =
         all.map(|(name, between)| Measured { name, between, trials: Ok(Vec::new()) }).collect();
     // Trials run in turns, so that a disturbance does not affect one block size alone. A path that
-    // failed once is not tried again. Ctrl-C reaches dd too: that it failed says nothing then.
+    // failed once is not tried again. Ctrl-C reaches dd too, so its failure is not recorded after a
+    // stop request.
     'trials: for _ in 0..keep {
         for way in &mut measured {
             let Ok(trials) = &mut way.trials else { continue };

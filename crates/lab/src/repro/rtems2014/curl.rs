@@ -1,15 +1,15 @@
 //! The report's own measurement: stock curl against our FTP server, over a TAP.
 //!
 //! ```text
-//! this process                         a child: this program again, in a network namespace of its own
-//! Lane -> Child --------- socket ----- child::serve -> one host a configuration, each with its TAP and its thread
-//!                                                   -> curl, for a moment, on another core
+//! this process               a child: this program again, in a network namespace of its own
+//! Hosts -> Child -- socket -- child::serve -> one host per configuration, with a TAP and thread
+//!                                          -> curl, for a moment, on another core
 //! ```
 //!
-//! A rate is curl's, counted from its first byte on. Beside it is the share of its core that our
-//! host's thread used. Root is not needed where user namespaces may be created. Each round starts
-//! the child anew. A session that fails costs its round, which is repeated. A configuration whose
-//! sessions keep failing is a row with the reason, as are all configurations where curl or
+//! The rate is curl's, counted from its first byte on. The table also has the share of its core
+//! that our host's thread used. Root is not needed where user namespaces may be created. Each round
+//! starts the child anew. A failed session invalidates its round, which is repeated. If a
+//! configuration's sessions keep failing, its row states the reason; so do all rows if curl or
 //! namespaces are missing.
 
 mod child;
@@ -37,7 +37,7 @@ const IDS: [&str; 4] = ["a", "b", "c", "all"];
 const KEEP: u32 = 8;
 /// Duration of a transfer, in milliseconds.
 const LONG_MS: u64 = 280;
-/// Duration in quick runs, whose figures are not for quotation.
+/// Duration in quick runs, which are not for quoting.
 const QUICK_MS: u64 = 150;
 
 /// Function that sends a command to the child and returns its answer.
@@ -76,8 +76,8 @@ impl Drop for Hosts {
     }
 }
 
-/// Measures downloads and uploads by curl, in turns. Rows and notes are added to `study`; the sheet
-/// beside them is returned.
+/// Measures downloads and uploads by curl, in turns. Adds rows and notes to `study`, and returns
+/// the table printed with them.
 pub(super) fn rows(study: &mut Study<'_>, variants: &[Variant], options: &Options) -> Sheet {
     let chosen: Vec<&Variant> = variants.iter().filter(|variant| IDS.contains(&variant.id)).collect();
     let (core, complaints) = (options.core(), Rc::new(RefCell::new(Vec::new())));

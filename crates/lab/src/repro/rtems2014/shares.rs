@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 const RATE_HZ: u32 = 1999;
 /// Processor time for which a row is sampled.
 const LONG: Duration = Duration::from_millis(700);
-/// Processor time for which the configuration is sampled whose whole table is printed.
+/// Processor time for which configuration A is sampled, since its whole table is printed.
 const LONGER: Duration = Duration::from_millis(2000);
-/// Processor time in quick runs, whose figures are not for quotation.
+/// Processor time in quick runs, which are not for quoting.
 const QUICK: Duration = Duration::from_millis(100);
 
 /// Maximum wall time as a multiple of the processor time, since other threads use the core, too.
 const PATIENCE: u32 = 5;
 /// Minimum samples of a profile with shares: a share of 5 % of 200 samples is 5 % give or take 3.
 const FEWEST: u64 = 200;
-/// Minimum samples in quick runs, whose figures are not for quotation.
+/// Minimum samples in quick runs, which are not for quoting.
 const FEWEST_QUICK: u64 = 30;
 
 /// Observations of a row. Those that failed are absent, with a note.
@@ -62,7 +62,7 @@ fn take_from(
     let carried = rig.trial()?.ops + FTP_WARM;
     let (locks, after) = rig.locks();
     taken.locks = Some(locks);
-    // Opening and closing the session is included: negligible beside megabytes.
+    // Opening and closing the session is included: negligible compared with megabytes.
     taken.per_kib = Some((after - before) as f64 * 1024.0 / carried as f64);
     taken.facts = Some(rig.facts());
     let (long, fewest) = match (options.quick, variant.id) {
@@ -105,7 +105,8 @@ impl Taken {
     pub(super) fn text(&self, env: &Environment) -> Option<Vec<String>> {
         let profile = self.profile.as_ref()?;
         let mut report = Report::of(profile, "FTP downloads in configuration A, both hosts", env.clone());
-        report.warnings.retain(|warning| !env.warnings().contains(warning)); // already printed above
+        // already printed above
+        report.warnings.retain(|warning| !env.warnings().contains(warning));
         Some(report.text().trim_end().lines().map(str::to_owned).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! The table of rows, and what is printed of made-up figures.
+//! Tests of the table of rows, and of the output for simulated figures.
 
 use super::*;
 use crate::result::{Change, Figure};
@@ -18,9 +18,9 @@ fn rates_look_as_curl_prints_them() {
     assert_eq!(shown, ["500", "99999", "9101k", "9999k", "97.6M", "1205M", "12.2G"]);
 }
 
-/// The fields of a setup in which two differ.
+/// Returns the names of the fields in which two setups differ.
 fn changes(now: Setup, before: Setup) -> Vec<&'static str> {
-    // Taken apart, so that a new field is a compile error here.
+    // Destructured, so that a new field is a compile error here.
     let Setup { locks, clock, pool, checksum, offload, burst } = now;
     let changed = [
         (locks != before.locks, "locks"),
@@ -78,12 +78,12 @@ fn b_differs_from_a_in_the_clocks_representation_and_not_in_its_source() {
     assert_eq!(what("vdso"), (TimeSource::Kernel, Timespec, false), "the source alone");
 }
 
-/// What a host in `setup` was found to use, and how often its locks were taken for a KiB.
+/// Returns the configuration that a host in `setup` uses, and its lock acquisitions per KiB.
 fn found(setup: Setup) -> (FtpFacts, f64) {
     const BYTES: u64 = 1 << 20;
     let mut rig = ftp_rig("t", setup, Way::Down, BYTES).unwrap();
     rig.trial().unwrap();
-    // Least of several trials: on a busy machine there are more polls, which lock too.
+    // The least of several trials: on a busy machine there are more polls, which lock too.
     let taken = (0..3).map(|_| {
         let before = rig.locks().1;
         let carried = rig.trial().unwrap().ops + FTP_WARM;
@@ -111,16 +111,18 @@ fn hosts_use_what_their_rows_name() {
     }
 }
 
-/// With bursts of one size: frames that come alone leave time for polls in between, which lock too.
+/// With bursts of one size: single frames leave time for polls in between, which lock too.
 #[test]
 fn locks_are_taken_as_often_in_every_row_but_that_of_a_shared_freelist() {
     let taken: Vec<(&str, f64)> =
         variants().iter().map(|variant| (variant.id, found(Setup { burst: BURSTS, ..variant.setup }).1)).collect();
     let base = taken[0].1;
     let (shared, others): (Vec<_>, Vec<_>) = taken.iter().partition(|(id, _)| *id == "freelist");
-    // Rows without locks take 5 % more: only a shared host reads without a lock whether something is due.
+    // Rows without locks acquire 5 % more: only a shared host checks without a lock whether work is
+    // due.
     assert!(base > 1.0 && others.iter().all(|(_, taken)| (taken / base - 1.0).abs() < 0.08), "a KiB: {taken:?}");
-    // A zone has a cache for each thread; a list has one lock, taken for each buffer that leaves it and each that returns.
+    // A zone has a cache for each thread; a list has one lock, acquired for each buffer taken and
+    // each returned.
     assert!(shared.iter().all(|(_, taken)| taken / base > 1.5), "a KiB: {taken:?}");
 }
 
@@ -151,7 +153,7 @@ fn a_row_without_trials_has_the_reason_and_the_others_their_figures() {
     assert!(sheet.rows.iter().all(|row| row.len() <= sheet.head.len()));
 }
 
-/// A sample of trials that took so many ticks a byte.
+/// Returns a sample of trials with the given ticks per byte.
 fn sample(id: &str, ticks: &[u64]) -> Sample {
     let reading = |ticks: &u64| Reading { ops: 1000, ticks: ticks * 1000, wall_ns: 1_000_000, cpu_ns: 1_000_000 };
     let trial = |(round, ticks)| Trial { round: round as u32, reading: reading(ticks), disturbed: None };
@@ -159,14 +161,14 @@ fn sample(id: &str, ticks: &[u64]) -> Sample {
     Sample { trials, ..Sample::new(id) }
 }
 
-/// A group of all downloads, two builds each.
+/// Returns a group of all downloads, two builds each.
 fn group(all: &[Variant]) -> Group {
     let samples = all.iter().map(|variant| sample(&format!("down.{}", variant.id), &[4, 5])).collect();
     let floor = NoiseFloor::of(&sample("a", &[4, 5, 4, 5]), &sample("a", &[4, 5, 5, 4])).unwrap();
     Group { samples, floor }
 }
 
-/// A row of a run in which each trial took `ticks` a byte.
+/// Returns a row of a run in which each trial took `ticks` per byte.
 fn row(id: &str, ticks: f64, vs: Option<f64>) -> Row {
     let figure =
         Figure { median: dload(ticks), lo: dload(ticks), hi: dload(ticks), n: 20, unit: "k".into(), range: None };
@@ -204,12 +206,13 @@ fn the_reports_figures_stand_beside_ours() {
         |what: &str| lines.iter().find(|line| line[0].contains(what)).unwrap_or_else(|| panic!("{what}")).clone();
     assert_eq!(line("A: Dload")[1..], ["9101k", "976M"]);
     assert_eq!(line("B against A")[1..], ["0.97x (-3 %)", "0.9700x [0.9600x, 0.9800x] slower"]);
-    // 1.25 times as fast without the divisions: they were a fifth of the time.
+    // 1.25 times as fast without the divisions: they took a fifth of the time.
     assert_eq!(line("divisions")[1..], ["4.2 %", "20.0 % [19.4 %, 20.6 %]"]);
     assert_eq!(line("C: mutex operations")[1..], ["8.5 %", "-"], "not sampled");
 }
 
-/// The hosts' process, made up: `fails` returns why an order fails, from its number among those for the same row.
+/// Measures with a simulated process of hosts. `fails` returns the error of a command, from the row
+/// and its number among the commands for that row.
 fn curls(fails: impl Fn(&str, u32) -> Option<anyhow::Error> + 'static) -> (Report, Sheet) {
     let all = variants();
     let chosen: Vec<&Variant> = all.iter().filter(|variant| ["a", "b", "c"].contains(&variant.id)).collect();

@@ -1,4 +1,4 @@
-//! The report's figures beside ours, line by line.
+//! The report's figures compared with ours, line by line.
 
 use super::shares::Taken;
 use super::{curl_form, dload_then};
@@ -6,8 +6,8 @@ use crate::profile::Bucket;
 use crate::result::{Cell, Row, Sheet};
 use crate::table::{spread, times};
 
-/// Shares of time that the report names, or that its profile adds up to: title, index of the row,
-/// the report's figure, bucket.
+/// Shares of time stated in the report, or summed from its profile: title, index of the row, the
+/// report's figure, bucket.
 const SHARES: &[(&str, usize, &str, Bucket)] = &[
     ("A: mutex operations", 0, "3 %", Bucket::Locks),
     ("C: mutex operations", 2, "8.5 %", Bucket::Locks),

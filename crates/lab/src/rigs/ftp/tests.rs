@@ -1,4 +1,4 @@
-//! Sessions under each kind of setting.
+//! Tests of sessions under each kind of setting.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_trial_carries_what_was_asked_for_both_ways_and_can_be_made_again() {
         let mut rig = ftp_rig("t", setup, way, 1 << 20).unwrap();
         for _ in 0..2 {
             let reading = rig.trial().unwrap();
-            // A turn carries up to a socket buffer more than was asked for.
+            // A turn carries up to a socket buffer more than requested.
             let most = (1 << 20) + (BUFFER as u64);
             assert!(reading.ops > (1 << 20) - BUFFER as u64 && reading.ops <= most, "{what}: {reading:?}");
             assert!(reading.ticks > 0, "{what}");

@@ -1,4 +1,4 @@
-//! Costs of a bridged frame beside ticks: counted by cards and drivers, exact.
+//! Costs of a bridged frame other than ticks: counted by cards and drivers, exact.
 
 use port::nic::Nic;
 
@@ -25,9 +25,9 @@ pub struct NicCosts {
     pub doorbells: f64,
     /// Status write-backs by the cards, receiving and transmitting.
     pub writebacks: f64,
-    /// Register reads.
+    /// Register reads by the drivers.
     pub register_reads: f64,
-    /// Interrupts.
+    /// Interrupts raised by the cards.
     pub interrupts: f64,
     /// Clocks of the bus, if one is modelled.
     pub bus_clocks: f64,
@@ -37,15 +37,15 @@ pub struct NicCosts {
     pub stall_ns: f64,
     /// Reads of descriptors by the cards.
     pub fetches: f64,
-    /// Buffers posted whose link was read, because they came from a list through the buffers.
+    /// Buffers posted after their link was read, because they came from a list through the buffers.
     pub links_read: f64,
-    /// Buffers posted whose first line was written.
+    /// Buffers posted after their first line was written.
     pub headers_written: f64,
     /// Buffers posted from an array of pointers.
     pub from_stock: f64,
-    /// Frames whose first line the driver read.
+    /// Frames of which the driver read the first line.
     pub early_reads: f64,
-    /// Frames whose first line was prefetched.
+    /// Frames of which the first line was prefetched.
     pub prefetches: f64,
 }
 

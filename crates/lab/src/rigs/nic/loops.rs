@@ -1,7 +1,9 @@
-//! The cards of a bridge shared among loops, each on a core of its own: [`NicRig::shared`] says who has what.
+//! The cards of a bridge shared among loops, each on its own core; [`NicRig::shared`] assigns the
+//! ports.
 //!
-//! Traffic stays within a loop: of four ports each loop has two that exchange frames, of two ports each has a direction. There is nothing to
-//! tell each other, as with `node::switch` whose addresses are pinned; what two loops share is what a card's two halves share.
+//! Traffic stays within a loop: of four ports each loop has two that exchange frames, of two ports
+//! each loop has one direction. The loops exchange no updates, as in `node::switch` with static
+//! addresses. Two loops share only what the two halves of a card share.
 
 use super::NicRig;
 use crate::os;
@@ -10,10 +12,10 @@ use anyhow::{Context, anyhow};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 
-/// A trial, begun together.
+/// Command that starts a trial in all loops together.
 struct Order(Arc<Barrier>);
 
-/// `n` loops on cores 0 to `n`-1, all at work at the same time.
+/// `n` loops on cores 0 to `n`-1, running at the same time.
 pub struct NicLoops {
     id: String,
     orders: Vec<mpsc::Sender<Order>>,
@@ -22,10 +24,10 @@ pub struct NicLoops {
 }
 
 impl NicLoops {
-    /// One or two loops for the ports that the words say.
+    /// Creates one or two loops for the ports in the settings.
     ///
     /// # Errors
-    /// A word that is none, no memory, no thread.
+    /// An invalid setting, no memory, no thread.
     pub fn new(id: &str, loops: usize, words: &str) -> anyhow::Result<NicLoops> {
         let (answer, answers) = mpsc::channel();
         let (mut orders, mut threads) = (Vec::new(), Vec::new());
@@ -52,7 +54,7 @@ impl Subject for NicLoops {
         &self.id
     }
 
-    /// Frames and ticks such that their ratio is the sum of the loops' rates.
+    /// Returns frames and ticks in the ratio of the sum of the loops' rates.
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let wall = os::monotonic_ns();
         let start = Arc::new(Barrier::new(self.orders.len()));

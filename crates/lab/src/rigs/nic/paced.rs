@@ -1,4 +1,4 @@
-//! A bridge whose cards wait for their bus: its speed where processor and bus work at the same
+//! A bridge with cards that wait for their bus: its speed where processor and bus work at the same
 //! time.
 //!
 //! Time is the rig's own. The processor takes as long as its turns really take; the bus takes the
@@ -13,7 +13,7 @@ use crate::{os, timer, tsc};
 use anyhow::ensure;
 use clock::{Duration, Instant};
 
-/// Subject whose trial measures ticks of the rig's time per bridged frame.
+/// Subject that measures ticks of the rig's time per bridged frame.
 pub struct NicPaced(NicRig);
 
 impl NicPaced {
@@ -86,7 +86,7 @@ impl Subject for NicPaced {
         self.0.audit()?;
         ensure!(self.0.missed() == 0, "{}: {} frames missed", self.0.id, self.0.missed());
         let ticks = (u128::from(ns) * u128::from(timer::rate().hz) / 1_000_000_000) as u64;
-        // The modelled time is no fault of the clock, nor missing processor time.
+        // The modelled time must count neither as a stepped clock nor as missing processor time.
         Ok(Reading { ops: self.0.back - before, ticks, wall_ns: wall_ns.max(ns), cpu_ns: cpu_ns.max(ns) })
     }
 }

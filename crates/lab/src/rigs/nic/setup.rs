@@ -21,8 +21,8 @@ pub struct NicSetup {
     pub pool: Kind,
     /// Pages under the buffers (`pages=`).
     pub pages: Pages,
-    /// Distance of buffers (`stride=odd|power2`): `power2` is 2 KiB, as of the report's clusters,
-    /// whose first lines share few cache sets.
+    /// Distance of buffers (`stride=odd|power2`): `power2` is 2 KiB, as of the report's clusters:
+    /// their first lines share few cache sets.
     pub stride: Stride,
     /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer is
     /// reused as soon as it was sent.

@@ -1,36 +1,37 @@
-//! What is lost when the processor "got distracted for a bit": frames go on coming while nobody polls. In virtual time, so exact.
+//! Frames lost when the processor "got distracted for a bit": frames keep arriving while no loop
+//! polls. In virtual time, and therefore exact.
 
 use super::{GAP_NS, NicRig, ROUND};
 use anyhow::ensure;
 
-/// Frames of a port between two polls: 50 microseconds' worth.
+/// Frames of a port between two polls: the number that arrives in 50 microseconds.
 const FEED: usize = 30;
-/// Polls before the distraction, and after it, each way enough that rings are as they usually are.
+/// Polls before the distraction and after it; enough for the rings to reach their steady state.
 const POLLS: usize = 400;
 
-/// What a distraction cost.
+/// Frames lost by a distraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicStall {
-    /// Microseconds that nobody polled.
+    /// Duration without a poll, in microseconds.
     pub us: u64,
-    /// Frames that came in that time.
+    /// Frames that arrived in that time.
     pub came: u64,
-    /// Frames that found no descriptor.
+    /// Frames for which there was no descriptor.
     pub missed: u64,
 }
 
-/// Polls every 50 us, 600,000 frames a second at each port; then not for `polls` times, then again. Of two loops only the first is
-/// distracted.
+/// Polls every 50 us, at 600,000 frames per second and port; then skips `polls` polls, then polls
+/// again. Of two loops only the first is distracted.
 ///
 /// # Errors
-/// A word that is none, no memory, or a frame that is nowhere.
+/// An invalid setting, no memory, or a frame is unaccounted for.
 pub fn stall(words: &str, loops: usize, polls: usize) -> anyhow::Result<NicStall> {
     let mut rigs = NicRig::shared("stall", loops, &format!("{words} pause=off"))?;
     rigs.iter_mut().try_for_each(steadily)?;
     ensure!(rigs.iter().all(|rig| rig.missed() == 0), "frames were missed before the distraction");
     for (at, rig) in rigs.iter_mut().enumerate() {
         for _ in 1..polls {
-            rig.arrive(FEED)?; // and once more before the next poll
+            rig.arrive(FEED)?; // the last frames arrive before the next poll
             if at > 0 {
                 rig.turn();
                 rig.leave();
@@ -45,7 +46,7 @@ pub fn stall(words: &str, loops: usize, polls: usize) -> anyhow::Result<NicStall
 }
 
 fn steadily(rig: &mut NicRig) -> anyhow::Result<()> {
-    const { assert!(FEED < ROUND) }; // what has piled up is worked off
+    const { assert!(FEED < ROUND) }; // so that the backlog shrinks
     for _ in 0..POLLS {
         rig.arrive(FEED)?;
         rig.turn();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Registers that cost nothing: tests are not to wait.
+/// Settings that make register accesses free, so that tests do not wait.
 const FREE: &str = "reg_read_ns=0 reg_write_ns=0";
 
 #[test]
@@ -102,7 +102,8 @@ fn a_word_that_is_none_is_told() {
     assert_eq!((setup.feed, setup.pool, setup.knobs().unwrap().rings()), (8, buf::Kind::Stack, (2048, 256)));
 }
 
-/// A trial that waits for the modelled bus takes longer than the wall clock shows, and is not reported as one whose clock stepped.
+/// A trial that waits for the modelled bus takes longer than the wall clock shows, and must not be
+/// reported as one with a stepped clock.
 #[test]
 fn modelled_time_is_no_disturbance() {
     let words = format!("{FREE} {FINAL} ports=2 feed=128 rest=512 stride=power2 dma=cold frames=4096");
@@ -123,7 +124,7 @@ fn the_slower_of_processor_and_bus_sets_the_rate_where_the_bus_is_waited_for() {
         let costs = NicRig::new("counted", &format!("{FREE} {FINAL} {words} {adds}")).unwrap().costs().unwrap();
         costs.bus_clocks / hertz * 1e9
     };
-    // A processor that needs no time is held by the bus: its clocks, no more and no less.
+    // A processor that needs no time is limited by the bus clocks exactly.
     for (adds, hertz) in [("", 100e6), ("bus=pcix133", 133_333_333.0), ("bus=pcix133 fetch=32", 133_333_333.0)] {
         let (found, expected) = (time(adds, 0), needs(adds, hertz));
         assert!((found / expected - 1.0).abs() < 0.02, "{adds}: {found} ns a frame, {expected} counted");
@@ -164,7 +165,7 @@ fn buffers_at_rest_are_visited_in_turn_and_all_go_home_with_the_rig() {
         assert_eq!(pool.stats().live(), 0, "{words}");
         seen.len()
     };
-    // 8192 frames pass: each in a buffer of its own as long as there are as many at rest.
+    // 8192 frames pass, each in a different buffer if as many are at rest.
     assert_eq!(distinct("rx_ring=256 rest=8192"), 8192);
     assert!(distinct("rx_ring=256") < 1024);
 }

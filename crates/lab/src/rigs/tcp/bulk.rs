@@ -1,4 +1,5 @@
-//! Bytes carried over a connection, by whoever can: the work and the checks are the same for all.
+//! Bytes carried over a connection between any two [`End`]s; the work and the checks are the same
+//! for all.
 
 use super::{Link, Two, balanced};
 use crate::rigs::text::Text;
@@ -9,40 +10,40 @@ use lock::Up;
 use node::Host;
 use socket::{Errno, Fd, Opt};
 
-/// Bytes of a trial.
+/// Bytes carried in a trial.
 pub const BULK: usize = 8 << 20;
-/// Bytes of a call.
+/// Bytes sent per call.
 pub const CHUNK: usize = 64 << 10;
-/// Bytes that a send or receive buffer holds: what is under way then stays in the second-level cache.
+/// Size of a send or receive buffer, so that the data in flight stays in the second-level cache.
 pub const BUFFER: usize = 256 << 10;
-/// Bytes that are compared one by one after each trial, outside of what is measured.
+/// Bytes that are compared one by one after each trial, outside the measurement.
 const COMPARED: usize = 1 << 20;
-/// Rounds without a byte after which a stream has stalled.
+/// Rounds without a byte after which a stream counts as stalled.
 const PATIENCE: u32 = 1_000_000;
 
-/// One end of a connection. No call waits.
+/// One end of a connection. Calls do not block.
 pub trait End {
-    /// Hands over as much of `bytes` as there is room for; says how much.
+    /// Sends as many of `bytes` as there is room for; returns the number.
     ///
     /// # Errors
-    /// Whatever ends the connection.
+    /// The connection ended.
     fn send(&mut self, bytes: &[u8]) -> anyhow::Result<usize>;
 
-    /// Takes what has arrived; 0: nothing has.
+    /// Receives bytes that have arrived; returns 0 if there are none.
     ///
     /// # Errors
-    /// Whatever ends the connection.
+    /// The connection ended.
     fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize>;
 
-    /// Runs this end's host for one round, if it has one to run; says whether there was anything to do.
+    /// Runs this end's host for one round, if it has one; returns whether there was work.
     fn turn(&mut self) -> bool {
         false
     }
 
-    /// Is everything in order? Asked after every trial.
+    /// Checks the state of the end after each trial.
     ///
     /// # Errors
-    /// What is not.
+    /// Describes what is wrong.
     fn check(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -66,7 +67,7 @@ impl End for Box<dyn End> {
     }
 }
 
-/// A byte carried, 64 KiB a call, both ends on one thread.
+/// Bulk transfer with 64 KiB per call, both ends on one thread; an operation is a byte carried.
 pub struct Bulk<E> {
     id: String,
     ends: [E; 2],
@@ -77,17 +78,17 @@ pub struct Bulk<E> {
 }
 
 impl<E: End> Bulk<E> {
-    /// From the first of `ends` to the second.
+    /// Creates a transfer from the first of `ends` to the second.
     pub fn between(id: &str, ends: [E; 2]) -> Bulk<E> {
         Bulk { id: id.to_owned(), ends, text: Text::new(CHUNK), into: vec![0; CHUNK], at: 0 }
     }
 
-    /// The ends.
+    /// Returns the sending and the receiving end.
     pub fn ends(&mut self) -> &mut [E; 2] {
         &mut self.ends
     }
 
-    /// Carries `bytes` and has `is_right` look at all that arrives.
+    /// Carries `bytes`, and checks all received bytes with `is_right`.
     pub(super) fn carry(&mut self, bytes: usize, is_right: impl Fn(&Text, u64, &[u8]) -> bool) -> anyhow::Result<()> {
         let (mut sent, mut got, mut idle) = (0, 0, 0u32);
         let [from, to] = &mut self.ends;
@@ -118,10 +119,10 @@ impl<E: End> Bulk<E> {
         Ok(())
     }
 
-    /// Carries `bytes`, measured.
+    /// Carries `bytes` and measures that.
     ///
     /// # Errors
-    /// A stream that ended, stalled, or was not what was sent.
+    /// The stream ended, stalled, or delivered other bytes than were sent.
     pub fn measured(&mut self, bytes: usize) -> anyhow::Result<Reading> {
         let mut done = Ok(());
         let reading = measure(bytes as u64, || done = self.carry(bytes, Text::is_likely));
@@ -142,19 +143,20 @@ impl<E: End> Subject for Bulk<E> {
     }
 }
 
-/// A host of ours, and its end.
+/// One of our hosts, and its end of the connection.
 pub struct Ours {
     host: Host<Up>,
     fd: Fd,
-    /// When the host was run last.
+    /// Time of the host's last round.
     now: Instant,
 }
 
-/// Our two hosts.
+/// Bulk transfer between two of our hosts.
 pub type BulkRig = Bulk<Ours>;
 
 impl Ours {
-    /// `sends`: this end does. Its buffer is fixed then, as those of the peers are.
+    /// Creates an end that sends or, without `sends`, receives. Its buffer has a fixed size, as
+    /// those of the peers.
     pub(in crate::rigs) fn new(host: Host<Up>, fd: Fd, sends: bool) -> anyhow::Result<Ours> {
         host.shared_calls().set_option(fd, if sends { Opt::SendBuffer(BUFFER) } else { Opt::RecvBuffer(BUFFER) })?;
         let now = host.step().now;
@@ -170,10 +172,10 @@ impl Ours {
 }
 
 impl BulkRig {
-    /// One connection over `link`.
+    /// Creates one connection over `link`.
     ///
     /// # Errors
-    /// A socket call's, or the port's.
+    /// A socket call failed, or the port could not be added.
     pub fn new(id: &str, link: Link) -> anyhow::Result<BulkRig> {
         let two = Two::new(link, &[])?;
         let listener = two.listen(5001)?;

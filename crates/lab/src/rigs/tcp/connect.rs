@@ -1,11 +1,11 @@
-//! Connections that come and go.
+//! Opening and closing of connections.
 
 use super::{CONNECTIONS, Domain, Link, Two};
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
 use socket::Fd;
 
-/// Connections that are opened and closed.
+/// Rig that opens and closes connections.
 pub struct ConnectRig {
     id: String,
     two: Two,
@@ -13,14 +13,15 @@ pub struct ConnectRig {
 }
 
 impl ConnectRig {
-    /// TIME-WAIT lasts 2 ms here, so that ports come round; its records are made and timed out like any.
+    /// Creates the rig. TIME-WAIT lasts 2 ms here, so that ports are reused soon; its entries are
+    /// created and time out as usual.
     ///
     /// # Errors
-    /// A socket call's, or the port's.
+    /// A socket call failed, or the port could not be added.
     pub fn new(id: &str, family: Domain) -> anyhow::Result<ConnectRig> {
         let two = Two::new(Link::plain(family), &[("net.inet.tcp.msl", 1)])?;
         let listener = two.listen(5001)?;
-        // The first one's SYN waits for the neighbor's answer.
+        // The first SYN waits for neighbor resolution.
         let (client, server) = (two.begin(5001)?, two.accept(listener)?);
         two.calls(0).close(client)?;
         two.calls(1).close(server)?;

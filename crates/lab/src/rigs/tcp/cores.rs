@@ -1,8 +1,8 @@
-//! Streams on two cores: the two ends of one stream, a thread each, so that only frames cross; or
-//! two streams that share nothing.
+//! Streams on two cores: the two ends of one stream, each on its own thread, so that only frames
+//! cross; or two streams that share nothing.
 //!
-//! A thread with nothing to do spins, and yields its core now and then. A trial ends when all bytes
-//! have arrived, when either side fails, or when its time limit is reached.
+//! A thread without work spins, and yields its core now and then. A trial ends when all bytes have
+//! arrived, when either side fails, or when its time limit is reached.
 
 use super::bulk::{BulkRig, CHUNK, End, Ours};
 use super::{Link, accept, begin, host, listen};
@@ -23,7 +23,7 @@ const POLITE: u32 = 1 << 12;
 /// Time limit of a trial, and of connecting, in nanoseconds.
 const LIMIT_NS: u64 = 20_000_000_000;
 
-/// Function that creates an end, on the thread that is to own it.
+/// Function that creates an end, on the thread that will own it.
 pub type MakeEnd = Box<dyn FnOnce() -> anyhow::Result<Box<dyn End>> + Send>;
 
 /// Work of a core in a trial.

@@ -1,7 +1,8 @@
-//! What an idle connection weighs: the growth of a process that does nothing else, so that no memory freed before hides it.
+//! Memory of an idle connection: the growth of a process that does nothing else, so that memory
+//! freed before does not hide it.
 //!
-//! The program is started again as a child; it connects two hosts of its own, both ends are counted, and what it takes
-//! is divided by the number of ends.
+//! The program is started again as a child, which connects two hosts of its own. Both ends count:
+//! the growth is divided by the number of ends.
 
 use super::{Domain, Link, Two};
 use crate::child::{self, Child};
@@ -10,30 +11,32 @@ use anyhow::{Context, bail, ensure};
 use socket::{Errno, Fd};
 use std::time::{Duration, Instant};
 
-/// Of a child. Its role: how many connections.
+/// Kind of the child; its role is the number of connections.
 pub(crate) const KIND: &str = "idle";
-/// Connections made before the first look: what the hosts need once is there then.
+/// Connections made before the first measurement, so that memory which a host needs once is
+/// allocated.
 const WARM: usize = 100;
 
-/// Bytes of resident memory an end.
+/// Resident bytes per end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Idle {
-    /// Established, and nothing else.
+    /// Bytes of an established connection without data.
     pub fresh: f64,
-    /// After a request and its answer.
+    /// Bytes after a request and its answer.
     pub used: f64,
-    /// The same with what the allocator has free and keeps: connections that were busy within the same 200 ms had queues at one time, and
-    /// how many those are depends on the machine.
+    /// Bytes as in `used`, with the free memory that the allocator keeps: connections that were
+    /// busy within the same 200 ms had queues at the same time, and their number depends on the
+    /// machine.
     pub kept: f64,
 }
 
-/// Weighs `connections`, in a child: see [`crate::child`].
+/// Measures `connections` connections in a child (see [`crate::child`]).
 ///
 /// # Errors
-/// No child, or it failed, or its time was up.
+/// The child did not start, failed, or timed out.
 pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
     let mut command = child::again(KIND, &connections.to_string())?;
-    // A test's thread would have an arena of its own, from whose end glibc gives nothing back.
+    // A test's thread would have its own arena, of which glibc returns no memory.
     command.env("MALLOC_ARENA_MAX", "1");
     let child = Child::start(command).context("weigh connections")?;
     let told = child.ready();
@@ -43,7 +46,6 @@ pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
     Ok(Idle { fresh, used, kept })
 }
 
-/// The child's side.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || {
         let idle = weigh(role.parse().with_context(|| format!("connections, not {role:?}"))?)?;
@@ -62,7 +64,7 @@ fn weigh(connections: usize) -> anyhow::Result<Idle> {
     }
     warm.iter().try_for_each(|ends| exchange(&two, *ends))?;
     quiet(&two);
-    let mut ends = vec![[Fd(1); 2]; connections]; // touched before the first look
+    let mut ends = vec![[Fd(1); 2]; connections]; // touched before the first measurement
     let of_each = |before: u64| anyhow::Ok((resident()?.saturating_sub(before)) as f64 / (2 * connections) as f64);
     give_back_free_memory();
     let before = resident()?;
@@ -97,10 +99,10 @@ fn exchange(two: &Two, ends: [Fd; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Longer than the least retransmission timeout and than any delayed ACK.
+/// Longer than the minimum retransmission timeout and than any delayed ACK.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Until the timers that the last segments set are over: then a connection is idle.
+/// Steps until the timers set by the last segments have expired, so that the connections are idle.
 fn quiet(two: &Two) {
     let mut since = Instant::now();
     while since.elapsed() < QUIET {

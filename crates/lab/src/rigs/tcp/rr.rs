@@ -1,4 +1,4 @@
-//! A byte there and a byte back, alone and among connections that do nothing.
+//! A request and a response of one byte each, with or without idle connections on the same hosts.
 
 use super::{Domain, Link, TRANSACTIONS, Two, addr};
 use crate::subject::{Reading, Subject, measure};
@@ -6,7 +6,7 @@ use lock::Up;
 use socket::{Calls, Errno, Fd, Opt};
 use std::net::SocketAddr;
 
-/// One byte there, one byte back.
+/// Rig that exchanges one byte in each direction.
 pub struct RrRig {
     id: String,
     two: Two,
@@ -14,10 +14,10 @@ pub struct RrRig {
 }
 
 impl RrRig {
-    /// A stream among `idle` idle ones.
+    /// Creates a TCP stream next to `idle` idle connections.
     ///
     /// # Errors
-    /// A socket call's, or the port's.
+    /// A socket call failed, or the port could not be added.
     pub fn tcp(id: &str, family: Domain, idle: usize) -> anyhow::Result<RrRig> {
         let two = Two::new(Link::plain(family), &[])?;
         two.connect_many(&mut vec![[Fd(0); 2]; idle])?;
@@ -28,10 +28,10 @@ impl RrRig {
         Ok(RrRig { id: id.to_owned(), two, fds: [client, server] })
     }
 
-    /// Datagrams.
+    /// Creates a pair of UDP sockets.
     ///
     /// # Errors
-    /// A socket call's, or the port's.
+    /// A socket call failed, or the port could not be added.
     pub fn udp(id: &str, family: Domain) -> anyhow::Result<RrRig> {
         let two = Two::new(Link::plain(family), &[])?;
         let open = |at: usize| -> anyhow::Result<Fd> {
@@ -43,7 +43,7 @@ impl RrRig {
             Ok(fd)
         };
         let fds = [open(0)?, open(1)?];
-        // The first datagram waits for the neighbor's answer.
+        // The first datagram waits for neighbor resolution.
         two.calls(0).send(fds[0], b"?")?;
         while two.step() > 0 {}
         while two.calls(1).recv(fds[1], &mut [0; 16]).is_ok() {}
@@ -65,7 +65,8 @@ impl RrRig {
         Ok(())
     }
 
-    /// Runs one host until the byte is there; gives the calls of that round, as an event loop has them.
+    /// Runs one host until the byte arrives; returns the calls of that round, as an event loop uses
+    /// them.
     fn receive(&self, at: usize, expected: u8) -> anyhow::Result<Calls<'_, Up>> {
         let mut byte = [0; 16];
         let host = &self.two.hosts[at];

@@ -1,4 +1,4 @@
-//! Each row of `bench tcp` does what its title names, counted by the hosts and their ports.
+//! Each row of `bench tcp` does what its title names, by the counters of the hosts and their ports.
 
 use super::*;
 use crate::subject::Subject;
@@ -8,14 +8,14 @@ const HARD: Link = Link { offload: true, ..SOFT };
 const LARGE: Link = Link { mtu: 65_521, ..HARD };
 const SIX: Link = Link { family: Domain::Inet6, ..SOFT };
 
-/// Values of counters, and frames and bytes sent, of one host.
+/// Returns the values of counters, and the frames and bytes sent, of one host.
 fn counted(host: &Host<Up>, names: &[&str]) -> Vec<u64> {
     let port = &host.ports()[0].counts.tx;
     let counters = names.iter().map(|name| host.stack.counter(name));
     counters.chain([port.frames.get(), port.bytes.get()]).collect()
 }
 
-/// Returns by how much each value grew.
+/// Returns the growth of each value.
 fn grown(before: &[u64], after: &[u64]) -> Vec<u64> {
     before.iter().zip(after).map(|(before, after)| after - before).collect()
 }
@@ -33,7 +33,7 @@ fn a_streams_segments_have_the_size_of_its_row_and_its_checksums_are_where_the_r
         let sent = grown(&before, &counted(rig.ends()[0].host(), &names));
         let answered = grown(&back, &counted(rig.ends()[1].host(), &names));
         let [data, data_bytes, retransmitted, frames, bytes] = sent[..] else { panic!("{sent:?}") };
-        // The bytes that are measured, and those that are compared after it.
+        // The measured bytes, and those compared afterwards.
         assert!(data_bytes >= ops && retransmitted == 0, "{link:?}: {sent:?} of {ops}");
         assert!((least..=most).contains(&(bytes / frames)), "{link:?}: {} bytes a frame", bytes / frames);
         assert!(frames >= data && answered[0] == 0 && answered[3] < frames, "{link:?}: {sent:?} {answered:?}");
@@ -59,7 +59,7 @@ fn a_transaction_is_one_packet_each_way_among_the_connections_that_the_row_has()
         for (host, before) in rig.hosts().iter().zip(before) {
             let sent = grown(&before, &counted(host, &names));
             assert_eq!(sent[..3], [TRANSACTIONS, TRANSACTIONS, 0]);
-            // The acknowledgement rides on the answer; on a slow machine some are sent alone.
+            // The acknowledgement is sent with the answer; on a slow machine some are sent alone.
             assert!(sent[3] >= TRANSACTIONS && sent[3] < 2 * TRANSACTIONS, "{sent:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! A host on virtual time whose DHCP server is the test: what a lease configures, and that it goes with
-//! it.
+//! A host on virtual time with the test as its DHCP server: a lease configures the host, and its
+//! end undoes that.
 
 use super::{LEASED, SERVER, answer, bytes};
 use crate::config::HostConfig;
@@ -69,8 +69,8 @@ impl Link {
         while self.host.step().frames > 0 {}
     }
 
-    /// Lets time pass; the server has its address and answers each message by `reply`. Returns the types
-    /// of the messages, with whether each was a broadcast.
+    /// Advances the time; the server answers ARP for its address and replies to each message with
+    /// `reply`. Returns the types of the messages, with whether each was a broadcast.
     fn run(&self, ms: u64, reply: impl Fn(&Message, MessageType) -> Option<Message>) -> Vec<(MessageType, Cast)> {
         let mut seen = Vec::new();
         for _ in 0..ms {
@@ -124,7 +124,7 @@ impl Link {
     }
 }
 
-/// Whether a message was for one station or for all.
+/// Unicast or broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cast {
     Uni,
@@ -159,11 +159,11 @@ fn a_lease_configures_a_host_until_it_ends() {
     assert!(link.ok("ip route").contains(&format!("default via {SERVER} dev em0")));
     let resolvers = format!("nameserver {SERVER} (DHCP, em0)\nsearch lab.test (DHCP, em0)\n");
     assert_eq!(link.ok("resolvectl"), resolvers);
-    // Half a minute later the server alone is asked for an extension, and nothing changes.
+    // Half a minute later the lease is renewed by unicast, and nothing changes.
     assert_eq!(link.run(40_000, serve), [(MessageType::Request, Cast::Uni)]);
     assert_eq!((link.ok("ifconfig em0"), link.ok("resolvectl")), (text, resolvers));
-    // The server falls silent: any server is asked. At the end of the lease all is as before, and the
-    // search begins again.
+    // Without answers the client rebinds with any server. At the end of the lease its configuration
+    // is removed, and discovery begins again.
     let sent = link.run(62_000, |_, _| None);
     assert!(sent.contains(&(MessageType::Request, Cast::Uni)) && sent.contains(&REQUEST), "{sent:?}");
     assert_eq!(sent.last(), Some(&DISCOVER));
@@ -188,7 +188,7 @@ fn a_lease_leaves_what_was_configured() {
     link.end();
 }
 
-/// An address that is claimed while it is probed for is declined.
+/// An address claimed by another station during the probe is declined.
 #[test]
 fn a_claimed_address_is_declined() {
     let link = Link::new();
@@ -202,8 +202,8 @@ fn a_claimed_address_is_declined() {
     link.end();
 }
 
-/// A client that is ended, or started anew, while it probes leaves no probe: what the station sends is
-/// processed again.
+/// A client that is stopped or restarted during a probe ends the probe: frames of the other station
+/// are processed again.
 #[test]
 fn the_probe_ends_with_the_client() {
     for line in ["dhclient -r em0", "dhclient em0"] {

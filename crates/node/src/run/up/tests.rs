@@ -3,7 +3,7 @@ use crate::inputs::tests::{Ends, host, plug};
 use lock::Light;
 use std::time::{Duration, Instant};
 
-/// The process may still give up rights, or fail, before the gate opens.
+/// The process may still drop privileges, or fail, before the gate opens.
 #[test]
 fn a_part_takes_no_frame_before_the_gate_opens() {
     let mut host = host::<Light>();

@@ -1,4 +1,5 @@
-//! Under loom: every interleaving of a lane and those who want something of it. What is slept over is a deadlock, which loom reports.
+//! Loom model: every interleaving of a `Lane` and the threads that need it. A lost wake-up is a
+//! deadlock, which loom reports.
 
 use super::Bell;
 use crate::switch::exchange::{Arrivals, Outbox};
@@ -11,7 +12,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     model.check(check);
 }
 
-/// In the place of the pipe: bytes that were written and not read.
+/// Replaces the pipe: bytes written and not yet read.
 #[derive(Default)]
 struct Pipe {
     bytes: Mutex<usize>,
@@ -89,14 +90,14 @@ fn loom_bell_a_lane_that_holds_its_lock_asleep_lets_go_when_asked() {
         let (asks, wanted) = (called.clone(), lane.clone());
         let asker = loom::thread::spawn(move || {
             let mut held = asks.bell.ask(|| asks.pipe.write(), || wanted.lock().unwrap());
-            *held += 1; // changed what the lane has
+            *held += 1; // changed the state of the lane
         });
         loop {
             let held = lane.lock().unwrap();
             if *held > 0 {
                 break;
             }
-            called.sleep(|| false); // with its lock, as lanes do: only who asks can end it
+            called.sleep(|| false); // lock held: only a request ends it
             let asked = called.bell.is_asked();
             drop(held);
             if asked {

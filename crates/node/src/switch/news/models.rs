@@ -1,17 +1,18 @@
-//! Under loom: a lane that tells more than there is room for, and one that listens meanwhile.
+//! Loom model: a thread that sends more events than there is room for, and one that receives
+//! meanwhile.
 
 use super::*;
 use bridge::{BridgeConfig, FdbConfig, Key, Member};
 use std::sync::atomic::AtomicUsize;
 use wire::Mac;
 
-const TOLD: u8 = 2; // one more than there is room for, if nobody listens meanwhile
+const TOLD: u8 = 2; // one more than fits, unless the other thread receives meanwhile
 
 fn address(n: u8) -> Key {
     Key::new(0, Mac([2, 0, 0, 0, 0, n]))
 }
 
-/// The listener's replica, with two ports.
+/// The receiver's replica, with two ports.
 fn replica() -> Bridge {
     let mut bridge =
         Bridge::new(BridgeConfig { fdb: FdbConfig { most: 16, ..FdbConfig::new() }, ..BridgeConfig::default() });
@@ -21,7 +22,7 @@ fn replica() -> Bridge {
 
 #[test]
 fn loom_news_what_is_lost_is_noticed_and_asked_for_again() {
-    let seen = Arc::new([const { AtomicUsize::new(0) }; 2]); // all was heard; something was lost: of each there are runs
+    let seen = Arc::new([const { AtomicUsize::new(0) }; 2]); // lossless runs, runs with loss
     let runs = seen.clone();
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);

@@ -4,7 +4,7 @@ use buf::{Burst, Pool, PoolConfig};
 use clock::Duration;
 use wire::Mac;
 
-/// Lanes' replicas, each with its newswire.
+/// Replicas of several threads, each with its event exchange.
 struct Lanes {
     lanes: Vec<(Bridge, Newswire)>,
     pool: Pool,
@@ -41,7 +41,7 @@ impl Lanes {
         news.exchange(bridge, now);
     }
 
-    /// Lane 0 sees a frame; its news go out.
+    /// Receives a frame at thread 0 and sends its events.
     fn sees(&mut self, port: PortNo, bytes: &[u8], now: Instant) {
         self.lane_sees(0, port, bytes, now);
     }
@@ -72,14 +72,14 @@ fn who_slept_while_news_were_lost_floods_and_is_told_again() {
     two.sees_stations(0, 0..10, secs(0));
     two.exchange(1, secs(0));
     assert_eq!(two.known(1, 5, secs(0)), Some(0));
-    // Lane 1 sleeps. More news come than there is room for; the move of station 5 is among those that are lost.
+    // Thread 1 sleeps. More events arrive than fit; the move of station 5 is among the lost ones.
     two.sees_stations(0, 100..1200, secs(10));
     two.sees_stations(2, 5..6, secs(11));
     assert_eq!(two.lanes[0].1.counts.lost.get(), 1100 + 1 - 1024);
     two.exchange(1, secs(12));
     assert_eq!(two.known(1, 5, secs(12)), None, "not sent to where it was");
     assert_eq!((two.lanes[1].1.counts.missed_addresses.get(), two.lanes[1].1.counts.missed_ports.get()), (1, 0));
-    // As many turns as there are pages.
+    // One turn for each page.
     for turn in 0..40 {
         for lane in [0, 1] {
             two.exchange(lane, secs(13).after(Duration::from_millis(turn)));
@@ -103,7 +103,7 @@ fn who_forgot_all_hearsay_is_told_again_by_all() {
     assert_eq!(three.known(1, 7, secs(3)), Some(1));
 }
 
-/// While the other sleeps, nothing is said again and again into a ring that is full.
+/// While the other thread sleeps, nothing is sent repeatedly into a full ring.
 #[test]
 fn nothing_is_said_again_to_who_sleeps() {
     let mut two = Lanes::new(2);
@@ -133,7 +133,7 @@ fn a_mute_and_what_was_said_come_through_though_addresses_fill_their_ring() {
     two.lanes[0].0.hear(&News::Muted(1, secs(30)), secs(1));
     two.exchange(1, secs(1));
     assert_eq!(two.lanes[1].0.router_ports(secs(1)).map(|(_, port, _)| port).collect::<Vec<_>>(), [2]);
-    // Too many messages for their ring: what is said again begins with the ports that are muted.
+    // More messages than fit into the ring: the repetition begins with the muted ports.
     assert_eq!(two.lanes[1].0.muted(1), None);
     (0..300).for_each(|_| two.sees(2, &query(), secs(2)));
     two.exchange(1, secs(3));

@@ -1,4 +1,5 @@
-//! Ports that die, are down or are full: what they did not take is not counted as sent, and each frame has its reason.
+//! Ports that fail, are down or are full: frames they did not take do not count as sent, and each
+//! has a drop reason.
 
 use super::*;
 
@@ -14,7 +15,7 @@ impl Lan {
         assert!(audit.holds(), "{audit:?}");
     }
 
-    /// Time for links to be looked at.
+    /// Advances the time until links are checked.
     fn tend(&self, sim: &SimClock) {
         sim.advance(Duration::from_millis(200));
         self.switch.tend();
@@ -26,7 +27,8 @@ fn lan(n: usize, loops: usize, workers: usize) -> (Lan, SimClock) {
     (Lan::with(n, loops, workers, Clock::sim(&sim)), sim)
 }
 
-/// A peer that goes: until that is seen the port's device refuses frames, then none are given to it. Its addresses are forgotten.
+/// A peer disappears: until that is noticed the port's device refuses frames, then none are passed
+/// to it. Its addresses are flushed.
 #[test]
 fn what_a_dead_port_does_not_take_is_not_sent() {
     for (loops, workers) in [(1, 0), (2, 0), (1, 2)] {
@@ -48,7 +50,7 @@ fn what_a_dead_port_does_not_take_is_not_sent() {
         lan.turn();
         assert_eq!(lan.switch.counts(1).bridge.given, 10, "none is flooded there");
         assert_eq!(lan.received(), [0, 10]);
-        // A static entry leads there still.
+        // A static entry still points to it.
         lan.say("bridge fdb add 02:00:00:00:00:07 dev p1 static").unwrap();
         let mut to_static = frame(7, 1);
         to_static[0] = 2;
@@ -59,7 +61,7 @@ fn what_a_dead_port_does_not_take_is_not_sent() {
     }
 }
 
-/// A card without a wire has no carrier. The card that has its number next is another.
+/// A card without a wire has no carrier. The next card with the same number is a different one.
 #[test]
 fn a_port_without_carrier_gets_nothing() {
     let (mut lan, sim) = lan(2, 1, 0);
@@ -83,7 +85,8 @@ fn a_port_without_carrier_gets_nothing() {
     lan.assert_balanced();
 }
 
-/// A peer that does not read: its queue and the port's burst are full, and the rest is dropped by name.
+/// A peer that does not read: its queue and the port's burst are full, and the rest is dropped with
+/// a reason.
 #[test]
 fn a_full_port_counts_what_it_took_and_nothing_else() {
     let (mut lan, sim) = lan(2, 1, 0);
@@ -101,7 +104,7 @@ fn a_full_port_counts_what_it_took_and_nothing_else() {
     lan.assert_balanced();
 }
 
-/// A capture, and lines, whose reader goes away.
+/// A capture port and a text port with a reader that goes away.
 #[test]
 fn a_pipe_that_fails_is_no_place_to_send_to() {
     for kind in ["pcap", "text"] {

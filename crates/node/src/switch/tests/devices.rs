@@ -1,9 +1,9 @@
-//! Devices and their queues: which names are one interface, and who polls what.
+//! Devices and their queues: which names are one interface, and which loop polls what.
 
 use super::*;
 use dispatch::polling::Taken;
 
-/// A port that goes by the whole name `spec`, and its other end.
+/// Returns a port with the full specification `spec`, and its other end.
 fn named(spec: &str) -> (Port, Port) {
     let name = spec.rsplit(':').next().unwrap();
     let (mut ours, theirs) = pair(name, 256, Caps::PLAIN);
@@ -42,8 +42,8 @@ fn no_spelling_makes_two_of_one_interface() {
     }
 }
 
-/// Queues of one device are one member, and each has a loop: what comes through any of them is learned at that member, and what a loop
-/// sends it sends through its own queue.
+/// Queues of one device are one member, and each has a loop: frames from any of them are learned at
+/// that member, and a loop sends through its own queue.
 #[test]
 fn queues_of_a_device_are_one_member_with_a_loop_each() {
     for specs in [
@@ -63,7 +63,8 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
             lan.turn();
             assert_eq!(lan.received(), [0, 0, 1], "not back through the other queue");
         }
-        // What is for it comes by the loop that has one of its queues already, or by the first.
+        // Frames for it are sent by the receiving loop if that has one of its queues, otherwise by
+        // the first.
         lan.send(2, &frame(1, 5));
         lan.turn();
         assert_eq!(lan.received(), [1, 0, 0]);
@@ -74,7 +75,7 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
         assert!(shown.contains(&format!("loop 0,1 {}", specs.join(" "))), "{shown}");
         let counts = lan.switch.counts(0);
         assert_eq!((counts.bridge.received, counts.sent), (2, 1));
-        // Both go together.
+        // Both are removed together.
         lan.switch.remove(0);
         lan.turn();
         assert_eq!(lan.switch.members().len(), 1);
@@ -97,7 +98,8 @@ fn a_queue_without_a_loop_of_its_own_is_refused() {
     assert!(matches!(lan.switch.attach(ours, Some(1)), Err(AddError::NoLoopLeft { .. })), "loop 1 has one");
 }
 
-/// One look in `reg_frac` ticks at what is dear to look at: two registers of each card (polling(4)).
+/// Expensive checks, such as two registers of each card, are made once in `reg_frac` ticks
+/// (polling(4)).
 #[test]
 fn errors_are_looked_at_once_in_reg_frac_ticks() {
     for (reg_frac, looks) in [(1, 40), (10, 4)] {

@@ -1,5 +1,5 @@
-//! What a stranger may send, and what may break: each case with one loop, with two, and with workers. In the end every frame has its place or its
-//! reason, and every buffer is home.
+//! Hostile input and failures, each with one loop, with two, and with workers. At the end every
+//! frame is accounted for, and every buffer is free.
 
 use super::*;
 use bridge::Guarded;
@@ -7,7 +7,7 @@ use wire::Mac;
 use wire::bpdu::{BRIDGE_GROUP, Bpdu, BridgeId, Config, Flags, PortId, SenderRole};
 
 const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 0x66]);
-/// Addresses that the table of these tests knows.
+/// Capacity of the table in these tests.
 const TABLE: usize = 64;
 
 /// Loops and workers.
@@ -24,7 +24,7 @@ fn station(n: u32) -> Mac {
     Mac([2, 1, a, b, c, d])
 }
 
-/// A configuration BPDU of a root that nobody beats, as a frame.
+/// A configuration BPDU of an unbeatable root, as a frame.
 fn forged(priority: u16) -> Vec<u8> {
     let bridge = BridgeId::new(priority, STRANGER);
     let config = Config {
@@ -47,7 +47,6 @@ struct Case {
 }
 
 impl Case {
-    /// Three ports.
     fn new((loops, workers): (usize, usize)) -> Case {
         let clock = SimClock::new();
         clock.advance(Duration::from_secs(1));
@@ -66,7 +65,7 @@ impl Case {
         self.lan.turn();
     }
 
-    /// A frame alone; whom it reached.
+    /// Sends a single frame and returns the ports that it reached.
     fn pass(&mut self, from: usize, bytes: &[u8]) -> Vec<usize> {
         self.lan.send(from, bytes);
         self.turn();
@@ -80,7 +79,8 @@ impl Case {
         row.map_or(0, |row| row["value"].as_u64().unwrap())
     }
 
-    /// The end: ports go, and the hosts behind them. Nothing is missing.
+    /// Ends a case: removes the ports with the hosts behind them, and checks that nothing is
+    /// missing.
     fn ends_clean(mut self, what: &str) {
         self.turn();
         self.lan.received();
@@ -135,8 +135,8 @@ fn frames_for_a_bridges_groups_are_nobodys_and_frames_from_groups_or_from_the_br
     }
 }
 
-/// BPDUs, true and false, and what looks like some: behind a guard the port is shut by the first; without one a limit holds, and the root is ours
-/// again once he has gone.
+/// Valid and forged BPDUs, and frames that resemble them. BPDU guard shuts the port on the first
+/// one; without it a rate limit applies, and this bridge is root again after the forged BPDUs stop.
 #[test]
 fn floods_of_bpdus_and_forged_ones_take_nothing_over() {
     for kind in KINDS {
@@ -167,7 +167,7 @@ fn floods_of_bpdus_and_forged_ones_take_nothing_over() {
         let (ours, [first, second]) = tree(&case);
         assert!(ours, "{kind:?}: the root is still ours");
         assert!(matches!(first, Some(Guarded::Bpdu(_))) && second == Some(Guarded::Root), "{first:?} {second:?}");
-        // Nothing goes through a port that a guard has shut.
+        // No frame passes a port shut by a guard.
         assert_eq!(case.pass(0, &bytes_of(Mac([0xff; 6]), STRANGER, &[0x88, 0xb5], 60)), [0; 0]);
         case.lan.say("ifconfig bridge0 -rootguard p1 -bpduguard p0 reenable p0").unwrap();
         case.lan.send(1, &forged(0));
@@ -197,7 +197,7 @@ fn double_tags_reach_no_other_vlan() {
     }
 }
 
-/// From nothing at all to a header less a byte; and as long as a buffer is, far above any MTU.
+/// From an empty frame to a header less a byte; and up to the size of a buffer, far above any MTU.
 #[test]
 fn runts_and_giants_are_dropped_or_passed_on_whole() {
     for kind in KINDS {
@@ -208,7 +208,7 @@ fn runts_and_giants_are_dropped_or_passed_on_whole() {
         }
         case.lan.say("ifconfig bridge0 vlanfilter").unwrap();
         for len in 14..18 {
-            // A tag cut off.
+            // A truncated tag.
             case.pass(0, &bytes_of(Mac([0xff; 6]), STRANGER, &[0x81, 0, 0, 1], len));
         }
         case.lan.say("ifconfig bridge0 -vlanfilter").unwrap();
@@ -225,7 +225,8 @@ fn runts_and_giants_are_dropped_or_passed_on_whole() {
     }
 }
 
-/// Its ring is full, more waits for it in the switch, and more is on its way to it when the host behind a port goes.
+/// The host behind a port goes away while its ring is full, more frames wait for it in the switch,
+/// and more are on their way.
 #[test]
 fn a_port_whose_peer_dies_in_the_middle_of_a_burst_keeps_no_buffer() {
     for kind in KINDS {

@@ -1,4 +1,4 @@
-//! The ledger of a switch: what is booked while it is on, and nothing while it is off.
+//! Cycle accounting of a switch: counts while enabled, and nothing while disabled.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is asked of a switch by words: that it does it, and that it can be read back.
+//! Commands that configure a switch: their effect, and that they can be read back.
 
 use super::*;
 use bridge::Mute;
@@ -9,7 +9,7 @@ fn bytes_of(dst: Mac, src: Mac) -> Vec<u8> {
     [&dst.0[..], &src.0, &[0; 48]].concat()
 }
 
-/// An address that goes to and fro between two ports.
+/// Sends frames that make an address move back and forth between two ports.
 fn flap(lan: &mut Lan, ports: [usize; 2], times: usize) {
     for n in 0..times {
         lan.send(ports[n % 2], &frame(0xff, 7));
@@ -18,7 +18,8 @@ fn flap(lan: &mut Lan, ports: [usize; 2], times: usize) {
     lan.received();
 }
 
-/// A tree of some ports leaves muting to the others, and to its words; it ends without changing them.
+/// A spanning tree on some ports leaves muting to the others, and keeps its settings; its end does
+/// not change them.
 #[test]
 fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let clock = SimClock::new();
@@ -33,7 +34,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let muted = |lan: &Lan, number: PortNo| lan.switch.lane(0).unwrap().bridge.muted(number).is_some();
     assert!(muted(&lan, 0) || muted(&lan, 1));
     clock.advance(Duration::from_secs(61));
-    // They forward now, and their addresses go to and fro.
+    // They forward now, and their addresses move back and forth.
     (0..40).for_each(|_| {
         clock.advance(Duration::from_secs(1));
         lan.turn();
@@ -51,7 +52,8 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     assert_eq!(mute(&lan), None);
 }
 
-/// Its own address is nobody else's, with VLANs apart or not, and no word takes it away.
+/// No other station can have its own address, with VLAN filtering or not, and no command removes
+/// it.
 #[test]
 fn it_knows_its_own_address() {
     for vlans in ["", "vlanfilter"] {
@@ -83,7 +85,8 @@ fn it_knows_its_own_address() {
     }
 }
 
-/// Down it takes nothing, monitoring it learns and forwards nothing; its span ports see the latter.
+/// When down it takes nothing; in monitor mode it learns and forwards nothing, but copies to span
+/// ports.
 #[test]
 fn up_down_and_monitor() {
     let mut lan = Lan::new(3, 1);
@@ -117,7 +120,8 @@ fn up_down_and_monitor() {
     assert!(lan.switch.audit().holds());
 }
 
-/// A bridge that is down says nothing of its own, and its tree's ports are disabled; up again it begins anew.
+/// A bridge that is down originates nothing, and the ports of its tree are disabled; when up again
+/// it starts over.
 #[test]
 fn a_bridge_that_is_down_neither_asks_nor_has_a_tree() {
     let clock = SimClock::new();
@@ -160,7 +164,8 @@ fn report(group: [u8; 4]) -> Vec<u8> {
     [&[0x01, 0x00, 0x5e, group[1] & 0x7f, group[2], group[3]], &src[..], &[8, 0], &packet, &igmp, &[0; 18]].concat()
 }
 
-/// Queries leave in the VLANs that there are, of both families; a listener is one row, however many loops know him.
+/// Queries are sent in the existing VLANs, for both families. A listener is listed once, however
+/// many loops have learned it.
 #[test]
 fn a_querier_asks_in_each_vlan_and_listeners_are_listed_once() {
     let clock = SimClock::new();
@@ -206,7 +211,7 @@ fn a_querier_asks_in_each_vlan_and_listeners_are_listed_once() {
     }
 }
 
-/// What is not as it was at first stands in `ifconfig`, in words that could be said again, and in its JSON.
+/// `ifconfig` lists changed settings, in a form that can be entered again, and so does its JSON.
 #[test]
 fn settings_can_be_read_back() {
     let lan = Lan::new(2, 2);
@@ -258,7 +263,7 @@ fn settings_can_be_read_back() {
     }
 }
 
-/// A port in the tree: its flags as FreeBSD has them, its cost by its link's speed, its counters.
+/// A port in a tree shows its flags as in FreeBSD, its cost by link speed, and its counters.
 #[test]
 fn a_port_in_a_tree_shows_its_flags_cost_and_counters() {
     let clock = SimClock::new();

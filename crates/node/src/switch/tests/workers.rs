@@ -1,4 +1,5 @@
-//! One loop that posts, workers that decide; and what replicas of a bridge tell each other, loops or workers.
+//! One loop that dispatches, and workers that forward; and the events that replicas of a bridge
+//! exchange, with loops or workers.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,7 +93,7 @@ fn what_has_no_room_is_dropped_by_name() {
     let mut lan = crew(2, 1);
     for round in 0..3 {
         (0..200).for_each(|number| lan.send(0, &numbered(1, round * 200 + number)));
-        // The loop alone has its turns.
+        // Only the loop runs.
         (0..8).for_each(|_| _ = lan.switch.lane(0).unwrap().turn());
     }
     let audit = lan.switch.audit();
@@ -120,7 +121,8 @@ fn a_switch_with_workers_has_64_ports_at_most_and_one_loop() {
     assert_eq!(lan.received().iter().sum::<usize>(), 63);
 }
 
-/// An IGMP version 2 message for `group`, from `station` to the group or, if it is a query, to all.
+/// Returns an IGMP version 2 message for `group`, from `station` to the group or, for a query, to
+/// all.
 fn igmp(kind: u8, group: [u8; 4], station: u8) -> Vec<u8> {
     let to = if kind == 0x11 { [224, 0, 0, 1] } else { group };
     let mut bytes = vec![1, 0, 0x5e, to[1] & 0x7f, to[2], to[3], 2, 0, 0, 0, 0, station, 8, 0];
@@ -148,7 +150,8 @@ fn to_group(group: [u8; 4], station: u8) -> Vec<u8> {
     bytes
 }
 
-/// A query at port 0, a report at port 1: then port 2's frames for the group go to those two, whoever decides about them.
+/// A query on port 0, a report on port 1: then frames for the group from port 2 go to those two,
+/// whichever thread forwards them.
 fn hears_of_listeners(mut lan: Lan) {
     let group = [239, 1, 2, 3];
     lan.say("ifconfig bridge0 snoop").unwrap();
@@ -236,7 +239,7 @@ fn what_is_only_heard_of_lasts_as_long_as_what_was_seen_and_no_longer() {
         lan.turn();
         lan.received();
         let expected = match turn {
-            0..79 => [true, true], // a timeout after it was seen last
+            0..79 => [true, true], // a timeout after the last sighting
             79..82 => [known(&lan, 0), known(&lan, 1)],
             _ => [false, false],
         };
@@ -249,7 +252,7 @@ fn what_is_only_heard_of_lasts_as_long_as_what_was_seen_and_no_longer() {
 fn what_a_removed_port_left_to_the_workers_is_not_the_next_ports() {
     let mut lan = crew(3, 2);
     (0..20).for_each(|flow| lan.send(0, &numbered(flow, 0)));
-    // The loop alone has its turns.
+    // Only the loop runs.
     (0..8).for_each(|_| _ = lan.switch.lane(0).unwrap().turn());
     assert_eq!(lan.switch.audit().posted.held, 20);
     lan.switch.remove(0);
@@ -262,7 +265,7 @@ fn what_a_removed_port_left_to_the_workers_is_not_the_next_ports() {
     assert_eq!((lan.received(), lan.switch.counts(0).bridge.received), (vec![0; 3], 0));
     let drops = lan.say("show drops").unwrap();
     assert!(drops.contains("dataflow.post.discarded                            20  "), "{drops}");
-    // Its lanes go on.
+    // Its lanes are still usable.
     lan.send(0, &numbered(1, 0));
     lan.turn();
     assert_eq!(lan.received(), [0, 1, 1]);

@@ -1,4 +1,4 @@
-//! `bridge`: the same in the words of iproute2's bridge(8).
+//! `bridge`: the commands of iproute2's bridge(8).
 
 use super::super::Switch;
 use super::ifconfig::{entries, forget, keep};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 type Set = fn(&mut Member, bool);
 
-/// What `link set` knows.
+/// Settings of `link set`.
 const SETTINGS: &[(&str, Set)] = &[
     ("learning", |member, on| member.learn = on),
     ("flood", |member, on| member.discover = on),
@@ -70,7 +70,8 @@ fn link(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Wor
     let Some(lane) = switch.lane(0) else { return Ok(String::new()) };
     let state = |number: PortNo| tree::state_of_linux(lane.bridge.state(number).unwrap_or_default());
     let shown = || members.iter().zip(&links).filter(|((number, _), _)| only.is_none_or(|only| only == *number));
-    // Where there is no tree: what it would begin with. iproute2 has priorities in 802.1D-1998's six bits.
+    // Without a tree, the values that it would start with. iproute2 shows priorities in the six
+    // bits of 802.1D-1998.
     let costs = |number: PortNo, link: Link| match ports.get(&number) {
         Some(port) => (port.asked.priority / 16 * 4, port.path_cost),
         None => (32, tree::cost(link)),
@@ -94,7 +95,7 @@ fn link(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Wor
     Ok(listing(json, || shown().map(row).collect(), || shown().map(line).collect()))
 }
 
-/// `dev IF`.
+/// Parses `dev IF`.
 pub(super) fn dev(switch: &Switch, words: &mut Words<'_>) -> Result<(PortNo, Info), WordError> {
     match words.next("dev and a member")? {
         "dev" => member(switch, words.next("a member")?),
@@ -116,7 +117,7 @@ fn fdb(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Word
     }
 }
 
-/// `MAC dev IF [vlan N] [master] [static|permanent]`.
+/// Parses `MAC dev IF [vlan N] [master] [static|permanent]`.
 fn change(
     switch: &Switch,
     mut words: Words<'_>,

@@ -1,4 +1,4 @@
-//! What keeps a segment quiet: storm control, muting, limits of addresses, rules.
+//! Protection of segments: storm control, muting, address limits, rules.
 
 use super::super::Switch;
 use super::{listing, member};
@@ -8,10 +8,10 @@ use bridge::{Action, Bridge, Buckets, Direction, Mute, PortNo, Rate, Rule, Rules
 use clock::Duration;
 use serde_json::{Value, json};
 
-/// What `ifconfig` knows of it.
+/// Parameters of `ifconfig` handled here.
 pub(super) const WORDS: &[&str] = &["storm", "mute", "ifmaxaddr", "maxaddr", "timeout", "rule"];
 
-/// Does what an ifconfig's word says, switched on or off.
+/// Applies an `ifconfig` parameter, enabled or disabled.
 pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     match name {
         "storm" => storm(switch, on, words),
@@ -42,7 +42,7 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
     }
 }
 
-/// `storm IF broadcast|multicast|unknown RATE [BURST]`; `-storm IF`.
+/// Parses `storm IF broadcast|multicast|unknown RATE [BURST]` and `-storm IF`.
 fn storm(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     let (number, _) = member(switch, words.next("a member")?)?;
     if !on {
@@ -71,7 +71,7 @@ fn storm(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordErr
     Ok(())
 }
 
-/// `mute MOVES SECONDS`; `-mute`.
+/// Parses `mute MOVES SECONDS` and `-mute`.
 fn mute(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     let mute = match on {
         true => {
@@ -85,7 +85,8 @@ fn mute(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordErro
     Ok(())
 }
 
-/// `rule IF in|out pass|drop EXPRESSION`, added at the end; `-rule IF in|out`: none any more.
+/// Parses `rule IF in|out pass|drop EXPRESSION`, which appends a rule, and `-rule IF in|out`, which
+/// removes all.
 fn rule(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     let (number, _) = member(switch, words.next("a member")?)?;
     let direction = match words.next("in or out")? {
@@ -121,7 +122,7 @@ fn rule(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordErro
     if fits { Ok(()) } else { Err(WordError::failed(format!("a port has {} rules at most", bridge::MAX_RULES))) }
 }
 
-/// Each rule, with what it matched.
+/// Lists each rule with its matches.
 pub(super) fn rules(switch: &Switch, json: bool) -> String {
     struct Row {
         name: String,
@@ -158,18 +159,18 @@ pub(super) fn rules(switch: &Switch, json: bool) -> String {
     listing(json, || rows.iter().map(row).collect(), || rows.iter().map(line).collect())
 }
 
-/// The classes of frames that storm control knows, by their words.
+/// Returns the configured storm control rates with the names of their classes.
 fn rates(storm: &Storm) -> impl Iterator<Item = (&'static str, Rate)> {
     let all = [("broadcast", storm.broadcast), ("multicast", storm.multicast), ("unknown", storm.unknown)];
     all.into_iter().filter_map(|(class, rate)| Some((class, rate?)))
 }
 
-/// ` mute MOVES SECONDS`, or nothing if ports are not muted.
+/// Returns ` mute MOVES SECONDS`, or an empty string if muting is off.
 pub(super) fn describe(bridge: &Bridge) -> String {
     bridge.mute().map(|mute| format!(" mute {} {}", mute.moves, mute.lasts.as_secs())).unwrap_or_default()
 }
 
-/// What keeps a member quiet, a line each.
+/// Returns the protection settings of a member, one per line.
 pub(super) fn describe_port(bridge: &Bridge, number: PortNo) -> String {
     let mut out = String::new();
     for (class, rate) in rates(&bridge.storm_control(number).unwrap_or_default()) {

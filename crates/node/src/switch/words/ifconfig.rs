@@ -1,4 +1,4 @@
-//! `ifconfig`: members and addresses in if_bridge's words (ifconfig(8)).
+//! `ifconfig`: members and addresses, with the parameters of if_bridge (ifconfig(8)).
 
 use super::super::Switch;
 use super::{add, guard, listing, member, snoop, tree, vlan};
@@ -8,7 +8,7 @@ use bridge::{Entry, Key, Kind, LOCAL, Link, Member, PortNo, Running, StpPortView
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What may be asked of a member, with its flag (net/if_bridgevar.h) and its name in a listing.
+/// Settings of a member, with their flag (net/if_bridgevar.h) and name in a listing.
 const FLAGS: &[(&str, u32, &str, Field)] = &[
     ("learn", 0x1, "LEARNING", |member| &mut member.learn),
     ("discover", 0x2, "DISCOVER", |member| &mut member.discover),
@@ -83,7 +83,7 @@ fn change(switch: &Switch, json: bool, word: &str, words: &mut Words<'_>) -> Res
     Ok(String::new())
 }
 
-/// What may be switched on and off, of a member or of the bridge.
+/// Applies a parameter that can be enabled and disabled, of a member or of the bridge.
 fn switched(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     for (known, change) in [
         (tree::WORDS, tree::change as fn(&Switch, &str, bool, &mut Words<'_>) -> Result<(), WordError>),
@@ -105,7 +105,7 @@ fn switched(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Res
     Ok(())
 }
 
-/// `MAC [vlan N]`.
+/// Parses `MAC [vlan N]`.
 pub(super) fn key(words: &mut Words<'_>) -> Result<Key, WordError> {
     let mac = parse::mac(words.next("a MAC address")?)?;
     let vid = match words.skip("vlan") {
@@ -115,7 +115,7 @@ pub(super) fn key(words: &mut Words<'_>) -> Result<Key, WordError> {
     Ok(Key::new(vid, mac))
 }
 
-/// From now on the address is there, whoever says otherwise.
+/// Adds a static address.
 pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<(), WordError> {
     if !key.mac().is_unicast() || key.mac() == switch.mac {
         let what = if key.mac() == switch.mac { "the bridge's own address" } else { "no address of a station" };
@@ -129,7 +129,7 @@ pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<(), Word
     if kept { Ok(()) } else { Err(WordError::failed("no place for one more static address")) }
 }
 
-/// Forgets an address.
+/// Removes an address.
 pub(super) fn forget(switch: &Switch, key: Key) -> Result<(), WordError> {
     if key.mac() == switch.mac {
         return Err(WordError::failed(format!("{}: the bridge's own address stays", key.mac())));
@@ -149,8 +149,8 @@ fn flush(switch: &Switch, all: bool) {
     });
 }
 
-/// What is known, each address once, with its member's name; and the seconds until it is forgotten. Of the lanes that poll its port the one
-/// that saw it last knows best how old it is.
+/// Returns each known address once, with the name of its member and the seconds until it expires.
+/// Of the threads that poll its port, the one with the latest sighting gives the age.
 pub(super) fn entries(switch: &Switch) -> Vec<(Entry, String, u64)> {
     let members = switch.members();
     let mut all: BTreeMap<(u16, [u8; 6]), (Entry, String, u64)> = BTreeMap::new();
@@ -173,10 +173,10 @@ pub(super) fn entries(switch: &Switch) -> Vec<(Entry, String, u64)> {
     all.into_values().collect()
 }
 
-/// `MAC VlanN IF expire flags<>`, as `ifconfig bridge0 addr` has it.
+/// Lists addresses as `MAC VlanN IF expire flags<>`, like `ifconfig bridge0 addr`.
 fn addresses(switch: &Switch, json: bool) -> String {
     let all = entries(switch).into_iter();
-    // The bridge's own is no address of a member.
+    // The bridge's own address does not belong to a member.
     let entries: Vec<_> = all.filter(|(entry, ..)| entry.kind != Kind::Local).collect();
     let flags = |kind| match kind {
         Kind::Learned | Kind::Local => "",
@@ -195,7 +195,7 @@ fn addresses(switch: &Switch, json: bool) -> String {
     listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
 }
 
-/// A member's flags: their bits, their names; the tree's in front of ours.
+/// Returns the flags of a member: bits and names, with those of the tree.
 fn flags(member: &Member, port: Option<&StpPortView>) -> (u32, Vec<&'static str>) {
     let mut member = *member;
     let on = FLAGS.iter().filter(|(_, _, _, field)| *field(&mut member)).map(|(_, bit, name, _)| (*bit, *name));

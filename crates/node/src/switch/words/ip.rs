@@ -1,4 +1,5 @@
-//! `ip link` and `netstat -i` of a bridge: itself and its ports, in the same lines as a host's ifaces.
+//! `ip link` and `netstat -i` of a bridge: the bridge and its ports, in the same format as a host's
+//! ifaces.
 
 use super::super::Switch;
 use super::listing;
@@ -49,7 +50,7 @@ pub(super) fn run(switch: &Switch, mut json: bool, mut words: Words<'_>) -> Resu
     Ok(listing(json, || Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
 }
 
-/// `set [dev] BRIDGE up|down`.
+/// Parses `set [dev] BRIDGE up|down`.
 fn set(switch: &Switch, mut words: Words<'_>) -> Result<String, WordError> {
     words.skip("dev");
     let name = words.next("the bridge's name")?;
@@ -67,7 +68,7 @@ fn set(switch: &Switch, mut words: Words<'_>) -> Result<String, WordError> {
     Ok(String::new())
 }
 
-/// `netstat -i`.
+/// Runs `netstat -i`.
 pub(super) fn netstat(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     while let Some(word) = words.take() {
         if !matches!(word, "-i" | "-n" | "-in" | "-ni") {
@@ -79,7 +80,7 @@ pub(super) fn netstat(switch: &Switch, json: bool, mut words: Words<'_>) -> Resu
     Ok(listing(json, rows, || Link::netstat_head() + &links.iter().map(Link::netstat).collect::<String>()))
 }
 
-/// The bridge, then its ports.
+/// Returns the bridge, then its ports.
 fn links(switch: &Switch) -> Vec<Link> {
     let members = switch.members();
     let is_up = switch.lane(0).is_some_and(|lane| lane.bridge.running() != Running::Down);

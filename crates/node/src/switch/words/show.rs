@@ -1,4 +1,4 @@
-//! `show`, `audit`, and the report at the end.
+//! `show`, `audit`, and the final report.
 
 use super::super::{Counts, Info, Lane, Queue, Switch};
 use super::{guard, ifconfig, listing};
@@ -34,8 +34,9 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
     }
 }
 
-/// `ledger [on|off]`: ticks by stage of the loops, those of the ledger's own readings, and the rest
-/// of the time that it was on; below the total, the ports' parts of `port.rx` and `port.tx`.
+/// `ledger [on|off]`: ticks by stage of the loops, the overhead of the accounting itself, and the
+/// rest of the time that it was enabled; below the total, the ports' parts of `port.rx` and
+/// `port.tx`.
 fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     match words.take() {
         None => {}
@@ -61,7 +62,7 @@ fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, W
     Ok(listing(json, value, text))
 }
 
-/// A loop, its ports, what it did; what it posted to workers, if there are any.
+/// A loop with its ports and counters, and the counters of its dispatcher to workers, if any.
 struct Loop {
     number: usize,
     ports: Vec<String>,
@@ -70,7 +71,7 @@ struct Loop {
     posted: Vec<Entry>,
 }
 
-/// A worker, and what it did.
+/// A worker with its counters.
 struct Worker {
     number: usize,
     counts: Vec<Entry>,
@@ -121,18 +122,18 @@ fn workers(switch: &Switch) -> Vec<Worker> {
     (0..flow.workers()).map(of).collect()
 }
 
-/// What a lane told the others and heard.
+/// Returns the counters of a thread's event exchange.
 fn news(lane: &Lane) -> Vec<Entry> {
     lane.news().map(|news| counters(news)).unwrap_or_default()
 }
 
-/// What is not 0, a line each.
+/// Returns the counters that are not 0, one per line.
 fn told(entries: &[Entry]) -> String {
     let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
     entries.iter().filter(|entry| entry.value > 0).map(line).collect()
 }
 
-/// Counters as one object.
+/// Returns counters as a JSON object.
 pub(super) fn object(entries: &[Entry]) -> Map<String, Value> {
     entries.iter().map(|entry| (entry.name.clone(), entry.value.into())).collect()
 }
@@ -145,7 +146,7 @@ pub(super) fn counters(of: &dyn Described) -> Vec<Entry> {
     out
 }
 
-/// A queue of a member, and what is known of it.
+/// A queue of a member, with its counters and state.
 struct Row {
     info: Info,
     queue: Queue,
@@ -186,8 +187,9 @@ fn nic(switch: &Switch, json: bool) -> Result<String, WordError> {
     cards_shown(&cards, json)
 }
 
-/// What is counted besides frames: of the tables, of the bridge itself, of snooping, of the spanning tree's ports together. What is said about
-/// groups all lanes hear: it is the first's count.
+/// Returns the counters other than those of frames: of the tables, of the bridge itself, of
+/// snooping, and of the spanning tree's ports together. Snooping counters are those of the first
+/// thread, since all threads receive the same messages.
 fn counted(switch: &Switch) -> Vec<Entry> {
     let (mut fdb, mut mutings, mut unlogged) = (FdbCounts::default(), 0, 0);
     switch.each_lane(|lane| {
@@ -209,7 +211,7 @@ fn counted(switch: &Switch) -> Vec<Entry> {
     all
 }
 
-/// Addresses that moved since this was asked last: the first 64.
+/// Lists the addresses that moved since the last call: the first 64.
 fn moves(switch: &Switch, json: bool) -> String {
     let members = switch.members();
     let name = |number: PortNo| {
@@ -228,7 +230,7 @@ fn moves(switch: &Switch, json: bool) -> String {
     listing(json, || all.iter().map(row).collect(), || all.iter().map(line).collect())
 }
 
-/// The pool that all ports share.
+/// Shows the pool shared by all ports.
 fn pool(switch: &Switch, json: bool) -> String {
     let stats = switch.pool().stats();
     let text = || {
@@ -246,7 +248,7 @@ fn pool(switch: &Switch, json: bool) -> String {
     listing(json, || Value::Array(vec![row()]), text)
 }
 
-/// Counters of dataflow that are drops.
+/// Dataflow counters of drops.
 const LOST: &[&str] = &[
     "dataflow.post.lane_full",
     "dataflow.post.no_worker",
@@ -255,7 +257,7 @@ const LOST: &[&str] = &[
     "dataflow.work.lost",
 ];
 
-/// Drop reasons of all lanes together.
+/// Returns the drop reasons of all threads together.
 fn dropped(switch: &Switch) -> Vec<Entry> {
     let mut all = Vec::new();
     for reason in DropReason::ALL {
@@ -294,7 +296,7 @@ fn listed(entries: &[Entry], json: bool) -> String {
     listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
 }
 
-/// What came in and what became of it; and each member's balance.
+/// Shows the frame totals, and each member's balance.
 pub(super) fn audit(switch: &Switch, json: bool) -> String {
     let audit = switch.audit();
     let (name, b) = (&switch.name, audit.bridge);
@@ -336,7 +338,7 @@ pub(super) fn audit(switch: &Switch, json: bool) -> String {
     listing(json, row, text)
 }
 
-/// What each member did, what was dropped and why: a table for people.
+/// Returns the counters of each member and the drops by reason, as a table.
 pub fn report(switch: &Switch) -> String {
     let mut out = format!(
         "{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8}  port",
@@ -370,17 +372,18 @@ pub fn report(switch: &Switch) -> String {
     out
 }
 
-/// Lines and records of ports that were no frames, a sentence each.
+/// Returns the receive warnings of ports (lines and records that are not frames), as sentences.
 pub fn remarks(switch: &Switch) -> Vec<String> {
     of_queues(switch, |lane, number| lane.remarks(number).0)
 }
 
-/// Ports that failed: a deleted device, a file that is cut short or cannot be written. A sentence with the reason each.
+/// Returns the ports that failed (a deleted device, a truncated or unwritable file), as sentences
+/// with the reason.
 pub fn lost(switch: &Switch) -> Vec<String> {
     of_queues(switch, |lane, number| lane.why_lost(number).into_iter().collect())
 }
 
-/// Collects sentences about each queue of each port, with the port's name in front.
+/// Collects messages about each queue of each port, prefixed with the port's name.
 fn of_queues(switch: &Switch, say: impl Fn(&Lane, PortNo) -> Vec<String>) -> Vec<String> {
     let of = |number: PortNo, queue: Queue| {
         let said = switch.lane(queue.lane).map(|lane| say(&lane, number)).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Snooping of groups (RFC 4541): `snoop`, `querier`, what it does at a port, and who listens (`bridge mdb`).
+//! Multicast snooping (RFC 4541): `snoop`, `querier`, port settings, and the listener table
+//! (`bridge mdb`).
 
 use super::super::Switch;
 use super::{Info, listing, member, vlan};
@@ -10,15 +11,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What `ifconfig` knows of it.
+/// Parameters of `ifconfig` handled here.
 pub(super) const WORDS: &[&str] = &["snoop", "unknowngroups", "querier", "fastleave", "router"];
 
-/// A query each 125 s (RFC 3376 8.2).
+/// Query interval of 125 s (RFC 3376 8.2).
 const INTERVAL: Duration = Duration::from_secs(125);
 const ROUTERS: &[(RouterPort, &str, &str)] =
     &[(RouterPort::Never, "never", "0"), (RouterPort::Learned, "learned", "1"), (RouterPort::Always, "always", "2")];
 
-/// Does what an ifconfig's word says, switched on or off.
+/// Applies an `ifconfig` parameter, enabled or disabled.
 pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     match name {
         "snoop" => begin(switch, on),
@@ -44,7 +45,7 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
     Ok(())
 }
 
-/// Where routers are to be: by its word, or by the number that iproute2 has for it.
+/// Sets the router detection of a port, by its name or by iproute2's number for it.
 pub(super) fn router(switch: &Switch, number: PortNo, word: &str) -> Result<(), WordError> {
     let found = ROUTERS.iter().find(|(_, name, figure)| word == *name || word == *figure);
     let (router, ..) = found.ok_or_else(|| WordError::bad("router", word, "learned, always or never"))?;
@@ -60,7 +61,7 @@ pub(super) fn set_port(switch: &Switch, number: PortNo, change: impl Fn(&mut Sno
     });
 }
 
-/// Snoops, from nothing known on, unless it does already; or does not any more.
+/// Enables snooping, with an empty table unless it was enabled, or disables it.
 fn begin(switch: &Switch, on: bool) {
     switch.each_lane(|lane| {
         let now = lane.now();
@@ -74,7 +75,8 @@ fn asked(switch: &Switch) -> Option<Querier> {
     switch.lane(0).and_then(|lane| lane.bridge.snooping()?.querier.clone())
 }
 
-/// `querier A`, of IPv4 or IPv6: one of each may be asked for; `-querier`: none any more.
+/// Parses `querier A` with an IPv4 or IPv6 address, one of each, and `-querier`, which stops the
+/// querier.
 fn querier(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     if !on {
         switch.each_lane(|lane| {
@@ -89,7 +91,7 @@ fn querier(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordE
     let mut querier = asked(switch).unwrap_or(none);
     match word.parse() {
         Ok(IpAddr::V4(address)) => querier.v4 = Some(address),
-        // RFC 3810 5.1.14: a query without a link-local source is not listened to.
+        // RFC 3810 5.1.14: a query without a link-local source is ignored.
         Ok(IpAddr::V6(address)) if address.is_unicast_link_local() => querier.v6 = Some(address),
         _ => return Err(WordError::bad("querier", word, expected)),
     }
@@ -106,14 +108,14 @@ fn ask(switch: &Switch, querier: Querier) {
     });
 }
 
-/// VLANs or members are others now: it asks in those that there are.
+/// Updates the VLANs of the querier after a change of VLANs or members.
 pub(super) fn vlans_changed(switch: &Switch) {
     if let Some(querier) = asked(switch).filter(|querier| querier.vids != vlan::asked_in(switch)) {
         ask(switch, querier);
     }
 }
 
-/// ` snoop querier A`, if it snoops.
+/// Returns ` snoop querier A`, if snooping is enabled.
 pub(super) fn describe(bridge: &Bridge) -> String {
     let Some(config) = bridge.snooping() else { return String::new() };
     let unknown = if config.unknown == Unknown::Routers { " unknowngroups routers" } else { "" };
@@ -123,7 +125,7 @@ pub(super) fn describe(bridge: &Bridge) -> String {
     format!(" snoop{unknown}{}{}", v4.unwrap_or_default(), v6.unwrap_or_default())
 }
 
-/// What snooping does at a member, if it is not what it does at first.
+/// Returns the snooping settings of a member, if not the defaults.
 pub(super) fn describe_port(bridge: &Bridge, number: PortNo) -> String {
     let port = bridge.snoop_port(number).unwrap_or_default();
     if port == SnoopPort::default() {
@@ -150,7 +152,7 @@ pub(super) fn port_json(bridge: &Bridge, number: PortNo) -> Value {
     json!({ "router": router_word(port), "fastleave": port.leave == Leave::Fast })
 }
 
-/// Listeners and routers as all lanes know them: each once, with the longest that any of them believes it.
+/// Listeners and routers of all threads: each once, with the longest remaining lifetime.
 #[derive(Default)]
 struct Known {
     listeners: BTreeMap<(u16, IpAddr, PortNo), Duration>,
@@ -181,7 +183,7 @@ fn known(switch: &Switch) -> Known {
     all
 }
 
-/// Who listens to which group, and where routers are (`bridge mdb show`).
+/// Lists the listeners of groups, and the router ports (`bridge mdb show`).
 pub(super) fn mdb(switch: &Switch, json: bool) -> String {
     let members = switch.members();
     let name = |number: PortNo| {
@@ -225,7 +227,7 @@ pub(super) fn mdb(switch: &Switch, json: bool) -> String {
     )
 }
 
-/// Seconds to the hundredth, as iproute2 has them.
+/// Returns seconds with two decimals, as in iproute2.
 fn timer(left: Duration) -> String {
     format!("{:.2}", left.as_nanos() as f64 / 1e9)
 }

@@ -1,4 +1,4 @@
-//! `sysctl`: the knobs of polling, where it stands, and what forwarding costs.
+//! `sysctl`: polling settings, polling state, and the cost of forwarding.
 
 use super::super::Switch;
 use super::member;
@@ -11,18 +11,18 @@ use serde_json::Value;
 use stats::Described;
 use std::sync::Arc;
 
-/// What a loop's mode is, by word.
+/// Polling mode, set by name.
 const MODE: &str = "kern.polling.mode";
 const EACH_BURST: &str = "kern.polling.each_burst";
 const BURST_MAX: &str = "kern.polling.burst_max";
 const MODES: &str = "adaptive, clock, wakeup, or their numbers from 0 to 2";
-/// FreeBSD 4's names for what the bridge's part of a frame's way costs.
+/// FreeBSD 4's names for the cost of forwarding in the bridge.
 const COSTS: &[(&str, &str)] = &[
     ("net.link.ether.bdg_fw_avg", "Ticks a frame in the bridge, of those measured."),
     ("net.link.ether.bdg_fw_count", "Frames measured: of one burst in 16."),
     ("net.link.ether.bdg_fw_ticks", "Ticks that those took."),
 ];
-/// Where polling stands, by the name of the level.
+/// Polling state, by the name of the gauge.
 const LEVELS: &[(&str, &str)] = &[
     ("kern.polling.burst", "burst"),
     ("kern.polling.handlers", "handlers"),
@@ -32,9 +32,9 @@ const LEVELS: &[(&str, &str)] = &[
     ("kern.polling.residual_burst", "residual_burst"),
 ];
 
-/// What polling met, of all loops together: FreeBSD's names for its own counts of trouble.
+/// Polling counters over all loops, with FreeBSD's names.
 const MET: &[&str] = &["kern.polling.lost_polls", "kern.polling.short_ticks", "kern.polling.stalled"];
-/// FreeBSD's words for what is another word here.
+/// FreeBSD's names for settings that have another name here.
 const ENABLE: &str = "kern.polling.enable";
 const BRIDGE: &str = "net.link.ether.bridge";
 const CLUSTERS: &str = "net.link.ether.bridge_cfg";
@@ -48,7 +48,7 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 impl Switch {
-    /// `p1:0,p2:1`.
+    /// Returns the clusters as `p1:0,p2:1`.
     fn clusters(&self) -> String {
         let cluster =
             |number| self.lane(0).and_then(|lane| Some(lane.bridge.member(number)?.cluster)).unwrap_or_default();
@@ -58,7 +58,8 @@ impl Switch {
         all.join(",")
     }
 
-    /// Those that are named get their clusters; the others keep theirs. All of the list is understood before any of it is done.
+    /// Sets the clusters of the listed members; the others keep theirs. The whole list is parsed
+    /// before any of it is applied.
     fn set_clusters(&self, text: &str) -> Result<(), WordError> {
         let of = |item: &str| {
             let bad = || WordError::bad(CLUSTERS, item, "a list such as p1:0,p2:0,p3:1");
@@ -85,7 +86,7 @@ impl Switch {
             return Ok(());
         }
         let mode = if on { Mode::Clock } else { Mode::Wakeup };
-        let _ = self.knobs.set(MODE, mode.number()); // in range
+        let _ = self.knobs.set(MODE, mode.number()); // cannot fail: in range
         Ok(())
     }
 
@@ -97,7 +98,7 @@ impl Switch {
         }
     }
 
-    /// What polling met, over all loops.
+    /// Returns a polling counter over all loops.
     fn met(&self, name: &str) -> u64 {
         let mut all = 0;
         self.each_lane(|lane| {
@@ -112,12 +113,12 @@ impl Switch {
         all
     }
 
-    /// The cards of `nic` ports: one word sets all of them.
+    /// Returns the cards of `nic` ports; a setting applies to all of them.
     fn cards(&self) -> impl Iterator<Item = Arc<nic::Nic>> {
         self.members().into_iter().filter_map(|(_, info)| info.nic)
     }
 
-    /// What they have it set to: one value, or each card's.
+    /// Returns the value of a setting: one if all cards agree, otherwise each card's.
     fn of_cards(&self, name: &str) -> Value {
         let mut values: Vec<String> = self.cards().filter_map(|card| card.knobs.get(name).ok()).collect();
         values.dedup();
@@ -231,7 +232,7 @@ impl Variables for Switch {
             BURST_MAX if value < self.knobs.each_burst.get() => _ = self.knobs.set(EACH_BURST, value),
             _ => {}
         }
-        let _ = self.knobs.set(name, value); // in range
+        let _ = self.knobs.set(name, value); // cannot fail: in range
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The spanning tree in if_bridge's words (ifconfig(8)), and the guards.
+//! Spanning tree parameters of if_bridge (ifconfig(8)), and the guards.
 
 use super::super::Switch;
 use super::show::{counters, object};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use wire::Mac;
 use wire::bpdu::BridgeId;
 
-/// What `ifconfig` knows of it.
+/// Parameters of `ifconfig` handled here.
 pub(super) const WORDS: &[&str] = &[
     "stp",
     "proto",
@@ -40,7 +40,7 @@ pub(super) const WORDS: &[&str] = &[
 
 type Set = fn(&mut StpPort, bool);
 
-/// What may be switched at a port of a tree.
+/// On/off settings of a port in a tree.
 const SWITCHES: &[(&str, Set)] = &[
     ("edge", |port, on| port.edge = on),
     ("autoedge", |port, on| port.auto_edge = on),
@@ -52,7 +52,7 @@ const SWITCHES: &[(&str, Set)] = &[
     ("bpdufilter", |port, on| port.bpdu_filter = on),
 ];
 
-/// Does what `name` says, switched on or off.
+/// Applies the parameter `name`, enabled or disabled.
 pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     match name {
         "stp" => {
@@ -100,13 +100,13 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
     switch.set_tree_port(number, asked).map_err(WordError::failed)
 }
 
-/// What is asked of a port that is in the tree.
+/// Returns the settings of a port in the tree.
 fn asked(switch: &Switch, number: PortNo, info: &Info) -> Result<StpPort, WordError> {
     let asked = switch.tree(|stp| stp.port(number).map(|port| port.asked)).flatten();
     asked.ok_or_else(|| WordError::failed(format!("{0} is in no spanning tree: say 'stp {0}' first", info.name)))
 }
 
-/// Makes a member part of the tree, which begins with its first.
+/// Adds a member to the tree, and starts the tree with the first member.
 pub(super) fn join(switch: &Switch, number: PortNo) -> Result<(), WordError> {
     if switch.tree(|_| ()).is_none() {
         switch.start_tree(StpConfig::default()).map_err(WordError::failed)?;
@@ -148,7 +148,8 @@ fn times(switch: &Switch, name: &str, words: &mut Words<'_>) -> Result<(), WordE
     switch.start_tree(config).map_err(WordError::failed)
 }
 
-/// `id .. priority .. hellotime ..`, as ifconfig has it; zeros where there is no tree. `table` stands behind the protocol.
+/// Returns `id .. priority .. hellotime ..`, as in ifconfig; zeros without a tree. `table` follows
+/// the protocol.
 pub(super) fn describe(switch: &Switch, table: &str) -> String {
     let (config, view) = switch.tree(|stp| (*stp.config(), Some(stp.view()))).unwrap_or_default();
     let proto = if config.version == StpVersion::Rstp { "rstp" } else { "stp" };
@@ -171,12 +172,12 @@ pub(super) fn describe(switch: &Switch, table: &str) -> String {
     )
 }
 
-/// The tree's ports by number; none where there is no tree.
+/// Returns the tree's ports by number; none without a tree.
 pub(super) fn ports(switch: &Switch) -> BTreeMap<PortNo, StpPortView> {
     switch.tree(|stp| stp.ports().map(|port| (port.port, port)).collect()).unwrap_or_default()
 }
 
-/// The flags that a member has from the tree it is in (net/if_bridgevar.h).
+/// Returns a member's flags from the tree (net/if_bridgevar.h).
 pub(super) fn flags(port: &StpPortView) -> impl Iterator<Item = (u32, &'static str)> {
     let auto_ptp = port.asked.point_to_point == PointToPoint::Auto;
     [
@@ -190,7 +191,7 @@ pub(super) fn flags(port: &StpPortView) -> impl Iterator<Item = (u32, &'static s
     .filter_map(|(on, bit, name)| on.then_some((bit, name)))
 }
 
-/// `role .. state ..`, and what guards it, for a member that is in the tree.
+/// Returns `role .. state ..` and the guards of a member in the tree.
 pub(super) fn describe_port(port: &StpPortView) -> String {
     let asked = [
         (port.asked.bpdu_guard, " bpduguard"),
@@ -208,7 +209,8 @@ pub(super) fn describe_port(port: &StpPortView) -> String {
     format!("\t        role {} state {}{asked}{guarded}\n", role(port.role), state(port.state))
 }
 
-/// ` priority N path cost N proto rstp`, behind a member's number; what it would be, where there is no tree.
+/// Returns `priority N path cost N proto rstp`, which follows a member's number; without a tree,
+/// the values that it would start with.
 pub(super) fn describe_cost(port: Option<&StpPortView>, link: Link) -> String {
     match port {
         Some(port) => {
@@ -219,7 +221,7 @@ pub(super) fn describe_cost(port: Option<&StpPortView>, link: Link) -> String {
     }
 }
 
-/// What a frame pays that comes in by a link of that speed.
+/// Returns the path cost of a link.
 pub(super) fn cost(link: Link) -> u32 {
     match link {
         Link::Up { speed_kbps, .. } => path_cost(speed_kbps),
@@ -237,7 +239,7 @@ fn role(role: PortRole) -> &'static str {
     }
 }
 
-/// A state by iproute2's word, which has no other for discarding than 802.1D-1998's.
+/// Returns iproute2's name of a state, which for discarding is that of 802.1D-1998.
 pub(super) fn state_of_linux(state: PortState) -> &'static str {
     match state {
         PortState::Discarding => "blocking",
@@ -245,7 +247,7 @@ pub(super) fn state_of_linux(state: PortState) -> &'static str {
     }
 }
 
-/// A state by its word.
+/// Returns the name of a state.
 pub(super) fn state(state: PortState) -> &'static str {
     match state {
         PortState::Disabled => "disabled",
@@ -255,7 +257,7 @@ pub(super) fn state(state: PortState) -> &'static str {
     }
 }
 
-/// The tree, for machines.
+/// Returns the tree as JSON.
 pub(super) fn to_json(switch: &Switch) -> Value {
     let members = switch.members();
     let name = |number: PortNo| members.iter().find(|(no, _)| *no == number).map(|(_, info)| info.name.clone());

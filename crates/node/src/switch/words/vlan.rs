@@ -1,4 +1,4 @@
-//! VLANs of members: if_bridge's words and `bridge vlan` of iproute2.
+//! VLANs of members: the parameters of if_bridge, and `bridge vlan` of iproute2.
 
 use super::super::Switch;
 use super::bridge::dev;
@@ -9,12 +9,12 @@ use bridge::{Admit, PortNo, PortVlan, Stacked, VlanSet};
 use serde_json::{Value, json};
 use wire::eth::EtherType;
 
-/// What `ifconfig` knows of them.
+/// Parameters of `ifconfig` handled here.
 pub(super) const WORDS: &[&str] = &["vlanfilter", "untagged", "tagged", "+tagged", "admit", "ingress", "stacked"];
 
 const ADMITS: &[(Admit, &str)] = &[(Admit::All, "all"), (Admit::Tagged, "tagged"), (Admit::Untagged, "untagged")];
 
-/// Does what an ifconfig's word says, switched on or off.
+/// Applies an `ifconfig` parameter, enabled or disabled.
 pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     if name == "vlanfilter" {
         let tags = if words.skip("qinq") { EtherType::QINQ } else { EtherType::VLAN };
@@ -61,7 +61,8 @@ fn vlans(word: &str) -> Result<VlanSet, WordError> {
     word.parse().map_err(|why| WordError::bad("VLANs", word, format!("a list such as 1,10-20 ({why})")))
 }
 
-/// Keeps VLANs apart or not: what was learned is under other VLANs then, and forgotten.
+/// Enables or disables VLAN filtering. Learned addresses are flushed, since they belong to other
+/// VLANs then.
 fn filter(switch: &Switch, tags: Option<EtherType>) {
     switch.each_lane(|lane| {
         let now = lane.now();
@@ -71,8 +72,8 @@ fn filter(switch: &Switch, tags: Option<EtherType>) {
     snoop::vlans_changed(switch);
 }
 
-/// Where a querier asks: the VLANs that some member is in, or 0 where they are not kept apart. A trunk of all VLANs has more than a querier
-/// asks in ([`bridge::Querier::vids`]).
+/// Returns the VLANs to query: those that some member is in, or 0 without VLAN filtering. A trunk
+/// of all VLANs exceeds the limit of a querier ([`bridge::Querier::vids`]).
 pub(super) fn asked_in(switch: &Switch) -> Vec<u16> {
     let members = switch.members();
     let Some(lane) = switch.lane(0) else { return Vec::new() };
@@ -87,7 +88,7 @@ pub(super) fn asked_in(switch: &Switch) -> Vec<u16> {
     all.iter().take(bridge::MOST_VLANS).collect()
 }
 
-/// `pvid` leaves untagged, and is what comes without a tag; 0: nothing does.
+/// Makes `pvid` the untagged VLAN of a port in both directions; 0: none.
 fn give_untagged(vlan: &mut PortVlan, pvid: u16) {
     vlan.member.remove(vlan.pvid);
     vlan.untagged.remove(vlan.pvid);
@@ -109,7 +110,7 @@ fn set(switch: &Switch, number: PortNo, change: impl Fn(&mut PortVlan)) {
     snoop::vlans_changed(switch);
 }
 
-/// `bridge vlan show | add|del dev IF vid N[-M] [pvid] [untagged]`.
+/// Parses `bridge vlan show | add|del dev IF vid N[-M] [pvid] [untagged]`.
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     match words.take().unwrap_or("show") {
         "show" | "list" => words.end().map(|()| show(switch, json)),
@@ -206,7 +207,7 @@ fn show(switch: &Switch, json: bool) -> String {
     )
 }
 
-/// `vlanfilter untagged N tagged LIST`, for a member, if VLANs are kept apart.
+/// Returns `vlan untagged N tagged LIST` for a member, with VLAN filtering.
 pub(super) fn describe_port(bridge: &bridge::Bridge, number: PortNo) -> Option<String> {
     bridge.vlan_filtering()?;
     let vlan = bridge.port_vlan(number)?;
@@ -224,7 +225,7 @@ fn admit_word(admit: Admit) -> &'static str {
     ADMITS.iter().find(|(known, _)| *known == admit).map_or("all", |(_, word)| word)
 }
 
-/// ` vlanfilter`, if VLANs are kept apart.
+/// Returns ` vlanfilter`, with VLAN filtering.
 pub(super) fn describe(bridge: &bridge::Bridge) -> &'static str {
     match bridge.vlan_filtering() {
         Some(EtherType::QINQ) => " vlanfilter qinq",

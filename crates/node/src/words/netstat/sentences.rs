@@ -1,14 +1,15 @@
-//! `netstat -s` for TCP, UDP, IPv6 and ICMPv6: FreeBSD's sentences, in its order, each with the counters that stand in it.
+//! `netstat -s` for TCP, UDP, IPv6 and ICMPv6: FreeBSD's sentences, in its order, each with its
+//! counters.
 //!
-//! A `#` takes the next counter; `(s)`, `(es)` and `(y|ies)` follow the number before them. What FreeBSD has no sentence for
-//! comes after, in the words of its own declaration.
+//! A `#` is replaced by the next counter; `(s)`, `(es)` and `(y|ies)` depend on the number before
+//! them. Counters without a sentence in FreeBSD follow, with their own descriptions.
 
 use super::super::sockets::{Netid, SockState, Socket};
 use stats::Entry;
 use std::collections::BTreeSet;
 use tcp::State;
 
-/// A sentence: how far it is indented, its words, its counters.
+/// Indentation, text, and counters of a sentence.
 type Sentence = (usize, &'static str, &'static [&'static str]);
 
 pub(super) const TCP: &[Sentence] = &[
@@ -127,7 +128,7 @@ pub(super) const ICMP6: &[Sentence] = &[
     (0, "# message response(s) generated", &["inet.icmp6.echoes_answered"]),
 ];
 
-/// The sentences that have something to say, or all; and the names of all counters that stand in them.
+/// Returns the sentences with nonzero counters, or all; and the names of all counters in them.
 pub(super) fn told(sentences: &'static [Sentence], entries: &[Entry], all: bool) -> (String, BTreeSet<&'static str>) {
     let value = |name: &&str| entries.iter().find(|entry| entry.name == *name).map_or(0, |entry| entry.value);
     let mut out = String::new();
@@ -142,7 +143,7 @@ pub(super) fn told(sentences: &'static [Sentence], entries: &[Entry], all: bool)
     (out, sentences.iter().flat_map(|(.., names)| names.iter().copied()).collect())
 }
 
-/// `words` with `values` in it, and plurals where they belong.
+/// Fills `values` into `words`, with plurals where needed.
 fn say(words: &str, values: &[u64]) -> String {
     let mut values = values.iter();
     let (mut out, mut last, mut rest) = (String::new(), 0u64, words);
@@ -171,7 +172,7 @@ fn say(words: &str, values: &[u64]) -> String {
     out + rest
 }
 
-/// FreeBSD's count of connections by state.
+/// Returns FreeBSD's count of connections by state.
 pub(super) fn by_state(sockets: &[Socket]) -> String {
     let states = [
         SockState::Tcp(State::Closed),
@@ -193,7 +194,7 @@ pub(super) fn by_state(sockets: &[Socket]) -> String {
     format!("TCP connection count by state:\n{}", states.iter().map(line).collect::<String>())
 }
 
-/// Nouns that a sentence of ours begins a count with, and one of them.
+/// Nouns that begin our counter descriptions, in plural and singular.
 const NOUNS: &[(&str, &str)] = &[
     ("replies", "reply"),
     ("entries", "entry"),
@@ -223,7 +224,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("timeouts", "timeout"),
 ];
 
-/// A sentence about one: its first noun is not many.
+/// Returns a description with its first noun in the singular.
 pub(super) fn about_one(sentence: &str) -> String {
     let first = NOUNS.iter().filter_map(|(many, one)| Some((sentence.find(many)?, many, one)));
     match first.min_by_key(|(at, many, _)| (*at, std::cmp::Reverse(many.len()))) {

@@ -1,4 +1,4 @@
-//! `ifconfig IF inet6 ...`, and its lines.
+//! `ifconfig IF inet6 ...`, and its output.
 
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError, tunnel};
@@ -11,8 +11,9 @@ use lock::Locks;
 use serde_json::{Value, json};
 use wire::ip6;
 
-/// `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`, `inet6 [-]accept_rtadv`,
-/// `inet6 [-]advertise [rltime N] [maxinterval N] [vltime N] [pltime N]`, `inet6 tunnel A B`.
+/// Parses `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`,
+/// `inet6 [-]accept_rtadv`, `inet6 [-]advertise [rltime N] [maxinterval N] [vltime N] [pltime N]`,
+/// `inet6 tunnel A B`.
 pub(in super::super) fn inet6<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
@@ -96,7 +97,7 @@ fn advertising(words: &mut Words<'_>) -> Result<Advertising, WordError> {
     Ok(config)
 }
 
-/// Gives an iface an address that no other has.
+/// Adds an address to an iface, unless another iface has it.
 pub(super) fn add_addr6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, addr: IfaceAddr6) -> Result<(), WordError> {
     let has = |other: &&Iface<L>| other.addrs6(ctl.cx).iter().any(|own| own.addr == addr.addr);
     let other = ctl.host.stack.ifaces().filter(|other| other.id != iface.id).find(has);
@@ -107,7 +108,7 @@ pub(super) fn add_addr6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, addr: Ifac
     added.map_err(|why| WordError::failed(format!("{}: {}: {}", iface.name, addr.addr, refused(why))))
 }
 
-/// BSD's lines.
+/// Returns the lines of BSD's `ifconfig`.
 pub(in super::super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
     let mut out = String::new();
     for own in iface.addrs6(ctl.cx) {
@@ -143,7 +144,7 @@ fn lifetime<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> String {
     seconds_left(ctl, until).map_or("infty".to_string(), |left| left.to_string())
 }
 
-/// The `addr_info` of `ip -j addr`.
+/// Returns the `addr_info` of `ip -j addr`.
 pub(in super::super) fn addr_infos<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Vec<Value> {
     let info = |own: IfaceAddr6| {
         let mut info = json!({
@@ -172,7 +173,7 @@ pub(in super::super) fn addr_infos<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>)
     iface.addrs6(ctl.cx).into_iter().map(info).collect()
 }
 
-/// iproute2's word for how far an address is good.
+/// Returns iproute2's name of an address scope.
 pub(super) fn scope<L: Locks>(iface: &Iface<L>, addr: std::net::Ipv6Addr) -> &'static str {
     match () {
         () if iface.kind == IfaceKind::Loopback => "host",

@@ -1,4 +1,4 @@
-//! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, in iproute2's text and with its key names.
+//! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, with iproute2's text and key names.
 
 use super::super::ip::{set, verb};
 use super::super::ipneigh::entry;
@@ -17,7 +17,7 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 
-/// `addr add|replace|del A/LEN [peer B] dev IF`, behind the verb.
+/// Parses `addr add|replace|del A/LEN [peer B] dev IF`, after the verb.
 pub(in super::super) fn addr<L: Locks>(
     ctl: &Ctl<'_, L>,
     verb: &str,
@@ -60,7 +60,7 @@ pub(in super::super) fn addr<L: Locks>(
     Ok(String::new())
 }
 
-/// The lines of `ip addr`.
+/// Returns the lines of `ip addr`.
 pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
     let mut out = String::new();
     for own in iface.addrs6(ctl.cx) {
@@ -85,12 +85,12 @@ pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) 
     out
 }
 
-/// One of several ways of a route.
+/// One of several paths of a route.
 type Path6 = Path<Ipv6Addr>;
 
 const VERBS: &[&str] = &["show", "add", "append", "change", "replace", "del", "get", "flush"];
 
-/// `ip -6 route`.
+/// Runs `ip -6 route`.
 pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let stack = &ctl.host.stack;
     match verb(&mut words, VERBS)? {
@@ -121,7 +121,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             let is_by = |there: Via6| match (there, &*ways) {
                 (_, []) => true,
                 (Via6::Paths(_), ways) => stack.paths6(ctl.cx, there) == ways,
-                (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev, // `dev` alone
+                (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
                 (there, ways) => ways.len() == 1 && ways.iter().all(|way| way.via == there),
             };
             if !there.is_some_and(is_by) {
@@ -147,7 +147,8 @@ fn no_route(prefix: Prefix6) -> WordError {
     WordError::failed(format!("there is no route to {prefix}"))
 }
 
-/// `[TYPE] PREFIX [via GW] [dev IF]`, or `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
+/// Parses `[TYPE] PREFIX [via GW] [dev IF]`, or
+/// `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
 fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, Vec<Path6>), WordError> {
     let mut word = words.next("a destination such as 2001:db8::/32, or default")?;
     let nowhere = match word {
@@ -215,7 +216,7 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
     ))
 }
 
-/// iproute2's word for the type, where it is not unicast.
+/// Returns iproute2's name of the route type, unless it is unicast.
 fn type_word(via: Via6) -> Option<&'static str> {
     match via {
         Via6::Local(_) => Some("local"),
@@ -267,7 +268,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordE
     got(ctl, &asked)
 }
 
-/// Shows the next hop that was asked for, or the reasons for it.
+/// Shows the next hop requested, or the reasons for it.
 pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u128>) -> Result<String, WordError> {
     if asked.why {
         return Ok(asked.explain(ctl));
@@ -290,7 +291,7 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u128>) -> Resul
     Ok(ctl.listing(json, text))
 }
 
-/// `neigh add|change|replace|del A ...`, behind the verb.
+/// Parses `neigh add|change|replace|del A ...`, after the verb.
 pub(in super::super) fn neigh<L: Locks>(
     ctl: &Ctl<'_, L>,
     verb: &str,
@@ -312,7 +313,7 @@ pub(in super::super) fn neigh<L: Locks>(
     }
 }
 
-/// Sets a neighbor by hand, if it can be one.
+/// Sets a static neighbor entry, if the addresses are valid.
 pub(super) fn set_neighbor6<L: Locks>(
     ctl: &Ctl<'_, L>,
     dev: inet::iface::IfaceId,
@@ -326,7 +327,7 @@ pub(super) fn set_neighbor6<L: Locks>(
     Ok(())
 }
 
-/// Linux's words for a neighbor's state.
+/// Returns Linux's name of a neighbor's state.
 pub(super) fn state(n: &Neighbor<Ipv6Addr>) -> &'static str {
     match n.state {
         State::Incomplete => "INCOMPLETE",
@@ -337,7 +338,7 @@ pub(super) fn state(n: &Neighbor<Ipv6Addr>) -> &'static str {
     }
 }
 
-/// Neighbors as `ip neigh` lists them.
+/// Lists neighbors in the format of `ip neigh`.
 pub(in super::super) fn neigh_text<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> String {
     let row = |n: &Neighbor<Ipv6Addr>| {
         let lladdr = if n.state == State::Incomplete { String::new() } else { format!(" lladdr {}", n.mac) };
@@ -347,7 +348,7 @@ pub(in super::super) fn neigh_text<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet
     all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
 }
 
-/// The same as rows of JSON.
+/// Returns the neighbors as JSON rows.
 pub(in super::super) fn neigh_rows<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> Vec<Value> {
     let row = |n: &Neighbor<Ipv6Addr>| {
         let mut row = json!({ "dst": n.addr.to_string(), "dev": ctl.iface_name(n.iface) });

@@ -1,4 +1,4 @@
-//! `ndp`, as in BSD: neighbors, default routers and advertised prefixes of IPv6.
+//! `ndp`, as in BSD: IPv6 neighbors, default routers and advertised prefixes.
 
 use super::super::parse::{self, Words};
 use super::super::{Ctl, WordError};
@@ -16,7 +16,7 @@ use wire::icmp6::nd::Preference;
 const GRAMMAR: &str = "-a, HOST, -s HOST MAC, -d HOST, -c, -r or -p";
 
 pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    words.skip("-n"); // names are not looked up in any case
+    words.skip("-n"); // names are never looked up
     match words.next(GRAMMAR)? {
         "-a" | "-an" | "-na" => {
             words.end()?;
@@ -57,7 +57,7 @@ pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) ->
     }
 }
 
-/// Returns the rest of a lifetime in seconds; `None`: infinite.
+/// Returns the remaining seconds of a lifetime; `None`: infinite.
 pub(super) fn seconds_left<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> Option<u64> {
     (until != Instant::NEVER).then(|| until.since(ctl.cx.now).as_secs())
 }

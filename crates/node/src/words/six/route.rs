@@ -1,4 +1,4 @@
-//! `route -6`: BSD's view of IPv6's routes, and the second table of `netstat -r`.
+//! `route -6`: IPv6 routes in BSD's format, also used as the second table of `netstat -r`.
 
 use super::super::parse::{self, Words};
 use super::super::route::is_by;
@@ -12,7 +12,7 @@ use wire::ip6;
 
 const VERBS: &[&str] = &["show", "add", "delete", "change", "get", "flush"];
 
-/// `route -6 VERB ...`, from the verb on.
+/// Runs `route -6 VERB ...`, from the verb on.
 pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let verb = words.next("show, add, delete, change, get or flush")?;
     while words.skip("-6") || words.skip("-inet6") || words.skip("-n") {}
@@ -39,7 +39,7 @@ pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) ->
     }
 }
 
-/// `[-net|-host] DST [-prefixlen N]`.
+/// Parses `[-net|-host] DST [-prefixlen N]`.
 fn target(words: &mut Words<'_>) -> Result<(Prefix6, String), WordError> {
     let kind = words.peek().filter(|word| matches!(*word, "-net" | "-host"));
     if kind.is_some() {
@@ -136,7 +136,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordE
     Ok(out + &format!("      flags: <{}>\n", flags.join(",")))
 }
 
-/// netstat(1)'s letters.
+/// Returns netstat(1)'s flag letters.
 fn letters(via: Via6, prefix: Prefix6) -> String {
     let host = if prefix.len() == 128 { "H" } else { "" };
     match via {
@@ -148,7 +148,8 @@ fn letters(via: Via6, prefix: Prefix6) -> String {
     }
 }
 
-/// The table as `route -6 show` and `netstat -r` print it, link-local addresses with it; nothing where nobody speaks IPv6.
+/// Returns the table of `route -6 show` and `netstat -r`, including link-local addresses; empty if
+/// no iface has IPv6.
 pub(in super::super) fn table<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let stack = &ctl.host.stack;
     let loopback = stack.ifaces().find(|iface| iface.kind == IfaceKind::Loopback).map_or("lo0", |lo| lo.name.as_str());

@@ -1,4 +1,5 @@
-//! What `ss -o`, `-e`, `-m` and `-i` add to a socket: timers, extended, memory, tcp_info, in iproute2's words.
+//! Details that `ss -o`, `-e`, `-m` and `-i` add to a socket: timers, extended, memory, tcp_info,
+//! in iproute2's format.
 
 use super::super::sockets::{SockState, Socket};
 use clock::Duration;
@@ -7,12 +8,13 @@ use std::fmt::{Display, Write};
 use tcp::pacing::UNLIMITED;
 use tcp::{Info, State};
 
-/// ` timer:(keepalive,119min,0)`.
+/// Returns ` timer:(keepalive,119min,0)`.
 pub(super) fn timer(row: &Socket) -> String {
     row.timer.map_or(String::new(), |(timer, left, tries)| format!(" timer:({},{},{tries})", timer.word(), span(left)))
 }
 
-/// A span as `ss` writes it: the two largest units, milliseconds below ten seconds.
+/// Returns a time span in the format of `ss`: the two largest units, milliseconds below ten
+/// seconds.
 fn span(left: Duration) -> String {
     let ms = left.as_millis();
     let (minutes, seconds, ms) = (ms / 60_000, ms / 1000 % 60, ms % 1000);
@@ -26,7 +28,7 @@ fn span(left: Duration) -> String {
     }
 }
 
-/// Which directions are open, and which options are set.
+/// Returns the open directions and the options set.
 pub(super) fn extended(row: &Socket) -> String {
     let mut out = row.fd.map_or(String::new(), |fd| format!(" sk:{fd:x}"));
     if let SockState::Tcp(state) = row.state {
@@ -59,7 +61,8 @@ pub(super) fn extended(row: &Socket) -> String {
     out
 }
 
-/// ` skmem:(r0,rb131072,t0,tb16384,f0,w0,o0,bl0,d0)`. Buffers are the pool's: nothing is allocated ahead, none kept back.
+/// Returns ` skmem:(r0,rb131072,t0,tb16384,f0,w0,o0,bl0,d0)`. Buffers belong to the pool: nothing
+/// is allocated ahead or held back.
 pub(super) fn memory(row: &Socket) -> String {
     let m = row.memory;
     format!(" skmem:(r{},rb{},t{},tb{},f0,w{},o0,bl0,d0)", m.recv, m.recv_space, m.in_flight, m.send_space, m.send)
@@ -81,7 +84,7 @@ fn ms(span: Duration) -> f64 {
     span.as_micros() as f64 / 1000.0
 }
 
-/// Bits a second with their prefix: `463Mbps`.
+/// Returns bits per second with a prefix: `463Mbps`.
 fn rate(bits: f64) -> String {
     let (value, prefix) = match bits {
         b if b >= 1e9 => (b / 1e9, "G"),
@@ -93,10 +96,10 @@ fn rate(bits: f64) -> String {
     format!("{value:.digits$}{prefix}bps")
 }
 
-/// What of the slow start threshold means "none yet" (Linux: TCP_INFINITE_SSTHRESH).
+/// Slow start threshold that means "none yet" (Linux: TCP_INFINITE_SSTHRESH).
 const SSTHRESH_NONE: u32 = 0xffff;
 
-/// Words one after the other, each after a space.
+/// Words separated by spaces.
 struct Line(String);
 
 impl Line {
@@ -105,7 +108,7 @@ impl Line {
         let _ = write!(self.0, " {word}");
     }
 
-    /// A figure, unless it is 0 and says nothing.
+    /// Adds a value, unless it is 0.
     fn some(&mut self, name: &str, value: impl Into<u64>) {
         let value = value.into();
         if value != 0 {
@@ -114,7 +117,7 @@ impl Line {
     }
 }
 
-/// tcp_info in `ss`'s words and order; what is 0 and would say nothing is left out, as there.
+/// Returns tcp_info with the names and order of `ss`; as there, meaningless zeros are left out.
 pub(super) fn info(row: &Socket) -> String {
     let Some(i) = &row.info else { return String::new() };
     let mut line = Line(String::new());
@@ -181,7 +184,7 @@ pub(super) fn info(row: &Socket) -> String {
     line.0
 }
 
-/// A state's number in struct tcp_info (include/net/tcp_states.h).
+/// Returns the number of a state in struct tcp_info (include/net/tcp_states.h).
 fn number(state: SockState) -> u8 {
     match state {
         SockState::Tcp(State::Established) => 1,
@@ -198,7 +201,8 @@ fn number(state: SockState) -> u8 {
     }
 }
 
-/// The fields of struct tcp_info by their names and in their units: microseconds, the `last` ones milliseconds.
+/// Returns the fields of struct tcp_info with their names and units: microseconds, for the `last`
+/// ones milliseconds.
 pub(super) fn info_json(i: &Info, state: SockState) -> Value {
     let us = |span: Duration| span.as_micros() as u64;
     let ms = |span: Duration| span.as_millis() as u64;

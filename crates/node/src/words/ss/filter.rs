@@ -1,5 +1,5 @@
-//! The filter of `ss`: `state STATE`, `exclude STATE`, and conditions on addresses and ports of both ends, in
-//! iproute2's words.
+//! Filter of `ss`: `state STATE`, `exclude STATE`, and conditions on addresses and ports of both
+//! ends, in iproute2's syntax.
 
 use super::super::parse::Words;
 use super::super::sockets::{SockState, Socket};
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::net::{IpAddr, SocketAddr};
 use tcp::State;
 
-/// Names of single states, with those of `ss` output.
+/// Names of single states, with the names in `ss` output.
 const STATES: &[(&str, &str)] = &[
     ("established", "ESTAB"),
     ("syn-sent", "SYN-SENT"),
@@ -22,10 +22,10 @@ const STATES: &[(&str, &str)] = &[
     ("listening", "LISTEN"),
     ("closing", "CLOSING"),
 ];
-/// Names of several states.
+/// Names of groups of states.
 const GROUPS: &[&str] = &["all", "connected", "synchronized", "bucket", "big"];
 
-/// Comparison of a port: spellings of iproute2, the order meant, and whether it is to hold.
+/// Comparison of ports: iproute2's spellings, the ordering, and whether it must hold.
 type Comparison = (&'static [&'static str], Ordering, bool);
 const EQUAL: Comparison = (&["=", "==", "eq"], Ordering::Equal, true);
 const COMPARISONS: [Comparison; 6] = [
@@ -36,7 +36,7 @@ const COMPARISONS: [Comparison; 6] = [
     (&[">", "gt"], Ordering::Greater, true),
     (&["<=", "le", "leq"], Ordering::Greater, false),
 ];
-/// Deepest nesting of parentheses and negations.
+/// Maximum nesting of parentheses and negations.
 const DEPTH_MAX: usize = 32;
 
 /// A condition on addresses and ports.
@@ -45,13 +45,13 @@ enum Condition {
     All(Vec<Condition>),
     Any(Vec<Condition>),
     Not(Box<Condition>),
-    /// Of an end: an address with the length of its prefix, and a port.
+    /// One end: an address with its prefix length, and a port.
     End {
         local: bool,
         addr: Option<(IpAddr, u8)>,
         port: Option<u16>,
     },
-    /// The port's order to `port` is `order`, or is not, where `holds` is false.
+    /// The ordering of the port to `port` is `order`, or is not, if `holds` is false.
     Port {
         local: bool,
         port: u16,
@@ -60,19 +60,21 @@ enum Condition {
     },
 }
 
-/// Filter made of the words after the options.
+/// Filter parsed from the words after the options.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    /// Names after `state` (`true`) and `exclude`, in the line's order.
+    /// Names after `state` (`true`) and `exclude`, in the order given.
     states: Vec<(bool, String)>,
     condition: Option<Condition>,
 }
 
 impl Filter {
-    /// Reads the rest of the line: states, and conditions joined by `and` (or nothing), `or` and `not`, with parentheses.
+    /// Parses the rest of the line: states, and conditions joined by `and` (or nothing), `or` and
+    /// `not`, with parentheses.
     ///
     /// # Errors
-    /// A word, state, address or port that is not understood, and an expression that ends too early.
+    /// Returns an error for an invalid word, state, address or port, and for an incomplete
+    /// expression.
     pub(super) fn parse(words: &mut Words<'_>) -> Result<Filter, WordError> {
         let mut filter = Filter::default();
         let mut rest = Vec::new();
@@ -87,18 +89,18 @@ impl Filter {
         if words.peek().is_some() {
             filter.condition = Some(any(&mut words, 0)?);
         }
-        // Only a parenthesis ends a condition before the line does.
+        // Only a parenthesis ends a condition before the end of the line.
         words.end().map(|()| filter)
     }
 
-    /// Returns whether the states listed are said here, so that -a and -l do not count.
+    /// Returns whether the filter selects states, so that -a and -l have no effect.
     pub(super) fn has_state(&self) -> bool {
         !self.states.is_empty()
     }
 
-    /// Returns whether `socket` has one of the states and the conditions hold for it.
+    /// Returns whether `socket` has one of the states and satisfies the condition.
     pub(super) fn matches(&self, socket: &Socket) -> bool {
-        // As in iproute2: the first word decides whether one begins with no state or with all.
+        // As in iproute2: the first word decides whether to start with no state or with all.
         let begin = self.states.first().is_none_or(|(with, _)| !with);
         let named = |is: bool, (with, name): &(bool, String)| if is_in(socket.state, name) { *with } else { is };
         self.states.iter().fold(begin, named) && self.condition.as_ref().is_none_or(|condition| condition.holds(socket))
@@ -127,7 +129,7 @@ fn parentheses(word: &str) -> impl Iterator<Item = &str> {
         .filter(|part| !part.is_empty())
 }
 
-/// Conditions of which one must hold.
+/// Parses conditions joined by `or`.
 fn any(words: &mut Words<'_>, depth: usize) -> Result<Condition, WordError> {
     let mut parts = vec![all(words, depth)?];
     while words.take_if(&["or", "|", "||"]) {
@@ -136,7 +138,7 @@ fn any(words: &mut Words<'_>, depth: usize) -> Result<Condition, WordError> {
     Ok(if let [_] = parts[..] { parts.remove(0) } else { Condition::Any(parts) })
 }
 
-/// Conditions of which each must hold; `and` may be left out.
+/// Parses conditions joined by `and`, which may be left out.
 fn all(words: &mut Words<'_>, depth: usize) -> Result<Condition, WordError> {
     let mut parts = vec![one(words, depth)?];
     loop {
@@ -188,7 +190,7 @@ fn covers(net: IpAddr, len: u8, addr: IpAddr) -> bool {
     }
 }
 
-/// A state's name, checked; `listen` is `listening`.
+/// Checks and returns the name of a state; `listen` is `listening`.
 fn state(word: &str) -> Result<String, WordError> {
     let word = match word {
         "listen" => "listening",
@@ -213,7 +215,7 @@ fn is_in(state: SockState, name: &str) -> bool {
     }
 }
 
-/// `A[/LEN][:PORT]`, `[A6]:PORT`, `*:PORT` or `:PORT`.
+/// Parses `A[/LEN][:PORT]`, `[A6]:PORT`, `*:PORT` or `:PORT`.
 fn end(local: bool, word: &str) -> Result<Condition, WordError> {
     if let Ok(at) = word.parse::<SocketAddr>() {
         let len = if at.is_ipv6() { 128 } else { 32 };

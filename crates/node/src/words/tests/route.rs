@@ -1,4 +1,4 @@
-//! Routes with several paths, and why a packet goes where it goes.
+//! Routes with several paths, and explanations of route lookups.
 
 use super::*;
 

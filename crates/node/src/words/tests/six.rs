@@ -1,9 +1,10 @@
-//! IPv6 in both grammars: addresses, routes, neighbors, tunnels, what is shown of them, and what is refused.
+//! IPv6 in both grammars: addresses, routes, neighbors, tunnels, their output, and rejected
+//! commands.
 
 use super::*;
 use serde_json::json;
 
-/// A bench whose addresses are ours at once.
+/// A host without duplicate address detection: addresses are valid at once.
 fn bench() -> Bench {
     let b = Bench::new();
     b.ok("sysctl net.inet6.ip6.dad_count=0");
@@ -43,7 +44,7 @@ fn ifconfig_gives_addresses_and_a_link_local_one() {
     assert_eq!((&info[1]["scope"], info.as_array().unwrap().len()), (&json!("link"), 2));
     b.ok("ifconfig pg0 inet6 auto_linklocal"); // it has one
     assert_eq!(b.json("ip -6 addr show pg0")[0]["addr_info"].as_array().unwrap().len(), 2);
-    // Until somebody was asked for it, an address is doubtful.
+    // Until duplicate address detection is done, an address is tentative.
     b.ok("sysctl net.inet6.ip6.dad_count=1");
     b.ok("ifconfig pg0 inet6 fd02::1/64");
     assert!(b.ok("ifconfig pg0").contains("fd02::1 prefixlen 64 tentative"));
@@ -238,7 +239,7 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
         (&"2001:db8::/32".into(), &1500.into(), &serde_json::Value::Null)
     );
     assert_eq!(json["paths"].as_array().map(Vec::len), Some(2));
-    // Without --why, the path that is taken.
+    // Without --why, the selected path.
     let get = b.ok("ip -6 route get 2001:db8::1");
     assert!(get.starts_with("2001:db8::1 via fd00::") && get.lines().count() == 1, "{get}");
     assert!(b.ok("route -6 get 2001:db8::1").contains("    gateway: fd00::"));
@@ -246,7 +247,7 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
     assert!(b.no("route -6 get 2001:db8::1 --who").contains("--why"));
     assert!(b.no("route -6 get 2001:db8::1 from fd00::2").contains("iif"));
     assert!(b.no("route -6 get 10.0.0.1 --why").contains("an IPv6 address such as fd00::1"));
-    // JSON is of the packet that was asked about, too.
+    // JSON uses the requested flow, too.
     let flow = "2001:db8::1 from fd00::9 iif pg0 ipproto udp sport 1 dport 2";
     let json = b.json(&format!("route -6 get {flow}"));
     assert!(

@@ -1,4 +1,4 @@
-//! What a host tells of its TCP: two hosts joined back to back, on virtual time.
+//! TCP output of a host: two hosts joined back to back, on virtual time.
 
 use super::*;
 use clock::Duration;
@@ -27,7 +27,7 @@ impl Two {
         Two { a, b, clock }
     }
 
-    /// Lets both hosts do what they have to within `most`, each frame taking 100 microseconds.
+    /// Runs both hosts for up to `most`, with 100 microseconds for each frame.
     fn settle(&self, most: Duration) {
         let until = self.clock.now().after(most);
         for _ in 0..100_000 {
@@ -43,7 +43,7 @@ impl Two {
         panic!("never quiet");
     }
 
-    /// (listener, client, server): a listens on port 80, b has connected.
+    /// Returns (listener, client, server): a listens on port 80, b has connected.
     fn connect(&self) -> (Fd, Fd, Fd) {
         let a = self.a.0.shared_calls();
         let listener = a.stream_socket().unwrap();
@@ -57,7 +57,7 @@ impl Two {
         (listener, client, server)
     }
 
-    /// A socket of b's, connecting to port 80 of a.
+    /// Returns a socket of b that connects to port 80 of a.
     fn client(&self) -> Fd {
         let b = self.b.0.shared_calls();
         let client = b.stream_socket().unwrap();
@@ -71,7 +71,7 @@ fn addr(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// The value of `name` in what `netstat -ssj` says.
+/// Returns the value of `name` in `netstat -ssj`.
 fn count(bench: &Bench, name: &str) -> u64 {
     bench.json("netstat -ss")[name].as_u64().unwrap_or_else(|| panic!("no counter {name}"))
 }
@@ -80,7 +80,7 @@ fn count(bench: &Bench, name: &str) -> u64 {
 fn ss_shows_every_state_with_what_belongs_to_it() {
     let two = Two::new();
     let (_, client, server) = two.connect();
-    let waiting = two.client(); // connected, and nobody accepts it
+    let waiting = two.client(); // connected, not accepted
     two.settle(Duration::from_millis(20));
     two.b.0.shared_calls().send(client, &[7; 5000]).unwrap();
     two.settle(Duration::from_millis(300));
@@ -91,7 +91,7 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["tcp", "LISTEN", "1", "5", "10.0.0.1:80", "0.0.0.0:*"]);
 
     let text = two.a.ok("ss -tiepmo");
-    assert_eq!(text.lines().count(), 5, "{text}"); // the head, and two connections of two lines
+    assert_eq!(text.lines().count(), 5, "{text}"); // the header, and two connections of two lines
     let (first, second) = (text.lines().nth(1).unwrap(), text.lines().nth(2).unwrap());
     for part in ["ESTAB", " 5000      0 ", "10.0.0.1:80", "users:((\"a\",pid=", " <-> nonblock"] {
         assert!(first.contains(part), "{part:?} not in {first}");
@@ -119,7 +119,8 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     assert_eq!(info.as_object().unwrap().len(), 52);
     assert!(row["skmem"]["r"] == 5000 && row["timer"].is_null(), "{row}");
 
-    // Unacknowledged: the timer is on. Asked for keepalive: it waits for silence.
+    // With unacknowledged data the retransmission timer runs. With keepalive enabled that timer
+    // runs.
     two.b.0.shared_calls().send(client, b"x").unwrap();
     let text = two.b.ok("ss -to");
     assert!(text.contains(" timer:(on,") && text.contains("ESTAB           0      1 "), "{text}");
@@ -127,7 +128,8 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     two.b.0.shared_calls().set_option(waiting, Opt::KeepAlive(true)).unwrap();
     assert!(two.b.ok("ss -toe").contains("timer:(keepalive,120min,0)"), "{}", two.b.ok("ss -toe"));
 
-    // b closes first: FIN-WAIT-2 there and CLOSE-WAIT here, then LAST-ACK is over at once and TIME-WAIT stays.
+    // b closes first: FIN-WAIT-2 there and CLOSE-WAIT here, then LAST-ACK ends at once and
+    // TIME-WAIT remains.
     two.b.0.shared_calls().shutdown(client, Shutdown::Write).unwrap();
     two.settle(Duration::from_millis(20));
     assert!(two.b.ok("ss -t").contains("FIN-WAIT-2") && two.a.ok("ss -t").contains("CLOSE-WAIT"));
@@ -142,7 +144,7 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     assert!(two.b.ok("ss -s").contains("(estab 1, closed 0, orphaned 0, timewait 1, listen 0, synrecv 0)"));
 }
 
-/// As Linux has it: among all, not unasked, and with the time until the SYN-ACK goes out again.
+/// As in Linux: listed with -a, not by default, with the time until the SYN-ACK is retransmitted.
 #[test]
 fn ss_lists_handshakes_under_way() {
     let two = Two::new();
@@ -228,7 +230,7 @@ fn netstat_speaks_as_freebsds_does() {
     assert!(text.contains("\t\t4 data packets (5000 bytes)\n"), "{text}");
     assert!(text.contains("\t1 connection request\n"), "{text}");
     assert!(two.b.no("netstat -s -p tpc").contains("did you mean 'tcp'?"));
-    two.a.0.shared_calls().close(server).unwrap(); // with text unread: a reset
+    two.a.0.shared_calls().close(server).unwrap(); // with unread data: a reset
     two.settle(Duration::from_millis(20));
     assert_eq!((count(&two.a, "tcp.out.resets"), count(&two.b, "tcp.in.resets")), (1, 1));
     assert_eq!((count(&two.a, "tcp.state.aborted_on_close"), count(&two.b, "tcp.state.reset")), (1, 1));
@@ -250,7 +252,7 @@ fn the_audit_balances_with_streams_open_closed_and_reset() {
     let (a, b) = (two.a.0.shared_calls(), two.b.0.shared_calls());
     let mut left = 300_000;
     while left > 0 {
-        // What a call sends is stamped with the time of the call's context.
+        // Segments sent by a call are stamped with the time of the call's context.
         let (a, b) = (two.a.0.shared_calls(), two.b.0.shared_calls());
         if let Ok(n) = b.send(client, &vec![1; left.min(20_000)]) {
             left -= n;
@@ -298,7 +300,7 @@ fn tcps_knobs_are_listed_set_and_named() {
     assert_eq!(b.ok("sysctl -n net.inet.tcp.cc.algorithm=reno"), "newreno\n");
     assert_eq!(b.json("sysctl -a")["net.inet.tcp.cc.algorithm"], "newreno");
     two.connect();
-    assert_eq!(b.json("ss -t")[0]["tcp_info"]["congestion"], "reno"); // Linux's word for it
+    assert_eq!(b.json("ss -t")[0]["tcp_info"]["congestion"], "reno"); // Linux's name
     assert_eq!(two.a.json("ss -t")[0]["tcp_info"]["congestion"], "cubic");
     let mut config = HostConfig::default();
     config.set("net.inet.tcp.cc.algorithm", "newreno").unwrap();

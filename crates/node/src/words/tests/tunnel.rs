@@ -1,4 +1,4 @@
-//! Tunnels in both grammars, what is shown of them, and what is refused.
+//! Tunnels in both grammars, their output, and rejected commands.
 
 use super::*;
 use serde_json::json;
@@ -29,7 +29,7 @@ fn bsd_words_make_show_and_destroy() {
     assert!(text.contains("BROADCAST") && text.contains("\tether b2:"), "{text}");
     b.ok("ifconfig etherip0 create tunnel 1.0.0.1 1.0.0.5");
     assert_eq!(b.ok("ifconfig -l"), "lo0 pg0 gif0 gre0 vxlan0 etherip0\n");
-    b.ok("ifconfig etherip0 inet 10.9.0.1/24"); // announced, to where no neighbor answers
+    b.ok("ifconfig etherip0 inet 10.9.0.1/24"); // announced, but no neighbor answers
     let passed = b.json("netstat -i");
     let etherip = passed.as_array().unwrap().iter().find(|iface| iface["ifname"] == "etherip0").unwrap();
     assert_eq!((&etherip["tx"]["packets"], &etherip["tx"]["bytes"]), (&1.into(), &42.into()));

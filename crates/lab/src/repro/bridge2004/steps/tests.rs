@@ -1,10 +1,10 @@
-//! One test per rung: the thing that it names happens, counted by the model, and the rung's own
-//! words alone change it.
+//! One test per rung: the change that it names takes effect, by the model's counters, and the
+//! rung's own settings alone cause it.
 
 use super::*;
 use crate::rigs::{NicCosts, nic_stall};
 
-/// Registers that cost nothing, few buffers at rest.
+/// Settings with free register accesses and few buffers at rest.
 const BASE: &str = "ports=2 frames=512 dma=cold stride=power2 rest=512 reg_write_ns=0 reg_read_ns=0";
 
 fn costs(words: &str) -> NicCosts {
@@ -18,7 +18,7 @@ fn rung(id: &str) -> Step {
     all.into_iter().find(|step| step.id == id).unwrap_or_else(|| panic!("no {id}"))
 }
 
-/// The words of the rung before it.
+/// Returns the settings of the rung before.
 fn before(id: &str) -> String {
     match id {
         "t11.bus133" | "t8.polled_1" => return rung("t10.prefetch").words,
@@ -31,14 +31,14 @@ fn before(id: &str) -> String {
     ladder[at - 1].words.clone()
 }
 
-/// Effect of a rung: its figure in the rung before it, and in it.
+/// Effect of a rung: its figure at the rung before, and at the rung.
 struct Effect {
     id: &'static str,
     what: &'static str,
     figure: fn(&NicCosts) -> f64,
     before: f64,
     after: f64,
-    /// Of the first rung with this one's words alone, whose `before` is the first rung's.
+    /// Figures of the first rung before and after adding this rung's settings alone.
     alone: [f64; 2],
 }
 
@@ -172,10 +172,10 @@ fn t7_has_a_ring_of_2048_and_misses_no_frame_in_two_milliseconds() {
     }
 }
 
-/// The pages are those requested: how many the kernel finds depends on the machine's memory.
+/// Checks the pages requested; the number of huge pages found depends on the machine's memory.
 #[test]
 fn t9_requests_huge_pages_and_the_rung_before_it_does_not() {
-    let base = format!("{BASE} rest=4096"); // some 9 MiB
+    let base = format!("{BASE} rest=4096"); // about 9 MiB
     let pages = |words: &str| NicRig::new("rung", &format!("{base} {words}")).unwrap().pages().unwrap();
     for words in [rung("t9.pages").words, rung("t9.pages").alone] {
         let pages = pages(&words);
@@ -204,7 +204,7 @@ fn t11_takes_fewer_clocks_of_a_faster_bus() {
         [before("t11.bus133"), rung("t11.bus133").words, rung("t11.hw_prefetch").words].map(|words| costs(&words));
     assert_eq!(plain.bus_clocks, faster.bus_clocks);
     assert!((faster.bus_allows / plain.bus_allows - 4.0 / 3.0).abs() < 1e-3);
-    // Four descriptors at a time are 4 clocks each, 32 are 2.25; one received and one sent.
+    // Four descriptors at a time take 4 clocks each, 32 take 2.25; one is received and one sent.
     assert!((faster.bus_clocks - ahead.bus_clocks - 3.5).abs() < 0.01, "{} {}", faster.bus_clocks, ahead.bus_clocks);
 }
 

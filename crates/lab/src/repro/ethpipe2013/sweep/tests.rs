@@ -1,8 +1,9 @@
-//! Delays, made up and measured.
+//! Tests of delays, with simulated and measured ones.
 
 use super::*;
 
-/// A delay that tells its way: the block, and whether it was filled.
+/// Returns a simulated delay that identifies its path: the block size, and whether blocks are
+/// filled.
 fn told(_: usize, between: Between) -> anyhow::Result<Delays> {
     let median = match between {
         Between::Pipe => 1.0,

@@ -1,11 +1,11 @@
 //! The child's side: a host for each configuration, and one run of curl for each line that the
 //! parent sends.
 //!
-//! | line | from | means |
+//! | line | from | meaning |
 //! |---|---|---|
-//! | `down ID MS`, `up ID MS` | parent | a transfer of so many milliseconds |
-//! | `end` | parent | hosts end |
-//! | `done BYTES WALL_NS CPU_NS` | child | curl's bytes, wall time, our thread's CPU time; or `done ` |
+//! | `down ID MS`, `up ID MS` | parent | a transfer of MS milliseconds |
+//! | `end` | parent | ends the hosts |
+//! | `done BYTES WALL_NS CPU_NS` | child | curl's bytes, wall time, our CPU time; or `done ` |
 
 use super::super::{Variant, Way, variants};
 use super::IDS;
