@@ -1,21 +1,22 @@
-//! Calling cargo: where it puts things, and the two commands that are one call each.
+//! Runs cargo; also the commands that consist of a few calls of cargo.
 
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Cargo, in `root`, without flags inherited from the caller: a build is what this program says and nothing else.
+/// Returns a cargo command in `root` without flags inherited from the caller, so that builds are
+/// reproducible.
 pub fn cargo(root: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     cargo.current_dir(root).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     cargo
 }
 
-/// Runs `command` to its end.
+/// Runs `command` and waits for it.
 ///
 /// # Errors
-/// When it cannot be started or does not succeed.
+/// The command cannot be started or fails.
 pub fn succeed(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
     if !status.success() {
@@ -24,7 +25,7 @@ pub fn succeed(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The target directory that cargo uses in `root`.
+/// Returns the target directory that cargo uses in `root`.
 pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
     let output = cargo(root)
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -35,10 +36,11 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
-/// Builds and tests each package of the workspace that has features: with each one alone, with none, and with all.
+/// Builds and tests each package of the workspace that has features: with each feature alone, with
+/// none, and with all.
 ///
 /// # Errors
-/// A build or a test that fails.
+/// A build or a test fails.
 pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
     let output = cargo(root)
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -64,7 +66,7 @@ pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The machine's own target triple.
+/// Returns the target triple of this machine.
 pub fn host_triple() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -72,8 +74,8 @@ pub fn host_triple() -> anyhow::Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
-/// The rings, the dataflow's lanes, netisr's workstreams, a switch's lanes and the readers' pins under loom, in a target directory of their own: `--cfg loom`
-/// changes every crate.
+/// Tests the rings, the lanes of dataflow and switches, netisr's workstreams and the readers' pins
+/// under loom. Uses a separate target directory because `--cfg loom` changes every crate.
 pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let target = target_dir(root)?.join("loom");
     let mut test = cargo(root);
@@ -94,7 +96,8 @@ pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A group of peers beside us. Cargo builds what it needs, peers included; the rows over TAP start the program itself.
+/// Runs a group of peers for comparison. Cargo builds all that is needed, peers included; the rows
+/// over TAP start the program itself.
 pub fn bench(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     succeed(cargo(root).args(["build", "--release", "-p", "linerate"]))?;
     succeed(cargo(root).args(["run", "--release", "-p", "linerate-bench", "--"]).args(args))?;

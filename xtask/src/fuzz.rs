@@ -1,8 +1,9 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust.
 //!
-//! The coverage that cargo-fuzz gets from a nightly sanitizer flag comes from LLVM's pass by name; the fuzz crate links
-//! libFuzzer itself, for which it needs a C++ compiler. Targets are the `[[bin]]`s of fuzz/Cargo.toml. A run works on a
-//! copy of `fuzz/corpus/<target>`, so that it leaves the repository as it was; `--keep` merges what it found.
+//! cargo-fuzz obtains coverage from a nightly sanitizer flag; here LLVM's pass is selected by name.
+//! The fuzz crate links libFuzzer, which needs a C++ compiler. Targets are the `[[bin]]`s of
+//! fuzz/Cargo.toml. A run works on a copy of `fuzz/corpus/<target>` and leaves the repository
+//! unchanged; `--keep` merges new inputs.
 
 use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Edge counters, a table of places and traced comparisons for every crate; one unit, so that the pass sees all of it.
+/// Edge counters, a table of program counters and traced comparisons for every crate; one codegen
+/// unit, so that the pass covers all code.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -20,14 +22,14 @@ const RUSTFLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     --cfg fuzzing -Ccodegen-units=1";
 
-/// An input that takes longer than this, in seconds, is a finding.
+/// Time in seconds after which an input counts as a failure.
 const TIMEOUT: u32 = 10;
 
-/// What the command line asked for.
+/// Parsed command line of `fuzz`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
     seconds: u32,
-    /// The seed of libFuzzer's random numbers; without one, another each time.
+    /// Seed of libFuzzer's random numbers; `None`: a different one for each run.
     seed: Option<u32>,
     keep: bool,
     list: bool,
@@ -37,7 +39,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// # Errors
-    /// An unknown option, or a number that is none.
+    /// An unknown option or an invalid number.
     pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
         let mut wanted =
             Wanted { seconds: 60, seed: None, keep: false, list: false, build: false, targets: Vec::new() };
@@ -58,7 +60,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Those asked for, or all.
+    /// Returns the selected targets, or all.
     fn among(&self, known: &[String]) -> anyhow::Result<Vec<String>> {
         if let Some(unknown) = self.targets.iter().find(|target| !known.contains(target)) {
             bail!("unknown fuzz target '{unknown}': there are {}", known.join(", "));
@@ -86,7 +88,7 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let next = AtomicUsize::new(0);
-    // A target is one thread: each processor has one.
+    // A target runs in one thread, so one worker per processor is started.
     let work = || -> anyhow::Result<usize> {
         let mut crashed = 0;
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -108,21 +110,21 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     Ok(if crashed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How a target's run ended.
+/// Result of a target's run.
 struct Ended {
     passed: bool,
-    /// What there is to tell, in whole lines.
+    /// Report, in whole lines.
     said: String,
 }
 
-/// The targets of a fuzz manifest, in its order.
+/// Returns the targets of a fuzz manifest, in order.
 fn known(manifest: &str) -> anyhow::Result<Vec<String>> {
     let manifest: toml::Table = manifest.parse().context("fuzz/Cargo.toml")?;
     let bins = manifest.get("bin").and_then(toml::Value::as_array).into_iter().flatten();
     Ok(bins.filter_map(|bin| Some(bin.get("name")?.as_str()?.to_owned())).collect())
 }
 
-/// The built targets, and where a run keeps its things.
+/// The built targets, and the directories of a run.
 struct Runner {
     binaries: PathBuf,
     corpora: PathBuf,
@@ -138,7 +140,7 @@ impl Runner {
         }
         let (work, triple) = (target_dir(root)?.join("fuzz"), host_triple()?);
         let mut build = cargo(root);
-        // With --target the flags reach our crates and not the build scripts.
+        // With --target, the flags apply to our crates but not to build scripts.
         build.env("RUSTFLAGS", RUSTFLAGS).args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
         build.args(["--target", &triple, "--target-dir"]).arg(&work);
         build.args(targets.iter().flat_map(|target| ["--bin", target]));
@@ -146,7 +148,7 @@ impl Runner {
         Ok(Runner { binaries: work.join(triple).join("release"), corpora: root.join("fuzz/corpus"), work })
     }
 
-    /// One target.
+    /// Runs one fuzz target.
     fn run(&self, target: &str, wanted: &Wanted) -> anyhow::Result<Ended> {
         let kept = self.corpora.join(target);
         let (corpus, artifacts) = (self.work.join("corpus").join(target), self.work.join("artifacts").join(target));
@@ -159,7 +161,7 @@ impl Runner {
         let log = self.work.join(format!("{target}.log"));
         let mut run = Command::new(self.binaries.join(target));
         run.arg(&corpus).arg(format!("-artifact_prefix={}/", artifacts.display()));
-        // Time 0 means without end to libFuzzer; here it means the corpus alone.
+        // libFuzzer runs endlessly with a time of 0; here 0 runs the corpus only.
         run.arg(if wanted.seconds == 0 { "-runs=0".into() } else { format!("-max_total_time={}", wanted.seconds) });
         run.args([format!("-timeout={TIMEOUT}"), "-rss_limit_mb=2048".into(), "-print_final_stats=1".into()]);
         run.args(wanted.seed.map(|seed| format!("-seed={seed}")));
@@ -190,7 +192,7 @@ impl Runner {
         Ok(Ended { passed: false, said })
     }
 
-    /// Adds to the kept corpus the inputs that reach something new; how many.
+    /// Adds inputs with new coverage to the kept corpus; returns their number.
     fn merge(&self, target: &str, corpus: &Path, kept: &Path) -> anyhow::Result<usize> {
         fs::create_dir_all(kept)?;
         let before = names(kept)?.len();
@@ -201,7 +203,7 @@ impl Runner {
     }
 }
 
-/// Copies the files of `from`, if that is there; says how many.
+/// Copies the files of `from` if it exists; returns their number.
 fn copy_files(from: &Path, to: &Path) -> anyhow::Result<usize> {
     let names = if from.exists() { names(from)? } else { Vec::new() };
     for name in &names {
@@ -210,7 +212,7 @@ fn copy_files(from: &Path, to: &Path) -> anyhow::Result<usize> {
     Ok(names.len())
 }
 
-/// The names of the files in a directory.
+/// Returns the names of the files in a directory.
 fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
@@ -223,7 +225,7 @@ fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// libFuzzer's last words in a few: how many runs, how fast, how much was reached.
+/// Summarizes libFuzzer's final statistics: number of runs, speed, and coverage.
 fn summary(log: &str) -> String {
     let stat = |name: &str| log.lines().find_map(|line| line.strip_prefix(name)).map_or("?", str::trim);
     let reached = log.lines().rev().find_map(|line| line.split("cov: ").nth(1)?.split(' ').next()).unwrap_or("?");
@@ -231,7 +233,7 @@ fn summary(log: &str) -> String {
     format!("{runs} runs, {speed} a second, {reached} edges reached")
 }
 
-/// The panic and its message; without one the log's last lines.
+/// Returns the lines of the panic and its message; without a panic, the last lines of the log.
 fn why(log: &str) -> impl Iterator<Item = &str> {
     let count = log.lines().count();
     let panic = log.lines().position(|line| line.contains("panicked at"));
@@ -239,12 +241,13 @@ fn why(log: &str) -> impl Iterator<Item = &str> {
     log.lines().skip(from).take(most).take_while(|line| !line.starts_with("stack backtrace"))
 }
 
-/// The files that libFuzzer says it wrote.
+/// Returns the files that libFuzzer wrote, from its log.
 fn reproducers(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
 }
 
-/// Returns the input that failed, as libFuzzer prints it in Base64, unless it is long: the machine it lies on may be gone.
+/// Returns the failed input, as libFuzzer prints it in Base64, unless it is long: the machine with
+/// the file may be gone later.
 fn encoded(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.strip_prefix("Base64: ")).filter(|input| input.len() <= 4096)
 }

@@ -55,9 +55,9 @@ const PROFILED: u32 = 2_000_000;
 /// Rig settings of the profiled run: those of the last rungs.
 const PROFILED_RIG: &str = "locks=up pool=stack";
 
-/// Builds all variants.
+/// Builds all variants of the ladder.
 pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
-    // Where the ladder looks for them, whatever cargo's target directory is.
+    // The ladder uses this directory, regardless of cargo's target directory.
     let rungs = root.join("target/rungs");
     let work = target_dir(root)?.join("rungs/build");
     let mut failed = 0;
@@ -107,7 +107,7 @@ fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str)
     let place = rungs.join(variant.name);
     std::fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
     let kept = place.join(variant.product.file());
-    let _ = std::fs::remove_file(&kept); // one that runs cannot be written to
+    let _ = std::fs::remove_file(&kept); // a running program cannot be overwritten
     std::fs::copy(&made, &kept).with_context(|| format!("cannot copy to {}", kept.display()))?;
     Ok(kept)
 }

@@ -1,6 +1,6 @@
-//! The developer's commands: `cargo xtask <command>`.
+//! Development commands: `cargo xtask <command>`.
 //!
-//! Each one is a short program over cargo and git; nothing that a user of linerate needs is here.
+//! Each command is a short program based on cargo and git; users of linerate need none of them.
 
 mod cargo;
 mod fuzz;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug)]
 enum Task<'a> {
     Tidy,
@@ -105,8 +105,9 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The repository: where this package's directory stands. `cargo run` says where that is now; what was known when this
-/// was compiled may be another checkout that shares the target directory.
+/// Returns the root of the repository, the parent of this package's directory. The environment of
+/// `cargo run` has priority, because the path at compile time may belong to another checkout that
+/// shares the target directory.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let mut root = PathBuf::from(here);
@@ -118,13 +119,13 @@ fn root() -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Every `cargo xtask ...` that a page shows, in a block of code or quoted in its text, is one that is understood.
+    /// Every `cargo xtask ...` in the pages, in a code block or in inline code, parses.
     #[test]
     fn the_pages_commands_parse() {
         let mut found = 0;
         for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/results/README.md"] {
             let text = std::fs::read_to_string(root().join(page)).unwrap();
-            // In a block two spaces begin the explanation.
+            // In a code block, two spaces start the explanation.
             let code = text.lines().filter_map(|line| line.strip_prefix("    ")?.split("  ").next());
             for shown in code.chain(text.split('`').skip(1).step_by(2)) {
                 let Some(rest) = shown.trim().strip_prefix("cargo xtask ") else { continue };

@@ -1,18 +1,18 @@
-//! `cargo xtask miri`: the unsafe code of `buf` under Miri, which looks at each access to memory.
+//! `cargo xtask miri`: runs the unsafe code of `buf` under Miri, which checks every memory access.
 //!
-//! Miri comes with nightly toolchains only, and the house is built with a stable one: where it is not installed the command says
-//! so and is content. About a minute.
+//! Miri exists for nightly toolchains only, and this project uses a stable one. Where Miri is not
+//! installed, the command prints a message and succeeds. Takes about a minute.
 
 use crate::cargo::{succeed, target_dir};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// What Miri cannot do (more memory than there is, huge pages), or only in a quarter of an hour.
+/// Tests that Miri cannot run (too much memory, huge pages), or only in a quarter of an hour.
 const LEFT_OUT: &[&str] = &[
     "an_impossible_size_is_an_error",
     "every_page_size_gives_zeroed_memory",
     "a_million_values_cross_threads",
-    "frames_dropped_on_another_thread_come_back", // tests/moves.rs does it with fewer
+    "frames_dropped_on_another_thread_come_back", // tests/moves.rs covers this with fewer frames
     "several_threads_share_a_locked_pool",
     "a_card_on_a_thread_of_its_own_keeps_order",
 ];
@@ -27,13 +27,14 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     test.current_dir(root).args(["miri", "test", "-p", "linerate-buf", "--lib", "--test", "moves", "--target-dir"]);
     test.arg(target_dir(root)?.join("miri")).arg("--").args(args);
     test.args(LEFT_OUT.iter().flat_map(|name| ["--skip", name]));
-    // The property tests ask for a file of failures they had; a few cases are many under Miri.
+    // Property tests read a file of earlier failures. Few cases, since Miri is slow.
     test.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4");
     succeed(&mut test)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Cargo of the nightly toolchain, without what the stable one that runs this has put into the environment.
+/// Returns cargo of the nightly toolchain, without environment variables of the stable toolchain
+/// that runs this program.
 fn nightly() -> Command {
     let mut rustup = Command::new("rustup");
     rustup.args(["run", "nightly", "cargo"]);

@@ -1,8 +1,10 @@
-//! `cargo xtask packetdrill`: somebody else's scripts, run by somebody else's packetdrill, against our TCP.
+//! `cargo xtask packetdrill`: runs third-party scripts with the original packetdrill against our
+//! TCP.
 //!
-//! Builds the library, then runs every script below a directory, each in a network namespace of its own (where that is
-//! allowed) with a `tun0` for the shell commands that scripts take for granted, and none longer than its time. A line for each
-//! script, and how many passed. Nothing of theirs is kept.
+//! Builds the library, then runs every script below a directory, each with a time limit and in a
+//! separate network namespace (where permitted) with a `tun0` for the shell commands in scripts.
+//! Prints a line for each script, and the number of scripts that passed. Stores no third-party
+//! files.
 
 use crate::cargo::{cargo, succeed, target_dir};
 use anyhow::{Context, bail};
@@ -11,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a script may take at most, in seconds.
+/// Maximum time of a script, in seconds.
 const SECONDS: u64 = 60;
-/// How much of what a script says is shown.
+/// Maximum number of characters shown of a script's output.
 const SHOWN: usize = 300;
-/// In the namespace: what scripts' shell commands are about.
+/// Commands run in the namespace to prepare it for the scripts.
 const PREPARE: &str = "ip link set lo up; ip tuntap add dev tun0 mode tun; ip link set tun0 up; exec \"$@\"";
 
-/// Versions of IP in which scripts run, by the values of packetdrill's `--ip_version`.
+/// IP versions, by the values of packetdrill's `--ip_version`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V4,
@@ -37,8 +39,8 @@ impl Version {
         }
     }
 
-    /// Returns packetdrill's arguments: those that its own `run_all.py` passes, and a code of ICMP for IPv6 that `run_all.py`
-    /// leaves undefined.
+    /// Returns packetdrill's arguments: those that its own `run_all.py` passes, and an ICMPv6 code
+    /// that `run_all.py` leaves undefined.
     fn args(self) -> Vec<&'static str> {
         let (mtu, addresses, defined) = match self {
             Version::V4 | Version::Mapped => (
@@ -64,12 +66,14 @@ impl Version {
         [mtu, "--netmask_ip=255.255.0.0"].into_iter().chain(addresses).chain(defined).collect()
     }
 
-    /// Returns the library's flags: the MTU with which segments are as long as over IPv4.
+    /// Returns the flags of the library: over IPv6, an MTU that gives the same segment length as
+    /// over IPv4.
     fn flags(self) -> &'static str {
         if self == Version::V6 { ",mtu=1520" } else { "" }
     }
 
-    /// Returns whether a script is for this version: the end of its name says if it is for one alone.
+    /// Returns whether a script is for this version. A script for one version only has the version
+    /// at the end of its name.
     fn is_for(self, script: &Path) -> bool {
         let name = script.to_string_lossy();
         let other = if self == Version::V6 { "v4.pkt" } else { "v6.pkt" };
@@ -77,18 +81,18 @@ impl Version {
     }
 }
 
-/// What a command line asks for.
+/// Parsed command line of `packetdrill`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
     tree: PathBuf,
     bin: PathBuf,
     flags: String,
     seconds: u64,
-    /// Versions of IP; none: packetdrill chooses.
+    /// IP versions; if empty, packetdrill chooses.
     versions: Vec<Version>,
-    /// Only scripts whose path has this in it.
+    /// Runs only scripts with this text in their path.
     only: String,
-    /// For packetdrill itself.
+    /// Additional arguments of packetdrill.
     more: Vec<String>,
 }
 
@@ -126,7 +130,7 @@ impl Wanted {
     }
 }
 
-/// How a script ended.
+/// Result of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Passed,
@@ -172,7 +176,7 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     Ok(if all_pass { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The scripts below `place`.
+/// Finds the scripts below `place`.
 fn find(place: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     if place.is_file() {
         into.push(place.to_owned());
@@ -189,7 +193,7 @@ fn find(place: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs one script: how it ended, and the first of what it said.
+/// Runs one script; returns its result and the start of its output.
 fn run(
     script: &Path,
     bin: &Path,
@@ -228,7 +232,7 @@ fn run(
     Ok((end, text.chars().take(SHOWN).collect()))
 }
 
-/// The child's end; `None`: it took too long and was killed.
+/// Waits for the child; returns `None` if it exceeded the time limit and was killed.
 fn wait(mut child: Child, seconds: u64) -> anyhow::Result<Option<ExitStatus>> {
     let end = Instant::now() + Duration::from_secs(seconds);
     loop {

@@ -1,20 +1,20 @@
-//! `cargo xtask sim`: the two-host simulation over as many seeds as asked for, optimised; or one seed again, with a
-//! trace; or how fast it is.
+//! `cargo xtask sim`: runs the two-host simulation, optimized, over a number of seeds; or one seed
+//! with a trace; or measures its speed.
 
 use crate::cargo::{cargo, succeed};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Seeds unless told otherwise: as many as the test runs by itself, in CI.
+/// Default number of seeds: as many as the test runs in CI.
 const SEEDS: u64 = 20_000;
 
-/// What a command line asks for.
+/// Parsed command line of `sim`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
     Seeds(u64),
     One(u64),
-    /// How many bytes a simulation moves a second.
+    /// Measures how many bytes per second a simulation moves.
     Speed,
 }
 

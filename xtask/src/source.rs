@@ -1,30 +1,31 @@
-//! Rust text as tidy sees it: code and comments apart, the insides of strings gone, test items marked.
+//! Scans Rust source for tidy: separates code and comments, empties strings, and marks test items.
 //!
-//! A scanner, not a parser: it knows comments (nested), strings (raw, byte, C), characters and lifetimes, and counts
-//! braces to find the end of an item. That is enough to ask which words stand where.
+//! This is a scanner, not a parser: it recognizes comments (nested), strings (raw, byte, C),
+//! characters and lifetimes, and counts braces to find the end of an item. This suffices to search
+//! for words in code.
 
-/// One line, taken apart.
+/// One line, split into code and comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// What the compiler reads; strings and characters are empty: `""`, `''`.
+    /// Code, with empty strings and characters: `""`, `''`.
     pub code: String,
-    /// What it does not read, markers included.
+    /// Comments, with their markers.
     pub comment: String,
-    /// Belongs to an item under `#[cfg(test)]`.
+    /// Set if the line belongs to an item under `#[cfg(test)]`.
     pub test: bool,
 }
 
-/// A file's lines, and the modules it declares for tests only.
+/// Lines of a file, and the test modules that it declares.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    /// The lines, the first at 0.
+    /// Lines of the file, from index 0.
     pub lines: Vec<Line>,
-    /// Names of modules in files of their own that exist under `#[cfg(test)]` only.
+    /// Names of modules in separate files that exist under `#[cfg(test)]` only.
     pub test_modules: Vec<String>,
 }
 
 impl Source {
-    /// Takes `text` apart.
+    /// Scans `text`.
     pub fn parse(text: &str) -> Source {
         let mut source = Source { lines: Scanner::new(text).run(), test_modules: Vec::new() };
         source.mark_tests();
@@ -42,7 +43,7 @@ impl Source {
         }
     }
 
-    /// Marks the item whose attribute is at `first`; where it ends.
+    /// Marks the item with the attribute at line `first`; returns the line after its end.
     fn mark_item(&mut self, first: usize) -> usize {
         let mut depth = 0usize;
         for at in first..self.lines.len() {
@@ -73,14 +74,15 @@ impl Source {
     }
 }
 
-/// `#[cfg(test)]`, `#[cfg(all(test, ...))]`, `#[cfg(any(test, fuzzing))]`; not `#[cfg(not(test))]`.
+/// Returns whether an attribute is `#[cfg(test)]`, `#[cfg(all(test, ...))]` or `#[cfg(any(test,
+/// fuzzing))]`, but not `#[cfg(not(test))]`.
 fn is_test_attribute(code: &str) -> bool {
     let Some(at) = code.find("#[cfg(") else { return false };
     let condition = &code[at..];
     words(condition).any(|(_, word)| word == "test") && !condition.contains("not(test")
 }
 
-/// What follows the attributes at the beginning of a line.
+/// Returns the rest of a line after its leading attributes.
 fn without_attributes(mut code: &str) -> &str {
     while let Some(rest) = code.strip_prefix("#[") {
         let mut depth = 1;
@@ -96,7 +98,7 @@ fn without_attributes(mut code: &str) -> &str {
     code
 }
 
-/// The name in `mod name;`, whatever its visibility.
+/// Returns the name in `mod name;` with any visibility.
 fn module_in_a_file(code: &str) -> Option<&str> {
     let declaration = code.strip_suffix(';')?;
     let (before, name) = declaration.rsplit_once("mod ")?;
@@ -104,7 +106,7 @@ fn module_in_a_file(code: &str) -> Option<&str> {
     (plain && !name.contains([' ', '"'])).then_some(name)
 }
 
-/// The words of `code` (letters, digits, `_`), each with its place.
+/// Returns the words of `code` (letters, digits, `_`), each with its offset.
 pub fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut at = 0;
@@ -116,7 +118,7 @@ pub fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Does `token` stand in `code`, not as a part of a longer word?
+/// Returns whether `token` occurs in `code` and is not a part of a longer word.
 pub fn has_token(code: &str, token: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(token).any(|(at, _)| {
@@ -171,7 +173,7 @@ impl Scanner {
         self.at += 1;
     }
 
-    /// Is the previous character part of the same word?
+    /// Returns whether the previous character is part of the same word.
     fn inside_word(&self) -> bool {
         self.at > 0 && (self.text[self.at - 1].is_alphanumeric() || self.text[self.at - 1] == '_')
     }
@@ -206,7 +208,7 @@ impl Scanner {
         }
     }
 
-    /// `"..."` with escapes; the opening quote is next.
+    /// Scans `"..."` with escapes, starting at the opening quote.
     fn string(&mut self) {
         self.line.code.push_str("\"\"");
         self.at += 1;
@@ -226,7 +228,8 @@ impl Scanner {
         }
     }
 
-    /// `b"..."`, `c"..."`, `r"..."`, `br#"..."#`, `b'.'`; false, and nothing taken, if it is a word after all.
+    /// Scans `b"..."`, `c"..."`, `r"..."`, `br#"..."#` or `b'.'`; returns false and consumes
+    /// nothing if it is a word.
     fn prefixed_string(&mut self) -> bool {
         let start = self.at;
         let mut raw = false;
@@ -266,7 +269,7 @@ impl Scanner {
         }
     }
 
-    /// A character, or a lifetime.
+    /// Scans a character or a lifetime.
     fn quote(&mut self) {
         let escaped = self.peek(1) == Some('\\');
         if !escaped && self.peek(2) != Some('\'') {

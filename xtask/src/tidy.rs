@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the house rules that no compiler checks.
+//! `cargo xtask tidy`: checks project rules that the compiler does not check.
 //!
-//! Each rule is a function from a [`Tree`] to findings and has its table of exceptions at its top, a reason beside each.
-//! A finding says where, what, and what to do. Nothing is changed.
+//! Each rule is a function from a [`Tree`] to findings, with a table of exceptions and their
+//! reasons at its top. A finding has a position, a description and advice. No file is changed.
 
 mod circles;
 mod clocks;
@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Something that is not as the house wants it.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -40,12 +40,13 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What tidy looks at: the texts by path, and the Rust ones taken apart.
+/// Input of the rules: all texts by path, and the scanned Rust files.
 #[derive(Debug, Default)]
 pub struct Tree {
     texts: BTreeMap<String, String>,
     sources: BTreeMap<String, Source>,
-    /// Paths without `.rs` of modules that exist for tests only; what lies below them does too.
+    /// Paths without `.rs` of modules that exist for tests only, which includes everything below
+    /// them.
     test_modules: BTreeSet<String>,
 }
 
@@ -72,26 +73,28 @@ impl Tree {
         Ok(Tree::new(texts))
     }
 
-    /// A tree of texts, for tests of the rules.
+    /// Creates a tree from texts, for tests of the rules.
     #[cfg(test)]
     fn of(texts: &[(&str, &str)]) -> Tree {
         Tree::new(texts.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect())
     }
 
-    /// Is the whole file for tests: integration tests, examples, benchmarks, modules under `#[cfg(test)]`?
+    /// Returns whether the whole file is for tests: integration tests, examples, benchmarks,
+    /// modules under `#[cfg(test)]`.
     fn is_test(&self, path: &str) -> bool {
         let by_place = path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"));
         by_place || self.is_test_module(path)
     }
 
-    /// Is the file a module under `#[cfg(test)]`, or below one?
+    /// Returns whether the file is a module under `#[cfg(test)]` or below one.
     fn is_test_module(&self, path: &str) -> bool {
         let stem = path.strip_suffix("/mod.rs").or_else(|| path.strip_suffix(".rs")).unwrap_or(path);
         stem.match_indices('/').map(|(at, _)| &stem[..at]).chain([stem]).any(|part| self.test_modules.contains(part))
     }
 }
 
-/// Where the file modules that `path` declares are: `src` for `src/lib.rs`, `src/a` for `src/a.rs`.
+/// Returns the directory of the file modules that `path` declares: `src` for `src/lib.rs`, `src/a`
+/// for `src/a.rs`.
 fn module_directory(path: &str) -> &str {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let roots = ["/lib", "/main", "/mod"];
@@ -115,13 +118,14 @@ fn read_into(texts: &mut BTreeMap<String, String>, root: &Path, place: &str) -> 
     Ok(())
 }
 
-/// A place where something is allowed that is not elsewhere: a file, or everything below a directory (`.../`).
+/// Exception to a rule: a file or directory in which something is allowed, and the reason.
 struct Room {
     path: &'static str,
     why: &'static str,
 }
 
-/// Is `path` inside one of `rooms`? A room `a/b` is the file `a/b.rs` and all of `a/b/`.
+/// Returns whether `path` is inside one of `rooms`. A room `a/b` is the file `a/b.rs` and
+/// everything in `a/b/`.
 fn in_room(rooms: &[Room], path: &str) -> bool {
     rooms.iter().any(|room| {
         debug_assert!(!room.why.is_empty());

@@ -1,20 +1,23 @@
-//! `cargo xtask tsan`: what threads share without a lock (rings, the pins of readers), tested under rustc's thread sanitizer, which looks at each
-//! access to memory of a real run.
+//! `cargo xtask tsan`: tests code shared by threads without locks (rings, readers' pins) under
+//! rustc's thread sanitizer, which checks every memory access of a real run.
 //!
-//! Loom tries all interleavings of a few steps; this watches the millions of steps that happen. rustc has the sanitizer and calls it unstable,
-//! hence the variable. The standard library is not built with it, so what is ordered in there goes unseen: how the harness hands a test to a
-//! thread, which is left out by name, and who waited for a mutex, which is why nothing under one is tested here: loom does that. A minute.
+//! Loom tries all interleavings of a few steps; the sanitizer observes millions of real ones. It is
+//! an unstable option of rustc, hence the variable. The standard library is not instrumented, so
+//! synchronization inside it is not seen: the harness passing a test to a thread, which is excluded
+//! by name, and waiting for a mutex, so code under a mutex is tested with loom only. Takes a
+//! minute.
 
 use crate::cargo::{cargo, host_triple, target_dir};
 use anyhow::{Context, bail, ensure};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is tested: a package, and the tests of it by what their names begin with.
+/// Tests to run: a package, and a prefix of the test names.
 const TESTS: &[(&str, &str)] = &[("linerate-buf", "ring::"), ("linerate-lock", "pins::")];
-/// What a report's innermost function has in its name when it is the harness's or about a thread's beginning and end.
+/// Parts of function names that mark reports about the harness, or about the start and end of a
+/// thread.
 const HARNESS: &[&str] = &["test::run_test", "test::event", "std::thread::"];
-/// How a report ends, with where it was.
+/// Prefix of the last line of a report, which has the location.
 const REPORT: &str = "SUMMARY: ThreadSanitizer: ";
 
 pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
@@ -24,7 +27,7 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
         test.env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer")
             .env("TSAN_OPTIONS", "halt_on_error=0 exitcode=0");
-        // With a target named, what runs on the host (procedural macros) is built without.
+        // With --target, code for the host (procedural macros) is not instrumented.
         test.args(["test", "--lib", "-p", package, "--target", &host, "--target-dir"]).arg(&target);
         let output = test.args(["--", tests]).args(args).output().context("cannot run cargo test")?;
         let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -41,7 +44,7 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The reports that are not the harness's.
+/// Returns the reports that are not about the harness.
 fn races(err: &str) -> Vec<&str> {
     let reports = err.lines().filter_map(|line| line.strip_prefix(REPORT));
     reports.filter(|report| !HARNESS.iter().any(|name| report.contains(name))).collect()

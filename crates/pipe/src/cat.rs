@@ -1,7 +1,8 @@
-//! A port's frames as lines into a pipe, without a copy on the way.
+//! Writes the frames that a port receives into a pipe as lines, without copying them.
 //!
-//! Lines are written straight from the port's buffers into memory whose pages then go into the pipe ([`Pages`]). Only much at once is worth
-//! that: a few lines are written as anything is.
+//! Lines are encoded straight from the port's buffers into memory. The pages are then moved into
+//! the pipe ([`Pages`]). This pays off for large amounts only: a few lines are written with an
+//! ordinary write.
 
 use crate::os::{Kept, Pages};
 use crate::ports::PortSource;
@@ -10,25 +11,26 @@ use std::fs::File;
 use std::io::Write;
 use wire::text::{self, Kind, MAX_FRAME, MAX_LINE, MIN_FRAME, SLACK, STAMP, Stamp};
 
-/// A huge page.
+/// Size of the page buffer: one huge page.
 const ROOM: usize = 2 << 20;
-/// Bytes sent at once: the reader begins while more are written, and finds them in a cache.
+/// Bytes sent at once. The reader starts while more are being written and finds them in a cache.
 const PIECE: usize = 256 * 1024;
-/// Frames whose lines have room there, if none is [`LONG`].
+/// Frames encoded at once; their lines fit into an empty buffer if no frame is [`LONG`].
 const AT_ONCE: usize = 32;
-/// Bytes from which on a frame is encoded by itself.
+/// Length in bytes from which a frame is encoded on its own.
 const LONG: usize = 16 * 1024;
 const _: () = assert!(AT_ONCE * (text::len(LONG) + STAMP) + SLACK <= ROOM);
 const _: () = assert!(MAX_LINE + SLACK <= ROOM);
-/// The longest line of a frame that a port receives.
+/// Length of the longest line of a frame that a port receives.
 const LONGEST: usize = text::len(u16::MAX as usize) + STAMP;
-/// From so many bytes on, pages are given away; below, a copy is cheaper than new pages.
+/// Bytes from which pages are moved into the pipe; below that, a copy is cheaper than new pages.
 const WORTH: usize = 64 * 1024;
 
-/// Writes the lines of what `source` receives until it is over; with stamps if `stamped`.
+/// Writes the lines of the frames that `source` receives until it ends, with time stamps if
+/// `stamped`.
 ///
 /// # Errors
-/// As reading the port and writing the pipe.
+/// Errors of reading the port and of writing the pipe.
 pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), RunError> {
     let counter = source.counter().clone();
     let kind = Kind::best();
@@ -37,7 +39,7 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
     while let Some((burst, now)) = source.burst()? {
         let full = burst.room() == 0;
         let stamp = stamped.then(|| Stamp::arrival(counter.ticks(now)));
-        // Of long frames, one at a time.
+        // Long frames are encoded one at a time.
         let at_once = if burst.as_slice().iter().any(|frame| frame.len() > LONG) { 1 } else { AT_ONCE };
         for frames in burst.as_slice().chunks(at_once) {
             let most: usize = frames.iter().map(|frame| text::len(frame.len()) + STAMP).sum();
@@ -54,7 +56,7 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
         let refused = burst.as_slice().iter().filter(|frame| !(MIN_FRAME..=MAX_FRAME).contains(&frame.len())).count();
         burst.clear();
         source.refuse(refused as u64);
-        // Who reads may be waiting for what there is, if no more is behind it.
+        // The reader may be waiting for these lines, and no more are queued: do not hold them back.
         if !full && used < WORTH {
             write(out, pages.room().get(..used).unwrap_or_default())?;
             used = 0;
@@ -70,21 +72,23 @@ fn write(mut out: &File, bytes: &[u8]) -> Result<(), RunError> {
     Ok(out.write_all(bytes)?)
 }
 
-/// The lines of some frames, made once and written again and again: what ethpipe2013 measured as its device's reading speed.
+/// The lines of some frames, encoded once and written repeatedly: ethpipe2013 measured this as the
+/// reading speed of its device.
 #[derive(Debug)]
 pub struct Static {
     lines: Kept,
-    /// Bytes of the lines, and how many there are.
+    /// Bytes of all lines, and the number of lines.
     len: usize,
     count: u64,
 }
 
 impl Static {
-    /// Lines of the frames that `source` gives, a mebibyte of them, at the most `most`; as many as let ten destinations take their turns when
-    /// they come again.
+    /// Encodes frames of `source`: a mebibyte of lines, at most `most` of them. Their number is a
+    /// multiple of the ten destinations of pktgen's rotation, so that the rotation continues
+    /// correctly when they repeat.
     ///
     /// # Errors
-    /// As reading the port.
+    /// Errors of reading the port.
     pub fn new(source: &mut PortSource, most: u64) -> Result<Static, RunError> {
         const LINES: usize = 1 << 20;
         const TURNS: u64 = port::pktgen::ROTATION.len() as u64;
@@ -104,10 +108,10 @@ impl Static {
         Ok(Static { lines: pages.keep(), len, count })
     }
 
-    /// Writes `left` lines, or without end, until `stop`.
+    /// Writes `left` lines (`u64::MAX`: without end) until `stop` returns true.
     ///
     /// # Errors
-    /// As writing the pipe.
+    /// Errors of writing the pipe.
     pub fn write(&self, out: &File, mut left: u64, stop: fn() -> bool) -> Result<(), RunError> {
         while left >= self.count && self.count > 0 && !stop() {
             self.lines.send(out, 0, self.len)?;

@@ -1,4 +1,4 @@
-//! `count`: how many frames, and how much that is.
+//! `count`: counts frames and bytes.
 
 use crate::rate::on_wire;
 use crate::stage::{StageError, Timed};
@@ -10,24 +10,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text;
 
-/// Where what there is to say goes: standard output, or standard error where frames go to the other.
+/// Receives the report: writes to standard output, or to standard error where frames go to standard
+/// output.
 pub type Say = Box<dyn FnMut(&str) -> io::Result<()> + Send>;
 
-/// Sums.
+/// Totals over a time span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sums {
-    /// Frames.
+    /// Number of frames counted.
     pub frames: u64,
-    /// Bytes of their lines, as F1.
+    /// Bytes of their lines in format F1.
     pub text: u64,
-    /// Bytes that a wire is busy with: FCS, preamble and gap too.
+    /// Bytes of wire time: frame, FCS, preamble and inter-frame gap.
     pub wire: u64,
-    /// Nanoseconds.
+    /// Length of the time span, in nanoseconds.
     pub ns: u64,
 }
 
 impl Sums {
-    /// Of these frames.
+    /// Sums the frames of a batch; `ns` stays 0.
     pub fn of(frames: &Frames) -> Sums {
         let each = frames.wire_lens().map(|len| (text::len(len) as u64, on_wire(len)));
         each.fold(Sums::default(), |sums, (text, wire)| Sums {
@@ -38,7 +39,7 @@ impl Sums {
         })
     }
 
-    /// What came since.
+    /// Returns the difference to the earlier totals `before`.
     fn since(self, before: Sums) -> Sums {
         Sums {
             frames: self.frames - before.frames,
@@ -52,7 +53,7 @@ impl Sums {
         if self.ns == 0 { 0.0 } else { what as f64 * 1e9 / self.ns as f64 }
     }
 
-    /// One JSON object.
+    /// Formats the totals as one JSON object.
     pub fn json(self) -> String {
         let Sums { frames, text, wire, ns } = self;
         let seconds = ns as f64 / 1e9;
@@ -65,7 +66,8 @@ impl Sums {
     }
 }
 
-/// `12 frames, 2028 bytes of text, 1008 on the wire in 1.000000 s: 12 pps, 8.06 kb/s on the wire, 2.03 kB/s of text`
+/// Formats as `12 frames, 2028 bytes of text, 1008 on the wire in 1.000000 s: 12 pps, 8.06 kb/s on
+/// the wire, 2.03 kB/s of text`.
 impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sums { frames, text, wire, ns } = *self;
@@ -75,7 +77,7 @@ impl fmt::Display for Sums {
     }
 }
 
-/// A number with three or four digits and a prefix.
+/// A number shown with three or four digits and an SI prefix.
 struct Short(f64);
 
 impl fmt::Display for Short {
@@ -96,24 +98,25 @@ struct Shared {
     wire: AtomicU64,
 }
 
-/// Counts frames, and passes them on unless it is to be quiet about them.
+/// Counts frames and passes them on if `pass` is set.
 pub struct Count {
     shared: Arc<Shared>,
     clock: Clock,
     began: Instant,
     pass: bool,
-    /// Of every interval, and when the next one ends.
+    /// Length of a reporting interval, and the end of the current one.
     every: Option<(Duration, Instant)>,
     before: Sums,
     json: bool,
-    /// None in a copy for another thread: the first one speaks.
+    /// `None` in a copy for another thread: only the original reports.
     say: Option<Say>,
-    /// Error of writing the sums of an interval.
+    /// Error from writing the sums of an interval.
     failed: Option<io::Error>,
 }
 
 impl Count {
-    /// From now on, by `clock`; says its sums at the end, or those of each interval and at the end all of them.
+    /// Starts counting now, by `clock`. Reports the totals at the end and, if `every` is set, also
+    /// after each interval.
     pub fn new(clock: Clock, pass: bool, every: Option<Duration>, json: bool, say: Say) -> Count {
         let began = clock.now();
         let every = every.map(|every| every.max(Duration::from_millis(1))).map(|every| (every, began.after(every)));
@@ -170,7 +173,8 @@ impl Stage for Count {
 }
 
 impl Timed for Count {
-    /// The line of an interval is about what came before it ended, and says how long it really was.
+    /// Reports an interval that has ended. The report covers the frames counted so far and the
+    /// actual length of the interval.
     fn at(&mut self, now: Instant) {
         let Some((every, next)) = self.every else { return };
         if now < next {

@@ -1,7 +1,8 @@
-//! `crc`: the checksums of each frame, computed anew: set right, or only checked.
+//! `crc`: recomputes the checksums of each frame and corrects or only checks them.
 //!
-//! IPv4 header, ICMP, IGMP, TCP, UDP and ICMPv6. What cannot be computed is left as it is: a fragment's, that of a packet cut short. UDP's 0
-//! over IPv4 is not wrong ("not computed"), but is computed where checksums are set.
+//! Covers IPv4 headers, ICMP, IGMP, TCP, UDP and ICMPv6. Checksums that cannot be computed are left
+//! unchanged: those of fragments and of truncated packets. A UDP checksum of 0 over IPv4 means "not
+//! computed" and counts as correct, but is computed where checksums are set.
 
 use crate::stage::StageError;
 use crate::{Frames, Stage};
@@ -10,19 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::edit::{Covered, Layout};
 use wire::eth::MIN_FRAME_LEN;
 
-/// What is done to checksums.
+/// Action on the checksums of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Action {
-    /// Set right.
+    /// Correct wrong checksums.
     #[default]
     Set,
-    /// Set right, but UDP's to 0: "not computed", as ethpipe's crc.sh does. Over IPv6, where it may not be, it is computed.
+    /// Correct them, but set UDP checksums to 0 ("not computed"), as ethpipe's crc.sh does. Over
+    /// IPv6, where 0 is not allowed, the checksum is computed.
     SetUdpZero,
-    /// Nothing: wrong ones are counted, and fail the program.
+    /// Change nothing: wrong checksums are counted and make the program fail.
     Check,
 }
 
-/// The stage.
+/// Stage that corrects or checks checksums.
 #[derive(Clone, Debug)]
 pub struct Crc {
     action: Action,
@@ -37,7 +39,7 @@ struct Shared {
     wrong: [AtomicU64; KINDS.len()],
 }
 
-/// In the order of what is said of them.
+/// Checksums in the order of the report.
 const KINDS: [(Covered, &str); 6] = [
     (Covered::Ip4, "IPv4"),
     (Covered::Tcp, "TCP"),
@@ -48,17 +50,18 @@ const KINDS: [(Covered, &str); 6] = [
 ];
 
 impl Crc {
-    /// With `pad`, frames shorter than 60 bytes get zeros behind them: what a wire carries at least.
+    /// Creates the stage. With `pad`, frames shorter than 60 bytes, the minimum on a wire, are
+    /// padded with zeros.
     pub fn new(action: Action, pad: bool) -> Crc {
         Crc { action, pad, counts: Arc::default() }
     }
 
-    /// Checksums that were wrong, so far.
+    /// Returns the number of wrong checksums so far.
     pub fn wrong(&self) -> u64 {
         self.counts.wrong.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Checks the checksums of one frame, and sets them; says how many there are.
+    /// Checks the checksums of one frame and sets them as `action` requires; returns their number.
     #[inline]
     fn one(&self, frame: &mut [u8], wrong: &mut [u64; KINDS.len()]) -> u64 {
         let mut checksums = 0;
@@ -83,7 +86,8 @@ impl Stage for Crc {
         let (mut checksums, mut wrong) = (0, [0; KINDS.len()]);
         self.counts.frames.fetch_add(frames.len() as u64, Relaxed);
         frames.for_each(|frame| {
-            // First: what an IP header claims may be there now, and is to be right.
+            // Pad first: data that the IP length claims may exist only after padding, and must be
+            // covered.
             if self.pad {
                 frame.pad(MIN_FRAME_LEN);
             }

@@ -1,4 +1,5 @@
-//! `delay`: each frame a while later, in their order; or, where stamps say when to send, a later stamp.
+//! `delay`: delays each frame and keeps the order. Where stamps set the sending time, only the
+//! stamps are moved.
 
 pub use crate::queue::{Full, Limit};
 
@@ -10,21 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text::Stamp;
 
-/// Holds each frame.
+/// Stage that holds each frame for a time.
 #[derive(Debug)]
 pub struct Delay {
     delay: Duration,
     jitter: Duration,
-    /// What chance is made of.
+    /// State of the random number generator.
     seed: u64,
     now: Instant,
-    /// When the last one is due: none overtakes it.
+    /// Time when the last frame is due: no later frame leaves before it.
     last: Instant,
     queue: Queue,
 }
 
 impl Delay {
-    /// By `delay`, more or less by as much as `jitter`, which `seed` decides.
+    /// Delays by `delay` plus or minus up to `jitter`, a random value derived from `seed`.
     pub fn new(delay: Duration, jitter: Duration, seed: u64, limit: Limit) -> Delay {
         let (now, last) = (Instant::ZERO, Instant::ZERO);
         Delay { delay, jitter, seed, now, last, queue: Queue::new(limit) }
@@ -89,7 +90,7 @@ impl Timed for Delay {
     }
 }
 
-/// Adds to stamps, and holds nothing: who sends them waits.
+/// Stage that adds a delay to stamps and holds no frames: the sender waits instead.
 #[derive(Debug, Clone)]
 pub struct Later {
     delay: Duration,
@@ -98,7 +99,7 @@ pub struct Later {
 }
 
 impl Later {
-    /// By `delay`, in ticks of `tick_ns`.
+    /// Delays by `delay`; stamps count ticks of `tick_ns` nanoseconds.
     pub fn new(delay: Duration, tick_ns: u64) -> Later {
         Later { delay, tick_ns: tick_ns.max(1), unstamped: Arc::default() }
     }
@@ -110,7 +111,7 @@ impl Stage for Later {
         let ticks = ns / self.tick_ns;
         let mut unstamped = 0;
         frames.for_each(|frame| match frame.time() {
-            // Register and reset flag stay; the counter goes round.
+            // The register number and the reset flag stay; the counter wraps.
             Time::Stamp(stamp) if !stamp.at_once() => {
                 let later = stamp.ticks().wrapping_add(ticks) & Stamp::TICKS;
                 frame.set_time(Time::Stamp(Stamp(stamp.0 & !Stamp::TICKS | later)));

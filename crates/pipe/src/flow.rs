@@ -1,4 +1,4 @@
-//! Which flow a frame belongs to, and a number for it that a stranger cannot work out.
+//! Assigns frames to flows, and flows to numbers that an outsider cannot predict.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -6,39 +6,40 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, ip4, ip6, vlan};
 
-/// VLAN tags that are looked behind.
+/// Maximum number of VLAN tags that are parsed.
 const TAGS: usize = 4;
 
-/// A frame's headers, as far as they tell flows apart.
+/// Header fields of a frame that distinguish flows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
-    /// Destination.
+    /// Destination MAC address.
     pub dst: Mac,
-    /// Source.
+    /// Source MAC address.
     pub src: Mac,
-    /// The outer VLAN identifier.
+    /// Identifier of the outer VLAN tag.
     pub vlan: Option<u16>,
-    /// Behind the tags.
+    /// EtherType after the VLAN tags.
     pub ethertype: EtherType,
-    /// Of an IP packet.
+    /// Addresses, protocol and ports of an IP packet.
     pub ip: Option<Ip>,
 }
 
-/// What an IP packet says; addresses of IPv4 are mapped into IPv6.
+/// Addresses, protocol and ports of an IP packet; IPv4 addresses are mapped into IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Ip {
     /// Source address.
     pub src: Ipv6Addr,
     /// Destination address.
     pub dst: Ipv6Addr,
-    /// Its transport protocol, after IPv6 extension headers.
+    /// Transport protocol, after IPv6 extension headers.
     pub proto: Proto,
-    /// Source and destination port of TCP, UDP and SCTP. Fragments have none, the first of them neither: they stay together.
+    /// Source and destination port of TCP, UDP and SCTP. `None` for all fragments, the first
+    /// included, so that the fragments of a datagram stay in one flow.
     pub ports: Option<(u16, u16)>,
 }
 
 impl Flow {
-    /// Of a frame; one that is shorter than a header has none.
+    /// Returns the flow of a frame, or `None` for a frame shorter than an Ethernet header.
     pub fn of(frame: &[u8]) -> Option<Flow> {
         let header = eth::Header::parse(frame).ok()?;
         let mut flow = Flow { dst: header.dst, src: header.src, vlan: None, ethertype: header.ethertype, ip: None };
@@ -60,7 +61,7 @@ impl Flow {
         Some(flow)
     }
 
-    /// The same for both directions: what sorts first stands first.
+    /// Returns a flow that is the same for both directions: the endpoints are sorted.
     #[must_use]
     pub fn symmetric(mut self) -> Flow {
         if self.src > self.dst {
@@ -85,21 +86,21 @@ fn four(packet: &[u8]) -> Option<Ip> {
 
 fn six(packet: &[u8]) -> Option<Ip> {
     let header = ip6::Header::parse(packet).ok()?;
-    // A chain that is cut short or malformed ends at the header that failed.
+    // A truncated or malformed chain ends at the header that failed.
     let (chain, _) = ip6::Chain::walk_far(&header, packet);
     let is_whole = chain.fragment.is_none_or(|fragment| fragment.is_atomic());
     let ports = if is_whole { ports(chain.upper, chain.payload(&header, packet)) } else { None };
     Some(Ip { src: header.src, dst: header.dst, proto: chain.upper, ports })
 }
 
-/// The first four bytes of those that have ports there.
+/// Reads the first four bytes of protocols that have their ports there.
 fn ports(proto: Proto, payload: &[u8]) -> Option<(u16, u16)> {
     let &[a, b, c, d] = payload.first_chunk::<4>()?;
     matches!(proto, Proto::TCP | Proto::UDP | Proto::SCTP)
         .then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// An address as it is written: an IPv4 address as one.
+/// Formats an address; IPv4-mapped addresses as IPv4.
 pub fn show(address: Ipv6Addr) -> String {
     address.to_ipv4_mapped().map_or_else(|| address.to_string(), |four: Ipv4Addr| four.to_string())
 }
@@ -124,29 +125,30 @@ impl fmt::Display for Flow {
     }
 }
 
-/// A key for numbers of flows: random, or made of a seed for the same numbers again.
+/// Key for flow numbers: random, or derived from a seed for reproducible numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Key(u64, u64);
 
 impl Key {
-    /// One that nobody knows.
+    /// Returns a random, secret key.
     pub fn random() -> Key {
         let state = RandomState::new();
         Key(state.hash_one(0_u8) | 1, state.hash_one(1_u8))
     }
 
-    /// The same for the same seed.
+    /// Returns the key derived from `seed`: the same key for the same seed.
     pub fn of_seed(seed: u64) -> Key {
         Key(scatter(seed) | 1, scatter(scatter(seed)))
     }
 
-    /// A number for `words`.
+    /// Returns the number for `words`.
     pub fn number(self, words: impl IntoIterator<Item = u64>) -> u64 {
         let folded = words.into_iter().fold(self.1, |sum, word| mix(sum ^ word, self.0) ^ sum.rotate_left(23));
         mix(folded ^ self.1, self.0)
     }
 
-    /// A number for what tells flows apart: the five fields of an IP packet, or addresses and type.
+    /// Returns the number of a flow, from the five-tuple of an IP packet, or from MAC addresses and
+    /// EtherType.
     pub fn of_flow(self, flow: &Flow) -> u64 {
         match &flow.ip {
             Some(ip) => {
@@ -160,13 +162,13 @@ impl Key {
     }
 }
 
-/// An address as a number.
+/// Returns a MAC address as a number.
 pub fn word(mac: Mac) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// splitmix64's step: near numbers become far ones, 0 too.
+/// One step of splitmix64: maps similar inputs, 0 included, to unrelated outputs.
 pub(crate) fn scatter(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -174,7 +176,7 @@ pub(crate) fn scatter(seed: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// Both halves of a product.
+/// Returns the two halves of the 128-bit product, XORed.
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
@@ -187,7 +189,7 @@ pub(crate) mod tests {
     use crate::run::Source;
     use proptest::prelude::*;
 
-    /// A datagram from port `from` of 10.0.0.`a` to port `to` of 10.0.0.`b`.
+    /// Returns a UDP frame from port `from` of 10.0.0.`a` to port `to` of 10.0.0.`b`.
     pub fn udp(a: u8, from: u16, b: u8, to: u16) -> Vec<u8> {
         let addr = |host, port| std::net::SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
         let mac = |host| Mac([2, 0, 0, 0, 0, host]);

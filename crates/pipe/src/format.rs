@@ -1,31 +1,31 @@
-//! What kind of bytes frames are written in.
+//! Formats in which frames are written.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A form of frames in a stream.
+/// Format of a stream of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// Lines of hexadecimal digits: F1, or F2 for a frame that has a stamp.
+    /// Lines of hexadecimal digits: F1, or F2 for frames with a stamp.
     Text,
-    /// F1 always.
+    /// Lines in format F1 only.
     Plain,
-    /// F2 always; without a time the stamp is zero: at once.
+    /// Lines in format F2 only; a frame without a time gets the stamp zero: send at once.
     Stamped,
-    /// Binary records, v1.
+    /// Binary records v1, without stamps.
     Bin1,
-    /// Binary records with stamps, v2.
+    /// Binary records v2, with stamps.
     Bin2,
-    /// pcap with nanoseconds.
+    /// pcap with nanosecond time stamps.
     Pcap,
-    /// pcapng.
+    /// pcapng capture format.
     Pcapng,
-    /// A JSON object a line.
+    /// JSON Lines: one JSON object per line.
     Jsonl,
 }
 
 impl Format {
-    /// Every form.
+    /// All formats, in the order of declaration.
     pub const ALL: [Format; 8] = [
         Format::Text,
         Format::Plain,
@@ -37,7 +37,7 @@ impl Format {
         Format::Jsonl,
     ];
 
-    /// Its word on a command line.
+    /// Returns the name of the format on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Text => "text",
@@ -51,12 +51,13 @@ impl Format {
         }
     }
 
-    /// Lines of digits, of either form?
+    /// Returns whether the format consists of lines of hexadecimal digits.
     pub const fn is_text(self) -> bool {
         matches!(self, Format::Text | Format::Plain | Format::Stamped)
     }
 
-    /// What a stream is that begins like this; binary records are v1 until more is known. Nothing else is said to be text.
+    /// Detects the format of a stream by its first bytes. Binary records count as v1 until more
+    /// data is read; anything unrecognized counts as text.
     pub fn of_start(bytes: &[u8]) -> Format {
         match bytes {
             [0x0a, 0x0d, 0x0d, 0x0a, ..] => Format::Pcapng,
@@ -68,7 +69,7 @@ impl Format {
         }
     }
 
-    /// By a file's name, where the name says.
+    /// Detects the format by the extension of a file name; `None` if the extension is unknown.
     pub fn of_name(name: &str) -> Option<Format> {
         let (_, end) = name.rsplit_once('.')?;
         Some(match end {
@@ -88,7 +89,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// No such form.
+/// Error for an unknown format name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownFormat(String);
 

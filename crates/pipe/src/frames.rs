@@ -5,20 +5,20 @@ use std::sync::Arc;
 use wire::link::LinkType;
 use wire::text::{Arena, MAX_FRAME, MIN_FRAME, SLACK, Stamp};
 
-/// When a frame came, or is to go.
+/// Time when a frame arrived or is due to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Time {
-    /// Nobody said.
+    /// The time is not known.
     #[default]
     None,
-    /// As a line of text or a binary record has it.
+    /// A stamp, as in a line of text or a binary record.
     Stamp(Stamp),
-    /// Nanoseconds since 1970, as a capture has it.
+    /// Nanoseconds since 1970, as in a capture.
     Wall(u64),
 }
 
 impl Time {
-    /// As a stamp, by a counter whose tick is `tick_ns`.
+    /// Converts to a stamp of a counter with a tick of `tick_ns` nanoseconds.
     pub fn stamp(self, tick_ns: u64) -> Option<Stamp> {
         match self {
             Time::None => None,
@@ -27,7 +27,7 @@ impl Time {
         }
     }
 
-    /// As nanoseconds, if there is a time.
+    /// Converts to nanoseconds; `None` if there is no time.
     pub fn wall_ns(self, tick_ns: u64) -> Option<u64> {
         match self {
             Time::None => None,
@@ -37,32 +37,34 @@ impl Time {
     }
 }
 
-/// In front of each frame, for headers to be pushed.
+/// Free bytes in front of each frame, for headers to be pushed.
 const HEADROOM: usize = 16; // four VLAN tags
-/// What a batch holds, in bytes, before it is full: what a second-level cache holds beside the text it comes from.
+/// Bytes from which a batch counts as full: fits into a second-level cache together with the text
+/// it is decoded from.
 const FULL: usize = 256 * 1024;
-/// What a frame takes at most.
+/// Maximum number of bytes that one frame occupies.
 const MOST: usize = HEADROOM + MAX_FRAME + SLACK;
 
-/// Metadata of a capture's record beside bytes and time, where it differs from the usual.
+/// Metadata of a capture's record other than bytes and time, where it differs from the default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
     /// Bytes at the frame's end that were not captured.
     pub cut: u32,
     /// The interface: an index into the interfaces of [`Frames::section`].
     pub interface: u32,
-    /// Options of its pcapng block, direction and comments among them ([`port::pcap::Record::options`]).
+    /// Options of its pcapng block, including direction and comments
+    /// ([`port::pcap::Record::options`]).
     pub options: Vec<u8>,
-    /// The link header in whose place the frame has an Ethernet header.
+    /// The original link header, which an Ethernet header replaces in this frame.
     pub link: Option<(LinkType, Box<[u8]>)>,
 }
 
-/// The usual: an Ethernet frame of the first interface, captured whole.
+/// The default: an Ethernet frame of the first interface, captured whole.
 static USUAL: About = About { cut: 0, interface: 0, options: Vec::new(), link: None };
 
 impl About {
-    /// Length on the link of a frame that has `len` bytes here, at most 2^32 - 1: the most that a capture can say, also
-    /// of a frame that has become longer since.
+    /// Returns the length on the link of a frame that has `len` bytes here, also if it was enlarged
+    /// since. At most 2^32 - 1, the maximum in a capture.
     pub fn wire_len(&self, len: usize) -> usize {
         let ours = self.link.as_ref().map_or(0, |_| MIN_FRAME);
         let link = self.link.as_ref().map_or(0, |(_, header)| header.len());
@@ -74,9 +76,9 @@ impl About {
 struct Item {
     at: u32,
     len: u32,
-    /// Index into the batch's list, from 1; 0: the usual.
+    /// Index into the list of metadata, from 1; 0: the default.
     about: u32,
-    /// Free bytes in front.
+    /// Free bytes in front of the frame.
     headroom: u8,
     time: Time,
 }
@@ -87,7 +89,7 @@ impl Item {
     }
 }
 
-/// Frames in their order. Emptied, it keeps its memory.
+/// A batch of frames, in order. It keeps its memory when cleared.
 #[derive(Debug)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -104,34 +106,36 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Frames {
         Frames { bytes: vec![0; FULL + MOST], end: 0, list: Vec::new(), abouts: Vec::new(), section: None }
     }
 
-    /// How many.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// None?
+    /// Returns whether the batch has no frames.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Is it time to work on these before more come? One more can be added as long as it is not.
+    /// Returns whether the batch should be processed before more frames are added. While it is not
+    /// full, one more frame fits.
     pub fn is_full(&self) -> bool {
         self.end >= FULL
     }
 
-    /// Removes all frames. The description of their origin stays, as it is the stream's.
+    /// Removes all frames. The description of their origin stays because it belongs to the stream.
     pub fn clear(&mut self) {
         self.list.clear();
         self.abouts.clear();
         self.end = 0;
     }
 
-    /// Where the next frame's bytes are to be written: [`MAX_FRAME`] bytes and slack for vectors behind them; nothing when full.
+    /// Returns the space for the next frame: [`MAX_FRAME`] bytes plus slack for vector stores.
+    /// Empty if the batch is full.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         if self.is_full() {
@@ -140,7 +144,7 @@ impl Frames {
         self.bytes.get_mut(self.end + HEADROOM..self.end + MOST).unwrap_or_default()
     }
 
-    /// What was written to [`Frames::room`] is a frame of `len` bytes.
+    /// Adds the first `len` bytes written to [`Frames::room`] as a frame.
     #[inline]
     pub fn commit(&mut self, len: usize, time: Time) {
         let at = self.end + HEADROOM;
@@ -154,8 +158,8 @@ impl Frames {
         self.end = at + len.min(MAX_FRAME);
     }
 
-    /// Appends a copy. A batch that is full takes it still, by growing. A frame of fewer bytes than a header, or of too many, is not one:
-    /// says whether it was taken.
+    /// Appends a copy of `frame` and returns true. A full batch grows. Returns false if the frame
+    /// is shorter than an Ethernet header or too long.
     pub fn push(&mut self, frame: &[u8], time: Time) -> bool {
         if !(MIN_FRAME..=MAX_FRAME).contains(&frame.len()) {
             return false;
@@ -172,7 +176,7 @@ impl Frames {
         true
     }
 
-    /// Appends a copy with its metadata, as [`Frames::push`] does.
+    /// Appends a copy of `frame` with its metadata; otherwise like [`Frames::push`].
     pub fn push_about(&mut self, frame: &[u8], time: Time, about: &About) -> bool {
         let pushed = self.push(frame, time);
         if pushed
@@ -202,30 +206,31 @@ impl Frames {
         about.checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
     }
 
-    /// Origin of the frames, if they come from a capture.
+    /// Returns the origin of the frames if they come from a capture.
     pub fn section(&self) -> Option<&Arc<Section>> {
         self.section.as_ref()
     }
 
-    /// Sets the origin of the frames, if there is one.
+    /// Sets the origin of the frames unless `section` is `None`.
     pub fn describe(&mut self, section: Option<&Arc<Section>>) {
         if let Some(section) = section {
             self.section = Some(Arc::clone(section));
         }
     }
 
-    /// Lengths that the frames had on their link, in bytes.
+    /// Returns the lengths that the frames had on their link, in bytes.
     pub fn wire_lens(&self) -> impl Iterator<Item = usize> {
         (0..self.len()).map(|at| self.wire_len(at))
     }
 
-    /// Length that the frame at `index` had on its link, in bytes: captured or not, with its own link header.
+    /// Returns the length that the frame at `index` had on its link, in bytes: with its original
+    /// link header and with bytes that were not captured.
     pub fn wire_len(&self, index: usize) -> usize {
         let len = self.list.get(index).map_or(0, |item| item.len as usize);
         self.about(index).wire_len(len)
     }
 
-    /// A link header that is not Ethernet's, among those of all frames.
+    /// Returns the first link type other than Ethernet among the frames.
     pub fn foreign_link(&self) -> Option<LinkType> {
         if self.abouts.is_empty() {
             return None;
@@ -233,19 +238,19 @@ impl Frames {
         (0..self.len()).find_map(|at| self.about(at).link.as_ref().map(|(link, _)| *link))
     }
 
-    /// The frame at `index`.
+    /// Returns the bytes and the time of the frame at `index`.
     #[inline]
     pub fn get(&self, index: usize) -> Option<(&[u8], Time)> {
         let item = self.list.get(index)?;
         Some((self.bytes.get(item.range())?, item.time))
     }
 
-    /// One after the other.
+    /// Iterates over the frames.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Time)> {
         self.list.iter().map(|item| (self.bytes.get(item.range()).unwrap_or_default(), item.time))
     }
 
-    /// Keeps those of which `keep` says so; it may change them.
+    /// Keeps the frames for which `keep` returns true; `keep` may change them.
     #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(&mut FrameMut<'_>) -> bool) {
         let Frames { bytes, end, list, abouts, .. } = self;
@@ -255,7 +260,7 @@ impl Frames {
         });
     }
 
-    /// Changes each.
+    /// Calls `change` on each frame.
     pub fn for_each(&mut self, mut change: impl FnMut(&mut FrameMut<'_>)) {
         self.retain(|frame| {
             change(frame);
@@ -263,7 +268,7 @@ impl Frames {
         });
     }
 
-    /// Only the first `count`.
+    /// Keeps only the first `count` frames.
     pub fn truncate(&mut self, count: usize) {
         self.list.truncate(count);
     }
@@ -281,7 +286,7 @@ impl Arena for Frames {
     }
 }
 
-/// A frame in its batch.
+/// A frame in its batch, to be edited.
 #[derive(Debug)]
 pub struct FrameMut<'a> {
     bytes: &'a mut Vec<u8>,
@@ -291,24 +296,24 @@ pub struct FrameMut<'a> {
 }
 
 impl FrameMut<'_> {
-    /// Its bytes.
+    /// Returns the frame's bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(self.item.range()).unwrap_or_default()
     }
 
-    /// The same, to change.
+    /// Returns the frame's bytes for writing.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.item.range()).unwrap_or_default()
     }
 
-    /// Its time.
+    /// Returns the frame's time.
     pub fn time(&self) -> Time {
         self.item.time
     }
 
-    /// Returns its metadata.
+    /// Returns the frame's metadata.
     pub fn about(&self) -> &About {
         (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
     }
@@ -320,13 +325,14 @@ impl FrameMut<'_> {
         }
     }
 
-    /// Gives it another.
+    /// Sets the frame's time.
     pub fn set_time(&mut self, time: Time) {
         self.item.time = time;
     }
 
-    /// Makes room for `n` bytes behind its first `at`; what they are is undefined. `None`, and no change, if the frame would be too
-    /// long or has no `at` bytes, or for more than 16.
+    /// Inserts `n` bytes of undefined content after the first `at`, and returns them. Returns
+    /// `None` without a change if the frame would become too long, has fewer than `at` bytes, or
+    /// `n` exceeds 16.
     pub fn insert(&mut self, at: usize, n: usize) -> Option<&mut [u8]> {
         let len = self.item.len as usize;
         if at > len || len + n > MAX_FRAME || n > HEADROOM {
@@ -343,7 +349,8 @@ impl FrameMut<'_> {
         self.bytes.get_mut(from - n + at..from + at)
     }
 
-    /// Takes `n` bytes behind its first `at` out; says whether they were there and a header is left.
+    /// Removes `n` bytes after the first `at`. Returns false without a change if there are fewer,
+    /// or if less than an Ethernet header would remain.
     pub fn remove(&mut self, at: usize, n: usize) -> bool {
         let len = self.item.len as usize;
         if at + n > len || len - n < MIN_FRAME {
@@ -357,7 +364,7 @@ impl FrameMut<'_> {
         true
     }
 
-    /// Its first `len` bytes alone; [`MIN_FRAME`] are left in any case.
+    /// Shortens the frame to `len` bytes, but not below [`MIN_FRAME`].
     pub fn truncate(&mut self, len: usize) {
         if len < self.item.len as usize {
             self.set_whole();
@@ -365,7 +372,7 @@ impl FrameMut<'_> {
         self.item.len = self.item.len.min(len.max(MIN_FRAME) as u32);
     }
 
-    /// Zeros behind it, up to `len` bytes.
+    /// Appends zeros up to a length of `len` bytes.
     pub fn pad(&mut self, len: usize) {
         let (have, len) = (self.item.len as usize, len.min(MAX_FRAME));
         if have >= len {
@@ -380,7 +387,8 @@ impl FrameMut<'_> {
         }
     }
 
-    /// A copy behind all others, with all the headroom there is and room to grow; what it was is left as it is.
+    /// Moves the frame to the end of the arena, with full headroom and room to grow; the old copy
+    /// stays unused.
     fn move_to_end(&mut self) {
         let old = self.item.range();
         let at = *self.end + HEADROOM;
@@ -461,7 +469,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain vector of vectors.
+        /// Compares with a vector of vectors.
         #[test]
         fn edits_are_those_of_a_list(
             frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..100), 1..6),

@@ -1,4 +1,5 @@
-//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+//! Properties that hold for every byte string: the bodies of the fuzz targets, which the tests run
+//! too.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -22,10 +23,12 @@ use crate::{Frames, Stage, Time};
 use clock::Instant;
 use wire::edit::Layout;
 
-/// A line of expressions, then frames, each behind its length: parsed, rewritten, translated, summed.
+/// Input: a line of expressions, then frames, each after its length. They are parsed, rewritten,
+/// translated and checksummed.
 ///
-/// Holds: no panic; every bad expression has its caret within the line; what verified before an edit that is not of raw bytes or of the type
-/// verifies after it; all frames are accounted for; what `crc` has set right is right.
+/// Checks that nothing panics; that the caret of each bad expression is within the line; that
+/// checksums which verified before an edit verify after it, unless it edits raw bytes or the type;
+/// that all frames are accounted for; and that checksums set by `crc` are correct.
 pub fn rewrite(data: &[u8]) {
     let (line, frames) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len()));
     let line = String::from_utf8_lossy(line);
@@ -52,7 +55,7 @@ pub fn rewrite(data: &[u8]) {
     assert_eq!(counts.frames, batch.len() as u64 + counts.ttl + counts.too_long);
     assert_eq!(counts.frames, count);
     let after = batch.iter().filter(|(frame, _)| verifies(frame)).count() as u64;
-    // A tag taken away or put on may show, or hide, a header.
+    // Adding or removing a tag may reveal or hide a header.
     if keeps_sums && !good.iter().any(|expr| expr.starts_with("vlan.p")) {
         assert!(after <= before as u64 && after + counts.ttl + counts.too_long >= before as u64);
     }
@@ -82,7 +85,7 @@ fn verifies(frame: &[u8]) -> bool {
     Layout::of(frame).checksums(frame).into_iter().flatten().all(|checksum| checksum.verifies())
 }
 
-/// Frames, each behind two bytes of its length.
+/// Splits `bytes` into frames, each after two bytes of length.
 fn batch(mut bytes: &[u8]) -> Frames {
     let mut frames = Frames::new();
     while let Some((len, rest)) = bytes.split_first_chunk::<2>() {
@@ -101,7 +104,7 @@ mod tests;
 mod edits {
     use proptest::prelude::*;
 
-    /// A few frames that mean something, for a seed to begin from.
+    /// Returns a few valid frames as seeds.
     fn seeds() -> Vec<Vec<u8>> {
         let udp = crate::rewrite::tests::udp4(b"hello");
         let mut tagged = udp.clone();
@@ -130,7 +133,8 @@ mod edits {
         "",
     ];
 
-    /// The seeds are on disk where the repository can be written, so that they follow the tests; all of the corpus runs.
+    /// Writes the seeds to the corpus if the repository is writable, so that they follow the tests;
+    /// then runs the whole corpus.
     #[test]
     fn seeds_run() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pipe_rewrite");

@@ -1,7 +1,8 @@
-//! Frames out of nothing, for tests and figures (ethpipe2013: the dummy driver, `pktgen_stdout`).
+//! Generates frames for tests and measurements (ethpipe2013: the dummy driver, `pktgen_stdout`).
 //!
-//! Two ways that must not be taken for each other: [`Gen`] makes one frame after the other, [`Gen::fixed`] makes one buffer of them, to be
-//! written again and again. The report's 14 GB/s are of the second kind.
+//! The two modes measure different things: [`Gen`] makes one frame after the other; [`Gen::fixed`]
+//! makes one buffer of frames, which is written repeatedly. The report's 14 GB/s are of the second
+//! kind.
 
 use crate::output::{self, BadOutput};
 use crate::run::{RunError, Source};
@@ -11,72 +12,73 @@ use wire::eth::{self, EtherType};
 use wire::text::{self, MAX_FRAME, MIN_FRAME, Stamp};
 use wire::{L4Port, Mac, Proto, checksum, ip4, udp};
 
-/// Bytes of the FCS, which lines do not have.
+/// Bytes of the FCS, which lines do not contain.
 pub const FCS: usize = 4;
-/// Bytes of time that a frame takes on the wire beside its own: preamble, start delimiter, gap (IEEE 802.3 3.1, 4.4.2).
+/// Bytes of wire time in addition to the frame: preamble, start delimiter, gap (IEEE 802.3 3.1,
+/// 4.4.2).
 pub const AROUND: usize = 20;
-/// What [`Gen::fixed`] is to have at most, when nothing else says how much.
+/// Target size of the buffer of [`Gen::fixed`] without stamps.
 const BUFFER: usize = 1 << 20;
-/// And when a round says how much.
+/// Maximum size of that buffer with stamps, when it holds one round.
 const MOST: usize = 64 << 20;
 
-/// What frames are to be like.
+/// Properties of the generated frames.
 #[derive(Debug, Clone)]
 pub struct GenConfig {
     /// Bytes of a frame, FCS included.
     pub size: usize,
-    /// Frames of a round; 0: without end.
+    /// Frames in a round; 0: without end.
     pub count: u64,
-    /// Rounds.
+    /// Number of rounds to generate.
     pub loops: u64,
-    /// Stamps as if they came one behind the other at so many Mb/s.
+    /// Adds stamps as if the frames arrived back to back at this rate, in Mb/s.
     pub mbps: Option<u64>,
     /// Nanoseconds of a stamp's tick.
     pub tick_ns: u64,
-    /// Where they go, in turn.
+    /// Destination addresses, used in turn.
     pub dst: Vec<Mac>,
-    /// Where they come from.
+    /// Source address.
     pub src: Mac,
-    /// What they say they are, if they are not UDP.
+    /// EtherType of frames that are not UDP.
     pub ethertype: EtherType,
-    /// UDP from the one to the other.
+    /// Source and destination of UDP datagrams.
     pub udp: Option<(SocketAddrV4, SocketAddrV4)>,
 }
 
-/// Why there can be no such frames.
+/// Reason why such frames cannot be generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadGen {
-    /// Too short or too long.
+    /// The frame is too short or too long: length, minimum, maximum.
     #[error("a frame of {0} bytes: {1} to {2} are possible, FCS included")]
     Size(usize, usize, usize),
-    /// A buffer that is written again and again has no end of its own.
+    /// A repeated buffer with stamps needs a number of frames.
     #[error("with stamps one buffer is one round: say how many frames it has (-n)")]
     NoRound,
-    /// It is too large.
+    /// The round is too large for a buffer.
     #[error("a round of {0} bytes: a buffer has {MOST} at most")]
     LargeRound(u64),
-    /// A form that does not hold such frames.
+    /// The format cannot represent such frames.
     #[error(transparent)]
     Form(BadOutput),
 }
 
-/// Frames, one after the other.
+/// Generates frames one after the other.
 #[derive(Debug)]
 pub struct Gen {
     templates: Vec<Vec<u8>>,
     config: GenConfig,
-    /// Frames of this round.
+    /// Frames made in this round.
     at: u64,
-    /// Rounds that are over.
+    /// Rounds completed so far.
     rounds: u64,
     made: u64,
 }
 
 impl Gen {
-    /// Such frames.
+    /// Creates a generator of the frames that `config` describes.
     ///
     /// # Errors
-    /// Their size is none.
+    /// The frame size is impossible.
     pub fn new(config: GenConfig) -> Result<Gen, BadGen> {
         let headers = if config.udp.is_some() { MIN_FRAME + ip4::HEADER_LEN + udp::HEADER_LEN } else { MIN_FRAME };
         let len = config.size.saturating_sub(FCS);
@@ -88,12 +90,12 @@ impl Gen {
         Ok(Gen { templates, config, at: 0, rounds: 0, made: 0 })
     }
 
-    /// Frames made so far.
+    /// Returns the number of frames made so far.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// Frames of all rounds; `None`: without end.
+    /// Returns the number of frames of all rounds; `None`: without end.
     pub fn total(&self) -> Option<u64> {
         (self.config.count > 0).then(|| self.config.count.saturating_mul(self.config.loops))
     }
@@ -103,11 +105,11 @@ impl Gen {
         let bits = ((self.config.size + AROUND) * 8) as u128;
         let ticks =
             u128::from(self.at) * bits * 1000 / (u128::from(mbps.max(1)) * u128::from(self.config.tick_ns.max(1)));
-        // The first of a round sets the register that the round's times count from.
+        // The first frame of a round resets the register that the round's times count from.
         Time::Stamp(Stamp::at(1, self.at == 0, ticks as u64))
     }
 
-    /// The next frame into `frames`, which is not full; `false` when there is none.
+    /// Adds the next frame to `frames`, which is not full; returns false at the end.
     fn next(&mut self, frames: &mut Frames) -> bool {
         if self.config.count > 0 && self.at == self.config.count {
             self.rounds += 1;
@@ -128,11 +130,12 @@ impl Gen {
         true
     }
 
-    /// One buffer of frames in `format`, to be written again and again: as many as fit in 1 MiB and let all destinations have their turn; with
-    /// stamps one round.
+    /// Makes one buffer of frames in `format`, to be written repeatedly. Without stamps it has
+    /// up to 1 MiB and a whole number of turns through the destinations; with stamps it is one
+    /// round.
     ///
     /// # Errors
-    /// With stamps: there is no round, or it is too large.
+    /// With stamps: the round has no end or is too large.
     pub fn fixed(mut self, format: Format) -> Result<Fixed, BadGen> {
         let stamp = if self.config.mbps.is_some() { text::STAMP } else { 0 };
         let line = self.templates.first().map_or(0, |template| text::len(template.len()) + stamp);
@@ -182,22 +185,23 @@ impl Source for Gen {
     }
 }
 
-/// A buffer that is written again and again.
+/// A buffer to be written repeatedly.
 #[derive(Debug)]
 pub struct Fixed {
-    /// In front of all.
+    /// Header of the stream, written once.
     pub header: Vec<u8>,
-    /// Whole frames, each as long as any other.
+    /// Whole frames, all of the same length.
     pub bytes: Vec<u8>,
-    /// How many.
+    /// Number of frames in `bytes`.
     pub frames: u64,
-    /// Frames to be written in all; `None`: without end.
+    /// Total number of frames to write; `None`: without end.
     pub total: Option<u64>,
     frame: usize,
 }
 
 impl Fixed {
-    /// What is to be written when `written` frames have been, and how many frames that is; nothing at the end.
+    /// Returns the bytes to write after `written` frames, and their number of frames; nothing at
+    /// the end.
     pub fn piece(&self, written: u64) -> (&[u8], u64) {
         let left = self.total.map_or(self.frames, |total| total.saturating_sub(written).min(self.frames));
         let end = if left == self.frames { self.bytes.len() } else { left as usize * self.frame };
@@ -205,7 +209,7 @@ impl Fixed {
     }
 }
 
-/// A frame of `len` bytes: zeros behind its headers.
+/// Builds a frame of `len` bytes, with zeros after the headers.
 fn template(config: &GenConfig, dst: Mac, len: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     let ethertype = if config.udp.is_some() { EtherType::IPV4 } else { config.ethertype };
@@ -217,7 +221,7 @@ fn template(config: &GenConfig, dst: Mac, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Headers of a datagram that fills `packet`.
+/// Writes the headers of a datagram that fills `packet`.
 fn datagram(packet: &mut [u8], from: SocketAddrV4, to: SocketAddrV4) {
     let Some((header, segment)) = packet.split_first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
     let Some(ip) = ip4::Header::new(*from.ip(), *to.ip(), Proto::UDP, segment.len()) else { return };

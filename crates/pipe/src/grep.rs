@@ -1,13 +1,14 @@
-//! Lines, or frames, that match: grep(1) that knows what stands in which column.
+//! Selects lines or frames that match, as grep(1), with a fast path based on the columns of a line.
 //!
 //! ```text
-//! patterns --syntax--> regex            every line, as grep would judge it
-//!                  \-> Columns          words of three digits and more: they fit in a line's header alone, so thirty characters decide
-//!                                       about a line whose spaces stand where they belong; any other goes to the regex
+//! patterns --syntax--> regex            any line, as in grep
+//!                  \-> Columns          words of three or more digits: they can match only in the
+//!                                       header of a line, so 30 characters decide for a line in
+//!                                       standard form; other lines go to the regex
 //! ```
 //!
-//! Text is searched in blocks and never decoded. Frames that come as something else, or within a row of commands, are judged by the line
-//! that they would be.
+//! Text is searched in blocks and never decoded. Frames in other formats, or from an earlier
+//! command in the same pipeline, are matched by the line that they would be.
 
 mod any_field;
 mod columns;
@@ -33,45 +34,46 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::filter::Filter;
 use wire::text::{self, Kind, MAX_LINE, MIN_FRAME, SLACK};
 
-/// What is looked for in lines.
+/// Search patterns and options.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Patterns; a line that one of them matches is selected. One text may have several, a line each.
+    /// Patterns; a line that matches any of them is selected. A string may hold several, one per
+    /// line.
     pub patterns: Vec<String>,
-    /// How they are written.
+    /// Syntax of the patterns.
     pub syntax: Syntax,
-    /// Upper and lower case are the same.
+    /// Ignores the difference between upper and lower case.
     pub ignore_case: bool,
-    /// Only where no word goes on before and behind.
+    /// Matches whole words only.
     pub words: bool,
-    /// Only whole lines.
+    /// Matches whole lines only.
     pub whole_lines: bool,
-    /// Anywhere in the frame, however its digits are grouped.
+    /// Matches anywhere in the frame, however its digits are grouped.
     pub any_field: bool,
 }
 
-/// Says of lines whether they match.
+/// Decides whether lines match.
 #[derive(Debug, Clone)]
 pub struct Matcher {
     columns: Option<Columns>,
     plain: Plain,
 }
 
-/// For lines of any shape.
+/// Matcher for lines of any shape.
 #[derive(Debug, Clone)]
 enum Plain {
     Words(AhoCorasick),
     Regex(Regex),
 }
 
-/// From so many fixed words on, an automaton of their own is built.
+/// Number of fixed words from which a dedicated automaton is built.
 const MANY: usize = 16;
 
 impl Matcher {
     /// Compiles patterns.
     ///
     /// # Errors
-    /// A pattern that does not parse, with the place; or one that would take too much memory.
+    /// A pattern that does not parse, with its position, or one that needs too much memory.
     pub fn new(wanted: &Wanted) -> Result<Matcher, BadPattern> {
         let mut patterns: Vec<String> =
             wanted.patterns.iter().flat_map(|text| text.split('\n')).map(str::to_owned).collect();
@@ -107,12 +109,12 @@ impl Matcher {
         Ok(Matcher { columns, plain: Plain::Regex(regex) })
     }
 
-    /// Is there a short way for lines as they are written?
+    /// Returns whether the fast path applies to lines in their standard form.
     pub fn has_columns(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// The first match in `text` from `from` on: never across lines.
+    /// Returns the first match in `text` at or after `from`. A match never spans lines.
     fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
         match &self.plain {
             Plain::Regex(regex) => regex.find_at(text, from).map(|found| (found.start(), found.end())),
@@ -123,48 +125,48 @@ impl Matcher {
         }
     }
 
-    /// Does `line`, without its newline, match?
+    /// Returns whether `line`, without its newline, matches.
     pub fn is_match(&self, line: &[u8]) -> bool {
         self.find(line, 0).is_some()
     }
 }
 
-/// How many lines `block` has.
+/// Returns the number of lines in `block`.
 pub fn count_lines(block: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', block).count() as u64
 }
 
-/// Which frames are wanted, whatever form they come in.
+/// Selection criterion for frames of any format.
 #[derive(Debug, Clone)]
 pub enum Judge {
-    /// By their line.
+    /// Matches the frame's line.
     Line(Arc<Matcher>),
-    /// By their fields: one of these.
+    /// Matches the frame's fields against any of these.
     Fields(Arc<Vec<Terms>>),
-    /// By a filter expression, as tcpdump(1) has them.
+    /// A filter expression in the syntax of tcpdump(1).
     Filter(Arc<Filter>),
 }
 
-/// [`Judge`] on batches.
+/// Stage that applies a [`Judge`] to batches.
 #[derive(Debug)]
 pub struct Grep {
     judge: Judge,
     invert: bool,
     line: Vec<u8>,
     kind: Kind,
-    /// Frames that were selected, by all forks; and how many may be.
+    /// Number of frames selected by all forks, and its maximum.
     selected: Arc<AtomicU64>,
     most: Option<u64>,
 }
 
 impl Grep {
-    /// Keeps what `judge` selects, or all else if `invert`; `most` of them.
+    /// Keeps the frames that `judge` selects, or all others if `invert`; at most `most` of them.
     pub fn new(judge: Judge, invert: bool, most: Option<u64>) -> Grep {
         let line = vec![0; MAX_LINE + SLACK];
         Grep { judge, invert, line, kind: Kind::best(), selected: Arc::default(), most }
     }
 
-    /// A counter of what was selected, to be read at the end.
+    /// Returns the counter of selected frames, to be read at the end.
     pub fn selected(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.selected)
     }
@@ -182,7 +184,7 @@ impl Grep {
             Judge::Line(matcher) => {
                 let stamp = if let crate::Time::Stamp(stamp) = frame.time() { Some(stamp) } else { None };
                 let bytes = match (frame.bytes(), stamp) {
-                    // Then the header decides, and is all there needs to be of the line.
+                    // The header alone decides, so only its part of the line is encoded.
                     (bytes, None) if matcher.has_columns() => bytes.get(..MIN_FRAME).unwrap_or(bytes),
                     (bytes, _) => bytes,
                 };
@@ -225,7 +227,7 @@ impl Stage for Grep {
     }
 
     fn fork(&self) -> Option<Box<dyn Stage>> {
-        // How many may be selected is about the order.
+        // A maximum depends on the order of frames, so it needs a single thread.
         if self.most.is_some() {
             return None;
         }

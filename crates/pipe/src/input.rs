@@ -1,4 +1,4 @@
-//! Frames out of a stream of bytes.
+//! Reads frames from a stream of bytes.
 
 mod cut;
 mod json;
@@ -24,53 +24,53 @@ use wire::bpkt::BadRecord;
 use wire::link::LinkType;
 use wire::text::BadLine;
 
-/// Bytes asked of the stream at once: the most that a pipe holds by default is less, and what is read is still in the cache when it is
-/// worked on.
+/// Maximum number of bytes read from the stream at once. It exceeds the default capacity of a pipe,
+/// and the bytes are still in the cache when they are processed.
 pub const BLOCK: usize = 256 * 1024;
 
-/// Why there is no reading on.
+/// Reason why reading stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum BadInput {
-    /// The stream itself.
+    /// Error of the stream itself.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A bad line, where none is forgiven.
+    /// A bad line of text, with strict checking.
     #[error("line {line}, {why}")]
     Line {
-        /// Its number, the first being 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong.
+        /// Error in the line.
         why: BadLine,
     },
-    /// The like, of JSON.
+    /// A bad JSON line, with strict checking.
     #[error("line {line}: {why}")]
     Json {
-        /// Its number, the first being 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong.
+        /// Error in the line.
         why: String,
     },
-    /// What should be a binary record: nothing says where the next one begins.
+    /// A malformed binary record; the start of the next record is unknown.
     #[error("byte {at}: {why}")]
     Record {
-        /// Bytes in front of it.
+        /// Offset of the record in the stream.
         at: u64,
-        /// What is wrong.
+        /// Error in the record.
         why: BadRecord,
     },
-    /// A stream that ends within a record.
+    /// The stream ends within a record.
     #[error("ends within the record at byte {at}")]
     Truncated {
-        /// Bytes in front of it.
+        /// Offset of the record in the stream.
         at: u64,
     },
-    /// A capture file.
+    /// Error in a capture file.
     #[error(transparent)]
     Pcap(#[from] PcapError),
-    /// Packets with a link header that is not read.
+    /// Packets with an unsupported link header.
     #[error("link type {0} is not read: those of Ethernet, IP (RAW), loopback (NULL, LOOP) and Linux (SLL, SLL2) are")]
     LinkType(u16),
-    /// Bytes that are neither text nor another form of frames.
+    /// The stream is neither text nor another known format.
     #[error("begins with {}: neither text nor a capture nor binary records", hex(.0))]
     Unknown(Vec<u8>),
 }
@@ -79,20 +79,20 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A stream of frames.
+/// A stream of frames in any supported format.
 pub struct Input {
     state: State,
-    /// Once the first bytes were read.
+    /// Detected format, valid once the first bytes have been read.
     format: Format,
     strict: bool,
-    /// Which lines of text are decoded at all.
+    /// Selects the lines of text to decode.
     front: Option<Front>,
     tally: Tally,
-    /// Streams that are read after this one.
+    /// Streams to read after this one.
     following: VecDeque<Stream>,
-    /// Form that the caller requires; otherwise the first bytes decide.
+    /// Format required by the caller; otherwise it is detected from the first bytes.
     asked: Option<Format>,
-    /// An error that is returned when the frames before it have been.
+    /// Error to return after the frames before it have been returned.
     failed: Option<BadInput>,
     /// Origin of the frames of captures, of all streams so far.
     origin: Option<Arc<Section>>,
@@ -101,7 +101,7 @@ pub struct Input {
 type Stream = Box<dyn Read + Send>;
 
 enum State {
-    /// Nothing was read yet.
+    /// No bytes have been read yet.
     Begin(Stream),
     Text(Text<Stream>),
     Json(Text<Stream>),
@@ -111,7 +111,8 @@ enum State {
 }
 
 impl Input {
-    /// Frames from `from`, in a form that its first bytes tell unless `format` does. With `strict` a bad line is an error.
+    /// Reads frames from `from`. Detects the format by the first bytes unless `format` is given.
+    /// With `strict`, a bad line is an error.
     pub fn new(from: impl Read + Send + 'static, format: Option<Format>, strict: bool) -> Input {
         Input {
             state: State::Begin(Box::new(from)),
@@ -126,35 +127,36 @@ impl Input {
         }
     }
 
-    /// Reads `from` when what there is so far has ended: captures and records one after the other, each with
-    /// its header; lines as one text.
+    /// Reads `from` after the streams so far. Captures and records are read one after the other,
+    /// each with its header; lines are read as one continuous text.
     pub fn then(&mut self, from: impl Read + Send + 'static) {
         self.following.push_back(Box::new(from));
     }
 
-    /// Of lines of text decodes only those that `front` selects. Only for text.
+    /// Decodes only the lines that `front` selects. For text only.
     pub fn select(&mut self, front: Front) {
         self.front = Some(front);
     }
 
-    /// What was selected by, for who decodes lines elsewhere.
+    /// Returns the selection set with [`Input::select`], for callers that decode lines themselves.
     pub fn front(&self) -> Option<&Front> {
         self.front.as_ref()
     }
 
-    /// The form; reads the first bytes if that was not done yet.
+    /// Returns the format; reads the first bytes if that has not been done yet.
     ///
     /// # Errors
-    /// What reading says.
+    /// Errors of reading.
     pub fn format(&mut self) -> Result<Format, BadInput> {
         self.begin()?;
         Ok(self.format)
     }
 
-    /// Appends frames to `frames` until it is full or the stream would have to be waited for; waits for the first. `false` at the end.
+    /// Appends frames to `frames` until it is full or reading would block; blocks only for the
+    /// first frame. Returns false at the end.
     ///
     /// # Errors
-    /// What cannot be read on, and where.
+    /// The input that cannot be read, and its position.
     ///
     /// Frames before an error are returned first, and the error by the next call.
     pub fn read(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
@@ -196,7 +198,7 @@ impl Input {
         Ok(true)
     }
 
-    /// Appends frames; `false` at the stream's end.
+    /// Appends frames; returns false at the end of the stream.
     fn read_some(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
         Ok(match &mut self.state {
             State::Text(text) => {
@@ -210,47 +212,49 @@ impl Input {
         })
     }
 
-    /// Whole lines of text into `block`, which is emptied first, undecoded ([`Tally::decode`]). `false` at the end. Only for text.
+    /// Reads whole lines of text into `block`, which is cleared first, without decoding them
+    /// ([`Tally::decode`]). Returns false at the end. For text only.
     ///
     /// # Errors
-    /// As [`Input::read`].
+    /// Those of [`Input::read`].
     pub fn read_lines(&mut self, block: &mut Vec<u8>) -> Result<bool, BadInput> {
         self.begin()?;
         block.clear();
         let State::Text(text) = &mut self.state else { return Ok(false) };
-        // Who decodes these lines will count the long one.
+        // The caller counts the over-long line when it decodes the block.
         let Some(lines) = text.next_block(false, &mut 0)? else { return Ok(false) };
         block.extend_from_slice(lines);
         Ok(true)
     }
 
-    /// Lends whole lines of text, as many as have come; waits for the first. A line that is longer than any frame's is counted as a bad one
-    /// and left out. `None` at the end. Only for text.
+    /// Lends whole lines of text, as many as have arrived; blocks only for the first. A line that
+    /// is longer than that of any frame is counted as bad and left out. Returns `None` at the end.
+    /// For text only.
     ///
     /// # Errors
-    /// As [`Input::read`].
+    /// Those of [`Input::read`].
     pub fn lend_lines(&mut self) -> Result<Option<&[u8]>, BadInput> {
         self.begin()?;
         let State::Text(text) = &mut self.state else { return Ok(None) };
         text.next_block(true, &mut self.tally.bad)
     }
 
-    /// Is a bad line an error?
+    /// Returns whether a bad line is an error.
     pub fn is_strict(&self) -> bool {
         self.strict
     }
 
-    /// Origin of the frames, if they come from a capture and some were read.
+    /// Returns the origin of the frames, if they come from a capture and some have been read.
     pub fn section(&self) -> Option<&Arc<Section>> {
         self.origin.as_ref()
     }
 
-    /// Counts of what was read so far.
+    /// Returns the counts of lines read so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The same, to add to.
+    /// Returns the counts for updating.
     pub fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
     }
@@ -261,7 +265,7 @@ impl Input {
         }
         let State::Begin(mut from) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
         let asked = self.asked;
-        // Enough to know the form, or all there is.
+        // Enough bytes to detect the format, or all there are.
         let mut start = Vec::new();
         let need = if asked.is_some_and(Format::is_text) { 0 } else { 4 };
         while start.len() < need {
@@ -278,7 +282,7 @@ impl Input {
         if asked.is_none() && format.is_text() && start.iter().any(|byte| !is_of_text(*byte)) {
             return Err(BadInput::Unknown(start));
         }
-        // Lines may go on in the next file.
+        // A line may continue in the next file.
         if format.is_text() || format == Format::Jsonl {
             while let Some(next) = self.following.pop_front() {
                 from = Box::new(from.chain(next));
@@ -306,24 +310,25 @@ impl Input {
     }
 }
 
-/// Returns whether a file of text may begin with `byte`: printable, white space, or part of a character of UTF-8.
+/// Returns whether a text file may begin with `byte`: printable, white space, or part of a UTF-8
+/// character.
 fn is_of_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0xc3..=0xf4)
 }
 
-/// A capture among the streams.
+/// A capture, one of the streams.
 struct Capture {
     reader: pcap::Reader<io::Chain<Cursor<Vec<u8>>, Stream>>,
-    /// Interfaces of the captures before it.
+    /// Number of interfaces of the captures before this one.
     before: usize,
-    /// Interfaces that the origin of frames has from this one.
+    /// Number of this capture's interfaces that are in the origin of the frames so far.
     known: usize,
     frame: Vec<u8>,
 }
 
 impl Capture {
-    /// Appends frames until the batch is full; `false` at the end. A packet that is longer or shorter than a frame may
-    /// be is counted as a bad one.
+    /// Appends frames until the batch is full; returns false at the end. A packet that is too long
+    /// or too short for a frame is counted as bad.
     fn read(
         &mut self,
         frames: &mut Frames,
@@ -331,8 +336,8 @@ impl Capture {
         tally: &mut Tally,
     ) -> Result<bool, BadInput> {
         frames.describe(origin.as_ref());
-        // A reader cannot say whether the next record would have to be waited for: what a live capture writes comes in
-        // small batches.
+        // The reader cannot report whether the next record would block, so the number per batch is
+        // limited for live captures.
         for _ in 0..4096 {
             if frames.is_full() {
                 break;
@@ -356,7 +361,7 @@ impl Capture {
         Ok(true)
     }
 
-    /// Adds the interfaces that were described since the last time.
+    /// Adds the interfaces described since the last call to the origin.
     fn describe(&mut self, origin: &mut Option<Arc<Section>>) {
         let here = self.reader.section();
         let mut all = origin.as_deref().cloned().unwrap_or_else(|| {
@@ -370,7 +375,7 @@ impl Capture {
     }
 }
 
-/// Returns whether a record has no metadata worth keeping: a whole Ethernet frame of the first interface.
+/// Returns whether a record has no metadata to keep: a whole Ethernet frame of the first interface.
 #[inline]
 fn is_usual(record: &Record<'_>, before: usize) -> bool {
     record.linktype == LINKTYPE_ETHERNET
@@ -380,8 +385,9 @@ fn is_usual(record: &Record<'_>, before: usize) -> bool {
         && record.direction == pcap::Direction::Unknown
 }
 
-/// Appends a packet with its metadata; a packet of another link with an Ethernet header in place of its own, made in
-/// `frame`. Returns whether a frame can have its length.
+/// Appends a packet with its metadata. A packet of another link type gets an Ethernet header
+/// instead of its own, using `frame` as scratch space. Returns whether its length is possible for a
+/// frame.
 #[inline(never)]
 fn push_unusual(
     frames: &mut Frames,
@@ -406,7 +412,7 @@ fn about(record: &Record<'_>, before: usize) -> About {
     }
 }
 
-/// The direction as an option, where a capture without options has one.
+/// Encodes the direction as an option, for captures that have a direction but no options.
 fn direction(record: &Record<'_>) -> Vec<u8> {
     match record.direction {
         pcap::Direction::Unknown => Vec::new(),
@@ -415,7 +421,7 @@ fn direction(record: &Record<'_>) -> Vec<u8> {
     }
 }
 
-/// Writes a packet with an Ethernet header in place of its own into `frame`; returns its own.
+/// Writes a packet with an Ethernet header instead of its own into `frame`; returns its own header.
 fn cooked(link: LinkType, packet: &[u8], frame: &mut Vec<u8>) -> Option<Box<[u8]>> {
     let mut header = [0; wire::eth::HEADER_LEN];
     link.ethernet_header(packet)?.emit(&mut header);

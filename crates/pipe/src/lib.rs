@@ -1,14 +1,17 @@
-//! Frames as lines, through any UNIX pipe (ethpipe2013): read, matched, rewritten, spread over cores, in their order.
+//! Frames as lines in UNIX pipes (ethpipe2013): reading, matching, rewriting and spreading over
+//! cores, in order.
 //!
 //! ```text
-//! Input            stdin, a file or a port; text, binary records, pcap(ng) or JSON lines, told by the first bytes
+//! Input            stdin, a file or a port; text, binary records, pcap(ng) or JSON lines,
+//!                  detected by the first bytes
 //!   -> Frames      a batch: some hundred kilobytes of frames in one arena
-//! Stage ...        each command is one: it removes, changes or adds frames of a batch; `+` puts several in a row
-//! Output           the same kind as came in, unless asked otherwise; stdout, a file or a port
+//! Stage ...        one per command: removes, changes or adds frames of a batch; `+` chains several
+//! Output           stdout, a file or a port; by default in the format of the input
 //! ```
 //!
-//! [`run`](run::run) moves batches from one end to the other, with one thread or with many ([`spread`]): what a stage allows to be worked
-//! on beside others is, what it does not comes to it in order, and what leaves is in the order in which it came.
+//! [`run`](run::run) moves batches from the input to the output with one thread or several
+//! ([`spread`]). Stages that can be copied run in parallel; the others receive the batches in
+//! order. Frames leave in the order in which they arrived.
 #![deny(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,20 +1,26 @@
-//! Ports as files (ethpipe2013's /dev/ethpipe): a directory in which a port is a file of lines and a file of records.
+//! Ports as files (ethpipe2013's /dev/ethpipe): a directory in which each port is a file of lines
+//! and a file of records.
 //!
 //! ```text
-//! DIR/tap0        lines, F1 or F2: read what the port receives, write what it is to send
-//! DIR/rtap0       the same as records (v2)
-//! DIR/global_time, local_time1 .. local_time7      the counter of stamps, and the registers that stamps of frames to be sent count from
+//! DIR/tap0        lines, F1 or F2: read received frames, write frames to send
+//! DIR/rtap0       records (v2): read received frames, write frames to send
+//! DIR/global_time                  the counter of stamps
+//! DIR/local_time1 .. local_time7   the registers that stamps of frames to send are relative to
 //! DIR/stats/tap0  counters
 //! ```
 //!
-//! - A read waits for a frame and gives whole frames, as many as fit. One with less room than a frame gives it in pieces, so that a shell's
-//!   `read`, which asks byte by byte, works too. All who have the file open for reading get all frames from then on.
-//! - A write may have many lines, and end within one: the rest is expected with the next write of the same open file, and closing it ends
-//!   the line. Frames leave in their order; one whose stamp says when holds those behind it back. A bad line is counted; a write of which
-//!   nothing is a frame is EINVAL. Behind a bad record the rest of the write is dropped: nothing says where the next one begins.
+//! - A read blocks until there is a frame and returns whole frames, as many as fit. If not even one
+//!   frame fits, it is returned in pieces, so that a shell's `read`, which reads byte by byte,
+//!   works too. Every open reader receives every frame from the time it opened the file.
+//! - A write may contain many lines and end within one: the rest is expected in the next write to
+//!   the same open file, and closing the file ends the line. Frames leave in order; a frame with a
+//!   sending time delays those after it. A bad line is counted; a write without any valid frame
+//!   fails with EINVAL. After a bad record the rest of the write is dropped because the start of
+//!   the next record is unknown.
 //!
-//! It is FUSE's protocol itself ([`fuse`]), without a library: a reader that waits must hear of a signal (FUSE_INTERRUPT), or Ctrl-C would
-//! not end `cat`; fuser 0.18 tells the kernel that there is no such thing.
+//! Implements the FUSE protocol directly ([`fuse`]), without a library: a blocked reader must be
+//! notified of a signal (FUSE_INTERRUPT), or Ctrl-C would not end `cat`; fuser 0.18 reports to the
+//! kernel that interrupts are not supported.
 
 mod device;
 mod fuse;
@@ -43,75 +49,78 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The longest sleep, so that a request to stop is seen.
+/// Maximum sleep before the next check for a stop request.
 const NAP: Duration = Duration::from_millis(20);
-/// How long files may stay open when the mount is to end, in naps.
+/// Maximum time that files may stay open after the mount should end, in multiples of [`NAP`].
 const PATIENCE: u32 = 25;
-/// Threads that answer requests: what waits for a frame keeps none, but copying to one reader should not stop the next.
+/// Threads that answer requests. Waiting for a frame occupies no thread, but copying to one reader
+/// should not block the next.
 const THREADS: usize = 4;
 
-/// What a mount is to be.
+/// Parameters of a mount.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where.
+    /// Directory to mount on.
     pub dir: PathBuf,
-    /// Files called 0, 1, ... instead of by their ports' names.
+    /// Names the files 0, 1, ... instead of after their ports.
     pub numbered: bool,
-    /// Lines with the time of arrival in front.
+    /// Writes the time of arrival in front of lines.
     pub stamped: bool,
-    /// Are stamps of frames to be sent obeyed?
+    /// Sends frames at the time in their stamp.
     pub timed: bool,
-    /// Bytes that are kept for slow readers of a file.
+    /// Bytes buffered per file for slow readers.
     pub ring: usize,
     /// Nanoseconds of a stamp's tick.
     pub tick_ns: u64,
-    /// Says when it is to end, and is asked to say so when the mount has ended by itself: `dispatch::stop_requested`.
+    /// Returns whether the mount should end, normally `dispatch::stop_requested`. When the mount
+    /// ends by itself, a stop is requested.
     pub stop: fn() -> bool,
 }
 
-/// Why there is no mount.
+/// Reason why mounting failed or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// What the files would be called.
+    /// File names that are not possible.
     #[error("{0}")]
     Names(String),
-    /// A mount whose program has ended.
+    /// A stale mount: its program has ended.
     #[error(
         "{0}: a mount whose program is gone is still there; 'fusermount3 -u {0}' (as root: 'umount {0}') removes it"
     )]
     Stale(String),
-    /// Another mount of ours.
+    /// The directory is already a mount point of this program.
     #[error("{0}: is mounted already; another directory, or end that mount with 'fusermount3 -u {0}'")]
     Mounted(String),
-    /// No directory.
+    /// The directory does not exist or is not a directory.
     #[error("{0}: {1}; it must be a directory that exists")]
     Dir(String, io::Error),
-    /// Mounting.
+    /// Error of the mount itself.
     #[error("{0}: cannot mount: {1}")]
     Mount(String, io::Error),
-    /// Threads, requests.
+    /// Error of threads or requests.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// What became of a port.
+/// Final report of a port.
 #[derive(Debug)]
 pub struct Report {
-    /// Its name.
+    /// Name of the port.
     pub port: String,
-    /// What was counted.
+    /// Counters of the port's files.
     pub counts: Counts,
-    /// Why it ended before the mount did, if that was no end of its own.
+    /// Reason why the port failed before the mount ended; `None` if it ended normally.
     pub lost: Option<String>,
-    /// What was wrong with what it received, a sentence each.
+    /// Receive warnings of the port, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// Mounts `ports`, each with the pool of its buffers, and answers until it is told to stop, the mount is taken away, or all ports are over
-/// and read. `ready` is called when the files are there.
+/// Mounts `ports`, each with the pool of its buffers, and serves them until a stop is requested,
+/// the directory is unmounted, or all ports have ended and their frames have been read. `ready` is
+/// called when the files are available.
 ///
 /// # Errors
-/// Why there is no mount, or no more.
+/// The reason why mounting failed or ended.
 pub fn serve(
     ports: Vec<(Port, Pool)>,
     options: &Options,
@@ -122,7 +131,7 @@ pub fn serve(
     let dir = check(&options.dir)?;
     let said = |error| MountError::Mount(dir.display().to_string(), error);
     let kernel = Arc::new(Kernel::new(os::fuse_mount(&dir).map_err(said)?));
-    // From here on the directory is given back, whatever happens.
+    // From here on the directory is unmounted on every exit.
     let mounted = Mounted(dir);
     let counter = Counter::new(options.tick_ns);
     let registers = Registers::new(counter.ticks(counter.now()));
@@ -147,7 +156,7 @@ pub fn serve(
         dispatch::wait_readable(&[], Some(NAP))?;
     }
     drop(mounted);
-    // The ports' threads look at the same request.
+    // The ports' threads check the same stop request.
     dispatch::request_stop();
     let mut reports = Vec::new();
     for (device, (receiver, sender)) in devices.iter().zip(workers) {
@@ -158,17 +167,17 @@ pub fn serve(
     Ok(reports)
 }
 
-/// A directory that is mounted; no longer when dropped.
+/// A mounted directory, unmounted on drop.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // It may have been taken away from outside: then there is nothing to do.
+        // It may have been unmounted from outside: then there is nothing to do.
         let _ = os::fuse_unmount(&self.0);
     }
 }
 
-/// The directory by its full name, if something can be mounted there.
+/// Returns the absolute path of the directory if it can be a mount point.
 fn check(dir: &Path) -> Result<PathBuf, MountError> {
     let name = || dir.display().to_string();
     match std::fs::metadata(dir) {
@@ -191,13 +200,14 @@ fn check(dir: &Path) -> Result<PathBuf, MountError> {
     Ok(full)
 }
 
-/// Threads that answer requests; how many still do.
+/// Starts the threads that answer requests; returns the number of those still running.
 fn answer(session: Arc<Session>) -> io::Result<Arc<AtomicUsize>> {
     let count = dispatch::cores().clamp(2, THREADS);
     let running = Arc::new(AtomicUsize::new(count));
     for number in 0..count {
         let (session, running) = (session.clone(), running.clone());
-        // They end with the mount; one whose files are still open is taken away later, when the process has ended.
+        // They end with the mount. If files are still open, the kernel removes the mount after the
+        // process has ended.
         dispatch::spawn_worker(&format!("fuse-{number}"), None, move |_| {
             let _ = session.run();
             running.fetch_sub(1, Ordering::Relaxed);
@@ -206,7 +216,8 @@ fn answer(session: Arc<Session>) -> io::Result<Arc<AtomicUsize>> {
     Ok(running)
 }
 
-/// A port's threads: who receives, and says why the port was lost and what was wrong with what came, and who sends.
+/// Threads of a port: the receiver, which returns the reason why the port failed and its warnings,
+/// and the sender.
 type Threads = (Option<JoinHandle<(Option<String>, Vec<String>)>>, JoinHandle<()>);
 
 fn start(
@@ -227,7 +238,7 @@ fn start(
         let (device, kernel) = (device.clone(), kernel.clone());
         dispatch::spawn_worker(&format!("{name}-tx"), None, move |_| send(&device, &mut sink, &kernel, stop))?
     };
-    // A port that gives nothing by its nature is never over: it is there to be written to.
+    // A port that never delivers frames has no end: it exists to be written to.
     if silent {
         return Ok((device, (None, sender)));
     }
@@ -243,7 +254,7 @@ fn start(
     Ok((device, (Some(receiver), sender)))
 }
 
-/// Hands on what the port receives, until it is over; says why if it was lost.
+/// Passes on the frames that the port receives until it ends; returns the reason if it failed.
 fn receive(
     device: &Device,
     source: &mut PortSource,
@@ -251,7 +262,7 @@ fn receive(
     kernel: &Kernel,
     stop: fn() -> bool,
 ) -> Option<String> {
-    // Did the last burst look as if there were more behind it?
+    // Whether the last burst was full, so that more frames are likely.
     let mut more = false;
     loop {
         device.wait_for_room(stop);
@@ -277,10 +288,10 @@ fn receive(
     }
 }
 
-/// Sends what is written, each frame when its time has come.
+/// Sends the written frames, each at its time.
 fn send(device: &Device, sink: &mut PortSink, kernel: &Kernel, stop: fn() -> bool) {
     while let Some(batch) = device.next(stop) {
-        // What a request to stop leaves is told by the counts.
+        // Frames left by a stop request appear in the counts.
         let ran = sink.write(&batch).and_then(|()| sink.drain());
         let (sent, too_long) = sink.counts();
         device.sent(&batch, sent, too_long, kernel);

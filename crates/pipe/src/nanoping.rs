@@ -1,7 +1,10 @@
-//! `nanoping`: how long a station takes to answer, by the clock of the port that asks (ethpipe's `nanosecping`).
+//! `nanoping`: measures round-trip times by the clock of the sending port (ethpipe's
+//! `nanosecping`).
 //!
-//! [`Ping`] knows neither port nor clock: it says what to send and when, is shown what comes, and keeps the times. ARP first
-//! (RFC 826), then ICMP echo (RFC 792); who asks for our own address gets an answer, or the replies would not find us.
+//! [`Ping`] uses neither a port nor a clock: it returns the frames to send, receives frames as
+//! input, and keeps the times. It resolves the address by ARP (RFC 826), then sends ICMP echo
+//! requests (RFC 792). It answers ARP requests for its own address; otherwise no replies would
+//! arrive.
 
 use clock::{Duration, Instant};
 use std::net::Ipv4Addr;
@@ -9,83 +12,84 @@ use wire::eth::{self, EtherType};
 use wire::icmp4::{self, Message};
 use wire::{Mac, Proto, arp, ip4};
 
-/// Between two questions for the hardware address.
+/// Interval between ARP requests.
 const ARP_EVERY: Duration = Duration::from_millis(500);
-/// How often that is asked.
+/// Maximum number of ARP requests.
 const ARP_TRIES: u32 = 10;
 
-/// Who asks whom, how often.
+/// Parameters of a measurement.
 #[derive(Debug, Clone)]
 pub struct PingConfig {
-    /// Who is asked.
+    /// Address of the target.
     pub addr: Ipv4Addr,
-    /// Our address.
+    /// IP address of this station.
     pub own: Ipv4Addr,
-    /// Our hardware address.
+    /// MAC address of this station.
     pub mac: Mac,
-    /// Tells our echoes from others'.
+    /// ICMP identifier, which distinguishes our echo requests from those of others.
     pub ident: u16,
-    /// Bytes of payload.
+    /// Payload length in bytes.
     pub size: usize,
-    /// How many requests.
+    /// Number of echo requests.
     pub count: u32,
-    /// Between two; zero: the next follows the answer.
+    /// Interval between requests; zero: send the next one when the reply arrives.
     pub interval: Duration,
-    /// How long an answer is waited for.
+    /// Maximum time to wait for a reply.
     pub wait: Duration,
 }
 
-/// The times of the answers.
+/// Results of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u32,
-    /// Answers in time.
+    /// Number of replies received in time.
     pub received: u32,
-    /// Answers that came again, or too late.
+    /// Number of replies that were duplicates or too late.
     pub stray: u32,
-    /// Did it say its hardware address?
+    /// Set if the ARP request was answered.
     pub found: bool,
-    /// Nanoseconds, shortest first.
+    /// Round-trip times in nanoseconds, shortest first.
     pub rtts: Vec<u64>,
 }
 
 impl Figures {
-    /// What so many of a hundred do not exceed (nearest rank).
+    /// Returns the given percentile of the round-trip times (nearest rank).
     pub fn percentile(&self, percent: usize) -> Option<u64> {
         let rank = (self.rtts.len() * percent).div_ceil(100).max(1);
         self.rtts.get(rank - 1).copied()
     }
 
-    /// Requests without an answer.
+    /// Returns the number of requests without a reply.
     pub fn lost(&self) -> u32 {
         self.sent.saturating_sub(self.received)
     }
 }
 
-/// A conversation.
+/// State of a measurement.
 #[derive(Debug)]
 pub struct Ping {
     config: PingConfig,
     target: Option<Mac>,
     asked: u32,
-    /// When there is something to send.
+    /// Time of the next frame to send.
     next: Instant,
-    /// When each request was sent; `None`: it was answered. Sequence numbers are places in it, modulo 65536.
+    /// Sending time of each request; `None` once it is answered. The index modulo 65536 is the
+    /// sequence number.
     sent: Vec<Option<Instant>>,
     last: Instant,
     figures: Figures,
 }
 
 impl Ping {
-    /// Begins when it is first polled.
+    /// Creates a measurement that starts at the first poll.
     pub fn new(config: PingConfig) -> Ping {
         let config = PingConfig { size: config.size.min(1472), ..config };
         let (next, last) = (Instant::ZERO, Instant::ZERO);
         Ping { config, target: None, asked: 0, next, sent: Vec::new(), last, figures: Figures::default() }
     }
 
-    /// What is to be sent now, if anything.
+    /// Returns the frame to send now, if any.
     pub fn poll(&mut self, now: Instant) -> Option<Vec<u8>> {
         if now < self.next {
             return None;
@@ -109,19 +113,20 @@ impl Ping {
         Some(frame)
     }
 
-    /// The request's time, read again right before it was handed to the port.
+    /// Sets the sending time of the last request, read again just before it was passed to the port.
     pub fn left(&mut self, at: Instant) {
         if let Some(Some(sent)) = self.sent.last_mut() {
             *sent = at;
         }
     }
 
-    /// When to poll.
+    /// Returns the time of the next poll.
     pub fn next_event(&self) -> Instant {
         self.next
     }
 
-    /// All asked, and all answered or given up; or nobody says who he is.
+    /// Returns whether all requests are answered or timed out, or the address could not be
+    /// resolved.
     pub fn is_over(&self, now: Instant) -> bool {
         match self.target {
             None => self.asked >= ARP_TRIES && now >= self.next,
@@ -132,7 +137,7 @@ impl Ping {
         }
     }
 
-    /// Shows it a frame that came at `now`; what is to be answered to it, if anything.
+    /// Processes a frame received at `now`; returns the frame to send in reply, if any.
     pub fn input(&mut self, frame: &[u8], now: Instant) -> Option<Vec<u8>> {
         let header = eth::Header::parse(frame).ok()?;
         let packet = frame.get(eth::HEADER_LEN..)?;
@@ -168,7 +173,7 @@ impl Ping {
         if ident != self.config.ident {
             return;
         }
-        // The latest request of this number.
+        // The latest request with this sequence number.
         let n = self.sent.len();
         let back = usize::from((n as u16).wrapping_sub(1).wrapping_sub(seq));
         let slot = n.checked_sub(1 + back).and_then(|at| self.sent.get_mut(at));
@@ -184,7 +189,7 @@ impl Ping {
         }
     }
 
-    /// What was found.
+    /// Returns the results so far.
     pub fn figures(&self) -> Figures {
         let mut figures = self.figures.clone();
         figures.rtts.sort_unstable();
@@ -209,7 +214,7 @@ impl Ping {
         let payload: Vec<u8> = (0..self.config.size).map(|at| at as u8).collect();
         let mut message = vec![0; icmp4::HEADER_LEN + payload.len()];
         let seq = self.sent.len() as u16;
-        // There is room for both.
+        // The buffer has room for both.
         icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, self.config.ident, seq, &payload, &mut message);
         let mut packet = [0; ip4::HEADER_LEN];
         if let Some(header) = ip4::Header::new(self.config.own, self.config.addr, Proto::ICMP, message.len()) {

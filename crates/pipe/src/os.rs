@@ -1,4 +1,5 @@
-//! Calls of the operating system: the clock that all processes share, pipes, mounts. The crate's room for unsafe code.
+//! System calls: the clock shared by all processes, pipes, mounts. The crate's module for unsafe
+//! code.
 #![allow(unsafe_code)] // clock_gettime(2), fcntl(2), vmsplice(2), mmap(2), mount(2), recvmsg(2) have no safe form in std
 
 mod fuse;
@@ -10,15 +11,16 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Nanoseconds of CLOCK_MONOTONIC: the same for every process of the machine.
+/// Returns CLOCK_MONOTONIC in nanoseconds: the same for all processes of the machine.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a live timespec to write to; the clock exists on every Linux, and without it the time stays 0.
+    // SAFETY: a live timespec to write to; the clock exists on every Linux, and if it does not, the
+    // time stays 0.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
-/// Is it a pipe?
+/// Returns whether `fd` is a pipe.
 pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: an all-zero stat is a valid one.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -27,50 +29,53 @@ pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
     answer == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFIFO
 }
 
-/// Makes a pipe as large as an ordinary user may have it (1 MiB by default); says how many bytes it holds, 0 if it is none.
+/// Sets the capacity of a pipe to the maximum for an unprivileged user (1 MiB by default); returns
+/// its capacity in bytes, 0 if `fd` is not a pipe.
 pub fn widen_pipe(fd: BorrowedFd<'_>) -> usize {
     const WANTED: i32 = 1 << 20;
     // SAFETY: fcntl(2) with numbers alone.
     unsafe {
         if libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, WANTED) < 0 {
-            // Another user's limit may be lower, or the pipe be full: it stays as it was.
+            // The user's limit may be lower, or the pipe be full: its capacity stays as it was.
         }
         usize::try_from(libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ)).unwrap_or(0)
     }
 }
 
-/// Memory that is written to a pipe without being copied into it (vmsplice(2)): the pipe, and whoever reads from it by splice(2) or tee(2), keep
-/// the pages themselves.
+/// Memory that is written to a pipe without copying it (vmsplice(2)). The pipe, and readers that
+/// use splice(2) or tee(2), keep references to the pages themselves.
 ///
-/// So a page that was sent never changes again: either nothing is written to this memory any more ([`Pages::keep`]), or only behind it
-/// ([`Pages::room`]), until all of it is given up and other pages stand in its place ([`Pages::renew`]).
+/// A page that was sent must therefore never change. Either the memory is not written to any more
+/// ([`Pages::keep`]), or only after the sent pages ([`Pages::room`]), until all pages are released
+/// and replaced by new ones ([`Pages::renew`]).
 #[derive(Debug)]
 pub struct Pages {
     at: *mut u8,
     len: usize,
-    /// So many bytes, whole pages, are the readers'.
+    /// Number of bytes, in whole pages, that have been sent.
     sent: usize,
-    /// What mmap(2) gave: `at` is within it, on the border of a huge page.
+    /// The mapping returned by mmap(2); `at` lies within it, aligned to a huge page.
     mapped: (*mut libc::c_void, usize),
 }
 
-// SAFETY: the memory belongs to this value alone, as a Box's does.
+// SAFETY: the memory is owned by this value alone, like a Box's.
 unsafe impl Send for Pages {}
 
-/// A huge page, where there are any.
+/// Size of a huge page.
 const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 
 impl Pages {
-    /// Zeroed memory of `len` bytes at least, of huge pages if they are to be had.
+    /// Allocates at least `len` bytes of zeroed memory, in huge pages if available.
     ///
     /// # Errors
-    /// The system's: no memory.
+    /// The system has no memory.
     pub fn new(len: usize) -> io::Result<Pages> {
         let len = len.next_multiple_of(HUGE);
-        // Not every kernel puts a mapping on the border of a huge page by itself.
+        // Not every kernel aligns a mapping to huge pages.
         let whole = len + HUGE;
-        // SAFETY: a new private mapping of no file, somewhere; `at` stays within it; madvise(2) on it is advice.
+        // SAFETY: a new private anonymous mapping at any address; `at` stays within it; madvise(2)
+        // on it is only a hint.
         unsafe {
             let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let base = libc::mmap(std::ptr::null_mut(), whole, rights, flags, -1, 0);
@@ -83,23 +88,25 @@ impl Pages {
         }
     }
 
-    /// To be written, before it is sent: all that is behind what was.
+    /// Returns the memory after the sent pages, to be written before the next send.
     pub fn room(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is `len` bytes, ours alone, and lives as long as `self` is borrowed. That no page from `sent` on was sent is seen
-        // to by `send`, which moves it; `Kept` gives no such access.
+        // SAFETY: the mapping is `len` bytes, owned exclusively, and lives as long as `self` is
+        // borrowed. `send` moves `sent` past every page it sends, so no page from `sent` on was
+        // sent; `Kept` gives no such access.
         unsafe { std::slice::from_raw_parts_mut(self.at.add(self.sent), self.len - self.sent) }
     }
 
-    /// From now on it is only sent, any number of times.
+    /// Makes the memory read-only, to be sent any number of times.
     pub fn keep(self) -> Kept {
         Kept(self)
     }
 
-    /// Sends the first `len` bytes of the room and gives their pages up: they are the readers', and room begins behind them. What the pipe
-    /// refuses as pages is written to it.
+    /// Sends the first `len` bytes of [`Pages::room`] and gives up their pages: the readers own
+    /// them, and the room starts after them. Data that the pipe does not accept as pages is written
+    /// to it.
     ///
     /// # Errors
-    /// As writing to the pipe: `BrokenPipe` when nobody reads.
+    /// Errors of writing to the pipe: `BrokenPipe` when there is no reader.
     pub fn send(&mut self, pipe: &File, len: usize) -> io::Result<()> {
         let end = self.len.min(self.sent + len);
         let sent = self.splice(pipe, self.sent, end);
@@ -114,15 +121,17 @@ impl Pages {
             // SAFETY: `from` is within the mapping.
             let base = unsafe { self.at.add(from) };
             let piece = libc::iovec { iov_base: base.cast(), iov_len: len - from };
-            // SAFETY: one iovec of memory that is mapped; the kernel reads it, now and while the pipe has it.
+            // SAFETY: one iovec of mapped memory; the kernel reads it now and as long as the pipe
+            // references it.
             match unsafe { libc::vmsplice(pipe.as_raw_fd(), &piece, 1, 0) } {
                 n if n >= 0 => from += n as usize,
                 _ => match io::Error::last_os_error() {
                     error if error.kind() == io::ErrorKind::Interrupted => {}
                     error if error.kind() == io::ErrorKind::BrokenPipe => return Err(error),
-                    // No pipe, or one that takes no pages.
+                    // Not a pipe, or one that does not accept pages.
                     _ => {
-                        // SAFETY: the mapping has `len` bytes, and nobody writes to them meanwhile.
+                        // SAFETY: the mapping has `len` bytes, and nothing writes to them
+                        // meanwhile.
                         let rest = unsafe { std::slice::from_raw_parts(base, len - from) };
                         return pipe.write_all(rest);
                     }
@@ -132,12 +141,14 @@ impl Pages {
         Ok(())
     }
 
-    /// Gives all pages up: the room is whole again, of new ones, zeroed.
+    /// Releases all pages and replaces them by new zeroed ones: the whole memory is available
+    /// again.
     ///
     /// # Errors
-    /// The system's.
+    /// System errors of madvise(2).
     pub fn renew(&mut self) -> io::Result<()> {
-        // SAFETY: on our own mapping: its pages are let go of, which leaves them to who else has them, and zeroed ones come at the next touch.
+        // SAFETY: the mapping is our own. Its pages are released, which leaves them to other
+        // owners, and zeroed pages are mapped at the next access.
         match unsafe { libc::madvise(self.at.cast(), self.len, libc::MADV_DONTNEED) } {
             0 => {
                 self.sent = 0;
@@ -150,7 +161,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody uses any more; pages that a pipe has live on.
+        // SAFETY: our own mapping, no longer in use; pages referenced by a pipe stay alive.
         unsafe { libc::munmap(self.mapped.0, self.mapped.1) };
     }
 }
@@ -160,15 +171,15 @@ impl Drop for Pages {
 pub struct Kept(Pages);
 
 impl Kept {
-    /// Sends bytes `from` to `to`.
+    /// Sends the bytes `from..to`.
     ///
     /// # Errors
-    /// As writing to the pipe.
+    /// Errors of writing to the pipe.
     pub fn send(&self, pipe: &File, from: usize, to: usize) -> io::Result<()> {
         self.0.splice(pipe, from, to)
     }
 
-    /// The bytes.
+    /// Returns the whole memory.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is `len` bytes and is not written to any more.
         unsafe { std::slice::from_raw_parts(self.0.at, self.0.len) }
@@ -183,7 +194,7 @@ mod tests {
 
     fn pipe() -> (File, File) {
         let mut fds = [0; 2];
-        // SAFETY: two integers to write to; then two descriptors that are nobody else's.
+        // SAFETY: two integers to write to; then two descriptors with no other owner.
         unsafe {
             assert_eq!(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC), 0);
             use std::os::fd::FromRawFd;
@@ -191,7 +202,8 @@ mod tests {
         }
     }
 
-    /// A reader that takes pages out of the pipe without copying them (tee, splice) and looks at them much later.
+    /// A reader that takes pages out of the pipe without copying them (tee, splice) and reads them
+    /// much later.
     #[test]
     fn what_was_sent_never_changes_whoever_keeps_the_pages() {
         let ((from, to), (kept, keep)) = (pipe(), pipe());

@@ -1,4 +1,4 @@
-//! Frames into a stream of bytes.
+//! Writes frames to a stream of bytes.
 
 use crate::run::RunError;
 use crate::stage::BadLink;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use wire::bpkt::{self, Form};
 use wire::text::{self, Kind, MIN_FRAME, SLACK, STAMP, Stamp};
 
-/// How frames become bytes. Knows no stream: many threads may each have their own, and what they make is put in order behind them.
+/// Encodes frames as bytes, independently of a stream: several threads may each have an encoder,
+/// and their results are put in order afterwards.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
@@ -17,13 +18,13 @@ pub struct Encoder {
     packet: Vec<u8>,
 }
 
-/// Error of frames that a form cannot hold.
+/// Error for frames that a format cannot represent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadOutput {
-    /// Text and binary records have Ethernet frames.
+    /// Text and binary records can contain only Ethernet frames.
     #[error(transparent)]
     Link(#[from] BadLink),
-    /// A pcap file has one link type.
+    /// A pcap file has a single link type.
     #[error("packets of link types {first} and {other} do not fit into one pcap file: use -o pcapng")]
     LinkTypes {
         /// Link type of the file.
@@ -31,21 +32,23 @@ pub enum BadOutput {
         /// Link type of the packet.
         other: u16,
     },
-    /// A binary record's length has 16 bits.
+    /// The length field of a binary record has 16 bits.
     #[error("a frame of {0} bytes is longer than a binary record holds: 65535")]
     TooLong(usize),
 }
 
 impl Encoder {
-    /// For `format`; a stamp's tick is `tick_ns` (8 is ethpipe's), where one kind of time becomes another.
+    /// Creates an encoder for `format`. A stamp's tick of `tick_ns` nanoseconds (ethpipe: 8) is
+    /// used to convert between kinds of time.
     pub fn new(format: Format, tick_ns: u64) -> Encoder {
         Encoder { format, tick_ns, packet: Vec::new() }
     }
 
-    /// Writes `frames` to the front of `out`, whose length only grows; says how many bytes that are.
+    /// Writes `frames` to the start of `out`, which only grows; returns the number of bytes
+    /// written.
     ///
     /// # Errors
-    /// [`BadOutput`].
+    /// Those of [`BadOutput`].
     pub fn encode(&mut self, frames: &Frames, out: &mut Vec<u8>) -> Result<usize, BadOutput> {
         if self.format.is_text() {
             BadLink::check(frames, "written as text: use -o pcap, pcapng or jsonl")?;
@@ -128,10 +131,10 @@ impl Encoder {
     }
 }
 
-/// Name of the interface of frames that come from no capture.
+/// Name of the interface of frames that do not come from a capture.
 const INTERFACE: &str = "pipe";
 
-/// Returns the interfaces of `section` as a file of `format` has them.
+/// Returns the interfaces of `section` in the form written to a file of `format`.
 fn written(format: pcap::Format, section: Option<&Section>) -> Vec<Interface> {
     match section {
         Some(section) => pcap::written(format, section),
@@ -147,11 +150,11 @@ fn capture_format(format: Format) -> Option<pcap::Format> {
     }
 }
 
-/// A stream that frames are written to, a batch at a time.
+/// A stream to which batches of frames are written.
 pub struct Output {
     to: Box<dyn Write + Send>,
     encoder: Encoder,
-    /// Interfaces of the capture that were described; `None` before its header is written.
+    /// Number of interfaces described so far; `None` before the header is written.
     described: Option<usize>,
     out: Vec<u8>,
 }
@@ -162,10 +165,10 @@ impl Output {
         Output { to: Box::new(to), encoder: Encoder::new(format, tick_ns), described: None, out: Vec::new() }
     }
 
-    /// Writes a batch, and passes it on at once: whoever reads may be waiting.
+    /// Writes a batch and flushes it: the reader may be waiting.
     ///
     /// # Errors
-    /// Those of the stream, `BrokenPipe` when its reader has gone; [`BadOutput`].
+    /// Errors of the stream (`BrokenPipe` when its reader has gone) and [`BadOutput`].
     pub fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         let mut out = std::mem::take(&mut self.out);
         let used = self.encoder.encode(frames, &mut out);
@@ -176,10 +179,10 @@ impl Output {
         written
     }
 
-    /// Writes what an [`Encoder`] of the same form made of frames with this origin.
+    /// Writes bytes that an [`Encoder`] of the same format made of frames with this origin.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     pub fn write_bytes(&mut self, bytes: &[u8], section: Option<&Arc<Section>>) -> io::Result<()> {
         let header = self.header(section.map(|section| &**section));
         self.to.write_all(&header)?;
@@ -190,12 +193,13 @@ impl Output {
     /// Writes the header of a capture without frames.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     pub fn end(&mut self) -> io::Result<()> {
         self.write_bytes(&[], None)
     }
 
-    /// Returns the bytes in front of frames with this origin: a header, and descriptions of new interfaces.
+    /// Returns the bytes to write before frames with this origin: the header, and descriptions of
+    /// new interfaces.
     fn header(&mut self, section: Option<&Section>) -> Vec<u8> {
         let known = section.map_or(0, |section| section.interfaces.len());
         if self.described.is_some_and(|described| known <= described) {
@@ -207,7 +211,8 @@ impl Output {
     }
 }
 
-/// Returns the header of a stream in `format`, if nothing was `described` yet, and the descriptions of interfaces that were not.
+/// Returns the header of a stream in `format` if `described` is `None`, and the descriptions of the
+/// interfaces from index `described` on.
 pub(crate) fn header(format: Format, section: Option<&Section>, described: Option<usize>) -> Vec<u8> {
     let Some(format) = capture_format(format) else { return Vec::new() };
     let mut out = Vec::new();

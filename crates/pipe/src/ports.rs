@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::text::Stamp;
 
-/// A burst's frames at most.
+/// Maximum number of frames in a burst.
 pub(crate) const MOST: usize = 256;
-/// Between two looks at a port that nothing announces.
+/// Polling interval of a port without a descriptor to wait on.
 const LOOK: Duration = Duration::from_micros(50);
-/// The longest sleep, so that a request to stop is seen.
+/// Maximum sleep before the next check for a stop request.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Whole frames, as they were on a wire: devices that would leave checksums open and segments uncut are asked not to, unless the
-/// name says otherwise.
+/// Configures a port for whole frames as on a wire: LRO and TSO off, checksums completed, unless
+/// the port specification sets these options.
 pub fn whole_frames(spec: &mut Spec) {
     let options = match spec.port.kind {
         Kind::Tap | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],
@@ -28,79 +28,81 @@ pub fn whole_frames(spec: &mut Spec) {
     };
     for (option, value) in options {
         if !spec.port.is_set(option) {
-            // An option of the kind and a value of its form.
+            // The option exists for this kind, and the value has its form: no error is possible.
             let _ = spec.port.set(option, value);
         }
     }
 }
 
-/// The clock of stamps: what all processes of a machine agree on, in ticks.
+/// Clock for stamps, common to all processes of a machine, in ticks.
 #[derive(Debug, Clone)]
 pub struct Counter {
     clock: Clock,
-    /// What the clock's zero is, of CLOCK_MONOTONIC.
+    /// Value of CLOCK_MONOTONIC at the clock's zero.
     zero_ns: u64,
     tick_ns: u64,
 }
 
 impl Counter {
-    /// One whose tick is `tick_ns`.
+    /// Creates a counter with a tick of `tick_ns` nanoseconds.
     pub fn new(tick_ns: u64) -> Counter {
         let clock = Clock::live(Strategy::TscScaled);
         let zero_ns = os::monotonic_ns().saturating_sub(clock.now().nanos());
         Counter { clock, zero_ns, tick_ns: tick_ns.max(1) }
     }
 
-    /// The clock itself.
+    /// Returns the underlying clock.
     pub fn clock(&self) -> Clock {
         self.clock.clone()
     }
 
-    /// The present.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// The counter at `now`.
+    /// Returns the counter value at `now`.
     pub fn ticks(&self, now: Instant) -> u64 {
         ((self.zero_ns + now.nanos()) / self.tick_ns) & Stamp::TICKS
     }
 
-    /// When the counter is at `ticks`: the nearest such time, before or behind `now`; what is before is `now`.
+    /// Returns the time when the counter is at `ticks`: of the times before and after `now`, the
+    /// nearest. Times before `now` are returned as `now`.
     pub fn when(&self, ticks: u64, now: Instant) -> Instant {
         self.behind(ticks, 0, now)
     }
 
-    /// `ticks` behind the time at which the counter was, or will be, at `base`; what is before `now` is `now`.
+    /// Returns the time `ticks` after the counter was, or will be, at `base`. Times before `now`
+    /// are returned as `now`.
     pub fn behind(&self, base: u64, ticks: u64, now: Instant) -> Instant {
         let ahead = base.wrapping_sub(self.ticks(now)) & Stamp::TICKS;
-        // The counter is a circle: more than half of it ahead is behind.
+        // The counter wraps: a distance of more than half its range counts as the past.
         let past = if ahead > Stamp::TICKS / 2 { Stamp::TICKS + 1 - ahead } else { 0 };
         let ahead = if past > 0 { 0 } else { ahead };
         now.after(self.span((ahead + ticks).saturating_sub(past)))
     }
 
-    /// How long `ticks` are.
+    /// Returns the duration of `ticks`.
     pub fn span(&self, ticks: u64) -> Duration {
         Duration::from_nanos(ticks.saturating_mul(self.tick_ns))
     }
 }
 
-/// What is said about a frame's arrival.
+/// Time recorded for a received frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrivals {
-    /// Nothing.
+    /// No time is recorded.
     Unsaid,
     /// A stamp of the counter.
     Stamped,
-    /// The calendar's time, for captures.
+    /// Wall-clock time, for captures.
     Wall,
 }
 
-/// A port that is read.
+/// A port as a source of frames.
 pub struct PortSource {
     rx: Box<dyn RxHalf>,
-    /// A generator's other half, or one that nobody writes to: it stays open.
+    /// The transmit half, kept open: that of a generator, or one that is not used.
     _tx: Option<Box<dyn TxHalf>>,
     burst: Burst,
     counter: Counter,
@@ -111,7 +113,8 @@ pub struct PortSource {
 }
 
 impl PortSource {
-    /// Frames that `rx` receives, `count` of them at most, with their `arrivals`, until the port is over or `stop` says so.
+    /// Receives at most `count` frames from `rx`, with times according to `arrivals`, until the
+    /// port ends or `stop` returns true.
     pub fn new(
         rx: Box<dyn RxHalf>,
         tx: Option<Box<dyn TxHalf>>,
@@ -124,27 +127,28 @@ impl PortSource {
         PortSource { rx, _tx: tx, burst: Burst::default(), counter, arrivals, stop, left, refused: 0 }
     }
 
-    /// Frames that no line can hold: shorter than a header, or longer than 262,144 bytes.
+    /// Returns the number of frames that cannot be represented as a line: shorter than a header or
+    /// longer than 262,144 bytes.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// What was wrong with what came in, a sentence each.
+    /// Returns the receive warnings of the port, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         self.rx.remarks()
     }
 
-    /// Counts frames that no line can hold.
+    /// Counts frames that cannot be represented as a line.
     pub fn refuse(&mut self, frames: u64) {
         self.refused += frames;
     }
 
-    /// The clock of its stamps.
+    /// Returns the clock of the stamps.
     pub fn counter(&self) -> &Counter {
         &self.counter
     }
 
-    /// Waits until there may be frames; `false` if there will be none.
+    /// Waits until there may be frames; returns false if there will be none.
     fn wait(&mut self) -> Result<bool, RunError> {
         if self.rx.is_gone() {
             let why = self.rx.why_gone();
@@ -164,10 +168,10 @@ impl PortSource {
         Ok(true)
     }
 
-    /// The next burst, at least one frame; `None` at the end.
+    /// Returns the next burst of at least one frame; `None` at the end.
     ///
     /// # Errors
-    /// Why the port has ended.
+    /// Reason why the port failed.
     pub fn burst(&mut self) -> Result<Option<(&mut Burst, Instant)>, RunError> {
         loop {
             if self.left == 0 || (self.stop)() {
@@ -182,13 +186,13 @@ impl PortSource {
         }
     }
 
-    /// [`PortSource::burst`] if there are frames now.
+    /// Like [`PortSource::burst`], without waiting.
     pub fn burst_now(&mut self) -> Option<(&mut Burst, Instant)> {
         let now = self.receive()?;
         Some((&mut self.burst, now))
     }
 
-    /// Receives what is there, and says when.
+    /// Receives the frames that are available, and returns the time.
     fn receive(&mut self) -> Option<Instant> {
         let most = MOST.min(usize::try_from(self.left).unwrap_or(MOST));
         let now = self.counter.now();
@@ -213,34 +217,35 @@ impl Source for PortSource {
     }
 }
 
-/// The local times that stamps of frames to be sent count from: registers 1 to 7, in ticks of the counter. All who were given a copy
-/// share them.
+/// Local-time registers 1 to 7, in ticks of the counter. Stamps of frames to send are relative to
+/// them. Clones share the registers.
 #[derive(Debug, Clone)]
 pub struct Registers(Arc<[AtomicU64; Registers::COUNT]>);
 
 impl Registers {
-    /// 0 to 7; 0 is the counter itself.
+    /// Registers 0 to 7; 0 is the counter itself.
     const COUNT: usize = 8;
 
-    /// All at `ticks`.
+    /// Creates the registers, all set to `ticks`.
     pub fn new(ticks: u64) -> Registers {
         Registers(Arc::new(std::array::from_fn(|_| AtomicU64::new(ticks))))
     }
 
-    /// What register `number` is at; `None` if there is no such register.
+    /// Returns the value of register `number`, or `None` if there is no such register.
     pub fn get(&self, number: usize) -> Option<u64> {
         let register = self.0.get(number).filter(|_| number > 0)?;
         Some(register.load(Ordering::Relaxed))
     }
 
-    /// Sets register `number`, if there is one.
+    /// Sets register `number` if it exists.
     pub fn set(&self, number: usize, ticks: u64) {
         if let Some(register) = self.0.get(number) {
             register.store(ticks & Stamp::TICKS, Ordering::Relaxed);
         }
     }
 
-    /// When a frame with this stamp is to leave; sets the register that it names first, if it says so.
+    /// Returns the time when a frame with this stamp is due. If the stamp has the reset flag, sets
+    /// its register first.
     pub fn due(&self, stamp: Stamp, counter: &Counter, now: Instant) -> Instant {
         if stamp.at_once() {
             return now;
@@ -256,14 +261,14 @@ impl Registers {
     }
 }
 
-/// A port that is written to.
+/// A port as a sink for frames.
 pub struct PortSink {
     tx: Box<dyn TxHalf>,
     pool: Pool,
     burst: Burst,
     counter: Counter,
     registers: Registers,
-    /// Are stamps obeyed?
+    /// Sends frames at the time in their stamp.
     timed: bool,
     stop: fn() -> bool,
     caps: Caps,
@@ -273,7 +278,8 @@ pub struct PortSink {
 }
 
 impl PortSink {
-    /// Sends through `port`, with buffers of `pool`; a frame whose stamp says when waits for its time if `timed`.
+    /// Sends through `port` with buffers of `pool`. With `timed`, a frame with a sending time waits
+    /// for that time.
     pub fn new(
         port: Port,
         pool: Pool,
@@ -298,12 +304,12 @@ impl PortSink {
         (sink, port.rx)
     }
 
-    /// Counts from these registers, which others may set.
+    /// Uses these registers, which other owners may set.
     pub fn share(&mut self, registers: Registers) {
         self.registers = registers;
     }
 
-    /// Frames that the port took, and those that were longer than it takes.
+    /// Returns the number of frames sent, and of frames too long for the port.
     pub fn counts(&self) -> (u64, u64) {
         (self.sent, self.too_long)
     }
@@ -313,12 +319,12 @@ impl PortSink {
         self.tx.is_gone()
     }
 
-    /// What the port itself counted.
+    /// Returns the counters of the port itself.
     pub fn port_counts(&self) -> &PortCounts {
         &self.counts
     }
 
-    /// Until `due`, to the microsecond: asleep, and at the end awake.
+    /// Waits until `due` with microsecond accuracy: sleeps first, spins at the end.
     fn wait_until(&mut self, due: Instant) -> Result<(), RunError> {
         const AWAKE: Duration = Duration::from_micros(100);
         loop {
@@ -338,7 +344,7 @@ impl PortSink {
         }
     }
 
-    /// Sends what was collected; waits while the port is full.
+    /// Sends the collected frames; waits while the port is full.
     fn flush(&mut self) -> Result<(), RunError> {
         while !self.burst.is_empty() {
             let now = self.counter.now();
@@ -356,7 +362,7 @@ impl PortSink {
         Ok(())
     }
 
-    /// Lets the port send what it still holds by time.
+    /// Waits until the port has sent the frames that it delays.
     ///
     /// # Errors
     /// A request to stop.
@@ -372,7 +378,7 @@ impl PortSink {
         self.reach()
     }
 
-    /// Is anybody still reached through the port? A reader that went away is a closed pipe.
+    /// Returns an error if the port has ended; a reader that went away counts as a closed pipe.
     fn reach(&self) -> Result<(), RunError> {
         if !self.tx.is_gone() {
             return Ok(());
@@ -393,7 +399,7 @@ impl Sink for PortSink {
 
     fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         BadLink::check(frames, "sent").map_err(BadOutput::from)?;
-        // A port of files takes whatever a buffer holds.
+        // An MTU of 65535 marks a port of files, which accepts any length.
         let longest = match self.caps.mtu {
             u16::MAX => usize::MAX,
             mtu => usize::from(mtu) + wire::eth::HEADER_LEN + wire::vlan::TAG_LEN,
@@ -418,7 +424,7 @@ impl Sink for PortSink {
                 self.too_long += 1;
                 continue;
             }
-            // There is room: what was full has been flushed.
+            // There is room: a full burst has been flushed.
             self.burst.put(frame, || self.counts.tx.bugs.bump());
             if self.burst.len() >= MOST || self.burst.room() == 0 {
                 self.flush()?;
@@ -429,7 +435,7 @@ impl Sink for PortSink {
 }
 
 impl PortSink {
-    /// An empty buffer; waits while those under way have them all.
+    /// Returns an empty buffer; waits while all are in use.
     fn buffer(&mut self) -> Result<Frame, RunError> {
         loop {
             if let Some(frame) = self.pool.get() {

@@ -1,4 +1,4 @@
-//! Frames that wait for their time, in their order, as many bytes of them as was said.
+//! Bounded queue of frames that wait for their time, in order.
 
 use crate::{About, Frames, Time};
 use clock::Instant;
@@ -6,22 +6,22 @@ use port::pcap::Section;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What happens when there is no more room.
+/// Behavior when the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Full {
-    /// No more are read until there is: who writes them waits.
+    /// Stop reading until there is room, so that the writer blocks.
     #[default]
     Wait,
-    /// What comes is dropped, and counted.
+    /// Drop new frames and count them.
     Drop,
 }
 
-/// How much may wait.
+/// Bound of a queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// Bytes.
+    /// Maximum number of bytes.
     pub bytes: usize,
-    /// And then?
+    /// Behavior when the maximum is reached.
     pub full: Full,
 }
 
@@ -31,7 +31,7 @@ impl Default for Limit {
     }
 }
 
-/// What a frame costs in memory besides its bytes, about.
+/// Approximate memory overhead of a frame in bytes.
 const EACH: usize = 64;
 
 #[derive(Debug)]
@@ -75,12 +75,12 @@ impl Queue {
         true
     }
 
-    /// When the first is due, and the bytes that it had on its link.
+    /// Returns the due time of the first frame, and its length on the link.
     pub fn first(&self) -> Option<(Instant, usize)> {
         self.waiting.front().map(|first| (first.due, first.wire_len))
     }
 
-    /// The first to the end of `frames`.
+    /// Moves the first frame to the end of `frames`.
     pub fn pop(&mut self, frames: &mut Frames) {
         frames.describe(self.section.as_ref());
         if let Some(Waiting { frame, time, about, .. }) = self.waiting.pop_front() {
@@ -98,14 +98,14 @@ impl Queue {
         self.limit.full == Full::Wait && self.bytes >= self.limit.bytes
     }
 
-    /// Gives up what waits: it was stopped.
+    /// Discards the waiting frames when the program is stopped.
     pub fn clear(&mut self) {
         self.left += self.waiting.len() as u64;
         self.waiting.clear();
         self.bytes = 0;
     }
 
-    /// What became of frames, if some did not pass; in the name of `stage`.
+    /// Reports dropped and discarded frames, if there are any, under the name `stage`.
     pub fn report(&self, stage: &str) -> Option<String> {
         let Queue { passed, dropped, left, .. } = self;
         (dropped + left > 0).then(|| {

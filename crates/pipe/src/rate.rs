@@ -1,7 +1,8 @@
-//! `rate`: no more than so many bits or frames a second, by a bucket of tokens.
+//! `rate`: limits the bits or frames per second with a token bucket.
 //!
-//! A frame leaves when the bucket holds what it costs, and takes it out; the bucket fills at the rate, up to its size. It is kept
-//! as the time at which it would be full again, in parts of a nanosecond so small that nothing is ever rounded.
+//! A frame leaves when the bucket holds its cost, which is then removed; the bucket fills at the
+//! rate, up to its size. The state is the time when the bucket would be full, in fractions of a
+//! nanosecond chosen so that nothing is ever rounded.
 
 use crate::generate::{AROUND, FCS};
 use crate::queue::{Limit, Queue};
@@ -11,44 +12,47 @@ use crate::{Frames, Stage};
 use clock::{Duration, Instant};
 use wire::eth::MIN_FRAME_LEN;
 
-/// What a bit is.
+/// Bits that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bits {
-    /// What a wire is busy with: FCS, preamble and gap too, and nothing shorter than 64 bytes.
+    /// Bits of wire time: with FCS, preamble and gap, and at least 64 bytes per frame.
     #[default]
     Wire,
-    /// Those of the line alone.
+    /// Bits of the frame alone.
     Payload,
 }
 
-/// What a frame of `len` bytes (without FCS) takes on a wire: bytes, preamble and gap included.
+/// Returns the bytes of wire time of a frame of `len` bytes (without FCS): preamble and gap
+/// included.
 pub fn on_wire(len: usize) -> u64 {
     (len.max(MIN_FRAME_LEN) + FCS + AROUND) as u64
 }
 
 const SECOND: u128 = 1_000_000_000;
-/// What the bucket holds if nobody says: on a busy machine a sleeper comes late by as much, and what did not fit is lost to the rate.
+/// Default size of the bucket. On a busy machine a sleeper wakes that late, and tokens that
+/// overflow are lost.
 const BURST: Duration = Duration::from_millis(10);
-/// Waking for each frame of a fast stream would be all there is time for.
+/// Minimum sleep, since waking for each frame of a fast stream would take all the time.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Lets frames through at a rate.
+/// Stage that limits the rate of frames.
 #[derive(Debug)]
 pub struct Rate {
-    /// Units a second, and therefore parts a nanosecond has.
+    /// Units per second, which is also the number of fractions per nanosecond.
     rate: u128,
     unit: Unit,
     bits: Bits,
-    /// Parts.
+    /// Size of the bucket, in fractions.
     burst: u128,
-    /// When the bucket is full again, in parts since the epoch.
+    /// Time when the bucket is full, in fractions since the epoch.
     full_at: u128,
     now: Instant,
     queue: Queue,
 }
 
 impl Rate {
-    /// `unit` a second, and `burst` bytes (frames, if those are counted) at once; a frame that is larger than that still passes.
+    /// Passes `unit` per second, with a bucket of `burst` bytes, or frames if those are counted. A
+    /// frame larger than the bucket still passes.
     pub fn new(unit: Unit, bits: Bits, burst: Option<u64>, limit: Limit) -> Rate {
         let (Unit::Bits(rate) | Unit::Frames(rate)) = unit;
         let rate = u128::from(rate.max(1));
@@ -61,7 +65,7 @@ impl Rate {
         Rate { rate, unit, bits, burst, full_at: 0, now: Instant::ZERO, queue }
     }
 
-    /// Parts that a frame takes out.
+    /// Returns the cost of a frame, in fractions.
     fn cost(&self, len: usize) -> u128 {
         SECOND
             * match (self.unit, self.bits) {
@@ -71,7 +75,7 @@ impl Rate {
             }
     }
 
-    /// When the first may leave.
+    /// Returns the time when the first frame may leave.
     fn due(&self) -> Option<Instant> {
         let (_, len) = self.queue.first()?;
         let cost = self.cost(len);
@@ -121,7 +125,7 @@ impl Timed for Rate {
         if due <= self.now {
             return Some(due); // the batch was full
         }
-        // By half a bucket at most: nothing is lost that would have flowed in.
+        // Sleep half a bucket at most, so that no tokens overflow.
         let half = u64::try_from(self.burst / self.rate / 2).unwrap_or(u64::MAX);
         Some(due.max(self.now.after(NAP.min(Duration::from_nanos(half)))))
     }

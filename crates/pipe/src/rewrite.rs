@@ -1,19 +1,21 @@
-//! `rewrite`: a list of edits, done to each frame in their order.
+//! `rewrite`: a list of edits, applied to each frame in order.
 //!
 //! ```text
-//! dst=00:11:22:33:44:55  src=..  dst=00:11:22:*:*:*   Ethernet addresses; what is * stays
-//! type=0x0800                                         the EtherType behind all tags
-//! vlan.push=ID[,PCP][,0x88a8]  vlan.pop  vlan.id=N  vlan.id=10->20  vlan.pcp=N     the outermost tag
-//! ip.src=10.0.0.1  ip.dst=fd00::/64                   a frame of that version; a network's host part stays
+//! dst=00:11:22:33:44:55  src=..  dst=00:11:22:*:*:*   Ethernet addresses; bytes with * stay
+//! type=0x0800                                         the EtherType after all tags
+//! vlan.push=ID[,PCP][,0x88a8]  vlan.pop               the outermost tag
+//! vlan.id=N  vlan.id=10->20  vlan.pcp=N               the outermost tag
+//! ip.src=10.0.0.1  ip.dst=fd00::/64                   a prefix keeps the host part
 //! ip.ttl=64  ip.ttl-=1  ip.dscp=46  ip.id=1           TTL and DSCP of IPv6 too
-//! sport=80  tcp.sport=80  udp.dport=53  ..            TCP's, UDP's, or either's
+//! sport=80  tcp.sport=80  udp.dport=53  ..            port of either protocol, TCP or UDP
 //! swap=mac  swap=ip  swap=port
-//! byte[14:2]=0x4500                                   bytes as they are
+//! byte[14:2]=0x4500                                   raw bytes, no other change
 //! ```
 //!
-//! An expression is parsed once into an `Op`: what to keep and what to set, and where. Checksums are mended by the difference
-//! ([`wire::edit`]), but for `byte`, which touches nothing else. A frame without the field passes as it is. A frame is dropped when its
-//! TTL would reach 0, or a tag would make it too long, and counted.
+//! An expression is parsed once into an `Op`: the bits to keep, the bits to set, and the position.
+//! Checksums are updated incrementally ([`wire::edit`]), except by `byte`, which changes nothing
+//! else. A frame without the field passes unchanged. A frame is dropped and counted if its TTL
+//! would reach 0 or a tag would make it too long.
 
 mod expr;
 pub mod nat;
@@ -30,23 +32,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::edit::Layout;
 
-/// Edits, parsed. Forks of it count into the same counters.
+/// Parsed edits. Forks share the counters.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
     ops: Arc<[Op]>,
     counts: Arc<Shared>,
 }
 
-/// What became of frames.
+/// Counters of edited and dropped frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// All that came.
+    /// Number of frames received.
     pub frames: u64,
-    /// Some edit was done to it; it may have changed nothing.
+    /// Frames to which some edit was applied, even if it changed nothing.
     pub edited: u64,
-    /// Dropped: its TTL would have reached 0.
+    /// Dropped: the TTL would have reached 0.
     pub ttl: u64,
-    /// Dropped: no frame is as long as it would be with its tag.
+    /// Dropped: too long with the added tag.
     pub too_long: u64,
 }
 
@@ -62,7 +64,7 @@ impl Rewrite {
     /// Parses expressions.
     ///
     /// # Errors
-    /// The first that is none, and where it stops being one.
+    /// The first invalid expression, and the position of the error in it.
     pub fn new<S: AsRef<str>>(exprs: &[S]) -> Result<Rewrite, BadExpr> {
         let mut ops: Vec<Op> = Vec::new();
         for expr in exprs {
@@ -75,7 +77,7 @@ impl Rewrite {
         Ok(Rewrite { ops: ops.into(), counts: Arc::default() })
     }
 
-    /// What became of frames so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> Counts {
         let Shared { frames, edited, ttl, too_long } = &*self.counts;
         let [frames, edited, ttl, too_long] = [frames, edited, ttl, too_long].map(|count| count.load(Relaxed));
@@ -89,7 +91,7 @@ impl Stage for Rewrite {
         let mut counts = Counts { frames: frames.len() as u64, ..Counts::default() };
         let ops = &*self.ops;
         frames.retain(|frame| {
-            // Where headers stand is asked once, and again when they have moved.
+            // The layout is computed once, and again when headers have moved.
             let mut layout: Option<Layout> = None;
             let mut edited = false;
             for op in ops {
@@ -109,7 +111,7 @@ impl Stage for Rewrite {
             counts.edited += u64::from(edited);
             true
         });
-        // Once a batch: threads would wait for each other.
+        // Counted once per batch, to avoid contention between threads.
         let shared = &*self.counts;
         shared.frames.fetch_add(counts.frames, Relaxed);
         shared.edited.fetch_add(counts.edited, Relaxed);

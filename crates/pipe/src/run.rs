@@ -1,4 +1,4 @@
-//! From one end to the other.
+//! Moves frames from a source through stages to a sink.
 
 use crate::output::{BadOutput, Encoder};
 use crate::spread::{Turns, lock, spread};
@@ -8,51 +8,52 @@ use port::pcap::Section;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Where frames come from.
+/// A source of frames.
 pub trait Source {
-    /// Appends frames to `frames`, which is not full; waits for the first. `false` at the end.
+    /// Appends frames to `frames`, which is not full; blocks only for the first. Returns false at
+    /// the end.
     ///
     /// # Errors
-    /// Why there are no more, if that is not the end.
+    /// The reason why reading failed.
     fn read(&mut self, frames: &mut Frames) -> Result<bool, RunError>;
 }
 
-/// Where frames go.
+/// A destination of frames.
 pub trait Sink {
-    /// Takes all frames.
+    /// Writes all frames of a batch.
     ///
     /// # Errors
-    /// Why it takes no more.
+    /// The reason why writing failed.
     fn write(&mut self, frames: &Frames) -> Result<(), RunError>;
 
-    /// Writes what is still to be written after the last frame.
+    /// Writes the trailing data after the last frame.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     fn end(&mut self) -> Result<(), RunError> {
         Ok(())
     }
 }
 
-/// Why a run ended before its end.
+/// Reason why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// What was read.
+    /// Error in the input.
     #[error(transparent)]
     Input(#[from] BadInput),
-    /// A stage.
+    /// Error of a stage.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// What was to be written.
+    /// Error of writing the output.
     #[error(transparent)]
     Output(#[from] io::Error),
-    /// Frames that have no place in the form that is written.
+    /// Frames that the output format cannot represent.
     #[error(transparent)]
     Form(#[from] BadOutput),
 }
 
 impl RunError {
-    /// Did a reader just go away?
+    /// Returns whether the error is that a reader closed its pipe.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, RunError::Output(error) | RunError::Stage(StageError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -74,10 +75,11 @@ impl Sink for Output {
     }
 }
 
-/// Moves frames from `source` through `stages` to `sink` until there are no more, or `stop` says so between two batches.
+/// Moves frames from `source` through `stages` to `sink` until the end, or until `stop` returns
+/// true between two batches.
 ///
 /// # Errors
-/// Why it ended before that.
+/// The reason why the run ended early.
 pub fn run(
     source: &mut dyn Source,
     stages: &mut Chain,
@@ -95,12 +97,13 @@ pub fn run(
         sink.write(&frames)?;
         frames.clear();
     };
-    // Frames before an error in the input have come out, and so do those that stages hold, and their sums.
+    // Frames before an input error have been written; frames and sums held by the stages are
+    // written too.
     finish(stages, sink)?;
     read
 }
 
-/// What stages held back still goes where all went.
+/// Writes the frames that stages still hold to the sink.
 pub(crate) fn finish(stages: &mut Chain, sink: &mut dyn Sink) -> Result<(), RunError> {
     let mut frames = Frames::new();
     stages.finish(&mut frames)?;
@@ -110,20 +113,20 @@ pub(crate) fn finish(stages: &mut Chain, sink: &mut dyn Sink) -> Result<(), RunE
     Ok(())
 }
 
-/// How work is spread.
+/// Parameters of a run with several threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jobs {
-    /// Threads.
+    /// Number of worker threads.
     pub jobs: usize,
-    /// Is the order of frames kept?
+    /// Keeps the order of frames.
     pub ordered: bool,
 }
 
-/// [`run`] from stream to stream with several threads: lines are decoded and encoded beside each other, and stages run beside each other as
-/// far as they allow it. `stop` is asked for each piece.
+/// Like [`run`], from stream to stream with several threads. Lines are decoded and encoded in
+/// parallel, and stages run in parallel where they can be forked. `stop` is checked for each piece.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_spread(
     input: &mut Input,
     stages: &mut Chain,
@@ -141,7 +144,8 @@ pub fn run_spread(
     {
         let shared = Mutex::new(&mut *stages);
         let (strict, front) = (input.is_strict(), input.front().cloned());
-        // Buffers go round: new ones for each piece would cost more than the work on it.
+        // Buffers are reused: allocating new ones for each piece would cost more than the work on
+        // it.
         let spare = Mutex::new(Vec::<Vec<u8>>::new());
         let recycled = || lock(&spare).pop().unwrap_or_default();
         let source = || -> Result<Option<Piece>, RunError> {
@@ -156,7 +160,7 @@ pub fn run_spread(
                 let mut frames = Frames::new();
                 Ok(input.read(&mut frames)?.then_some(Piece::Frames(frames)))
             };
-            // Pieces before an error are still worked on and written.
+            // Pieces before an error are still processed and written.
             Ok(read().unwrap_or_else(|why| {
                 *lock(&failed) = Some(why);
                 None
@@ -200,7 +204,7 @@ pub fn run_spread(
             lock(&spare).push(out);
             Ok(())
         };
-        // Stages that want their order want it all the way.
+        // Stages that need the order need it throughout.
         spread(how.jobs, how.ordered || !forks, source, worker, sink)?;
     }
     input.tally_mut().append(&lock(&tally));
@@ -213,7 +217,7 @@ enum Piece {
     Frames(Frames),
 }
 
-/// What became of a piece: the first `used` bytes of `out`.
+/// Result of a piece: the first `used` bytes of `out`.
 struct Encoded {
     out: Vec<u8>,
     used: usize,

@@ -1,29 +1,32 @@
-//! The heaviest of a stream of keys in a table that does not grow: the Space-Saving sketch (Metwally, Agrawal, El Abbadi 2005).
+//! Finds the heaviest keys of a stream in a table of fixed size: the Space-Saving sketch (Metwally,
+//! Agrawal, El Abbadi 2005).
 //!
-//! A key that has no place takes that of the lightest, with its weight, which from then on may be too much: the entry's error. No
-//! weight is ever too small, none is too large by more than its error, and no error exceeds the total divided by the places: a key
-//! that has more than that is in the table.
+//! A key that is not in the full table replaces the lightest entry and takes over its weight, which
+//! becomes the error of the new entry. A weight is never too small and never too large by more than
+//! its error, and no error exceeds the total divided by the number of entries. A key with more than
+//! that weight is in the table.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A key's place.
+/// An entry of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry<K> {
-    /// Whose.
+    /// Key of the entry.
     pub key: K,
-    /// What is ascribed to it.
+    /// Weight counted for the key.
     pub weight: u64,
-    /// How much of that may be others'.
+    /// Part of the weight that may belong to other keys.
     pub error: u64,
 }
 
-/// The table.
+/// Table of the heaviest keys.
 #[derive(Debug)]
 pub struct Sketch<K> {
-    /// A heap: no entry is heavier than the two behind it.
+    /// A binary heap: no entry is heavier than its two children.
     heap: Vec<Entry<K>>,
-    /// Keyed by chance: keys are a stranger's.
+    /// Index of each key in the heap. Uses a randomly keyed hash, since keys come from untrusted
+    /// input.
     places: HashMap<K, usize>,
     capacity: usize,
     total: u64,
@@ -31,12 +34,12 @@ pub struct Sketch<K> {
 }
 
 impl<K: Hash + Eq + Clone> Sketch<K> {
-    /// With room for `capacity` keys, one at least.
+    /// Creates a table for `capacity` keys, at least one.
     pub fn new(capacity: usize) -> Sketch<K> {
         Sketch { heap: Vec::new(), places: HashMap::new(), capacity: capacity.max(1), total: 0, evicted: 0 }
     }
 
-    /// `weight` more of `key`.
+    /// Adds `weight` to `key`.
     pub fn add(&mut self, key: K, weight: u64) {
         self.total += weight;
         let place = match self.places.get(&key) {
@@ -63,22 +66,23 @@ impl<K: Hash + Eq + Clone> Sketch<K> {
         self.down(place);
     }
 
-    /// All that was added.
+    /// Returns the sum of all weights added.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How often a key took another's place.
+    /// Returns how many times a key replaced another.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// What a key that is not in the table can have had at most, and no error exceeds.
+    /// Returns the maximum weight of a key that is not in the table, which is also the maximum
+    /// error.
     pub fn bound(&self) -> u64 {
         if self.heap.len() < self.capacity { 0 } else { self.heap.first().map_or(0, |lightest| lightest.weight) }
     }
 
-    /// Heaviest first; of the same weight, the surer first.
+    /// Returns the entries by descending weight; equal weights by ascending error.
     pub fn heaviest(&self) -> Vec<&Entry<K>> {
         let mut all: Vec<&Entry<K>> = self.heap.iter().collect();
         all.sort_by_key(|entry| (std::cmp::Reverse(entry.weight), entry.error));
@@ -132,13 +136,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against exact counts: what the paper promises.
+        /// Compares with exact counts: the guarantees of the paper hold.
         #[test]
         fn it_keeps_its_promises(adds in prop::collection::vec((0..40_u32, 1..50_u64), 0..600), capacity in 1..30_usize) {
             let mut sketch = Sketch::new(capacity);
             let mut exact: HashMap<u32, u64> = HashMap::new();
             for (key, weight) in adds {
-                // A few are heavy.
+                // Makes some keys heavy.
                 let key = key * key / 60;
                 sketch.add(key, weight);
                 *exact.entry(key).or_default() += weight;

@@ -1,12 +1,14 @@
-//! Work spread over threads, its results in the order in which it came.
+//! Spreads work over threads and keeps the results in order.
 //!
 //! ```text
-//! worker 0..n:  source (one at a time) -> work -> what is next in order goes to the sink, with all behind it that is ready
+//! worker 0..n:  source (one at a time) -> work -> all results that are next in order -> sink
 //! ```
 //!
-//! There is no thread for the source nor for the sink: whoever is free reads, and whoever has the piece that all wait for writes. With threads
-//! between, a piece of 256 KiB cost five switches of context, and two cores 1.75 times the time of one. Who is three pieces for each worker
-//! ahead waits, so a slow sink stops the source, and what waits for its turn is bounded.
+//! There are no dedicated threads for source and sink: any idle worker reads, and the worker with
+//! the piece that is next in order writes. With dedicated threads, a piece of 256 KiB cost five
+//! context switches, and two cores took 1.75 times the time of one. A worker blocks when it is more
+//! than three pieces per worker ahead, so a slow sink stops the source and the number of waiting
+//! results is bounded.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,20 +16,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Whose turn it is, for work that must be done in order though others do it.
+/// Runs parts of parallel work in order.
 #[derive(Debug, Default)]
 pub struct Turns {
     next: Mutex<u64>,
     changed: Condvar,
 }
 
-/// Locks what nobody panics while holding; and if somebody did, what is inside is still whole.
+/// Locks a mutex and ignores poisoning: the data stays consistent because nothing panics while
+/// holding the lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Turns {
-    /// Does `work` when all pieces in front of piece `number` have done theirs. Each piece must come, once.
+    /// Runs `work` when all pieces before `number` have run theirs. Each piece must call this
+    /// exactly once.
     pub fn in_turn<R>(&self, number: u64, work: impl FnOnce() -> R) -> R {
         let mut next = lock(&self.next);
         while *next != number {
@@ -41,11 +45,12 @@ impl Turns {
     }
 }
 
-/// Takes pieces from `source` until it has no more, lets `jobs` workers work on them, and gives the results to `sink`: in the pieces' order
-/// if `ordered`, as they come otherwise.
+/// Takes pieces from `source` until its end, processes them with `jobs` workers, and passes the
+/// results to `sink`: in order of the pieces if `ordered`, otherwise as they complete.
 ///
 /// # Errors
-/// The first error of the source, of a worker or of the sink; what is under way then is not waited for by the sink.
+/// The first error of the source, a worker or the sink. Results still being computed are then
+/// discarded.
 pub fn spread<P: Send, R: Send, E: Send + From<io::Error>, W>(
     jobs: usize,
     ordered: bool,
@@ -69,7 +74,7 @@ where
     let run = || {
         let mut work = worker();
         while let Some((number, piece)) = Feed::take(&feed, &line.over) {
-            // Also when all is over: a piece that does not come would be waited for.
+            // Also after an error: other workers would wait for a missing piece.
             line.put(number, piece.and_then(|piece| work(number, piece)));
         }
     };
@@ -87,14 +92,14 @@ where
     ready.failed.map_or(Ok(()), Err)
 }
 
-/// Where pieces come from, and how many came.
+/// The source, and the number of pieces taken.
 struct Feed<S> {
     source: S,
     next: u64,
     over: bool,
 }
 
-/// A piece and its number; or, in its place, why there is none.
+/// A piece and its number, or the error that replaces it.
 type Numbered<P, E> = (u64, Result<P, E>);
 
 impl<S> Feed<S> {
@@ -114,9 +119,9 @@ impl<S> Feed<S> {
     }
 }
 
-/// Results on their way to the sink.
+/// Results waiting for the sink.
 struct Line<R, E, S> {
-    /// So many pieces may be ahead of the next one to be written.
+    /// Maximum number of pieces ahead of the next one to write.
     most: u64,
     ordered: bool,
     state: Mutex<Ready<R, E>>,
@@ -128,13 +133,14 @@ struct Line<R, E, S> {
 struct Ready<R, E> {
     early: BTreeMap<u64, Result<R, E>>,
     next: u64,
-    /// Somebody writes, and will look again.
+    /// Set while a worker is writing; it checks for more results when done.
     writing: bool,
     failed: Option<E>,
 }
 
 impl<R, E, S: FnMut(R) -> Result<(), E>> Line<R, E, S> {
-    /// Adds a result, and writes what can be written if nobody else does.
+    /// Adds a result, and writes the results that are next in order unless another worker is
+    /// writing.
     fn put(&self, number: u64, result: Result<R, E>) {
         let mut ready = lock(&self.state);
         while number >= ready.next + self.most && !self.over.load(Relaxed) {
@@ -185,7 +191,7 @@ mod tests {
             || {
                 |number, piece: u64| {
                     assert_eq!(number, piece);
-                    // Later pieces are quicker.
+                    // Later pieces take less time.
                     thread::sleep(std::time::Duration::from_micros(200 / (1 + piece % 5)));
                     turns.in_turn(number, || inside.lock().unwrap().push(number));
                     if piece == 77 { Err(io::Error::other("77")) } else { Ok(piece) }

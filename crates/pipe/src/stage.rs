@@ -1,4 +1,4 @@
-//! What is done with batches of frames.
+//! Stages: operations on batches of frames.
 
 use crate::Frames;
 use crate::grep::Front;
@@ -6,43 +6,46 @@ use clock::Instant;
 use std::fmt;
 use wire::link::LinkType;
 
-/// A command's work on a batch.
+/// An operation on batches of frames.
 ///
-/// What a stage keeps from one batch to the next is its own. One that keeps nothing can be forked: then batches are worked on by several
-/// at once. All batches come to any other one by one, in their order, though what is in front of it and behind it may still be forked.
+/// A stage owns its state between batches. A stage without such state can be forked, so that
+/// several batches are processed in parallel. Any other stage receives all batches one by one, in
+/// order; the stages before and after it may still be forked.
 pub trait Stage: Send {
-    /// Removes, changes, adds frames.
+    /// Removes, changes or adds frames.
     ///
     /// # Errors
-    /// Why there is no going on.
+    /// The reason why the stage cannot continue.
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError>;
 
-    /// Its like, to work beside it on other batches, and to count into the same counters; `None` if the order matters to it.
+    /// Returns a copy that processes other batches in parallel and shares the counters; `None` if
+    /// the stage depends on the order.
     fn fork(&self) -> Option<Box<dyn Stage>> {
         None
     }
 
-    /// If lines of text can tell it which frames are wanted, and nothing else matters to it: then they need not all be decoded
-    /// ([`Input::select`](crate::Input::select)).
+    /// Returns a filter on lines of text if that is all the stage does, so that not all lines need
+    /// to be decoded ([`Input::select`](crate::Input::select)).
     fn front(&self) -> Option<Front> {
         None
     }
 
-    /// After the last batch: frames that were held back, if any.
+    /// Adds the frames that were held back, after the last batch.
     ///
     /// # Errors
-    /// As [`Stage::run`].
+    /// Those of [`Stage::run`].
     fn finish(&mut self, frames: &mut Frames) -> Result<(), StageError> {
         let _ = frames;
         Ok(())
     }
 
-    /// The part of it that time matters to, if there is one ([`run_timed`](crate::timed::run_timed)).
+    /// Returns the time-dependent part of the stage, if there is one
+    /// ([`run_timed`](crate::timed::run_timed)).
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         None
     }
 
-    /// What there is to say at the end, for standard error: what was counted, what was dropped and why.
+    /// Returns the final report for standard error: counts, and frames dropped with the reasons.
     fn report(&self) -> Option<String> {
         None
     }
@@ -52,51 +55,52 @@ pub trait Stage: Send {
         true
     }
 
-    /// Did it look for something and find that it is not so? Then the program's exit code says it.
+    /// Returns whether a check of the stage failed, which the exit code of the program reports.
     fn failed(&self) -> bool {
         false
     }
 }
 
-/// What a stage that holds frames, or speaks, by the clock has besides. It is told the time and then run, with an empty batch if need be.
+/// Additional operations of a stage that holds frames or reports by time. It is given the time and
+/// then run, with an empty batch if there are no frames.
 pub trait Timed {
-    /// What time it is, until this is called again.
+    /// Sets the current time, valid until the next call.
     fn at(&mut self, now: Instant);
 
-    /// When it wants to be run though no frames come.
+    /// Returns the next time at which the stage must run even without frames.
     fn next_event(&self) -> Option<Instant>;
 
-    /// Frames inside that only wait for their time.
+    /// Returns the number of frames that are waiting for their time.
     fn held(&self) -> usize {
         0
     }
 
-    /// Are no more to come for now?
+    /// Returns whether the stage accepts no more frames for now.
     fn is_full(&self) -> bool {
         false
     }
 }
 
-/// Why a stage cannot go on: a sentence.
+/// Reason why a stage cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// Reading or writing.
+    /// Error of reading or writing.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// Anything else.
+    /// Any other error, as a sentence.
     #[error("{0}")]
     Other(String),
-    /// Something that cannot be done with frames of this link type.
+    /// An operation that is not possible for frames of this link type.
     #[error("{0}")]
     LinkType(BadLink),
 }
 
-/// Frames of a link type with which something cannot be done.
+/// Error for an operation on frames of an unsupported link type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadLink {
-    /// Their link type.
+    /// Link type of the frames.
     pub link: LinkType,
-    /// Which operation is impossible, as in "written as text".
+    /// Name of the impossible operation, as in "written as text".
     pub what: &'static str,
 }
 
@@ -104,7 +108,7 @@ impl BadLink {
     /// Checks that all of `frames` are Ethernet frames, for an operation that needs their headers.
     ///
     /// # Errors
-    /// The first other link type.
+    /// The first link type other than Ethernet.
     pub fn check(frames: &Frames, what: &'static str) -> Result<(), BadLink> {
         frames.foreign_link().map_or(Ok(()), |link| Err(BadLink { link, what }))
     }
@@ -118,18 +122,19 @@ impl fmt::Display for BadLink {
 
 impl std::error::Error for BadLink {}
 
-/// Stages in a row.
+/// A sequence of stages.
 pub struct Chain(pub Vec<Box<dyn Stage>>);
 
 impl Chain {
-    /// Takes the first stage out, if lines of text can do its work ([`Stage::front`]).
+    /// Removes the first stage and returns its filter if it only selects lines of text
+    /// ([`Stage::front`]).
     pub fn take_front(&mut self) -> Option<Front> {
         let front = self.0.first()?.front()?;
         self.0.remove(0);
         Some(front)
     }
 
-    /// Those that time matters to.
+    /// Returns the stages that depend on time.
     pub fn timed(&mut self) -> impl Iterator<Item = &mut dyn Timed> {
         self.0.iter_mut().filter_map(|stage| stage.timed())
     }
@@ -146,7 +151,7 @@ impl Stage for Chain {
     }
 
     fn finish(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        // What one gives at its end still goes through those behind it.
+        // Frames that a stage returns at the end still pass through the stages after it.
         let mut held = Frames::new();
         for stage in &mut self.0 {
             stage.run(frames)?;
@@ -203,7 +208,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// A frame is any bytes, and each comes through as it was, in its order.
+        /// Arbitrary frames pass unchanged and in order.
         #[test]
         fn any_frame_passes_all(list in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..200), 0..20), long in 14..=262_144_usize) {
             let mut chain = all();

@@ -1,4 +1,4 @@
-//! `mirror` and `split`: frames to other places than the end of the row.
+//! `mirror` and `split`: write frames to destinations other than the end of the pipeline.
 
 use crate::flow::{Flow, Key, word};
 use crate::run::Sink;
@@ -7,12 +7,12 @@ use crate::{Frames, Stage};
 use std::fmt::Write;
 use std::io;
 
-/// A place that frames are written to.
+/// A destination of frames.
 pub struct Target {
     name: String,
-    /// `None`: the rest of the row, or a place that has gone.
+    /// `None` for the rest of the pipeline, or for a destination that failed.
     sink: Option<Box<dyn Sink + Send>>,
-    /// Is it the rest of the row?
+    /// Set for the rest of the pipeline.
     is_row: bool,
     written: u64,
     lost: u64,
@@ -20,17 +20,18 @@ pub struct Target {
 }
 
 impl Target {
-    /// A file or port that is called `name`.
+    /// Creates the destination for a file or port called `name`.
     pub fn new(name: &str, sink: Box<dyn Sink + Send>) -> Target {
         Target { name: name.to_owned(), sink: Some(sink), is_row: false, written: 0, lost: 0, why: None }
     }
 
-    /// Whatever comes behind in the row.
+    /// Creates the destination for the rest of the pipeline.
     pub fn row() -> Target {
         Target { name: "-".to_owned(), sink: None, is_row: true, written: 0, lost: 0, why: None }
     }
 
-    /// One that fails is left alone from then on: the others go on, as tee(1) has it.
+    /// Writes frames. A destination that fails is not used any more; the others continue, as in
+    /// tee(1).
     fn write(&mut self, frames: &Frames) {
         if frames.is_empty() {
             return;
@@ -47,7 +48,7 @@ impl Target {
         }
     }
 
-    /// Writes what is still to be written after the last frame.
+    /// Writes the trailing data after the last frame.
     fn end(&mut self) {
         if let Some(Err(why)) = self.sink.as_mut().map(|sink| sink.end()) {
             self.sink = None;
@@ -77,18 +78,18 @@ fn report(what: &str, targets: &[Target]) -> Option<String> {
     Some(out)
 }
 
-/// As when the reader of a pipe has gone.
+/// Error as for a pipe without a reader.
 fn gone() -> StageError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
-/// A copy of each frame to each target.
+/// Stage that copies each frame to every destination.
 pub struct Mirror {
     targets: Vec<Target>,
 }
 
 impl Mirror {
-    /// To all of `targets`.
+    /// Copies to all of `targets`.
     pub fn new(targets: Vec<Target>) -> Mirror {
         Mirror { targets }
     }
@@ -109,30 +110,30 @@ impl Stage for Mirror {
         report("mirror", &self.targets)
     }
 
-    /// As tee(1): what a target did not get is a failure of the whole.
+    /// As in tee(1), a failed destination makes the whole program fail.
     fn failed(&self) -> bool {
         self.targets.iter().any(|target| target.why.is_some())
     }
 }
 
-/// What decides where a frame goes.
+/// Criterion by which frames are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The five fields of an IP packet, else addresses and type.
+    /// The five-tuple of an IP packet, otherwise MAC addresses and EtherType.
     Flow,
-    /// The same, and both directions of a flow to one place.
+    /// Like `Flow`, with both directions of a flow to the same destination.
     BothWays,
-    /// Destination address.
+    /// Destination MAC address.
     Dst,
-    /// Source address.
+    /// Source MAC address.
     Src,
-    /// VLAN identifier.
+    /// Identifier of the outer VLAN tag.
     Vlan,
-    /// One after the other.
+    /// Round robin over the destinations.
     Round,
 }
 
-/// Each frame to one of several targets.
+/// Stage that sends each frame to one of several destinations.
 pub struct Split {
     targets: Vec<Target>,
     batches: Vec<Frames>,
@@ -142,13 +143,13 @@ pub struct Split {
 }
 
 impl Split {
-    /// Among `targets`, by `by` under `key`.
+    /// Distributes over `targets` by `by`, hashed with `key`.
     pub fn new(targets: Vec<Target>, by: By, key: Key) -> Split {
         let batches = targets.iter().map(|_| Frames::new()).collect();
         Split { targets, batches, by, key, turn: 0 }
     }
 
-    /// The number of the target that `frame` goes to.
+    /// Returns the index of the destination of `frame`.
     fn place(&mut self, frame: &[u8]) -> usize {
         let number = match (self.by, Flow::of(frame)) {
             (By::Round, _) => {
@@ -165,7 +166,7 @@ impl Split {
         let n = self.targets.len().max(1) as u64;
         match self.by {
             By::Round => (number % n) as usize,
-            // The high bits of the number, evenly.
+            // Scales by the high bits, so that the distribution is even.
             _ => ((u128::from(number) * u128::from(n)) >> 64) as usize,
         }
     }
@@ -191,7 +192,7 @@ impl Stage for Split {
             }
             batch.clear();
         }
-        // With nobody left to write to there is nothing to read for.
+        // Without any destination left, stop reading.
         if self.targets.iter().all(|target| target.sink.is_none() && !target.is_row) { Err(gone()) } else { Ok(()) }
     }
 

@@ -1,7 +1,7 @@
-//! Moving batches where time passes though nothing comes: some stage holds frames, or speaks, by the clock.
+//! Moves batches when some stage holds frames or reports by time, independently of the input.
 //!
 //! ```text
-//! source (a thread that may wait) -> a few batches -> stages, told the time -> sink
+//! source (a thread that may block) -> a few batches -> stages, with the time -> sink
 //! ```
 
 use crate::Frames;
@@ -12,14 +12,14 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 
-/// The longest sleep, so that a request to stop is seen.
+/// Maximum sleep before the next check for a stop request.
 const NAP: Duration = Duration::from_millis(50);
-/// This long before an event nobody sleeps: a sleeper is woken late by about as much.
+/// Time before an event during which the thread does not sleep: a wake-up is late by about as much.
 const AWAKE: Duration = Duration::from_micros(100);
-/// Batches read ahead.
+/// Number of batches read ahead.
 const AHEAD: usize = 4;
 
-/// A source on its thread.
+/// A source running in its own thread.
 struct Reader<S> {
     batches: Receiver<Frames>,
     spare: mpsc::Sender<Frames>,
@@ -43,9 +43,10 @@ impl<S: Source + Send + 'static> Reader<S> {
         Ok(Reader { batches, spare, thread })
     }
 
-    /// The source, if it is over or ends soon: one that waits in a read cannot be asked to.
+    /// Returns the source if it has ended or ends soon; a source that blocks in a read cannot be
+    /// stopped.
     fn end(self) -> Option<(S, Result<(), RunError>)> {
-        // One that has more to give learns that nobody takes it.
+        // Closing the channels stops a source that has more frames.
         drop((self.batches, self.spare));
         for _ in 0..200 {
             if self.thread.is_finished() {
@@ -59,11 +60,12 @@ impl<S: Source + Send + 'static> Reader<S> {
     }
 }
 
-/// [`run`](crate::run::run) with the time told to the stages that want it ([`Timed`](crate::stage::Timed)). When the source is over, what
-/// they hold still leaves at its time; when `stop` says so it does not. Gives the source back if it has ended.
+/// Like [`run`](crate::run::run), with the time passed to the stages that need it
+/// ([`Timed`](crate::stage::Timed)). When the source ends, frames held by stages still leave at
+/// their time; when `stop` returns true, they do not. Returns the source if it has ended.
 ///
 /// # Errors
-/// As `run`.
+/// Those of `run`.
 pub fn run_timed<S: Source + Send + 'static>(
     source: S,
     stages: &mut Chain,
@@ -102,7 +104,7 @@ fn pump<S: Source + Send + 'static>(
         match came {
             Ok(mut frames) => {
                 step(stages, sink, &mut frames, now)?;
-                // If the reader has gone, nobody needs it.
+                // Fails if the reader has ended; then the buffer is not needed.
                 let _ = reader.spare.send(frames);
             }
             Err(RecvTimeoutError::Timeout) if next.is_some_and(|at| at <= now) => {
@@ -115,7 +117,7 @@ fn pump<S: Source + Send + 'static>(
     Ok(())
 }
 
-/// Nothing comes meanwhile.
+/// Sleeps and returns as if no batch had arrived.
 fn sleep(long: Duration) -> io::Result<Result<Frames, RecvTimeoutError>> {
     if !long.is_zero() {
         dispatch::wait_readable(&[], Some(long))?;

@@ -1,4 +1,4 @@
-//! `top`: who is busiest.
+//! `top`: finds the heaviest flows or addresses.
 
 use crate::count::Say;
 use crate::flow::{Flow, Ip, show};
@@ -11,18 +11,18 @@ use std::fmt::Write;
 use std::str::FromStr;
 use wire::Mac;
 
-/// Of what the busiest are sought.
+/// Field by which frames are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// Addresses, protocol and ports of an IP packet, else addresses and type.
+    /// Addresses, protocol and ports of an IP packet, otherwise MAC addresses and EtherType.
     Flow,
-    /// Destination.
+    /// Destination MAC address.
     Dst,
-    /// Source.
+    /// Source MAC address.
     Src,
-    /// EtherType, behind tags.
+    /// EtherType after VLAN tags.
     Type,
-    /// VLAN identifier.
+    /// Identifier of the outer VLAN tag.
     Vlan,
     /// Source and destination address of an IP packet.
     Ip,
@@ -31,7 +31,7 @@ pub enum Field {
 impl Field {
     const ALL: [Field; 6] = [Field::Flow, Field::Dst, Field::Src, Field::Type, Field::Vlan, Field::Ip];
 
-    /// Its word on a command line.
+    /// Returns the name of the field on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Field::Flow => "flow",
@@ -64,7 +64,7 @@ impl FromStr for Field {
     }
 }
 
-/// What a frame has in a field.
+/// Value of a field in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     None,
@@ -90,24 +90,24 @@ impl fmt::Display for Part {
     }
 }
 
-/// How it is asked and told.
+/// Options of `top`.
 #[derive(Debug, Clone)]
 pub struct TopConfig {
-    /// Of these, together.
+    /// Fields that together form the key.
     pub fields: Vec<Field>,
-    /// How many are told.
+    /// Number of entries in the report.
     pub show: usize,
-    /// Places of the table.
+    /// Number of entries in the table.
     pub table: usize,
-    /// By bytes on the wire instead of frames.
+    /// Counts bytes on the wire instead of frames.
     pub by_bytes: bool,
-    /// As JSON.
+    /// Writes the report as JSON.
     pub json: bool,
-    /// Are frames passed on?
+    /// Passes frames on.
     pub pass: bool,
 }
 
-/// Finds the busiest.
+/// Stage that finds the heaviest keys.
 pub struct Top {
     config: TopConfig,
     sketch: Sketch<Box<[Part]>>,
@@ -115,7 +115,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// What `config` asks for, told at the end.
+    /// Creates the stage; `say` receives the report at the end.
     pub fn new(config: TopConfig, say: Say) -> Top {
         let sketch = Sketch::new(config.table);
         Top { config, sketch, say }
@@ -125,7 +125,7 @@ impl Top {
         if self.config.by_bytes { "wire_bytes" } else { "frames" }
     }
 
-    /// The entry's fields, in words.
+    /// Returns names and values of the fields of an entry.
     fn words<'a>(&self, entry: &'a Entry<Box<[Part]>>) -> impl Iterator<Item = (&'static str, String)> + use<'a> {
         let fields: Vec<Field> = self.config.fields.clone();
         fields.into_iter().zip(entry.key.iter()).map(|(field, part)| (field.name(), part.to_string()))

@@ -1,13 +1,13 @@
-//! Numbers with units, as they stand on a command line: `10ms`, `1.5G`, `64k`.
+//! Parses numbers with units on a command line: `10ms`, `1.5G`, `64k`.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A word that is no such number.
+/// Error for a word that is not a valid number with unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadUnits {
     word: String,
-    /// Bytes in front of what does not fit.
+    /// Offset of the error in bytes.
     at: usize,
     expected: &'static str,
 }
@@ -21,7 +21,7 @@ impl fmt::Display for BadUnits {
 
 impl std::error::Error for BadUnits {}
 
-/// A number with up to nine digits behind its point, times the unit behind it.
+/// Parses a number with up to nine decimal places, and multiplies it by the unit after it.
 fn parse(word: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, BadUnits> {
     let bad = |at| BadUnits { word: word.to_owned(), at, expected };
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
@@ -38,37 +38,37 @@ fn parse(word: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u6
     u64::try_from(value).map_err(|_| bad(0))
 }
 
-/// How long: `10ms`, `1.5s`, `250us`, `84ns`.
+/// Parses a duration: `10ms`, `1.5s`, `250us`, `84ns`.
 ///
 /// # Errors
-/// No number, or no unit.
+/// The number or the unit is missing or unknown.
 pub fn duration(word: &str) -> Result<Duration, BadUnits> {
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)];
     parse(word, &units, "a time as in 10ms, 1.5s, 250us, 84ns").map(Duration::from_nanos)
 }
 
-/// How many bytes: `1500`, `64k`, `1M`.
+/// Parses a number of bytes: `1500`, `64k`, `1M`.
 ///
 /// # Errors
-/// As [`duration`].
+/// Those of [`duration`].
 pub fn bytes(word: &str) -> Result<u64, BadUnits> {
     let units = [("", 1), ("k", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
     parse(word, &units, "bytes as in 1500, 64k, 1M")
 }
 
-/// How many a second.
+/// A rate per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// Bits.
+    /// Bits per second.
     Bits(u64),
-    /// Frames.
+    /// Frames per second.
     Frames(u64),
 }
 
-/// `100M`, `1.5G` (bits), `1000pps`, `1.488Mpps`.
+/// Parses a rate: `100M`, `1.5G` (bits), `1000pps`, `1.488Mpps`.
 ///
 /// # Errors
-/// As [`duration`]; a rate of nothing.
+/// Those of [`duration`]; a rate of zero.
 pub fn rate(word: &str) -> Result<Rate, BadUnits> {
     const EXPECTED: &str = "a rate as in 100M, 1.5G (bits a second) or 1000pps, 1.488Mpps, not zero";
     let units = [("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];

@@ -1,15 +1,15 @@
-//! What must hold for every script: the body of the fuzz target, run by the tests too. `cargo xtask fuzz` calls it with the
-//! corpus under `fuzz/corpus/sim_pkt`.
+//! Properties that hold for every script: the body of the fuzz target, which the tests run too.
+//! `cargo xtask fuzz` runs it with the corpus in `fuzz/corpus/sim_pkt`.
 
 use crate::pkt;
 
-/// A script: no panic, whatever it says; and an error's line is one of the script's.
+/// Parses a script: nothing panics, and the line of an error is within the script.
 ///
-/// Short scripts are played too, as sequences of hostile segments. One that names no version of IP is
-/// played in one of the three, by its length.
+/// Short scripts are also run, as sequences of hostile segments. A script without an IP version is
+/// run with one of the three, chosen by its length.
 ///
 /// # Panics
-/// When an invariant is broken.
+/// Panics if a property is violated.
 pub fn script(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match pkt::parse(text) {
@@ -30,7 +30,8 @@ pub fn script(data: &[u8]) {
 mod tests {
     use super::*;
 
-    /// The seeds of the fuzz target; each cut short, and with each byte another, in turn.
+    /// Runs the seeds of the fuzz target, each truncated at several places and with single bytes
+    /// replaced.
     #[test]
     fn the_corpus_and_what_is_near_it() {
         let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/sim_pkt");

@@ -1,10 +1,12 @@
-//! Many nodes, one virtual clock, one seed.
+//! Simulation of many nodes with one virtual clock and one seed.
 //!
-//! A [`World`] runs the very hosts and switches that run live, on a clock that jumps from event to event. Links are pairs of ports with
-//! an impairment on each end. Same seed, same bytes: every secret, loss and delay is drawn from the world's seed, and
-//! hosts are stepped in a fixed order, and switches behind them.
+//! A [`World`] runs the same hosts and switches as a live network, on a clock that jumps from event
+//! to event. Links are pairs of ports with an impairment on each end. The same seed gives the same
+//! bytes: every secret, loss and delay is derived from the world's seed, and hosts, then switches,
+//! are stepped in a fixed order.
 //!
-//! [`shape`] makes one from the file that `linerate up` runs; [`pkt`] plays conversations with one host from scripts.
+//! [`shape`] builds a world from the file that `linerate up` runs; [`pkt`] runs scripted packet
+//! exchanges with one host.
 #![forbid(unsafe_code)]
 
 #[cfg(any(test, fuzzing))]
@@ -32,10 +34,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostId(usize);
 
-/// One end of a link: the host and its address there.
+/// One end of a link: a host and its address on the link.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    /// The host.
+    /// Host at this end.
     pub host: HostId,
     /// Its address on the link.
     pub addr: Ipv4Addr,
@@ -43,7 +45,7 @@ pub struct End {
     pub len: u8,
 }
 
-/// Hosts, switches, links, and the time they share.
+/// Hosts, switches and links with a common clock.
 pub struct World {
     clock: SimClock,
     seed: u64,
@@ -51,20 +53,20 @@ pub struct World {
     switches: Vec<Switch>,
     pairs: Arc<Pairs>,
     links: usize,
-    /// Services of datagrams of each host.
+    /// Datagram services of each host.
     services: Vec<Vec<Service>>,
     /// Services of each host that are programs ([`programs`]).
     programs: Vec<Vec<ServiceConfig>>,
     buffer: RefCell<Vec<u8>>,
-    /// What of files does not run.
+    /// Notes on parts of the configuration files that are not simulated.
     remarks: Vec<String>,
 }
 
-/// Rounds at one instant before a world is called stuck: a loop that makes frames out of nothing.
+/// Maximum number of rounds at one instant; more indicate a loop that produces frames endlessly.
 const ROUNDS_MAX: usize = 100_000;
 
 impl World {
-    /// An empty world. What is random in it follows from `seed`.
+    /// Creates an empty world. All random values are derived from `seed`.
     pub fn new(seed: u64) -> World {
         let clock = SimClock::new();
         clock.advance(Duration::from_millis(1));
@@ -85,7 +87,7 @@ impl World {
     /// Adds a host without links.
     ///
     /// # Panics
-    /// If no memory for its pool can be had: a simulation has nobody to tell.
+    /// If the memory of its pool cannot be allocated.
     pub fn add_host(&mut self, name: &str) -> HostId {
         let seed = self.seed ^ (self.hosts.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let config =
@@ -97,8 +99,9 @@ impl World {
         HostId(self.hosts.len() - 1)
     }
 
-    /// Joins two hosts. `impairment`: the options of `impair(...)`, as in `loss=1%,delay=10ms`; empty: a perfect link.
-    /// `wrapper`: another wrapper in front, as in `tracer(file=x.pcapng)`; empty: none.
+    /// Links two hosts. `impairment` has the options of `impair(...)`, as in `loss=1%,delay=10ms`;
+    /// empty: no impairment. `wrapper` is another wrapper in front, as in `tracer(file=x.pcapng)`;
+    /// empty: none.
     ///
     /// # Errors
     /// Those of [`Host::add_port`].
@@ -121,33 +124,34 @@ impl World {
         Ok(())
     }
 
-    /// A host, to be configured or called.
+    /// Returns a host, to configure it or make calls on it.
     pub fn host(&self, id: HostId) -> &Host<Up> {
         &self.hosts[id.0]
     }
 
-    /// Runs control words in a host; returns the output.
+    /// Runs a control command in a host; returns its output.
     ///
     /// # Errors
-    /// A sentence: words that are not understood, or cannot be done.
+    /// A sentence: the command is unknown or failed.
     pub fn say(&self, host: HostId, words: &[&str]) -> Result<String, String> {
         node::words::run(self.host(host), &self.pairs, words, false).map_err(|why| why.to_string())
     }
 
-    /// What time it is.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Lets `span` pass: every event in it happens at its own instant.
+    /// Advances the time by `span`; every event occurs at its own instant.
     ///
     /// # Panics
-    /// If frames go on being made without time passing: a broadcast in a loop of switches, for one.
+    /// If frames are produced endlessly at one instant, for example by a broadcast in a loop of
+    /// switches.
     pub fn run_for(&self, span: Duration) {
         self.run_beside(span, &mut []);
     }
 
-    /// Lets `span` pass, with the programs of each host.
+    /// Advances the time by `span`, running the programs of each host.
     fn run_beside(&self, span: Duration, programs: &mut [OfHost<'_>]) {
         let end = self.now().after(span);
         loop {
@@ -161,7 +165,7 @@ impl World {
         self.settle(programs);
     }
 
-    /// Steps all nodes until nothing moves at this instant. Returns when something is due.
+    /// Steps all nodes until nothing changes at this instant. Returns the time of the next event.
     fn settle(&self, programs: &mut [OfHost<'_>]) -> Option<Instant> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
@@ -172,7 +176,8 @@ impl World {
                 served + programs.iter_mut().zip(0..).map(|(program, at)| program.turn(self, at)).sum::<usize>();
             let rests = steps.iter().all(|step| step.frames == 0) && switched.iter().all(|step| step.frames == 0);
             quiet = if served == 0 && rests { quiet + 1 } else { 0 };
-            // Twice: what a link released in the first quiet round reaches a host that was stepped before it.
+            // Twice, because frames released by a link in the first quiet round may reach a host
+            // that was stepped earlier.
             if quiet == 2 {
                 let timers = steps.iter().filter_map(|step| step.next).chain(switched.iter().map(|step| step.next));
                 let now = self.now();
@@ -183,7 +188,7 @@ impl World {
         panic!("the world does not settle at {:?}: frames are being made without end", self.now());
     }
 
-    /// Gives each service of each host a turn. Returns how many datagrams they took.
+    /// Runs each service of each host once. Returns the number of datagrams processed.
     fn serve(&self) -> usize {
         let World { hosts, services, buffer, .. } = self;
         let (mut served, buffer) = (0, &mut *buffer.borrow_mut());
@@ -195,22 +200,23 @@ impl World {
         served
     }
 
-    /// Its hosts, in the order in which they were added.
+    /// Returns the hosts, in the order in which they were added.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
         (0..self.hosts.len()).map(HostId)
     }
 
-    /// The switch called so, to be configured or asked.
+    /// Returns the switch called `name`, to configure or query it.
     pub fn switch_named(&self, name: &str) -> Option<&Switch> {
         self.switches.iter().find(|switch| switch.name == name)
     }
 
-    /// The end: what is queued is dropped, and the audits taken: each host's, then each switch's.
+    /// Ends the simulation: drops queued frames and returns the audit results of each host, then of
+    /// each switch.
     pub fn end(self) -> Vec<Outcome> {
         self.hosts.iter().map(node::run::end).chain(self.switches.iter().map(Switch::outcome)).collect()
     }
 
-    /// Frames unaccounted for at any host or switch: none, or something is wrong.
+    /// Returns the frames unaccounted for at each host and switch; empty unless there is a bug.
     pub fn imbalances(&self) -> Vec<(String, i64)> {
         let of_host = |host: &Host<Up>| (host.stack.name.clone(), host.audit().imbalance());
         let of_switch = |switch: &Switch| (switch.name.clone(), switch.audit().imbalance().iter().sum());

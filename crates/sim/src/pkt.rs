@@ -1,16 +1,19 @@
-//! Conversations as scripts: calls on a socket of ours, packets for our host, packets that it must send, and when.
+//! Scripted packet exchanges: socket calls, packets to our host, and packets that it must send,
+//! each with its time.
 //!
 //! ```text
-//!  lex, parse   text to events, in packetdrill's syntax where it fits: scripts nobody here wrote can be read
-//!  play         the events on virtual time against one host; calls block by running the rest of the script
-//!  call, sockopt  socket::Calls by their names; symbolic constants; errno
-//!  segment, conn  packets between the script's numbers and the host's; comparing
-//!  settings, icmp what is other over IPv6
-//!  counted, code, shell  counters; TCP_INFO's assertions; knobs
+//!  lex, parse     text to events, in packetdrill's syntax where applicable, to read its scripts
+//!  play           runs the events in virtual time against one host; while a call blocks, the
+//!                 rest of the script runs
+//!  call, sockopt  socket::Calls by name; symbolic constants; errno
+//!  segment, conn  packets in the script's and in the host's numbers; comparison
+//!  settings, icmp differences over IPv6
+//!  counted, code, shell  counters; assertions on TCP_INFO; configuration keys
 //! ```
 //!
-//! An addition of ours: `counters tcp.in.received +1 ...` states every change of a counter since the line before of this
-//! kind, and that no packet waits which nobody has expected. `docs/pkt.md` has the syntax.
+//! Extension to packetdrill: `counters tcp.in.received +1 ...` states every counter change since
+//! the previous such line, and that no packet is left that the script did not expect. `docs/pkt.md`
+//! describes the syntax.
 
 mod call;
 mod code;
@@ -31,16 +34,16 @@ pub use script::{IpVersion, Script};
 use std::fmt;
 use std::path::Path;
 
-/// What is wrong with a script, or with what our host did.
+/// Error in a script, or in the behavior of our host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PktError {
-    /// The file, where there is one.
+    /// File name, if there is one.
     pub file: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong; what was expected and what came stand on lines of their own.
+    /// Description; expected and actual values are on separate lines.
     pub what: String,
-    /// The script could be read, and did not hold.
+    /// Set if the script was parsed and then failed while running.
     pub ran: bool,
 }
 
@@ -62,35 +65,37 @@ impl fmt::Display for PktError {
 
 impl std::error::Error for PktError {}
 
-/// What a script that held has done.
+/// Result of a successful script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Played {
-    /// Its events.
+    /// Number of events run.
     pub events: usize,
     /// Virtual time that passed.
     pub time: clock::Duration,
-    /// The `counters` lines that [`Rules::any_counters`] let pass: the line's number, and what it would have to state.
+    /// The `counters` lines accepted because of [`Rules::any_counters`]: line number, and the
+    /// correct content.
     pub counters: Vec<(usize, String)>,
 }
 
-/// Rules by which scripts are played.
+/// Rules for running scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
-    /// In this version of IP, whatever the script names; `None`: in the script's own, or IPv4.
+    /// IP version to use regardless of the script; `None`: that of the script, or IPv4.
     pub ip_version: Option<IpVersion>,
-    /// PSH may stand anywhere: RFC 9293 3.9.1.2 leaves most of it to the sender, and scripts from elsewhere know another one.
+    /// Accepts PSH on any segment: RFC 9293 3.9.1.2 leaves most of it to the sender, and scripts
+    /// for other stacks expect different rules.
     pub any_psh: bool,
-    /// `counters` lines may state anything: [`Played::counters`] has what came instead.
+    /// Accepts any `counters` line; [`Played::counters`] has the correct content.
     pub any_counters: bool,
 }
 
-/// Bytes of a script.
+/// Maximum size of a script in bytes.
 const SCRIPT_MAX: u64 = 16 << 20;
 
-/// Reads the script in `path` and plays it.
+/// Reads the script in `path` and runs it.
 ///
 /// # Errors
-/// [`PktError`]: it cannot be read, or did not hold.
+/// [`PktError`]: the script cannot be read, or failed.
 pub fn run_file(path: &Path, rules: Rules) -> Result<Played, PktError> {
     let played = read(path).and_then(|text| run_text(&text, path.parent(), rules));
     played.map_err(|error| PktError { file: path.display().to_string(), ..error })
@@ -99,7 +104,7 @@ pub fn run_file(path: &Path, rules: Rules) -> Result<Played, PktError> {
 /// Returns the versions of IP in which the script in `path` holds.
 ///
 /// # Errors
-/// [`PktError`]: it cannot be read.
+/// [`PktError`]: the script cannot be read.
 pub fn versions_of(path: &Path) -> Result<&'static [IpVersion], PktError> {
     let script = read(path).and_then(|text| parse(&text));
     script
@@ -111,10 +116,11 @@ fn read(path: &Path) -> Result<String, PktError> {
     port::os::read_text(path, SCRIPT_MAX).map_err(|why| PktError::at(0, why.to_string()))
 }
 
-/// Plays the script `text`; files it names are looked for beside `dir`, if at all.
+/// Runs the script `text`. Files that it refers to are relative to `dir`; without `dir`, none are
+/// read.
 ///
 /// # Errors
-/// [`PktError`] without a file.
+/// [`PktError`] without a file name.
 pub fn run_text(text: &str, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
     let script = parse(text)?;
     play::play(&script, dir, rules)

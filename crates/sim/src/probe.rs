@@ -1,4 +1,5 @@
-//! Everybody asks everybody: a datagram from each host of a file to each echo, again and again, and how long answers took.
+//! Connectivity probe: every host sends datagrams to every echo service and measures the round-trip
+//! times.
 
 use crate::World;
 use crate::programs::WithPrograms;
@@ -7,25 +8,25 @@ use node::config::{HostConfig, ServiceKind};
 use socket::{Errno, Fd, Opt};
 use std::net::SocketAddr;
 
-/// How exactly a round trip is known: so often the sockets are looked at while answers are awaited.
+/// Resolution of the round-trip times: interval at which sockets are polled for replies.
 pub const GRAIN: Duration = Duration::from_micros(100);
 
-/// What one host heard from one echo.
+/// Result for one host and one echo service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heard {
-    /// Who asked.
+    /// Name of the sending host.
     pub from: String,
-    /// Who was asked.
+    /// Name of the probed host.
     pub to: String,
-    /// How often.
+    /// Number of requests sent.
     pub sent: u32,
-    /// Answers that came, as they were sent, before the next question.
+    /// Number of unmodified replies that arrived before the next request.
     pub answered: u32,
-    /// The shortest time to an answer.
+    /// Minimum round-trip time.
     pub least: Duration,
-    /// The longest.
+    /// Maximum round-trip time.
     pub most: Duration,
-    /// The sum of all.
+    /// Sum of the round-trip times.
     pub sum: Duration,
 }
 
@@ -37,10 +38,11 @@ struct Asker {
     heard: Heard,
 }
 
-/// Lets `span` pass in a world that was made of `hosts`; each asks each echo once every `every`.
+/// Advances the time by `span` in a world made of `hosts`; each host probes each echo service once
+/// per `every`.
 ///
 /// # Errors
-/// Of a socket's making.
+/// Errors of creating a socket.
 pub fn probe(
     programs: &mut WithPrograms<'_>,
     hosts: &[HostConfig],
@@ -94,7 +96,7 @@ fn askers(world: &World, hosts: &[HostConfig]) -> Result<Vec<Asker>, Errno> {
 impl Asker {
     fn ask(&mut self, world: &World) {
         self.heard.sent += 1;
-        // One that finds no way is one without an answer.
+        // A request without a route counts as one without a reply.
         let sent = world.hosts[self.host].calls().send_to(self.fd, &self.heard.sent.to_be_bytes(), &self.to);
         self.waits = sent.is_ok();
     }
@@ -105,7 +107,7 @@ impl Asker {
             return;
         }
         let calls = world.hosts[self.host].calls();
-        // A link may have carried the answer twice.
+        // A link may have duplicated a reply.
         while self.waits
             && let Ok((len, from)) = calls.recv_from(self.fd, &mut into)
         {

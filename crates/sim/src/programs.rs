@@ -1,22 +1,24 @@
-//! Programs on the hosts of a world: servers of streams, and clients that control words start.
+//! Programs on the hosts of a world: stream servers, and clients started by control commands.
 
 use crate::World;
 use clock::{Duration, Instant};
 use node::config::ServiceConfig;
 use node::run::{Programs, Running};
 
-/// Time that a program's turn takes on virtual time. Without it a stream over a link without a limit would never let time pass.
+/// Virtual time that a program's turn takes. Without it, a stream over a link of unlimited rate
+/// would prevent time from advancing.
 pub const TURN: Duration = Duration::from_micros(10);
 
 /// The programs of one host.
 pub(crate) struct OfHost<'w> {
     running: Running<'w>,
-    /// Instant from which the next turn may be taken.
+    /// Earliest time of the next turn.
     free_at: Instant,
 }
 
 impl OfHost<'_> {
-    /// Gives the programs of the host at `at` a turn, if none is under way. Returns how much was done.
+    /// Runs the programs of the host at `at` once, unless their last turn still takes time. Returns
+    /// the amount of work done.
     pub(crate) fn turn(&mut self, world: &World, at: usize) -> usize {
         let now = world.now();
         if now < self.free_at {
@@ -29,7 +31,7 @@ impl OfHost<'_> {
         done
     }
 
-    /// Returns when they want a turn although nothing comes in.
+    /// Returns the time of the next turn if no packets arrive.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let busy = Some(self.free_at).filter(|free_at| *free_at > now);
         let timer = self.running.next_timer().map(|timer| timer.max(self.free_at));
@@ -37,7 +39,7 @@ impl OfHost<'_> {
     }
 }
 
-/// A service that cannot be opened.
+/// Error for a service that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("host {host}: {service}: {why}")]
 pub struct NotOpened {
@@ -45,11 +47,11 @@ pub struct NotOpened {
     pub host: String,
     /// The service and its port.
     pub service: String,
-    /// Reason.
+    /// Reason for the failure.
     pub why: String,
 }
 
-/// A world whose hosts serve streams too, and run the clients that control words start.
+/// A world with hosts that also run stream servers, and clients started by control commands.
 pub struct WithPrograms<'w> {
     world: &'w World,
     of_hosts: Vec<OfHost<'w>>,
@@ -59,7 +61,7 @@ impl<'w> WithPrograms<'w> {
     /// Opens the services of the hosts that are programs.
     ///
     /// # Errors
-    /// [`NotOpened`].
+    /// [`NotOpened`] for the first service that fails.
     pub fn open<P: Programs + 'w>(world: &'w World, programs: &P) -> Result<WithPrograms<'w>, NotOpened> {
         let open = |(at, services): (usize, &Vec<ServiceConfig>)| {
             let host = &world.hosts[at];
@@ -75,15 +77,16 @@ impl<'w> WithPrograms<'w> {
         Ok(WithPrograms { world, of_hosts })
     }
 
-    /// The world.
+    /// Returns the underlying world.
     pub fn world(&self) -> &'w World {
         self.world
     }
 
-    /// Lets `span` pass, as [`World::run_for`], with a turn of each program at each event of its host and at its timers.
+    /// Advances the time like [`World::run_for`], and gives each program a turn at each event of
+    /// its host and at its timers.
     ///
     /// # Panics
-    /// As [`World::run_for`].
+    /// Those of [`World::run_for`].
     pub fn run_for(&mut self, span: Duration) {
         self.world.run_beside(span, &mut self.of_hosts);
     }

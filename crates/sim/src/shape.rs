@@ -1,8 +1,11 @@
-//! A world from the file that `linerate up` runs: the same hosts and switches, pairs as links, time that is virtual.
+//! Builds a world from the file that `linerate up` runs: the same hosts and switches, with `pair`
+//! ports as links, in virtual time.
 //!
-//! Chance follows from the world's seed: each `impair` without a seed of its own, and each host without one, gets one drawn
-//! from it. What a port would need the real world for (a TAP, a file of frames, a card's threads) cannot be had here. Services that
-//! are programs run in [`WithPrograms`](crate::programs::WithPrograms). What of a file does not run is in [`World::remarks`].
+//! Random values are derived from the world's seed: each `impair` and each host without a seed of
+//! its own gets one from it. Ports that need the real world (a TAP, a file of frames, the threads
+//! of a card) are not available. Services that are programs run in
+//! [`WithPrograms`](crate::programs::WithPrograms). [`World::remarks`] lists the parts of a file
+//! that are not simulated.
 
 use crate::{HostId, World};
 use clock::Clock;
@@ -17,41 +20,42 @@ use port::spec::{Kind, Spec};
 use socket::Errno;
 use wire::Mac;
 
-/// Why a file is no world.
+/// Reason why a file cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum ShapeError {
-    /// What the file says.
+    /// Error in the file.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A port that virtual time does not have.
+    /// A port that is not available in virtual time.
     #[error("{host}: {port}: {why}")]
     Port {
-        /// Whose: `host a`, `switch s1`.
+        /// Host or switch that has the port: `host a`, `switch s1`.
         host: String,
-        /// The port.
+        /// Specification of the port.
         port: String,
-        /// Why not, and what there is.
+        /// Reason, and the available kinds.
         why: String,
     },
-    /// A host could not be made.
+    /// A host could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A switch could not be made.
+    /// A switch could not be built.
     #[error(transparent)]
     Switch(#[from] NodeError),
-    /// A service has no socket.
+    /// The socket of a service could not be opened.
     #[error("host {host}: {what}: {why}")]
     Service {
-        /// Whose.
+        /// Name of the host.
         host: String,
-        /// Which.
+        /// The service and its port.
         what: String,
-        /// Why.
+        /// Error of the socket.
         why: Errno,
     },
 }
 
-/// A world as the text of a file of `[[host]]` and `[[switch]]` tables says; `file` is its name in messages. What is random follows from `seed`.
+/// Builds a world from the text of a file with `[[host]]` and `[[switch]]` tables; `file` is its
+/// name in messages. Random values are derived from `seed`.
 ///
 /// # Errors
 /// [`ShapeError`].
@@ -59,7 +63,7 @@ pub fn from_toml(text: &str, file: &str, seed: u64) -> Result<World, ShapeError>
     from_network(&config::read_network(text, file)?, seed)
 }
 
-/// The same from a file that was read already.
+/// Builds a world from a file that has already been parsed.
 ///
 /// # Errors
 /// [`ShapeError`].
@@ -69,7 +73,7 @@ pub fn from_network(network: &Network, seed: u64) -> Result<World, ShapeError> {
     Ok(world)
 }
 
-/// The same from hosts alone.
+/// Builds a world from hosts alone.
 ///
 /// # Errors
 /// [`ShapeError`].
@@ -81,21 +85,23 @@ pub fn from_hosts(configs: &[HostConfig], seed: u64) -> Result<World, ShapeError
     Ok(world)
 }
 
-/// Places of switches, for what is drawn for them: behind those of all hosts that a file can have.
+/// Index of the first switch for deriving seeds: greater than the index of any host in a file.
 const HOSTS_BEFORE_SWITCHES: usize = 1 << 16;
 
-/// A service in a sentence.
+/// Formats the name of a service.
 fn what(service: &ServiceConfig) -> String {
     format!("{} on port {}", service.kind, service.port.0)
 }
 
 impl World {
-    /// What of the hosts that were added from files does not run here, or runs otherwise: a sentence each.
+    /// Returns notes, a sentence each, on parts of the hosts' configuration that are not simulated
+    /// or behave differently.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Adds a host as `config` says, with its services of datagrams, [on one thread](HostConfig::on_one_thread).
+    /// Adds a host with the configuration `config` and its datagram services, [on one
+    /// thread](HostConfig::on_one_thread).
     ///
     /// # Errors
     /// [`ShapeError`].
@@ -130,7 +136,8 @@ impl World {
         Ok(HostId(self.hosts.len() - 1))
     }
 
-    /// Adds a switch as `file` says. Its address, if it has none, and its table's key follow from the world's seed.
+    /// Adds a switch with the configuration `file`. Its address, if it has none, and the key of its
+    /// table are derived from the world's seed.
     ///
     /// # Errors
     /// [`ShapeError`].
@@ -147,12 +154,12 @@ impl World {
         Ok(())
     }
 
-    /// The host called so.
+    /// Returns the host called `name`.
     pub fn host_named(&self, name: &str) -> Option<HostId> {
         self.hosts.iter().position(|host| host.stack.name == name).map(HostId)
     }
 
-    /// A number for one iface of one host: other ones for other seeds.
+    /// Returns a number derived from the world's seed for an iface of a host.
     fn draw(&self, host: usize, iface: usize) -> u64 {
         let mixed = [host as u64, iface as u64]
             .iter()
@@ -168,7 +175,9 @@ impl World {
         Ok(IfaceConfig { port, ..iface.clone() })
     }
 
-    /// The port with a seed in each `impair`, if it can be had here; `place` and `at`: the node's, and the port's among its.
+    /// Returns the port specification with a seed in each `impair`, or an error if the port is not
+    /// available in virtual time. `place` is the index of the node, and `at` that of the port in
+    /// the node.
     fn on_virtual_time(&self, whose: &str, port: &str, place: usize, at: usize) -> Result<String, ShapeError> {
         let fault = |why: String| ShapeError::Port { host: whose.to_owned(), port: port.to_owned(), why };
         let mut spec = Spec::parse(port).map_err(|why| fault(why.to_string()))?;

@@ -1,4 +1,4 @@
-//! The calls. Each maps to one operation of `inet::udp`; waiting is the only thing added.
+//! Socket calls. Each maps to one operation of `inet::udp`; only waiting is added here.
 
 use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
@@ -12,45 +12,45 @@ use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::Proto;
 
-/// The sender of nothing.
+/// Sender reported when there is none.
 const NOBODY: Peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// Who sent a datagram.
+/// Address of a datagram's sender.
 pub type Peer = SocketAddr;
 
-/// A datagram that [`Calls::recv_msg`] has copied out.
+/// Datagram copied out by [`Calls::recv_msg`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
     /// Bytes copied; the rest of a longer datagram is discarded.
     pub len: usize,
-    /// Its sender.
+    /// Sender of the datagram.
     pub from: Peer,
     /// Ancillary data that the socket requests.
     pub ancillary: Ancillary,
 }
 
 impl Message {
-    /// Returns the address to which it was sent; unspecified if the socket does not request it.
+    /// Returns the destination address; unspecified unless the socket requests packet information.
     pub fn to(&self) -> IpAddr {
         self.ancillary.info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| info.addr)
     }
 }
 
-/// A host that the calling thread runs itself: what a call does while it waits.
+/// A host run by the calling thread itself: the work that a call does while it waits.
 pub trait Drive {
-    /// Runs the host: input, timers, output. Waits for something to happen, but not past `until`. Says what time it is
-    /// after; `None` when the host has been told to stop.
+    /// Runs the host: input, timers, output. Waits until something happens, but not past `until`.
+    /// Returns the time afterwards, or `None` if the host is being stopped.
     fn drive(&self, until: Instant) -> Option<Instant>;
 
-    /// A round without waiting, before the first of those that wait: it may bring what the caller waits for, and what the
-    /// caller has done since the last round is known after it. Says what time it was; `None`, and no round, where waiting
-    /// costs no real time.
+    /// Runs one round without waiting, before the rounds that wait. It may bring what the caller
+    /// waits for, and it updates the time after the caller's own work. Returns the time of the
+    /// round; `None`, without a round, where waiting costs no real time.
     fn look(&self) -> Option<Instant> {
         None
     }
 }
 
-/// The calls of one thread in one stack.
+/// Socket calls of one thread in one stack.
 pub struct Calls<'s, L: Locks> {
     pub(crate) stack: &'s Stack<L>,
     cx: Cell<Cx>,
@@ -58,36 +58,36 @@ pub struct Calls<'s, L: Locks> {
 }
 
 impl<'s, L: Locks> Calls<'s, L> {
-    /// Calls into a stack that other threads keep going: waiting sleeps.
+    /// Creates calls into a stack that other threads run: waiting sleeps.
     #[inline(always)]
     pub fn new(stack: &'s Stack<L>, cx: Cx) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: None }
     }
 
-    /// Calls into a stack that this thread keeps going: waiting runs it.
+    /// Creates calls into a stack that this thread runs: waiting runs it.
     #[inline(always)]
     pub fn driving(stack: &'s Stack<L>, cx: Cx, driver: &'s dyn Drive) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
     }
 
-    /// The context in force.
+    /// Current context.
     #[inline(always)]
     pub fn cx(&self) -> Cx {
         self.cx.get()
     }
 
-    /// Moves the calls to a later time.
+    /// Advances the time of the calls to `now`.
     #[inline(always)]
     pub fn set_now(&self, now: Instant) {
         self.cx.set(self.cx.get().at(now));
     }
 
-    /// The stack underneath.
+    /// Stack that the calls operate on.
     pub fn stack(&self) -> &'s Stack<L> {
         self.stack
     }
 
-    /// `socket(AF_INET, SOCK_DGRAM, 0)`.
+    /// Opens an IPv4 datagram socket: `socket(AF_INET, SOCK_DGRAM, 0)`.
     ///
     /// # Errors
     /// `EMFILE`.
@@ -95,8 +95,9 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.socket_of(Domain::Inet)
     }
 
-    /// `socket(domain, SOCK_DGRAM, 0)`. One of [`Domain::Inet6`] that is bound to `::` or to nothing takes datagrams of both
-    /// families, unless [`Opt::V6Only`](crate::Opt::V6Only) is set.
+    /// Opens a datagram socket: `socket(domain, SOCK_DGRAM, 0)`. A socket of [`Domain::Inet6`] that
+    /// is unbound or bound to `::` receives datagrams of both families, unless
+    /// [`Opt::V6Only`](crate::Opt::V6Only) is set.
     ///
     /// # Errors
     /// `EMFILE`.
@@ -104,8 +105,9 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.udp_open(self.cx(), domain).map(Fd).ok_or(Errno::EMFILE)
     }
 
-    /// `socket(domain, SOCK_DGRAM, IPPROTO_ICMP or IPPROTO_ICMPV6)`: sends echo requests, whose identifier is its port, and
-    /// receives the replies to them. A request is written with its header; identifier and checksum are filled in.
+    /// Opens an ICMP socket: `socket(domain, SOCK_DGRAM, IPPROTO_ICMP or IPPROTO_ICMPV6)`. It sends
+    /// echo requests, with its port as identifier, and receives the replies. A request is written
+    /// with its header; identifier and checksum are filled in.
     ///
     /// # Errors
     /// `EMFILE`.
@@ -113,8 +115,9 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.raw_open(self.cx(), domain, RawKind::Icmp).map(Fd).ok_or(Errno::EMFILE)
     }
 
-    /// `socket(domain, SOCK_RAW, proto)`: receives a copy of each packet of `proto` for this host, of IPv4 with its header, and
-    /// sends packets of `proto`. One of [`SEND_ONLY`](inet::raw::SEND_ONLY) receives none. Addresses have port 0.
+    /// Opens a raw socket: `socket(domain, SOCK_RAW, proto)`. It receives a copy of each packet of
+    /// `proto` for this host (IPv4 packets with their header) and sends packets of `proto`. One of
+    /// [`SEND_ONLY`](inet::raw::SEND_ONLY) receives none. Addresses have port 0.
     ///
     /// # Errors
     /// `EMFILE`, `EPROTONOSUPPORT` (protocol 0).
@@ -125,7 +128,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.raw_open(self.cx(), domain, RawKind::Raw(proto)).map(Fd).ok_or(Errno::EMFILE)
     }
 
-    /// `bind`; port 0 picks one. Says where it is bound.
+    /// Binds to an address (`bind`); port 0 selects a free port. Returns the bound address.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL` (bound already), `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
@@ -136,11 +139,12 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_bind(self.cx(), fd.0, addr)?)
     }
 
-    /// `connect`.
+    /// Connects to an address (`connect`).
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast), `ENETUNREACH`, `EAFNOSUPPORT`; of a stream `ECONNREFUSED`,
-    /// `ETIMEDOUT`, `EHOSTUNREACH`, and `EINPROGRESS` if it does not wait.
+    /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast), `ENETUNREACH`, `EAFNOSUPPORT`; for a
+    /// stream `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`, and `EINPROGRESS` if it is non-blocking
+    /// or its send timeout expires.
     pub fn connect(&self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.stream_connect(id, addr);
@@ -148,7 +152,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_connect(self.cx(), fd.0, addr)?)
     }
 
-    /// `connect` to `AF_UNSPEC`.
+    /// Removes the peer of a datagram socket (`connect` to `AF_UNSPEC`).
     ///
     /// # Errors
     /// `EBADF`, `ENOTCONN`, `EOPNOTSUPP` (a stream).
@@ -157,7 +161,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_disconnect(self.cx(), fd.0)?)
     }
 
-    /// `getsockname`.
+    /// Returns the local address (`getsockname`).
     ///
     /// # Errors
     /// `EBADF`.
@@ -168,7 +172,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.local_addr()).ok_or(Errno::EBADF)
     }
 
-    /// `getpeername`.
+    /// Returns the peer's address (`getpeername`).
     ///
     /// # Errors
     /// `EBADF`, `ENOTCONN`.
@@ -179,11 +183,12 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.peer_addr()).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)
     }
 
-    /// `sendto`.
+    /// Sends a datagram to an address (`sendto`).
     ///
     /// # Errors
-    /// `EBADF`, `EISCONN`, `EMSGSIZE`, `ENOBUFS`, `EACCES`, `EPIPE`, `ENETUNREACH`, `EHOSTUNREACH`, and what an earlier
-    /// datagram met; of a raw or ICMP socket `EINVAL` for a message that it cannot send.
+    /// `EBADF`, `EISCONN`, `EMSGSIZE`, `ENOBUFS`, `EACCES`, `EPIPE`, `ENETUNREACH`, `EHOSTUNREACH`,
+    /// and the error reported for an earlier datagram; for a raw or ICMP socket `EINVAL` for a
+    /// message that it cannot send.
     #[inline(always)]
     pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
         let result = match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {
@@ -194,13 +199,14 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// `sendmsg`: sends to `to`, or to where the socket is connected, with `ancillary` in place of the socket's options. An
-    /// answer leaves from the address that was asked (RFC 1122 4.1.3.5) with [`Ancillary::source`].
+    /// Sends to `to`, or to the connected peer, with `ancillary` overriding the socket's options
+    /// (`sendmsg`). With [`Ancillary::source`], a reply leaves from the address to which the
+    /// request was sent (RFC 1122 4.1.3.5).
     ///
     /// # Errors
-    /// As [`Calls::send_to`]; `EADDRNOTAVAIL` for a source that is not an address of this host, `ENODEV` for an unknown iface,
-    /// `EINVAL` for a time to live of 0 and for an iface that is not that of the link-local destination, `ENETUNREACH` if
-    /// the route leaves by another iface.
+    /// As [`Calls::send_to`]; `EADDRNOTAVAIL` for a source that is not an address of this host,
+    /// `ENODEV` for an unknown iface, `EINVAL` for a time to live of 0 and for an iface other than
+    /// that of the link-local destination, `ENETUNREACH` if the route uses another iface.
     pub fn send_msg(
         &self,
         fd: Fd,
@@ -216,7 +222,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// Why `sendto` found no datagram socket: a stream has its peer already, or none.
+    /// Returns the error of a `sendto` that found no datagram socket: a stream has its peer
+    /// already, or none.
     #[cold]
     fn not_sent_to(&self, fd: Fd) -> Errno {
         let connected = |id| self.stack.with_sock(self.cx(), id, |sock| sock.is_connected());
@@ -227,16 +234,18 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// `EOPNOTSUPP` for a stream.
+    /// Returns `EOPNOTSUPP` for a stream.
     #[inline(always)]
     pub(crate) fn datagrams(&self, fd: Fd) -> Result<(), Errno> {
         if fd.is_stream() { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
     }
 
-    /// `send` on a connected socket. A stream that may wait takes all of it, one that may not as much as there is room for.
+    /// Sends on a connected socket (`send`). A blocking stream sends everything, a non-blocking one
+    /// as much as fits into its buffer.
     ///
     /// # Errors
-    /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected; of a stream `EAGAIN`, `EPIPE`, `ECONNRESET`, `ETIMEDOUT`.
+    /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected; for a stream `EAGAIN`, `EPIPE`,
+    /// `ECONNRESET`, `ETIMEDOUT`.
     #[inline(always)]
     pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
         let result = match fd.sock() {
@@ -249,10 +258,10 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// `send` with flags.
+    /// Sends on a connected socket with flags.
     ///
     /// # Errors
-    /// As [`Calls::send`]; `EOPNOTSUPP`: urgent datagrams.
+    /// As [`Calls::send`]; `EOPNOTSUPP` for urgent data on a datagram socket.
     pub fn send_flags(&self, fd: Fd, payload: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         match fd.sock() {
             None if flags.oob => Err(Errno::EOPNOTSUPP),
@@ -264,7 +273,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// `sockatmark`: is the next byte of a stream the one that its peer called urgent? A read stops there.
+    /// Returns whether the next byte of a stream is the one marked urgent (`sockatmark`). A read
+    /// stops there.
     ///
     /// # Errors
     /// `EBADF`, `EOPNOTSUPP` (a datagram socket).
@@ -273,10 +283,11 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.with_sock(self.cx(), id, |sock| sock.is_at_mark()).ok_or(Errno::EBADF)
     }
 
-    /// `recv`: bytes of a stream, or a datagram whose sender nobody asks for. 0 bytes of a stream: the peer has sent all.
+    /// Receives bytes of a stream, or a datagram without its sender (`recv`). 0 bytes from a
+    /// stream: the peer has sent everything.
     ///
     /// # Errors
-    /// As [`Calls::recv_from`]; of a stream `ENOTCONN`, `ECONNRESET`, `ETIMEDOUT`.
+    /// As [`Calls::recv_from`]; for a stream `ENOTCONN`, `ECONNRESET`, `ETIMEDOUT`.
     #[inline(always)]
     pub fn recv(&self, fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
         match fd.sock() {
@@ -288,10 +299,10 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Sends several datagrams at once (`sendmmsg`); says how many were sent.
+    /// Sends several datagrams at once (`sendmmsg`). Returns the number sent.
     ///
     /// # Errors
-    /// As [`Calls::send_to`], if not even the first was sent.
+    /// As [`Calls::send_to`], if none was sent.
     pub fn send_burst<'a>(
         &self,
         fd: Fd,
@@ -302,20 +313,22 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_send_burst(self.cx(), fd.0, payloads, to)?)
     }
 
-    /// Sends a payload that is in a frame of the stack's pool already: no copy.
+    /// Sends a payload that is already in a frame of the stack's pool, without a copy.
     ///
     /// # Errors
-    /// As [`Calls::send_to`]; the frame is gone then.
+    /// As [`Calls::send_to`]. An error frees the frame.
     pub fn send_frame(&self, fd: Fd, frame: Frame, to: Option<&SocketAddr>) -> Result<usize, Errno> {
         self.datagrams(fd)?;
         Ok(self.stack.udp_send_frame(self.cx(), fd.0, frame, to)?)
     }
 
-    /// `recvfrom` into `into`: bytes copied, and who sent them. What does not fit is cut off.
+    /// Receives a datagram into `into` (`recvfrom`). Returns the bytes copied and the sender;
+    /// excess bytes are discarded.
     ///
     /// # Errors
-    /// `EBADF`, `EAGAIN` (nothing there and no waiting, or waited long enough), `EINTR`, and what an earlier datagram met.
-    /// After `shutdown` an empty queue reads as 0 bytes from `0.0.0.0:0`.
+    /// `EBADF`, `EAGAIN` (no datagram, and the socket is non-blocking or its receive timeout has
+    /// expired), `EINTR`, and the error reported for an earlier datagram. After `shutdown` an empty
+    /// queue reads as 0 bytes from `0.0.0.0:0`.
     #[inline(always)]
     pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
         let lap = self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
@@ -332,8 +345,9 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// `recvmsg`: as [`Calls::recv_from`], with the ancillary data that the socket requests ([`Opt::RecvPacketInfo`](crate::Opt),
-    /// `RecvTtl`, `RecvTos`); none of a stream, or after `shutdown`.
+    /// Receives as [`Calls::recv_from`], with the ancillary data that the socket has enabled
+    /// ([`Opt::RecvPacketInfo`](crate::Opt), `RecvTtl`, `RecvTos`); none from a stream, or after
+    /// `shutdown` (`recvmsg`).
     ///
     /// # Errors
     /// As [`Calls::recv_from`].
@@ -356,7 +370,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         got
     }
 
-    /// `recvfrom` with flags.
+    /// Receives a datagram or bytes of a stream with flags (`recvfrom`).
     ///
     /// # Errors
     /// As [`Calls::recv_from`].
@@ -368,13 +382,13 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.recv_slow(fd, into, flags)
     }
 
-    /// The rest of a call that found no datagram, or that has flags: with waiting, and with its end
-    /// in trace and ledger.
+    /// Slow path of a receive that found no datagram or has flags: waits, and records its end in
+    /// trace and ledger.
     #[cold]
     fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
         let got = received(fd, self.recv_waiting(fd, into, flags), |(n, _)| *n);
         if !fd.is_stream() {
-            // A stream's call is booked where it is read.
+            // A stream's call is recorded where it is read.
             self.stack.resume(self.cx()).mark(Stage::Socket, 1);
         }
         got
@@ -400,7 +414,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Receives the frame itself: no copy. Dropping it returns its buffer.
+    /// Receives the frame itself, without a copy. Dropping it returns its buffer.
     ///
     /// # Errors
     /// As [`Calls::recv_from`]; `EPIPE` after `shutdown`.
@@ -412,10 +426,11 @@ impl<'s, L: Locks> Calls<'s, L> {
         received
     }
 
-    /// Receives up to `most` datagrams that are there now (`recvmmsg`), handing each to `each`; waits for the first.
+    /// Receives up to `most` available datagrams and passes each to `each` (`recvmmsg`); waits for
+    /// the first.
     ///
     /// # Errors
-    /// As [`Calls::recv_from`], if there was none.
+    /// As [`Calls::recv_from`], if none was received.
     pub fn recv_burst(&self, fd: Fd, most: usize, mut each: impl FnMut(&[u8], Peer)) -> Result<usize, Errno> {
         self.datagrams(fd)?;
         self.stack.lap(self.cx());
@@ -424,7 +439,8 @@ impl<'s, L: Locks> Calls<'s, L> {
             0 => None,
             _ => Some(()),
         })?;
-        // Where another thread filled them, the lines come over together; and the buffers go home together.
+        // If another thread filled them, the cache lines are fetched together and the buffers
+        // returned together.
         burst.as_slice().iter().for_each(Frame::prefetch);
         let domain = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.domain()).ok_or(Errno::EBADF)?;
         for frame in burst.as_slice() {
@@ -438,12 +454,13 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(n)
     }
 
-    /// Asks `ready` until it gives something, waiting as the socket's options say.
+    /// Calls `ready` until it returns a value, waiting as the socket's options require.
     fn wait<T>(&self, fd: Fd, flags: RecvFlags, mut ready: impl FnMut() -> Option<T>) -> Result<T, Errno> {
         if let Some(found) = ready() {
             return Ok(found);
         }
-        // One lock for all three questions: who spins on an empty socket would keep out whoever fills it.
+        // Acquires the lock once for all three values: a reader that polls an empty socket would
+        // otherwise keep out the thread that fills it.
         let (nonblocking, timeout, error) = self
             .stack
             .with_pcb(self.cx(), fd.0, |pcb| (pcb.nonblocking, pcb.options.recv_timeout, ended(pcb)))
@@ -460,13 +477,14 @@ impl<'s, L: Locks> Calls<'s, L> {
             None => {
                 let signal = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()).ok_or(Errno::EBADF)?;
                 let found = signal.wait_for(timeout, || ready().map(Ok).or_else(|| ended().map(Err)));
-                self.stack.lap(self.cx()); // sleep is in no stage
+                self.stack.lap(self.cx()); // sleep belongs to no stage
                 found.unwrap_or(Err(Errno::EAGAIN))
             }
         }
     }
 
-    /// A round before a wait, which is counted from then on: what was done since the last may have taken long.
+    /// Runs one round before a wait and takes its time: the caller's work since the last round may
+    /// have taken long.
     pub(crate) fn look(&self, driver: &dyn Drive) {
         if let Some(now) = driver.look() {
             self.set_now(now);
@@ -500,7 +518,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// `getsockopt(SO_ERROR)`: takes the error that waits.
+    /// Takes the pending error (`getsockopt(SO_ERROR)`).
     ///
     /// # Errors
     /// `EBADF`.
@@ -513,7 +531,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(taken.ok_or(Errno::EBADF)?.map(Errno::from))
     }
 
-    /// `shutdown`.
+    /// Shuts down one or both directions (`shutdown`).
     ///
     /// # Errors
     /// `EBADF`, `ENOTCONN`.
@@ -527,7 +545,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_shutdown(self.cx(), fd.0, read, write)?)
     }
 
-    /// `close`: datagrams that were not read are dropped; a stream's peer gets what was sent, as `SO_LINGER` says.
+    /// Closes the socket (`close`). Unread datagrams are dropped; a stream's sent data is still
+    /// delivered, depending on `SO_LINGER`.
     ///
     /// # Errors
     /// `EBADF`.
@@ -539,7 +558,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     }
 }
 
-/// Why nothing will come any more, or the error that waits (which is taken).
+/// Returns the pending error, which is taken, or `EPIPE` if nothing more can arrive.
 fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
     match pcb.take_error() {
         Some(error) => Some(error.into()),
@@ -547,7 +566,7 @@ fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
     }
 }
 
-/// The end of a send, for traces.
+/// Traces the end of a send.
 #[inline(always)]
 fn sent(fd: Fd, result: Result<usize, Errno>) -> Result<usize, Errno> {
     match result {
@@ -557,7 +576,7 @@ fn sent(fd: Fd, result: Result<usize, Errno>) -> Result<usize, Errno> {
     result
 }
 
-/// The end of a receive, for traces; `bytes`: how many were received.
+/// Traces the end of a receive; `bytes` returns the number of bytes received.
 #[inline(always)]
 fn received<T>(fd: Fd, result: Result<T, Errno>, bytes: impl Fn(&T) -> usize) -> Result<T, Errno> {
     match &result {

@@ -1,4 +1,4 @@
-//! Errors by their BSD names, with the numbers of the machine we run on (Linux's).
+//! Errors by their BSD names, with Linux's numbers.
 
 use inet::ip4::OutputError;
 use inet::udp::{BindError, SendError, SoError};
@@ -6,17 +6,17 @@ use std::fmt;
 
 macro_rules! errnos {
     ($( $(#[doc = $sentence:literal])+ $name:ident = $number:literal ),+ $(,)?) => {
-        /// Why a call failed.
+        /// Error of a socket call.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(i32)]
         pub enum Errno { $( $(#[doc = $sentence])+ $name = $number ),+ }
 
         impl Errno {
-            /// Every one.
+            /// All errors.
             pub const ALL: &'static [Errno] = &[$( Errno::$name ),+];
-            /// The name, `EMSGSIZE`.
+            /// Returns the name, such as `EMSGSIZE`.
             pub fn name(self) -> &'static str { match self { $( Errno::$name => stringify!($name) ),+ } }
-            /// The sentence.
+            /// Returns the description as a sentence.
             pub fn sentence(self) -> &'static str {
                 match self { $( Errno::$name => concat!($($sentence),+).trim_ascii() ),+ }
             }
@@ -27,62 +27,62 @@ macro_rules! errnos {
 errnos! {
     /// Interrupted: the host is being stopped.
     EINTR = 4,
-    /// No such descriptor.
+    /// Bad descriptor.
     EBADF = 9,
-    /// Nothing to be had now, and the call may not wait.
+    /// Nothing available, and the call may not wait.
     EAGAIN = 11,
     /// Broadcast without the SO_BROADCAST option.
     EACCES = 13,
     /// No such iface.
     ENODEV = 19,
-    /// An argument makes no sense here.
+    /// Invalid argument.
     EINVAL = 22,
-    /// Too many descriptors.
+    /// Too many open descriptors.
     EMFILE = 24,
-    /// Writing was shut down.
+    /// The socket is shut down for writing.
     EPIPE = 32,
-    /// No destination given, and not connected.
+    /// Destination address required: none given, and not connected.
     EDESTADDRREQ = 89,
-    /// Longer than a datagram can be, or than the path takes unfragmented.
+    /// Message too long: for a datagram, or for the path without fragmentation.
     EMSGSIZE = 90,
-    /// An option this protocol does not have, or a parameter problem reported by a router.
+    /// An option that this protocol does not have, or a parameter problem reported by a router.
     ENOPROTOOPT = 92,
-    /// A protocol that a socket of this kind cannot have.
+    /// Protocol not supported by a socket of this kind.
     EPROTONOSUPPORT = 93,
-    /// A call that this kind of socket does not have.
+    /// Call not supported by a socket of this kind.
     EOPNOTSUPP = 95,
-    /// An address of a family that is not spoken here.
+    /// Address family not supported.
     EAFNOSUPPORT = 97,
-    /// Somebody else has that address and port.
+    /// Address and port already in use.
     EADDRINUSE = 98,
     /// Not an address of this host.
     EADDRNOTAVAIL = 99,
     /// The iface is down.
     ENETDOWN = 100,
-    /// No route to that network.
+    /// No route to the network.
     ENETUNREACH = 101,
     /// The peer reset the connection.
     ECONNRESET = 104,
-    /// No buffer free in the pool.
+    /// No free buffer in the pool.
     ENOBUFS = 105,
-    /// A destination given, and connected.
+    /// Destination given for a connected socket.
     EISCONN = 106,
     /// Not connected.
     ENOTCONN = 107,
     /// The peer did not answer in time.
     ETIMEDOUT = 110,
-    /// Nobody listens there.
+    /// Connection refused.
     ECONNREFUSED = 111,
     /// The host cannot be reached.
     EHOSTUNREACH = 113,
-    /// The handshake is under way already.
+    /// The handshake is already in progress.
     EALREADY = 114,
-    /// The handshake is under way; the socket turns writable when it is done.
+    /// The handshake is in progress; the socket becomes writable when it is done.
     EINPROGRESS = 115,
 }
 
 impl Errno {
-    /// The number.
+    /// Returns the number.
     pub fn raw(self) -> i32 {
         self as i32
     }

@@ -1,9 +1,10 @@
-//! The BSD face: descriptors, options, errno, readiness, blocking.
+//! BSD socket API: descriptors, options, errno, readiness, blocking.
 //!
-//! [`Calls`] are the system calls of one thread in one stack: `socket`, `bind`, `connect`, `send_to`, `recv_from` and their
-//! kin, with BSD's semantics and [`Errno`]s. A receive that has to wait either drives its host itself (a host that
-//! belongs to the calling thread: see [`Drive`]) or sleeps on the socket's signal until another thread's input
-//! raises it (a shared host). [`net`] is the same as `std::net` has it. There are no ports and no configuration here.
+//! [`Calls`] are the system calls of one thread on one stack: `socket`, `bind`, `connect`,
+//! `send_to`, `recv_from` and so on, with BSD's semantics and [`Errno`]s. A receive that has to
+//! wait either runs its host itself (a host that belongs to the calling thread: see [`Drive`]) or
+//! sleeps until another thread's input raises the socket's signal (a shared host). [`net`] has the
+//! interface of `std::net`. This crate has no ports and no configuration.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(
@@ -29,32 +30,32 @@ pub use inet::udp::{Ancillary, Domain, PacketInfo, SourceChange};
 pub use options::{Membership, Opt, OptKind};
 pub use poll::{Events, PollFd, Poller};
 
-/// A descriptor: the lowest number free when the socket was opened.
+/// Descriptor: the lowest number that was free when the socket was opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Fd(pub usize);
 
-/// What a receive is to do besides receiving.
+/// Flags of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecvFlags {
-    /// Leave the datagram in the queue.
+    /// Leaves the datagram in the queue (`MSG_PEEK`).
     pub peek: bool,
-    /// Do not wait, whatever the socket says.
+    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     pub dont_wait: bool,
-    /// Say the datagram's whole length, even if it was cut.
+    /// Return the datagram's full length, even if it was truncated.
     pub trunc: bool,
-    /// Of a stream: fill the whole buffer, unless the end, an error or the time comes first.
+    /// For a stream: fill the whole buffer, unless end of file, an error or a timeout comes first.
     pub wait_all: bool,
 }
 
-/// What a send is to do besides sending.
+/// Flags of a send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendFlags {
-    /// The last byte is urgent: of a stream, in line (RFC 6093).
+    /// Marks the last byte as urgent (`MSG_OOB`); it stays in line in a stream (RFC 6093).
     pub oob: bool,
-    /// Do not wait, whatever the socket says.
+    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
     pub dont_wait: bool,
-    /// More follows: a segment that is not full may wait for it.
+    /// More data follows (`MSG_MORE`): a segment that is not full may wait for it.
     pub more: bool,
-    /// Of a stream: a record ends here (`MSG_EOR`), and no segment has bytes of two.
+    /// For a stream: a record ends here (`MSG_EOR`), and no segment holds bytes of two records.
     pub record: bool,
 }

@@ -1,7 +1,9 @@
-//! `std::net` on a stack of ours: [`TcpStream`], [`TcpListener`], [`UdpSocket`] with the standard library's names and meanings.
+//! `std::net` on this stack: [`TcpStream`], [`TcpListener`], [`UdpSocket`] with the standard
+//! library's names and semantics.
 //!
-//! They live on whatever gives the calls of the thread that asks: a [`Net`]. A program's own host (`Up`) is driven by the
-//! calls that wait; a shared one (`Light`) sleeps, and its sockets may move between threads. The source is the same:
+//! Sockets are opened on a [`Net`], which provides the calling thread's [`Calls`]. A program's own
+//! host (`Up`) is run by the calls that wait. On a shared host (`Light`) they sleep, and its
+//! sockets may move between threads. The source code is the same:
 //!
 //! ```
 //! use linerate_socket::net::{Net, TcpListener, TcpStream};
@@ -25,9 +27,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Errors are [`std::io::Error`]s of the kinds that the standard library gives: they are made of the same numbers. Two things
-//! differ. A host that is told to stop while a call waits ends it with `ConnectionAborted`: `Interrupted` would be asked again
-//! by `read_exact` for ever. And names are resolved by the host's own name servers ([`lookup`]), not by the kernel's.
+//! Errors are [`std::io::Error`]s of the standard library's kinds, made from the same errno values.
+//! There are two differences. If a host is told to stop while a call waits, the call fails with
+//! `ConnectionAborted`: `read_exact` would retry `Interrupted` forever. And names are resolved by
+//! the host's own name servers ([`lookup`]), not by the kernel's.
 
 mod addr;
 mod alone;
@@ -52,11 +55,11 @@ use lock::Locks;
 use std::io;
 use std::time::Duration;
 
-/// A host that sockets live on.
+/// Host on which sockets can be opened.
 pub trait Net {
-    /// Its lock kind.
+    /// Kind of its locks.
     type Locks: Locks;
-    /// Runs `f` with the calling thread's calls, at the present time.
+    /// Runs `f` with the calling thread's calls, at the current time.
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, Self::Locks>) -> R) -> R;
 }
 
@@ -81,7 +84,7 @@ impl<N: Net + ?Sized> Net for std::rc::Rc<N> {
     }
 }
 
-/// The calls of one thread: their time is what [`Calls::set_now`] and waiting make it.
+/// Calls of one thread: their time is set by [`Calls::set_now`] and by waiting.
 impl<L: Locks> Net for Calls<'_, L> {
     type Locks = L;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
@@ -89,7 +92,7 @@ impl<L: Locks> Net for Calls<'_, L> {
     }
 }
 
-/// A descriptor that is closed when it is dropped.
+/// Descriptor that is closed when dropped.
 struct Owned<N: Net> {
     net: N,
     fd: Fd,
@@ -108,7 +111,7 @@ impl<N: Net> Owned<N> {
         self.call(|calls, fd| calls.option(fd, kind))
     }
 
-    /// Changes an option for the time of `f`.
+    /// Changes an option while `f` runs.
     fn under<R>(&self, kind: OptKind, opt: Opt, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let before = self.option(kind)?;
         self.set(opt)?;
@@ -122,7 +125,7 @@ impl<N: Net> Owned<N> {
     }
 }
 
-/// As the standard library's: whatever the host is, and whatever has become of the socket.
+/// Implements `Debug` as the standard library does, for any host and any state of the socket.
 macro_rules! shown {
     ($($name:ident),+) => { $(
         impl<N: Net> std::fmt::Debug for $name<N> {
@@ -144,12 +147,12 @@ shown!(TcpStream, TcpListener, UdpSocket, RawSocket);
 
 impl<N: Net> Drop for Owned<N> {
     fn drop(&mut self) {
-        // It was ours, and is open: what close could say, nobody is here to hear.
+        // The socket is ours and open: an error of close cannot be reported here.
         let _ = self.net.with(|calls| calls.close(self.fd));
     }
 }
 
-/// An errno as the standard library's error.
+/// Converts an errno into the standard library's error.
 fn error(errno: Errno) -> io::Error {
     match errno {
         Errno::EINTR => io::Error::new(io::ErrorKind::ConnectionAborted, errno),
@@ -157,7 +160,7 @@ fn error(errno: Errno) -> io::Error {
     }
 }
 
-/// A timeout as the standard library takes it: `None` waits for ever, zero is refused.
+/// Checks a timeout as the standard library does: `None` waits forever, zero is an error.
 fn timeout(time: Option<Duration>) -> io::Result<Option<Duration>> {
     match time {
         Some(Duration::ZERO) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a timeout of zero")),
@@ -165,7 +168,7 @@ fn timeout(time: Option<Duration>) -> io::Result<Option<Duration>> {
     }
 }
 
-/// An answer of another kind than was asked for cannot come.
+/// Returns an error for an option value of the wrong kind, which cannot occur.
 fn odd<T>() -> io::Result<T> {
     Err(error(Errno::EINVAL))
 }

@@ -11,16 +11,16 @@ use lock::Locks;
 use std::net::IpAddr;
 use tcp::cc::Algorithm;
 
-/// An option with its value.
+/// Socket option with its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt {
-    /// `SO_RCVBUF`: bytes of receive buffer, at least 512.
+    /// `SO_RCVBUF`: size of the receive buffer in bytes, at least 512.
     RecvBuffer(usize),
-    /// `SO_RCVTIMEO`: how long a receive waits; `None`: for ever.
+    /// `SO_RCVTIMEO`: how long a receive waits; `None` waits forever.
     RecvTimeout(Option<Duration>),
-    /// `O_NONBLOCK`.
+    /// `O_NONBLOCK`: calls do not wait.
     NonBlocking(bool),
-    /// `SO_BROADCAST`.
+    /// `SO_BROADCAST`: permits sending to broadcast addresses.
     Broadcast(bool),
     /// `SO_REUSEADDR`.
     ReuseAddr(bool),
@@ -32,13 +32,13 @@ pub enum Opt {
     Tos(u8),
     /// `IP_DONTFRAG`, `IPV6_DONTFRAG`.
     DontFragment(bool),
-    /// `IPV6_V6ONLY`: a socket of IPv6 takes no IPv4; before it is bound.
+    /// `IPV6_V6ONLY`: an IPv6 socket receives no IPv4; only before binding.
     V6Only(bool),
     /// `IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`.
     MulticastTtl(u8),
     /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`.
     MulticastLoop(bool),
-    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`; `None`: what the routes say.
+    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`; `None` uses the route.
     MulticastIface(Option<IfaceId>),
     /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`: [`Calls::recv_msg`] returns destination address and iface.
     RecvPacketInfo(bool),
@@ -46,22 +46,23 @@ pub enum Opt {
     RecvTtl(bool),
     /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
     RecvTos(bool),
-    /// `IP_HDRINCL` of a raw socket of IPv4: what is sent begins with its IPv4 header. Total length and checksum are filled in,
-    /// and source address and identification that are 0.
+    /// `IP_HDRINCL` of a raw IPv4 socket: sent data begins with its IPv4 header. Total length and
+    /// checksum are filled in, and so are a source address and identification of 0.
     HeaderIncluded(bool),
-    /// `IPV6_CHECKSUM` of a raw socket of IPv6: even offset of the checksum, which is filled in and verified.
+    /// `IPV6_CHECKSUM` of a raw IPv6 socket: even offset of the checksum, which is filled in and
+    /// verified.
     Checksum(Option<u16>),
     /// `ICMP6_FILTER` of a raw socket of ICMP or ICMPv6.
     IcmpFilter(IcmpFilter),
-    /// `SO_SNDBUF` of a stream: bytes of send buffer, fixed.
+    /// `SO_SNDBUF` of a stream: fixed size of the send buffer in bytes.
     SendBuffer(usize),
     /// `SO_SNDTIMEO` of a stream.
     SendTimeout(Option<Duration>),
-    /// `SO_LINGER` of a stream; zero: closing resets.
+    /// `SO_LINGER` of a stream; with zero, closing resets the connection.
     Linger(Option<Duration>),
     /// `SO_KEEPALIVE`.
     KeepAlive(bool),
-    /// `IP_BINDANY`, `IP_TRANSPARENT`: addresses that are not ours may be bound.
+    /// `IP_BINDANY`, `IP_TRANSPARENT`: permits binding addresses of other hosts.
     BindAny(bool),
     /// `TCP_NODELAY`.
     NoDelay(bool),
@@ -73,34 +74,36 @@ pub enum Opt {
     KeepInterval(Duration),
     /// `TCP_KEEPCNT`.
     KeepCount(u8),
-    /// `TCP_USER_TIMEOUT`; `None`: the host's.
+    /// `TCP_USER_TIMEOUT`; `None` uses the host's default.
     UserTimeout(Option<Duration>),
     /// `TCP_MAXSEG`.
     MaxSegment(u16),
     /// `TCP_CONGESTION`.
     Congestion(Algorithm),
-    /// `TCP_NOTSENT_LOWAT`: a stream turns writable when less than this waits unsent; 0 and the greatest: whenever there is room.
+    /// `TCP_NOTSENT_LOWAT`: a stream becomes writable when fewer bytes than this are unsent; 0 or
+    /// the maximum value: whenever there is room.
     NotSentLowat(u32),
     /// `IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP`.
     Join(IpAddr, Option<IfaceId>),
     /// `IP_DROP_MEMBERSHIP`, `IPV6_LEAVE_GROUP`.
     Leave(IpAddr, Option<IfaceId>),
-    /// `MCAST_JOIN_SOURCE_GROUP` and its kin (RFC 3678 5.1): a change of the source filter for a group by one source.
+    /// `MCAST_JOIN_SOURCE_GROUP` and related options (RFC 3678 5.1): changes the source filter of a
+    /// group by one source.
     Source(SourceChange, Membership),
 }
 
 /// Source of a group on an iface (`group_source_req`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Membership {
-    /// The group.
+    /// Multicast group.
     pub group: IpAddr,
-    /// The source.
+    /// Source address.
     pub source: IpAddr,
-    /// The iface; `None`: that of the route to the group.
+    /// Interface of the membership; `None` uses the route to the group.
     pub iface: Option<IfaceId>,
 }
 
-/// An option to be read.
+/// Option to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptKind {
     /// `SO_RCVBUF`.
@@ -172,15 +175,16 @@ pub enum OptKind {
 }
 
 const RECV_BUFFER_MIN: usize = 512;
-/// kern.ipc.maxsockbuf's role: a stranger's socket must not take the whole pool for itself.
+/// Plays the role of kern.ipc.maxsockbuf: one socket must not take the whole pool.
 const RECV_BUFFER_MAX: usize = 1 << 30;
 
 impl<L: Locks> Calls<'_, L> {
-    /// `setsockopt`.
+    /// Sets an option (`setsockopt`).
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL` for values out of range and for `IPV6_V6ONLY` of a bound socket, `ENOPROTOOPT` for an option of
-    /// another kind of socket, `EADDRINUSE`/`EADDRNOTAVAIL` for groups joined or not.
+    /// `EBADF`, `EINVAL` for values out of range and for `IPV6_V6ONLY` of a bound socket,
+    /// `ENOPROTOOPT` for an option of another kind of socket, `EADDRINUSE` or `EADDRNOTAVAIL` for
+    /// groups already joined or not joined.
     pub fn set_option(&self, fd: Fd, opt: Opt) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.set_stream_option(id, opt);
@@ -231,11 +235,12 @@ impl<L: Locks> Calls<'_, L> {
             .ok_or(Errno::EBADF)?
     }
 
-    /// `setsourcefilter` (RFC 3678 4.2.1): joins a group with this filter, changes it or, if it receives nothing, leaves it.
+    /// Sets the source filter of a group (`setsourcefilter`, RFC 3678 4.2.1): joins the group,
+    /// changes the filter or, if the filter admits nothing, leaves the group.
     ///
     /// # Errors
-    /// `EBADF`, `EOPNOTSUPP` (a stream), `EINVAL` for an address that is no group or no source of its family, `ENOBUFS` for
-    /// more than 64 sources, `EADDRNOTAVAIL`.
+    /// `EBADF`, `EOPNOTSUPP` (a stream), `EINVAL` for an address that is no group or no source of
+    /// its family, `ENOBUFS` for more than 64 sources, `EADDRNOTAVAIL`.
     pub fn set_source_filter(
         &self,
         fd: Fd,
@@ -247,7 +252,7 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.udp_set_filter(self.cx(), fd.0, group, iface, filter)?)
     }
 
-    /// `getsourcefilter` (RFC 3678 4.2.2).
+    /// Returns the source filter of a group (`getsourcefilter`, RFC 3678 4.2.2).
     ///
     /// # Errors
     /// `EBADF`, `EOPNOTSUPP` (a stream), `EADDRNOTAVAIL`: not joined.
@@ -256,7 +261,7 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.udp_filter(self.cx(), fd.0, group, iface)?)
     }
 
-    /// `getsockopt`.
+    /// Returns an option (`getsockopt`).
     ///
     /// # Errors
     /// `EBADF`.
@@ -307,12 +312,12 @@ fn raw<L: Locks>(pcb: &Pcb<L>, domain: Domain) -> Result<&RawState, Errno> {
     pcb.raw().filter(is_raw).ok_or(Errno::ENOPROTOOPT)
 }
 
-/// Sets an option that raw sockets alone have.
+/// Sets an option that only raw sockets have.
 fn set_raw_option(domain: Domain, raw: Option<&mut RawState>, opt: Opt) -> Result<(), Errno> {
     let raw = raw.filter(|raw| matches!(raw.kind(), RawKind::Raw(_))).ok_or(Errno::ENOPROTOOPT)?;
     match (opt, domain) {
         (Opt::HeaderIncluded(on), Domain::Inet) => raw.header_included = on,
-        // That of ICMPv6 stands where it stands (RFC 3542 3.1).
+        // ICMPv6's checksum offset is fixed (RFC 3542 3.1).
         (Opt::Checksum(_), Domain::Inet6) if raw.has_filter() => return Err(Errno::EINVAL),
         (Opt::Checksum(Some(at)), Domain::Inet6) if at % 2 != 0 => return Err(Errno::EINVAL),
         (Opt::Checksum(at), Domain::Inet6) => raw.checksum_at = at,
@@ -322,7 +327,7 @@ fn set_raw_option(domain: Domain, raw: Option<&mut RawState>, opt: Opt) -> Resul
     Ok(())
 }
 
-/// Bytes that a stream's buffers may be set to.
+/// Permitted sizes of a stream's buffers, in bytes.
 const STREAM_BUFFERS: std::ops::RangeInclusive<usize> = 2048..=1 << 30;
 
 impl<L: Locks> Calls<'_, L> {
@@ -372,7 +377,8 @@ impl<L: Locks> Calls<'_, L> {
             Opt::Congestion(algorithm) => options.congestion = Some(algorithm),
             Opt::NotSentLowat(bytes) => options.notsent_lowat = Some(bytes),
             Opt::V6Only(on) => options.v6only = on,
-            Opt::Broadcast(_) => {} // set by programs that do not know what they have; means nothing
+            // Set by programs without regard to the socket's kind; has no effect.
+            Opt::Broadcast(_) => {}
             Opt::DontFragment(_)
             | Opt::MulticastTtl(_)
             | Opt::MulticastLoop(_)
@@ -444,7 +450,7 @@ impl<L: Locks> Calls<'_, L> {
             .ok_or(Errno::EBADF)?
     }
 
-    /// `getsockopt(TCP_INFO)`.
+    /// Returns the connection's statistics (`getsockopt(TCP_INFO)`).
     ///
     /// # Errors
     /// `EBADF`, `EOPNOTSUPP` (a datagram socket), `ENOTCONN`.

@@ -1,24 +1,25 @@
-//! Readiness: `poll(2)` over a few descriptors, and a [`Poller`] for many, which learns of each as it becomes readable.
+//! Readiness: `poll(2)` for a few descriptors, and a [`Poller`] for many, which is notified when
+//! one becomes readable.
 
 use crate::{Calls, Errno, Fd};
 use inet::udp::ReadySet;
 use lock::Locks;
 use std::sync::Arc;
 
-/// What is asked of a descriptor, or true of it.
+/// Readiness events of a descriptor, requested or reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Events {
     /// A receive would not wait.
     pub readable: bool,
     /// A send would not wait (it may fail): always so for UDP.
     pub writable: bool,
-    /// An error waits to be taken.
+    /// An error is pending.
     pub error: bool,
-    /// Both directions are at their end; of a datagram socket, reading was shut down.
+    /// Both directions have ended; for a datagram socket, reading was shut down.
     pub hangup: bool,
-    /// The peer of a stream has sent all it will (`POLLRDHUP`).
+    /// The peer of a stream has sent everything (`POLLRDHUP`).
     pub peer_closed: bool,
-    /// Urgent data is announced and not read (`POLLPRI`).
+    /// Urgent data is announced and unread (`POLLPRI`).
     pub urgent: bool,
     /// No such descriptor.
     pub invalid: bool,
@@ -30,44 +31,46 @@ impl Events {
     }
 }
 
-/// A descriptor to be polled.
+/// Descriptor to poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PollFd {
-    /// Which.
+    /// Descriptor.
     pub fd: Fd,
-    /// What is asked: only `readable` and `writable` count, the others are always told.
+    /// Requested events: only `readable` and `writable` count, the others are always reported.
     pub asked: Events,
-    /// What is true of it.
+    /// Reported events.
     pub told: Events,
 }
 
-/// Descriptors watched: edge-triggered, one note for each time a datagram socket turns readable, and for each thing that
-/// happens to a stream (text, room, the end, a connection to be accepted).
+/// Set of watched descriptors, edge-triggered: one notification each time a datagram socket becomes
+/// readable, and for each event of a stream (data, room, end of file, a connection to accept).
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 
 impl<L: Locks> Default for Poller<L> {
     fn default() -> Self {
-        // One thread's poller of an `Up` stack is an Arc that never leaves it.
+        // On an `Up` stack, this Arc never leaves the thread of its poller.
         #[allow(clippy::arc_with_non_send_sync)]
         Poller(Arc::new(ReadySet::default()))
     }
 }
 
 impl<L: Locks> Poller<L> {
-    /// Moves up to `most` descriptors that became readable into `into`. Read each until `EAGAIN`: it is told once.
+    /// Moves up to `most` descriptors that became readable into `into`. Each is reported once, so
+    /// it must be read until `EAGAIN`.
     pub fn ready(&self, calls: &Calls<'_, L>, most: usize, into: &mut Vec<usize>) {
         self.0.pop_many(calls.cx(), most, into);
     }
 
-    /// As [`Poller::ready`], for a shared stack: sleeps until there is one, or `timeout` has passed.
+    /// Sleeps, on a shared stack, until a descriptor becomes readable or `timeout` has passed;
+    /// otherwise as [`Poller::ready`].
     pub fn wait(&self, calls: &Calls<'_, L>, timeout: Option<clock::Duration>) -> Option<Fd> {
         self.0.signal.wait_for(timeout, || self.0.pop(calls.cx())).map(Fd)
     }
 }
 
 impl<L: Locks> Calls<'_, L> {
-    /// Tells `poller` whenever `fd` becomes readable (now too, if it is).
+    /// Notifies `poller` whenever `fd` becomes readable, and now if it already is.
     ///
     /// # Errors
     /// `EBADF`.
@@ -82,7 +85,8 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Wakes a task the next time that something happens to a stream of a shared stack: ask it again after this, before waiting.
+    /// Wakes a task at the next event of a stream on a shared stack. The caller must retry its call
+    /// after this, before it waits.
     ///
     /// # Errors
     /// `EBADF`, `EOPNOTSUPP` (a datagram socket).
@@ -93,7 +97,7 @@ impl<L: Locks> Calls<'_, L> {
         Ok(())
     }
 
-    /// Tells nobody any more.
+    /// Stops the notifications for `fd`.
     ///
     /// # Errors
     /// `EBADF`.
@@ -101,7 +105,8 @@ impl<L: Locks> Calls<'_, L> {
         self.set_watch(fd, None)
     }
 
-    /// `poll` without waiting: fills in what is true, says of how many descriptors anything is.
+    /// Polls without waiting: fills in the reported events and returns the number of descriptors
+    /// with any.
     pub fn poll(&self, fds: &mut [PollFd]) -> usize {
         for entry in fds.iter_mut() {
             if let Some(id) = entry.fd.sock() {

@@ -1,14 +1,15 @@
-//! A stub resolver: names to addresses, by the name servers of the host (RFC 1034 5.3.1, RFC 1123 6.1.3).
+//! Stub resolver: resolves names to addresses through the host's name servers (RFC 1034 5.3.1, RFC
+//! 1123 6.1.3).
 //!
 //! ```text
 //!  candidates of the search list ──> name servers, ATTEMPTS times each ──> A and AAAA queries
-//!        NXDOMAIN: next candidate        timeout, refused, SERVFAIL: next server      truncated: TCP
+//!        NXDOMAIN: next candidate      timeout, refused, SERVFAIL: next server      truncated: TCP
 //! ```
 //!
-//! [`Lookup`] never blocks: it takes a turn whenever the host had input or [`Lookup::next`] is due, so
-//! it runs in a host's own thread, on virtual time, and behind [`lookup`](crate::net::lookup), which
-//! waits. Queries have unpredictable identifiers and source ports and an answer repeats the question
-//! (RFC 5452); other datagrams are ignored.
+//! [`Lookup`] never blocks: its caller runs a turn whenever the host had input or [`Lookup::next`]
+//! is due. It therefore works in a host's own thread, on virtual time, and for
+//! [`lookup`](crate::net::lookup), which waits. Queries have unpredictable identifiers and source
+//! ports, and an answer must repeat the question (RFC 5452); other datagrams are ignored.
 
 mod exchange;
 
@@ -22,17 +23,17 @@ use wire::dns::{self, Answer, ty};
 
 /// Time to wait for the answer of a name server (`timeout` in resolv.conf(5)).
 pub const TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of times that each name server is asked (`attempts` in resolv.conf(5)).
+/// Number of queries to each name server (`attempts` in resolv.conf(5)).
 pub const ATTEMPTS: usize = 2;
-/// Maximum number of name servers that are asked.
+/// Maximum number of name servers queried.
 pub const SERVERS_MAX: usize = 3;
-/// Maximum number of further names queried because an alias had no address in its answer.
+/// Maximum number of additional queries for aliases that had no address in their answer.
 const ALIASES_MAX: usize = 8;
 
-/// Families of the addresses that are looked up.
+/// Address families to look up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Families {
-    /// Those of which the host has addresses (AI_ADDRCONFIG).
+    /// Families of which the host has addresses (AI_ADDRCONFIG).
     #[default]
     Any,
     /// IPv4 (`-4`).
@@ -42,7 +43,7 @@ pub enum Families {
 }
 
 impl Families {
-    /// Returns the families that the flags `-4` and `-6` permit, of which at most one is given.
+    /// Returns the families that the flags `-4` and `-6` permit; at most one flag is given.
     pub fn of(v4: bool, v6: bool) -> Families {
         match (v4, v6) {
             (true, false) => Families::V4,
@@ -54,7 +55,7 @@ impl Families {
     /// Checks that the flag `-4` or `-6` permits `ip`, the value of `what`.
     ///
     /// # Errors
-    /// The address and its family.
+    /// A message with the address and its family.
     pub fn check(self, what: &str, ip: IpAddr) -> Result<(), String> {
         match (self, ip) {
             (Families::V6, IpAddr::V4(_)) => Err(format!("{what} {ip}: an IPv4 address, but -6 selects IPv6")),
@@ -73,7 +74,7 @@ impl Families {
     }
 }
 
-/// Reason that a name has no addresses.
+/// Reason why a name has no addresses.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
@@ -83,10 +84,10 @@ pub enum LookupError {
     /// The zone of a link-local address is unknown.
     #[error("'{0}': the host has no interface of that name")]
     BadZone(String),
-    /// A link-local address without a zone.
+    /// A link-local address has no zone.
     #[error("'{0}' is on every link: give its interface, as in {0}%tap0")]
     NoZone(String),
-    /// An address of the other family.
+    /// The address is of the other family.
     #[error("'{0}' is not an {1} address")]
     OtherFamily(String, &'static str),
     /// The host has no name servers.
@@ -95,15 +96,15 @@ pub enum LookupError {
     /// The name does not exist (NXDOMAIN).
     #[error("'{0}': no such name")]
     NotFound(String),
-    /// The name exists, without addresses of these families.
+    /// The name exists, but has no addresses of these families.
     #[error("'{0}': the name has no address")]
     NoAddress(String),
     /// All name servers refused the query or failed.
     #[error("'{name}': name server {server} answered {}", dns::rcode_name(*rcode))]
     Failed {
-        /// The name.
+        /// Name of the lookup.
         name: String,
-        /// The last name server.
+        /// The last name server queried.
         server: SocketAddr,
         /// Its response code (RFC 1035 4.1.1).
         rcode: u8,
@@ -111,27 +112,27 @@ pub enum LookupError {
     /// No name server answered.
     #[error("'{name}': no answer from name server {server}")]
     TimedOut {
-        /// The name.
+        /// Name of the lookup.
         name: String,
-        /// The last name server.
+        /// The last name server queried.
         server: SocketAddr,
     },
-    /// Name servers cannot be reached.
+    /// The name servers cannot be reached.
     #[error("'{name}': name server {server}: {why}")]
     Unreachable {
-        /// The name.
+        /// Name of the lookup.
         name: String,
-        /// The last name server.
+        /// The last name server queried.
         server: SocketAddr,
         /// The error of its socket.
         why: Errno,
     },
-    /// The host was told to stop meanwhile.
+    /// The host was told to stop during the lookup.
     #[error("'{0}': interrupted")]
     Interrupted(String),
 }
 
-/// The result of a lookup: socket addresses, the best first (RFC 6724).
+/// Result of a lookup: socket addresses, the best first (RFC 6724).
 pub type Found = Result<Vec<SocketAddr>, LookupError>;
 
 /// A lookup of the addresses of a host name.
@@ -140,12 +141,12 @@ pub struct Lookup {
     /// The name as given.
     name: String,
     port: u16,
-    /// Known without queries.
+    /// Result that requires no queries.
     known: Option<Found>,
-    /// Names still to be queried; the current one is the last.
+    /// Names still to query; the current one is the last.
     candidates: Vec<String>,
     servers: Vec<SocketAddr>,
-    /// Types of the records, and the answers for the current candidate.
+    /// Record types, with the answers for the current candidate.
     answers: Vec<(u16, Option<Answer>)>,
     /// Number of exchanges for the current candidate.
     tries: usize,
@@ -156,8 +157,8 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Prepares a lookup of `host`: an address, an address with a zone (`fe80::1%tap0`), or a domain
-    /// name. Results have `port`.
+    /// Prepares a lookup of `host`: an address, an address with a zone (`fe80::1%tap0`), or a
+    /// domain name. Results have `port`.
     pub fn new<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Families) -> Lookup {
         let resolvers = calls.stack().resolvers(calls.cx());
         let domains: Vec<String> = resolvers.domains.into_iter().map(|entry| entry.value).collect();
@@ -221,19 +222,19 @@ impl Lookup {
         }
     }
 
-    /// Notes why a candidate has no address. A name that exists without an address is the result
-    /// whatever becomes of other candidates.
+    /// Records why a candidate has no address. A name that exists without an address takes
+    /// precedence over the failures of other candidates.
     fn fail(&mut self, why: LookupError) {
         if !matches!(self.failure, LookupError::NoAddress(_)) {
             self.failure = why;
         }
     }
 
-    /// Starts to ask the next name server. Returns the result if all have been asked.
+    /// Starts an exchange with the next name server. Returns the result if all have been queried.
     fn start<L: Locks>(&mut self, calls: &Calls<'_, L>, name: &str) -> Option<Found> {
         let server = self.servers.get(self.tries % self.servers.len().max(1)).copied();
         let Some(server) = server.filter(|_| self.tries < ATTEMPTS * self.servers.len()) else {
-            // One family may have been answered while the other was not.
+            // One family may have been answered and the other not.
             let found = self.addresses(calls, name).0;
             return Some(if found.is_empty() { Err(self.failure.clone()) } else { Ok(found) });
         };
@@ -245,7 +246,7 @@ impl Lookup {
         None
     }
 
-    /// Returns the addresses of `name` in the answers, and the name that they belong to.
+    /// Returns the addresses of `name` in the answers, and the name that owns them.
     fn addresses<L: Locks>(&self, calls: &Calls<'_, L>, name: &str) -> (Vec<SocketAddr>, String) {
         let (mut found, mut owner) = (Vec::new(), name.to_string());
         for (_, answer) in &self.answers {
@@ -287,12 +288,12 @@ impl Lookup {
         }
     }
 
-    /// Returns the descriptor whose events it waits for.
+    /// Returns the descriptor to wait for.
     pub(crate) fn fd(&self) -> Option<crate::Fd> {
         self.exchange.as_ref().map(Exchange::fd)
     }
 
-    /// Closes its socket. A lookup that is given up has to be closed.
+    /// Closes its socket. An abandoned lookup must be closed.
     pub fn close<L: Locks>(&mut self, calls: &Calls<'_, L>) {
         if let Some(exchange) = self.exchange.take() {
             let _ = calls.close(exchange.fd()); // it is open
@@ -300,7 +301,7 @@ impl Lookup {
     }
 }
 
-/// Returns whether `host` can be the name of a host. No top-level domain is a number (RFC 1123 2.1), so
+/// Returns whether `host` is a valid host name. No top-level domain is a number (RFC 1123 2.1), so
 /// `10.0.2` is a mistyped address.
 pub fn is_host_name(host: &str) -> bool {
     let bare = host.strip_suffix('.').unwrap_or(host);
@@ -308,7 +309,7 @@ pub fn is_host_name(host: &str) -> bool {
     dns::is_host_name(host) && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether an address can be that of a host.
+/// Returns whether an address can belong to a host.
 fn is_host(addr: &IpAddr) -> bool {
     !(addr.is_unspecified() || addr.is_multicast() || matches!(addr, IpAddr::V4(v4) if v4.is_broadcast()))
 }
@@ -338,7 +339,8 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
     };
     let is_zoned = matches!(addr, SocketAddr::V6(v6) if v6.scope_id() != 0 || !wire::ip6::is_link_local(*v6.ip()));
     if addr.is_ipv6() && !is_zoned && port > 0 {
-        return Some(Err(LookupError::NoZone(host.to_string()))); // ping names the interface by -I
+        // ping selects the interface with -I.
+        return Some(Err(LookupError::NoZone(host.to_string())));
     }
     let family = if families == Families::V4 { "IPv4" } else { "IPv6" };
     Some(match families.permits(addr) {
@@ -347,8 +349,8 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
     })
 }
 
-/// Returns the names to query, the first one last: a name with a dot as it is before the search list,
-/// one without after it, and one that ends with a dot alone (resolv.conf(5), ndots:1).
+/// Returns the names to query, the first one last. A name with a dot precedes the search list, one
+/// without a dot follows it, and one that ends with a dot is used alone (resolv.conf(5), ndots:1).
 fn candidates(host: &str, domains: &[String]) -> Vec<String> {
     if let Some(name) = host.strip_suffix('.') {
         return vec![name.to_string()];

@@ -1,7 +1,7 @@
-//! Stream sockets: the calls of BSD on `inet::tcp`, with waiting added.
+//! Stream sockets: BSD calls on `inet::tcp`, with waiting added.
 //!
-//! A descriptor says by one bit which protocol it belongs to ([`Fd::is_stream`]), so that the datagram calls, which are called
-//! ten times as often, look at nothing but their own table.
+//! One bit of a descriptor identifies its protocol ([`Fd::is_stream`]), so that the datagram calls,
+//! which are ten times as frequent, use only their own table.
 
 use crate::{Calls, Errno, Fd, Peer, RecvFlags, SendFlags};
 use clock::{Duration, Instant};
@@ -11,13 +11,13 @@ use lock::Locks;
 use std::net::{Shutdown, SocketAddr};
 
 impl Fd {
-    /// Is it a stream socket's?
+    /// Returns whether it belongs to a stream socket.
     #[inline(always)]
     pub fn is_stream(self) -> bool {
         self.0 & SOCK_BIT != 0
     }
 
-    /// The number of a stream socket in the stack.
+    /// Returns the number of the stream socket in the stack; `None` for a datagram socket.
     #[inline(always)]
     pub(crate) fn sock(self) -> Option<usize> {
         self.is_stream().then_some(self.0 & !SOCK_BIT)
@@ -29,7 +29,7 @@ impl Fd {
 }
 
 impl<L: Locks> Calls<'_, L> {
-    /// `socket(AF_INET, SOCK_STREAM, 0)`.
+    /// Opens an IPv4 stream socket: `socket(AF_INET, SOCK_STREAM, 0)`.
     ///
     /// # Errors
     /// `EMFILE`.
@@ -37,7 +37,8 @@ impl<L: Locks> Calls<'_, L> {
         self.stream_socket_of(Domain::Inet)
     }
 
-    /// `socket(domain, SOCK_STREAM, 0)`. One of [`Domain::Inet6`] that listens at `::` takes connections of both families, unless
+    /// Opens a stream socket: `socket(domain, SOCK_STREAM, 0)`. A socket of [`Domain::Inet6`] that
+    /// listens at `::` accepts connections of both families, unless
     /// [`Opt::V6Only`](crate::Opt::V6Only) is set.
     ///
     /// # Errors
@@ -46,7 +47,7 @@ impl<L: Locks> Calls<'_, L> {
         self.stack.tcp_open(self.cx(), domain).map(Fd::of_sock).ok_or(Errno::EMFILE)
     }
 
-    /// `listen`: `backlog` connections may wait to be accepted.
+    /// Listens for connections (`listen`); up to `backlog` may wait to be accepted.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL` (connected), `EADDRINUSE`, `EOPNOTSUPP` (a datagram socket).
@@ -55,7 +56,8 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.tcp_listen(self.cx(), id, backlog)?)
     }
 
-    /// `accept`: the connection's descriptor, and who it is. The new socket has the listener's options, and blocks.
+    /// Accepts a connection (`accept`). Returns its descriptor and the peer's address. The new
+    /// socket has the listener's options, and blocks.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL` (not listening), `EAGAIN`, `EINTR`, `EOPNOTSUPP` (a datagram socket).
@@ -83,7 +85,8 @@ impl<L: Locks> Calls<'_, L> {
         done.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })
     }
 
-    /// `send` on a stream: all of `bytes` unless the socket does not wait; says how many were taken.
+    /// Sends `bytes` on a stream: all of them unless the socket does not wait. Returns the number
+    /// of bytes accepted.
     #[inline]
     pub(crate) fn stream_send(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         let mut sent = 0;
@@ -98,7 +101,7 @@ impl<L: Locks> Calls<'_, L> {
                     Err(_) => return Ok(sent),
                 },
                 Err(error) if sent == 0 => return Err(error.into()),
-                Err(_) => return Ok(sent), // the next call tells
+                Err(_) => return Ok(sent), // the next call returns the error
             }
         }
     }
@@ -141,8 +144,8 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// `MSG_WAITALL`: until the buffer is full, or the end, an error or the time comes, which the next call tells if there
-    /// was something before.
+    /// Implements `MSG_WAITALL`: receives until the buffer is full, or until end of file, an error
+    /// or a timeout. If bytes were received before, the next call reports the error.
     #[cold]
     fn stream_recv_all(&self, id: usize, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
         let mut got = 0;
@@ -163,11 +166,12 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.tcp_shutdown(self.cx(), id, read, write)?)
     }
 
-    /// `close`, as `SO_LINGER` says: 0 resets, a time waits until what was sent is acknowledged.
+    /// Closes a stream. `SO_LINGER` of 0 resets it; another time waits until the sent data is
+    /// acknowledged.
     pub(crate) fn stream_close(&self, id: usize) -> Result<(), Errno> {
         let linger = self.stack.with_sock(self.cx(), id, |sock| sock.options().linger).ok_or(Errno::EBADF)?;
         if let Some(time) = linger.filter(|time| !time.is_zero()) {
-            // What is unread makes the close a reset: nothing to wait for then.
+            // Unread data turns the close into a reset: then there is nothing to wait for.
             let lingers = || self.stack.with_sock(self.cx(), id, |sock| sock.may_linger()) == Some(true);
             if lingers() {
                 let _ = self.stack.tcp_shutdown(self.cx(), id, false, true);
@@ -190,7 +194,8 @@ impl<L: Locks> Calls<'_, L> {
         self.stack.with_sock(self.cx(), id, peer).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)
     }
 
-    /// Asks `ready` until it does not say "would block", waiting as the socket's options say.
+    /// Calls `ready` until its result is not "would block", waiting as the socket's options
+    /// require.
     fn stream_wait<T>(
         &self,
         id: usize,

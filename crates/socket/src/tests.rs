@@ -1,4 +1,4 @@
-//! The calls on one host talking to itself over loopback, and their errors.
+//! Tests of the calls on one host over loopback, and of their errors.
 
 use super::*;
 use buf::{Pool, PoolConfig};
@@ -21,7 +21,7 @@ fn addr(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// Drives a stack that only talks to itself.
+/// Runs a stack that has only loopback.
 struct Loop<'s>(&'s Stack<Up>);
 
 impl Drive for Loop<'_> {
@@ -117,7 +117,7 @@ fn every_misuse_has_its_errno() {
     calls.connect(fd, addr("127.0.0.1:77")).unwrap();
     assert_eq!(calls.send_to(fd, b"", &addr("127.0.0.1:78")), Err(Errno::EISCONN));
     calls.send(fd, b"anybody?").unwrap();
-    stack.poll(cx()); // delivers; nobody there: port unreachable comes straight back
+    stack.poll(cx()); // delivers; no socket is bound there, so port unreachable comes straight back
     stack.poll(cx());
     assert_eq!(calls.send(fd, b"again"), Err(Errno::ECONNREFUSED));
     calls.shutdown(fd, std::net::Shutdown::Both).unwrap();

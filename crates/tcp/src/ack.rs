@@ -1,7 +1,9 @@
-//! The fifth step of RFC 9293 3.10.7.4 in a synchronized state: what SEG.ACK, SEG.WND and SACK blocks say.
+//! ACK processing in a synchronized state: RFC 9293 3.10.7.4, fifth step (SEG.ACK, SEG.WND and SACK
+//! blocks).
 //!
-//! From `input`, for a segment that passed the first four. It moves SND.UNA, tells the scoreboard, measures, lets
-//! `recovery` judge, grows the window, and sets the timers anew.
+//! Called from `input` for a segment that passed the first four steps. Moves SND.UNA, updates the
+//! scoreboard and the round-trip estimate, runs `recovery`, grows the congestion window and rearms
+//! the timers.
 
 use crate::cc::{Ack, Congestion};
 use crate::note::Notes;
@@ -14,7 +16,8 @@ use clock::Instant;
 use wire::tcp::Flags;
 
 impl Tcb {
-    /// RFC 9293 3.10.7.4, fifth, ESTABLISHED; RFC 5961 5.2 for what is too old.
+    /// Processes SEG.ACK (RFC 9293 3.10.7.4, fifth, ESTABLISHED). ACKs that are too old or beyond
+    /// SND.NXT get a challenge ACK (RFC 5961 5.2).
     #[inline(always)]
     pub(crate) fn process_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let (una, nxt) = (self.snd.una, self.snd.nxt);
@@ -49,7 +52,8 @@ impl Tcb {
             self.window_answered(now);
             return Ok(());
         }
-        // RFC 5681 2: nothing new, no text, no change of window, something outstanding.
+        // RFC 5681 2: acknowledges nothing new, carries no data, leaves the window unchanged, and
+        // data is outstanding.
         shown.duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
         if shown.duplicate {
             self.notes |= Notes::DUPLICATE_ACK;
@@ -59,7 +63,7 @@ impl Tcb {
         Ok(())
     }
 
-    /// SND.UNA moves.
+    /// Moves SND.UNA to `ack`.
     #[inline(always)]
     fn advance(&mut self, ack: SeqNum, got: &mut Delivered, reply: &mut Reply) {
         let text = ack.earlier(self.snd.end).since_or_zero(self.snd.una);
@@ -82,7 +86,7 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 3.10.7.4: SND.WND from a segment that is newer than the one that set it.
+    /// Sets SND.WND if the segment is newer than the one that last set it (RFC 9293 3.10.7.4).
     #[inline]
     pub(crate) fn take_window(&mut self, window: u16, seq: SeqNum, ack: SeqNum, advanced: bool) {
         let newer = advanced || seq.after(self.snd.wl1) || (seq == self.snd.wl1 && ack.at_or_after(self.snd.wl2));
@@ -98,13 +102,14 @@ impl Tcb {
         }
     }
 
-    /// The right edge of what the peer takes.
+    /// Right edge of the peer's receive window.
     #[inline]
     pub(crate) fn send_edge(&self) -> SeqNum {
         self.snd.una.plus(self.snd.wnd)
     }
 
-    /// Marks the scoreboard. Returns the end of the first block if that is a D-SACK (RFC 2883 4).
+    /// Marks SACKed ranges on the scoreboard. Returns the end of the first block if it is a D-SACK
+    /// (RFC 2883 4).
     #[inline(never)]
     fn take_sack(&mut self, seg: &Segment, prior_una: SeqNum, got: &mut Delivered) -> Option<SeqNum> {
         let blocks = seg.options.sack.as_slice();
@@ -116,7 +121,7 @@ impl Tcb {
         let valid = |block: &Block| block.left.before(block.right) && block.right.at_or_before(self.snd.nxt);
         let recent = |block: &Block| block.right.after(prior_una.minus(self.snd.max_wnd.max(1)));
         let lies = !blocks.iter().skip(usize::from(dsack)).all(valid);
-        // More than the peer ever allowed to be sent cannot have arrived twice.
+        // A duplicate cannot be longer than the largest window the peer ever advertised.
         let small = |block: &Block| block.right.since(block.left) <= self.snd.max_wnd.max(1);
         let first = blocks.first().copied().filter(|block| dsack && valid(block) && recent(block) && small(block));
         if let Some(block) = first {
@@ -136,7 +141,8 @@ impl Tcb {
         first.map(|block| block.right)
     }
 
-    /// Round trips, recovery, the congestion window, timers. Says whether a round trip was measured.
+    /// Updates RTT, recovery, the congestion window and the timers. Returns whether an RTT was
+    /// measured.
     #[inline(always)]
     fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let backed_off = self.answers_lost_ack(shown, seg).then_some(shown.backoff);
@@ -148,7 +154,8 @@ impl Tcb {
             met.delivered_ce = met.delivered_ce.wrapping_add(delivered);
         }
         if self.sack {
-            // A copy is not what was delivered if the ACK echoes an earlier timestamp (RFC 8985 6.2 step 2).
+            // If the ACK echoes a timestamp older than the retransmission, the original was
+            // delivered, not the retransmission (RFC 8985 6.2 step 2).
             let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some());
             let left_later = |at| echoed.is_some_and(|ts| SeqNum(ts.ecr).before(SeqNum(self.ts_now(at))));
             let of_copy = [shown.got.last.map(|last| last.0), shown.got.latest.map(|latest| latest.at)]
@@ -187,7 +194,8 @@ impl Tcb {
         rtt_us.is_some()
     }
 
-    /// Tells congestion control of an advance by `bytes`, and what was in flight before and after.
+    /// Reports an advance by `bytes` to congestion control, with the bytes in flight before and
+    /// after.
     #[inline]
     pub(crate) fn grow(
         &mut self,
@@ -198,7 +206,8 @@ impl Tcb {
         now: Instant,
     ) {
         let round_start = self.snd.una.after(self.snd.round_end);
-        // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
+        // Slow start may double the flight, so it is window-limited from half a window in flight on
+        // (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let ack = Ack {
             bytes,
@@ -208,7 +217,8 @@ impl Tcb {
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
             limit_growth: self.config.limit_growth,
-            // Nor does the ACK that ends a reduction make the window grow (RFC 6582 3.2, full acknowledgment).
+            // The ACK that ends a reduction does not grow the window either (RFC 6582 3.2, full
+            // acknowledgment).
             in_recovery: reducing || self.recovery.is_reducing(),
             snd_una: self.snd.una,
             snd_nxt: self.snd.nxt,
@@ -223,16 +233,21 @@ impl Tcb {
         }
     }
 
-    /// After a timeout the ACK passes a copy and echoes what left before it: perhaps an ACK was lost, and the copy made the
-    /// peer repeat it. The time since then has our own timeout in it, so it is no round trip, and the back-off stays until
-    /// there is one (RFC 6298 3, Karn). Measured, such times double the timeout with each lost ACK, up to its limit.
+    /// Returns whether the first ACK after a timeout covers a retransmission but echoes a timestamp
+    /// from before it.
+    ///
+    /// An ACK was then probably lost, and the retransmission made the peer repeat it. The time
+    /// since the original includes our own timeout, so it is no RTT sample, and the back-off stays
+    /// until there is one (RFC 6298 3, Karn). Measured: taking such samples doubles the RTO with
+    /// each lost ACK, up to its limit.
     fn answers_lost_ack(&self, shown: &Shown, seg: &Segment) -> bool {
         let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return false };
         let copied = shown.backoff > 0 && shown.advanced && self.ts.is_some();
         copied && echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(self.ts_now(at)))
     }
 
-    /// RFC 6298 3 (Karn), RFC 7323 4: from what was sent once only; else from the timestamp echoed.
+    /// Measures the RTT from segments sent only once (RFC 6298 3, Karn), or else from the echoed
+    /// timestamp (RFC 7323 4).
     #[inline]
     fn measure(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Option<u32> {
         let sent = match shown.got.first_sent {
@@ -243,7 +258,7 @@ impl Tcb {
             Some(at) => us_since(now, at),
             None => {
                 let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some())?;
-                // A wild echo is none of ours.
+                // An implausible echo is not one of our timestamps.
                 let ms = Some(self.ts_now(now).wrapping_sub(echoed.ecr)).filter(|ms| *ms < 1 << 20)?;
                 ms.max(1) * 1000
             }
@@ -252,7 +267,7 @@ impl Tcb {
         Some(us)
     }
 
-    /// RFC 6298 5.2, 5.3; RFC 8985 7.2.
+    /// Rearms the retransmission timer (RFC 6298 5.2, 5.3) and the tail loss probe (RFC 8985 7.2).
     #[inline]
     fn rearm(&mut self, shown: &Shown, now: Instant) {
         if self.board.is_empty() {
@@ -271,7 +286,8 @@ impl Tcb {
         }
     }
 
-    /// Nothing is under way: the peer answers a window probe or a keepalive, or opens its window.
+    /// Handles an ACK while nothing is in flight: the answer to a window probe or keepalive, or a
+    /// window update.
     #[inline(never)]
     fn window_answered(&mut self, now: Instant) {
         self.recovery.unanswered_since = Instant::NEVER;
@@ -284,13 +300,14 @@ impl Tcb {
             self.timers.clear_rtx();
             self.recovery.backoff = 0;
         } else if self.timers.rtx_at != Instant::NEVER {
-            // The peer lives: the next probe is a whole interval away, and the intervals go on growing.
+            // The peer is alive: the next probe follows after a full interval, and the intervals
+            // keep growing.
             self.timers.rtx_at = now.after(self.rto());
         }
     }
 }
 
-/// RFC 2883 4.2.2: a D-SACK block may lie within the block that follows it.
+/// Returns whether D-SACK block `inner` lies within the block that follows it (RFC 2883 4.2.2).
 fn inside(inner: &Block, outer: &Block) -> bool {
     inner.left.at_or_after(outer.left) && inner.right.at_or_before(outer.right)
 }

@@ -1,4 +1,5 @@
-//! Answers that are not part of a stream: RST, challenge ACKs, and how often (RFC 9293 3.5.2, RFC 5961).
+//! Replies outside the data stream: RSTs and rate-limited challenge ACKs (RFC 9293 3.5.2, RFC
+//! 5961).
 
 use crate::note::Notes;
 use crate::segment::OutOptions;
@@ -7,7 +8,8 @@ use crate::{Dropped, Ecn, Out, Reply, Segment, SeqNum};
 use clock::Instant;
 use wire::tcp::Flags;
 
-/// RFC 9293 3.10.7.1: the answer to a segment that belongs to no connection; none to a RST.
+/// Returns the RST for a segment that belongs to no connection; `None` if the segment is itself a
+/// RST (RFC 9293 3.10.7.1).
 pub fn answer_to_nobody(seg: &Segment) -> Option<Out> {
     if seg.has(Flags::RST) {
         return None;
@@ -15,7 +17,8 @@ pub fn answer_to_nobody(seg: &Segment) -> Option<Out> {
     Some(reset_for(seg))
 }
 
-/// The RST that its receiver will believe: from what it acknowledges, or acknowledging all of it.
+/// Builds the RST that the sender of `seg` accepts: its sequence number is SEG.ACK, or else it
+/// acknowledges all of `seg`.
 pub(crate) fn reset_for(seg: &Segment) -> Out {
     let (seq, ack, flags) = if seg.has(Flags::ACK) {
         (seg.ack, SeqNum(0), Flags::RST)
@@ -25,7 +28,7 @@ pub(crate) fn reset_for(seg: &Segment) -> Out {
     bare(seq, ack, flags)
 }
 
-/// A segment of a header only.
+/// Builds a segment without options or data.
 pub(crate) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Out {
     Out {
         seq,
@@ -44,7 +47,7 @@ pub(crate) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Out {
 }
 
 impl Tcb {
-    /// RFC 5961: says where we are, and nothing else, to a segment that may be an attacker's.
+    /// Sends a challenge ACK, within the rate limit, for a segment that may be forged (RFC 5961).
     #[inline(never)]
     pub(crate) fn challenge(&mut self, reply: &mut Reply, why: Dropped, now: Instant) -> Result<(), Dropped> {
         let average = self.config.challenge_acks;
@@ -54,8 +57,10 @@ impl Tcb {
         Err(why)
     }
 
-    /// RFC 9293 3.10.7.4, first: an unacceptable segment is answered by an ACK. Without text at most one each half second:
-    /// two ends that find each other unacceptable would else answer each other for ever.
+    /// Acknowledges an unacceptable segment (RFC 9293 3.10.7.4, first).
+    ///
+    /// Without data, at most one is sent per `invalid_interval` (default 0.5 s): otherwise two ends
+    /// that find each other's segments unacceptable would exchange ACKs forever.
     #[inline(never)]
     pub(crate) fn answer_unacceptable(&mut self, seg: &Segment, why: Dropped, now: Instant) -> Result<(), Dropped> {
         if seg.has(Flags::RST) {
@@ -71,7 +76,8 @@ impl Tcb {
         Err(why)
     }
 
-    /// The RST that ends a synchronized connection: from SND.NXT, with timestamps where they were agreed (RFC 7323 3.2).
+    /// Builds the RST that ends a synchronized connection: from SND.NXT, with timestamps if
+    /// negotiated (RFC 7323 3.2).
     pub(crate) fn make_reset(&self, now: Instant) -> Out {
         let options = self.ts.map_or(OutOptions::NONE, |ts| OutOptions::timestamps(self.ts_now(now), ts.recent));
         Out { options, ..bare(self.snd.nxt, self.rcv.nxt, Flags::RST | Flags::ACK) }

@@ -1,4 +1,4 @@
-//! What the application asks of a connection: to send, to close, to abort; its options (RFC 9293 3.9.1, 3.10).
+//! Application calls on a connection: send, close, abort and options (RFC 9293 3.9.1, 3.10).
 
 use crate::State;
 use crate::cc::Congestion;
@@ -7,25 +7,27 @@ use crate::segment::Out;
 use crate::tcb::{Tail, Tcb};
 use clock::{Duration, Instant};
 
-/// Ends that are remembered.
+/// Maximum number of write boundaries kept.
 const ENDS_MAX: usize = 1024;
 
-/// What became of a close.
+/// Result of a close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Closed {
-    /// A RST to send: there was text that nobody read, or the opening was cut short.
+    /// RST to send: data was unread, or the handshake was incomplete.
     pub reset: Option<Out>,
-    /// The connection is over already.
+    /// The connection is already over.
     pub over: bool,
 }
 
 impl Tcb {
-    /// The application appended `bytes` to the send queue; `push`: and wants them to arrive without waiting for more.
+    /// Records that the application appended `bytes` to the send queue; `push` requests immediate
+    /// transmission.
     pub fn queued(&mut self, bytes: u32, push: bool) {
         self.queued_as(bytes, if push { Tail::Push } else { Tail::More });
     }
 
-    /// The application appended `bytes` to the send queue, and `tail` is what it says of their end.
+    /// Records that the application appended `bytes` to the send queue; `tail` describes how they
+    /// end.
     pub fn queued_as(&mut self, bytes: u32, tail: Tail) {
         if self.snd.fin || !self.state.may_queue() {
             return;
@@ -42,18 +44,18 @@ impl Tcb {
         }
     }
 
-    /// Remembers an end that is to be seen on the wire.
+    /// Records a write boundary that must be visible on the wire.
     #[cold]
     fn mark_end(&mut self, tail: Tail) {
         let end = self.snd.end;
         let ends = &mut self.rare().ends;
         if ends.len() == ENDS_MAX {
-            ends.pop_back(); // a flood of little writes is seen as fewer
+            ends.pop_back(); // under a flood of small writes, boundaries are merged
         }
         ends.push_back((end, tail));
     }
 
-    /// The application appended `bytes` of which the last is urgent (`MSG_OOB`).
+    /// Records that the application appended `bytes`, the last of which is urgent (`MSG_OOB`).
     pub fn queued_urgent(&mut self, bytes: u32) {
         if self.snd.fin || !self.state.may_queue() || bytes == 0 {
             return;
@@ -63,32 +65,33 @@ impl Tcb {
         self.snd.urgent_on = true;
     }
 
-    /// Bytes queued and not acknowledged.
+    /// Bytes queued and not yet acknowledged.
     pub fn send_queue(&self) -> u32 {
         let first = if self.state.is_synchronized() { self.snd.una } else { self.snd.iss.plus(1) };
         self.snd.end.since_or_zero(first)
     }
 
-    /// Bytes queued and not sent (`SIOCOUTQNSD`).
+    /// Bytes queued and not yet sent (`SIOCOUTQNSD`).
     pub fn not_sent(&self) -> u32 {
         let next = if self.state.is_synchronized() { self.snd.nxt } else { self.snd.iss.plus(1) };
         self.snd.end.since_or_zero(next)
     }
 
-    /// Where the urgent text ends, in bytes after the first unread one; `None` when it is behind (`SIOCATMARK`).
+    /// Offset of the end of urgent data from the first unread byte; `None` if it has been read
+    /// (`SIOCATMARK`).
     pub fn urgent_mark(&self) -> Option<u32> {
         let first = self.rcv.nxt.minus(self.rcv.unread);
         let urgent = self.met.as_ref().filter(|_| self.rcv.urgent_on)?.rcv_urgent;
         urgent.after(first).then(|| urgent.since(first))
     }
 
-    /// No more will be queued: FIN follows what is (RFC 9293 3.10.4; `SHUT_WR`).
+    /// Ends the send side: a FIN follows the queued data (RFC 9293 3.10.4; `SHUT_WR`).
     pub fn shutdown_send(&mut self, _now: Instant) {
         if self.snd.fin || !self.state.may_queue() {
             return;
         }
         match self.state {
-            State::SynSent => {} // FIN waits for the handshake
+            State::SynSent => {} // the FIN waits for the handshake
             State::CloseWait => self.state = State::LastAck,
             State::Established => self.state = State::FinWait1,
             _ => {}
@@ -96,7 +99,8 @@ impl Tcb {
         self.snd.fin = true;
     }
 
-    /// The application lets go of the connection. Text that nobody read makes it a reset (RFC 9293 3.6.1, RFC 2525 2.17).
+    /// Closes the connection on behalf of the application. Unread data turns this into a reset (RFC
+    /// 9293 3.6.1, RFC 2525 2.17).
     pub fn close(&mut self, now: Instant) -> Closed {
         if self.state == State::SynSent || self.state == State::Closed {
             self.over();
@@ -116,11 +120,12 @@ impl Tcb {
         self.snd.fin
     }
 
-    /// RFC 9293 3.10.5: over at once; the RST tells the peer, if there is one that should know.
+    /// Aborts the connection at once. Returns the RST for the peer, if the state requires one (RFC
+    /// 9293 3.10.5).
     pub fn abort(&mut self, now: Instant) -> Option<Out> {
         let tells = match self.state {
             State::SynReceived | State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait => true,
-            // RFC 9293 3.10.5 asks for none; text of ours may still be under way all the same.
+            // RFC 9293 3.10.5 requires no RST here, but our data may still be in flight.
             State::Closing | State::LastAck => self.snd.una.before(self.snd.end),
             State::Closed | State::SynSent | State::TimeWait => false,
         };
@@ -129,13 +134,13 @@ impl Tcb {
         reset
     }
 
-    /// The host could not send `out`: it counts as lost on the way, at once.
+    /// Treats `out`, which the host could not send, as lost.
     pub fn on_not_sent(&mut self, out: &Out, now: Instant) {
         if self.state == State::Closed {
             return;
         }
         if !self.state.is_synchronized() || (out.text_len == 0 && !out.flags.contains(wire::tcp::Flags::FIN)) {
-            // A SYN comes again by its timer. An ACK: the next segment says the same.
+            // A SYN is retransmitted by its timer. A lost ACK is covered by the next segment.
             self.rcv.ack_now |= self.state.is_synchronized();
             return;
         }
@@ -144,67 +149,68 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// The receive buffer's size; `tuned` when auto-tuning asked for it and not the application. It never takes back
-    /// what was advertised.
+    /// Sets the receive buffer's size. `tuned` means that auto-tuning requested it, not the
+    /// application. An advertised window is never taken back.
     pub fn set_recv_space(&mut self, bytes: u32, tuned: bool) {
         self.rcv.space = bytes.clamp(1, 1 << 30);
         self.rcv.tunable &= tuned;
     }
 
-    /// The receive buffer's size.
+    /// Size of the receive buffer in bytes.
     pub fn recv_space(&self) -> u32 {
         self.rcv.space
     }
 
-    /// Bytes that the send buffer should have room for: twice the congestion window, so that it never empties (Linux:
-    /// tcp_sndbuf_expand). The host decides.
+    /// Recommended send buffer size in bytes: twice the congestion window, so that it never runs
+    /// empty (Linux: tcp_sndbuf_expand). The host decides.
     pub fn send_space_wanted(&self) -> u32 {
         self.cc.cwnd().saturating_mul(2).max(self.config.send_space)
     }
 
-    /// Whether so much is waiting unsent that no more should be queued (`TCP_NOTSENT_LOWAT`).
+    /// Returns whether little enough is unsent that more may be queued (`TCP_NOTSENT_LOWAT`).
     pub fn is_unsent_low(&self) -> bool {
         let limit = self.rare.as_ref().and_then(|rare| rare.notsent_lowat);
         limit.is_none_or(|limit| self.not_sent() < limit)
     }
 
-    /// `TCP_NODELAY`.
+    /// Turns the Nagle algorithm off or on (`TCP_NODELAY`).
     pub fn set_nodelay(&mut self, on: bool) {
         self.wishes.nodelay = on;
     }
 
-    /// What is held back leaves, once (Linux: `TCP_NODELAY` was set).
+    /// Releases data held back by Nagle or cork, once (as Linux does when `TCP_NODELAY` is set).
     pub fn flush(&mut self) {
         self.wishes.flush = true;
     }
 
-    /// `TCP_CORK`.
+    /// Holds back partial segments while `on` (`TCP_CORK`).
     pub fn set_cork(&mut self, on: bool) {
         self.wishes.cork = on;
         self.wishes.more &= on;
     }
 
-    /// The greatest window that the peer has advertised.
+    /// The largest window that the peer has advertised.
     pub fn max_window(&self) -> u32 {
         self.snd.max_wnd
     }
 
-    /// `TCP_USER_TIMEOUT` (RFC 5482).
+    /// Sets how long data may stay unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
     pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
         self.rare().user_timeout = limit;
     }
 
-    /// `TCP_LINGER2`.
+    /// Sets how long an orphan stays in FIN-WAIT-2 (`TCP_LINGER2`).
     pub fn set_linger2(&mut self, limit: Option<Duration>) {
         self.rare().linger2 = limit;
     }
 
-    /// `TCP_NOTSENT_LOWAT`.
+    /// Sets the limit of unsent bytes below which the socket is writable (`TCP_NOTSENT_LOWAT`).
     pub fn set_notsent_lowat(&mut self, bytes: Option<u32>) {
         self.rare().notsent_lowat = bytes;
     }
 
-    /// `TCP_MAXSEG`: before the handshake, what we advertise; at any time, the largest that we send.
+    /// Sets the maximum segment size (`TCP_MAXSEG`): before the handshake also the advertised MSS,
+    /// later only the sending limit.
     pub fn set_maxseg(&mut self, mss: u16) {
         self.rare().maxseg = Some(mss.max(self.config.min_mss));
         if self.state.is_synchronized() {
@@ -212,12 +218,13 @@ impl Tcb {
         }
     }
 
-    /// `TCP_SYNCNT`.
+    /// Sets the number of SYN retransmissions (`TCP_SYNCNT`).
     pub fn set_syn_count(&mut self, count: u8) {
         self.rare().syn_count = Some(count.max(1));
     }
 
-    /// Text leaves at the pace of a window a round trip, at most `max_rate` bytes a second (`SO_MAX_PACING_RATE`).
+    /// Turns pacing on or off: data is spread over the round trip, at most `max_rate` bytes per
+    /// second (`SO_MAX_PACING_RATE`).
     pub fn set_pacing(&mut self, on: bool, max_rate: Option<u64>) {
         self.rare().pacer = on.then(|| {
             let mut pacer = Pacer::default();
@@ -227,35 +234,36 @@ impl Tcb {
         self.stop_pace();
     }
 
-    /// Nothing waits for its time any more.
+    /// Stops the pacing timer.
     pub(crate) fn stop_pace(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.pace_at = None;
         }
     }
 
-    /// `TCP_CONGESTION`: another algorithm takes over with the window as it is.
+    /// Replaces the congestion control algorithm, keeping the current window (`TCP_CONGESTION`).
     pub fn set_congestion(&mut self, algorithm: crate::cc::Algorithm) {
         self.cc = crate::cc::Control::new(algorithm, self.snd.mss, self.cc.cwnd());
     }
 
-    /// Gives back what a burst has made grow and nothing uses now: for hosts with many idle connections (sockstress).
+    /// Frees memory that a burst allocated and that is now unused: for hosts with many idle
+    /// connections (sockstress).
     pub fn release_memory(&mut self) {
         self.board.release_memory();
         self.recovery.release_memory();
     }
 
-    /// Does a process hold the connection no longer?
+    /// Returns whether no process holds the connection any more.
     pub fn is_orphan(&self) -> bool {
         self.wishes.orphan
     }
 
-    /// Bytes in order and not consumed.
+    /// Bytes received in order and not yet consumed.
     pub fn unread(&self) -> u32 {
         self.rcv.unread
     }
 
-    /// Bytes a second at which text leaves when paced; [`pacing::UNLIMITED`] before the first round trip.
+    /// Pacing rate in bytes per second; [`pacing::UNLIMITED`] before the first round trip.
     pub fn pacing_rate(&self) -> u64 {
         let window = self.cc.cwnd().max(self.in_flight());
         let rate = pacing::rate(window, self.rtt.srtt(), self.cc.pacing_gain());
@@ -267,7 +275,7 @@ impl Tcb {
         self.rare.as_ref().and_then(|rare| rare.pacer.as_ref())
     }
 
-    /// Text left: the next waits for its turn.
+    /// Charges `bytes` just sent to the pacer.
     #[inline]
     pub(crate) fn paced(&mut self, bytes: u32, now: Instant) {
         if self.rare.is_none() || bytes == 0 {
@@ -279,7 +287,7 @@ impl Tcb {
         }
     }
 
-    /// Is it too early for text? Then the timer says when it is not.
+    /// Returns whether pacing holds back data; if so, sets the timer for the earliest departure.
     #[inline]
     pub(crate) fn held_by_pace(&mut self, now: Instant) -> bool {
         let Some(next) = self.pacer().filter(|pacer| !pacer.ready(now)).map(Pacer::next) else { return false };
@@ -287,7 +295,7 @@ impl Tcb {
         true
     }
 
-    /// How much may leave in one piece: a burst, when paced.
+    /// Maximum number of bytes per transmission: one pacing quantum if paced.
     #[inline]
     pub(crate) fn most_at_once(&self, max_text: u32, mss: u32) -> u32 {
         let most = max_text.max(mss);

@@ -1,8 +1,9 @@
-//! Congestion control: how much may be under way.
+//! Congestion control: how much data may be in flight.
 //!
-//! The core tells a [`Congestion`] what was acknowledged and what was lost; it answers with a window in bytes. During
-//! recovery the window is moved by proportional rate reduction (`recovery`), not from here. [`Control`] is all
-//! algorithms in one value: no allocation, and a predicted branch instead of a table of functions.
+//! The core reports acknowledgments and losses to a [`Congestion`], which returns a window in
+//! bytes. During recovery, proportional rate reduction (`recovery`) sets the window, not the
+//! algorithm. [`Control`] holds any of the algorithms by value: no allocation, and a predictable
+//! branch instead of a vtable.
 
 mod congestion;
 pub mod cubic;
@@ -17,21 +18,21 @@ pub use congestion::{Ack, Congestion, Signal};
 pub use cubic::Cubic;
 pub use newreno::NewReno;
 
-/// Which algorithm a connection begins with.
+/// Congestion control algorithm of a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Algorithm {
-    /// RFC 5681, RFC 6582.
+    /// NewReno (RFC 5681, RFC 6582).
     #[default]
     NewReno,
-    /// RFC 9438, with HyStart++ (RFC 9406).
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic,
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
 
-    /// As `TCP_CONGESTION` names it.
+    /// Returns the name used by `TCP_CONGESTION`.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::NewReno => "reno",
@@ -40,7 +41,7 @@ impl Algorithm {
     }
 }
 
-/// A word that names no algorithm.
+/// Error: a name that denotes no algorithm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownAlgorithm(pub String);
 
@@ -54,7 +55,7 @@ impl std::error::Error for UnknownAlgorithm {}
 
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
-    /// Linux's names, and FreeBSD's for the first.
+    /// Accepts Linux's names, and FreeBSD's `newreno`.
     fn from_str(word: &str) -> Result<Algorithm, UnknownAlgorithm> {
         match word {
             "reno" | "newreno" => Ok(Algorithm::NewReno),
@@ -70,17 +71,17 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// One of the algorithms.
+/// State of the algorithm in use.
 #[derive(Clone, Debug)]
 pub enum Control {
-    /// RFC 5681, RFC 6582.
+    /// NewReno (RFC 5681, RFC 6582).
     NewReno(NewReno),
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic(Cubic),
 }
 
 impl Control {
-    /// The algorithm at its beginning, with a window of `initial_window` bytes.
+    /// Creates the initial state of `algorithm` with a window of `initial_window` bytes.
     pub fn new(algorithm: Algorithm, mss: u16, initial_window: u32) -> Control {
         match algorithm {
             Algorithm::NewReno => Control::NewReno(NewReno::new(mss, initial_window)),

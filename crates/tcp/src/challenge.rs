@@ -1,29 +1,30 @@
-//! Challenge ACKs, limited for each connection by a number that nobody can count to (RFC 5961 7).
+//! Challenge ACKs, limited per connection by an unpredictable budget (RFC 5961 7).
 //!
-//! A limit that a whole host shares is a channel: an attacker sees from how many challenge ACKs are left whether a guess
-//! about somebody else's connection was right (CVE-2016-5696). So each connection has a budget of its own, and
-//! how large it is, and for how long, is drawn anew each time.
+//! A limit shared by the whole host is a side channel: the number of challenge ACKs left shows an
+//! attacker whether a guess about another host's connection was right (CVE-2016-5696). Each
+//! connection therefore has its own budget, whose size and duration are drawn at random each time.
 
 use clock::Instant;
 
 const SECOND_MS: u32 = 1_000;
 
-/// One connection's budget: eight bytes.
+/// Challenge ACK budget of one connection, in eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChallengeLimit {
-    /// In milliseconds of the clock, on a circle.
+    /// End of the current period in milliseconds, wrapping at 2^32.
     until_ms: u32,
     left: u16,
     begun: bool,
 }
 
 impl ChallengeLimit {
-    /// Whether a challenge ACK may be sent: about `limit` a second, half to one and a half times as many in any one. A
-    /// `limit` of 0 is none at all. `chance` is random.
+    /// Returns whether a challenge ACK may be sent, and counts it. The average rate is about
+    /// `limit` per second, between half and one and a half times that in any one period; a `limit`
+    /// of 0 allows none. `chance` is random.
     pub fn take(&mut self, limit: u8, now: Instant, chance: u64) -> bool {
         let now_ms = (now.nanos() / 1_000_000) as u32;
         let remaining = self.until_ms.wrapping_sub(now_ms);
-        // a window is at most 1.5 s: anything else is one that ended, however long ago
+        // a period is at most 1.5 s: anything longer means that it ended, however long ago
         if !self.begun || remaining == 0 || remaining > 3 * SECOND_MS / 2 {
             self.begin(limit, now_ms, chance);
         }
@@ -32,7 +33,7 @@ impl ChallengeLimit {
         may
     }
 
-    /// `limit`/2 to 3 `limit`/2 of them, for half a second to one and a half.
+    /// Starts a period of 0.5 to 1.5 s with a budget of `limit`/2 to 3 `limit`/2.
     fn begin(&mut self, limit: u8, now_ms: u32, chance: u64) {
         let limit = u16::from(limit);
         self.left = (limit / 2 + (chance % (u64::from(limit) + 1)) as u16).max(limit.min(1));
@@ -68,15 +69,16 @@ mod tests {
         assert!(budgets.len() >= 50 && budgets.iter().all(|n| (50..=150).contains(n)), "{budgets:?}");
     }
 
-    /// Milliseconds from the first challenge ACK, all of whose budget is used at once, to the next.
+    /// Returns the milliseconds from the first challenge ACK to the next period, when the budget is
+    /// used at once.
     fn window(chance: u64) -> u32 {
         let mut limit = ChallengeLimit::default();
         while limit.take(10, Instant::ZERO, chance) {}
         (1..2_000).find(|ms| limit.take(10, Instant::from_millis(u64::from(*ms)), chance)).unwrap()
     }
 
-    /// RFC 5961 7, CVE-2016-5696: neither when the budget is renewed can be foretold, nor how large it is. Of a thousand each tenth of
-    /// the range has its share.
+    /// RFC 5961 7, CVE-2016-5696: neither the time nor the size of the next budget is predictable.
+    /// Of a thousand, each tenth of the range gets its share.
     #[test]
     fn when_there_are_more_cannot_be_foretold() {
         let windows: Vec<u32> = (0..1_000).map(|n| window(chance(n))).collect();
@@ -86,7 +88,8 @@ mod tests {
             assert!((50..=150).contains(&share), "{share} between {} and {} ms", 500 + tenth * 100, 600 + tenth * 100);
         }
         assert!(windows.iter().collect::<BTreeSet<_>>().len() > 500);
-        // One says nothing of the other: windows of the least budgets are as long as those of the greatest.
+        // Length and size are independent: periods of the smallest budgets are as long as those of
+        // the largest.
         let budget = |n: u64| {
             let mut limit = ChallengeLimit::default();
             (0..100).filter(|_| limit.take(10, Instant::ZERO, chance(n))).count()

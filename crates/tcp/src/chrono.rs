@@ -1,15 +1,17 @@
-//! What kept text from leaving, and for how long: `tcpi_busy_time`, and of it `tcpi_rwnd_limited` and `tcpi_sndbuf_limited`.
+//! Time spent limited, by cause: `tcpi_busy_time`, and within it `tcpi_rwnd_limited` and
+//! `tcpi_sndbuf_limited`.
 //!
-//! A connection is busy from the first byte queued until everything is acknowledged. In that time the peer's window may be
-//! what holds it up, or the writer's own buffer: all of it is under way, the congestion window would take more, and the
-//! writer waits for room. The later in this list counts (as in Linux: tcp_chrono_start).
+//! A connection is busy from the first byte queued until everything is acknowledged. Meanwhile it
+//! may be limited by the peer's window, or by its own send buffer: everything is in flight, the
+//! congestion window would allow more, and the writer waits for room. The buffer takes precedence
+//! over the window, and the window over busy (as in Linux: tcp_chrono_start).
 
 use crate::cc::Congestion;
 use crate::tcb::{Tcb, Why};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// Nothing but the path holds text up?
+    /// Returns whether the connection is busy and limited only by the path.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
         self.held_by == Why::Busy
@@ -30,7 +32,8 @@ impl Tcb {
         (self.held_by, self.chrono.since) = (why, now);
     }
 
-    /// Busy, held up by the window, held up by the buffer: the first is all of it.
+    /// Returns the time busy, limited by the window, and limited by the buffer; busy includes the
+    /// other two.
     pub(crate) fn chrono_told(&self, now: Instant) -> [Duration; 3] {
         let [window, writer] = self.met.as_ref().map_or([0; 2], |met| met.held_up);
         let mut spent = [self.chrono.busy, window, writer];
@@ -41,13 +44,15 @@ impl Tcb {
         [busy + window + writer, window, writer]
     }
 
-    /// The application waits for room in the send buffer, or would if it could wait.
+    /// Records that the application waits for room in the send buffer, or would if its socket were
+    /// blocking.
     pub fn writer_waits(&mut self, now: Instant) {
         self.wishes.starved = true;
         self.chrono_sent(now);
     }
 
-    /// Something waits to be sent: whoever wrote it may wait for more room, but it is not the room that holds this up.
+    /// Starts the busy time when data is queued: the writer may still wait for room, but room is
+    /// not what delays this data.
     #[cold]
     pub(crate) fn chrono_begin(&mut self, now: Instant) {
         if matches!(self.held_by, Why::Idle | Why::Writer) {
@@ -55,7 +60,7 @@ impl Tcb {
         }
     }
 
-    /// The peer's window has no room for it.
+    /// Records that the peer's window has no room for the queued data.
     #[cold]
     pub(crate) fn chrono_window(&mut self, now: Instant) {
         if self.held_by < Why::Window {
@@ -63,7 +68,8 @@ impl Tcb {
         }
     }
 
-    /// Something was sent, so the window had room; perhaps that was all, and the writer's buffer has none.
+    /// Records a transmission: the window had room. If everything is now in flight and the writer
+    /// waits, the send buffer is the limit.
     #[cold]
     pub(crate) fn chrono_sent(&mut self, now: Instant) {
         if self.held_by == Why::Window {
@@ -75,7 +81,7 @@ impl Tcb {
         }
     }
 
-    /// Everything is acknowledged?
+    /// Ends the busy time if everything has been acknowledged.
     #[inline]
     pub(crate) fn chrono_acked(&mut self, now: Instant) {
         if self.held_by != Why::Idle && self.unsent() == 0 {

@@ -1,104 +1,113 @@
-//! What connections begin with. Defaults are Linux's where the RFCs leave the choice; `differences.md` has the reasons.
+//! Initial settings of connections. Defaults are Linux's where the RFCs leave the choice;
+//! `differences.md` gives the reasons.
 
 use crate::cc::Algorithm;
 use clock::Duration;
 
-/// Whether to ask for and agree to ECN (RFC 3168).
+/// ECN negotiation (RFC 3168).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EcnMode {
-    /// Neither.
+    /// ECN is neither requested nor accepted.
     Off,
-    /// Agree to it when asked.
+    /// ECN is accepted if the peer requests it.
     #[default]
     Passive,
-    /// Ask for it.
+    /// ECN is requested and accepted.
     On,
 }
 
-/// What all connections of a stack begin with; shared by them.
+/// Initial settings of all connections of a stack, which share them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The MSS that we advertise: the path's MTU less IP and TCP headers without options (RFC 9293 3.7.1, RFC 6691).
+    /// MSS that we advertise: the path's MTU less IP and TCP headers without options (RFC 9293
+    /// 3.7.1, RFC 6691).
     pub mss: u16,
-    /// What a peer that advertises none is taken to accept: 536, for IPv6 1220 (RFC 9293 3.7.1).
+    /// MSS assumed for a peer that advertises none: 536, for IPv6 1220 (RFC 9293 3.7.1).
     pub default_mss: u16,
-    /// A peer that advertises less is sent this much all the same: Linux's `tcp_min_snd_mss` (CVE-2019-11479).
+    /// Smallest MSS used even if the peer advertises less: Linux's `tcp_min_snd_mss`
+    /// (CVE-2019-11479).
     pub min_mss: u16,
-    /// Bytes of receive buffer at first.
+    /// Initial size of the receive buffer in bytes.
     pub recv_space: u32,
-    /// Bytes that auto-tuning may ask for; the window scale is chosen for it.
+    /// Maximum receive buffer for auto-tuning, in bytes; determines the window scale.
     pub recv_space_max: u32,
-    /// Bytes of send buffer at first.
+    /// Initial size of the send buffer in bytes.
     pub send_space: u32,
-    /// Offer and agree to window scaling.
+    /// Offer and accept window scaling.
     pub window_scaling: bool,
-    /// Offer and agree to SACK.
+    /// Offer and accept SACK.
     pub sack: bool,
-    /// Offer and agree to timestamps.
+    /// Offer and accept timestamps.
     pub timestamps: bool,
-    /// Explicit congestion notification.
+    /// Explicit congestion notification mode.
     pub ecn: EcnMode,
-    /// Congestion control.
+    /// Congestion control algorithm.
     pub algorithm: Algorithm,
     /// Segments of the initial window (RFC 6928: 10).
     pub initial_window: u8,
-    /// An ACK opens the window in slow start by a few segments at most (RFC 3465, RFC 9406 4.3); else by all that arrived
-    /// with it, which is less than it acknowledges where some was SACKed before.
+    /// Limits the growth per ACK in slow start to a few segments (RFC 3465, RFC 9406 4.3).
+    /// Otherwise the window grows by all bytes newly delivered, which excludes those SACKed
+    /// earlier.
     pub limit_growth: bool,
-    /// Congestion reduces the congestion window, which is kept no larger than what is used; else what is in flight.
+    /// On congestion, reduces the congestion window, which is kept no larger than what is used;
+    /// otherwise reduces the bytes in flight.
     pub reduce_cwnd: bool,
-    /// New text leaves in runs of about a millisecond's worth, so many segments at least, and a run of several ends with PSH; 0:
-    /// it does not.
+    /// Minimum segments per run of new data: data leaves in runs of about a millisecond, and a run
+    /// of several segments ends with PSH. 0 turns this off.
     pub push_runs: u8,
-    /// The ACK of a FIN may wait as that of text does, and tells of no duplicates.
+    /// Delays the ACK of a FIN; does not send D-SACK with it.
     pub delay_fin_ack: bool,
-    /// The window starts anew after silence (RFC 5681 4.1).
+    /// Reduces the window after an idle period (RFC 5681 4.1).
     pub idle_restart: bool,
-    /// RTO without a measurement (RFC 6298 2.1).
+    /// RTO before the first measurement (RFC 6298 2.1).
     pub rto_initial: Duration,
-    /// Least RTO.
+    /// Minimum RTO.
     pub rto_min: Duration,
-    /// Greatest RTO; RFC 6298 2.5 asks for 60 s or more.
+    /// Maximum RTO; RFC 6298 2.5 requires 60 s or more.
     pub rto_max: Duration,
-    /// A SYN is sent again this often before the connection fails: over 3 minutes (RFC 9293 3.8.3, R2 for SYN).
+    /// SYN retransmissions before the connection fails: over 3 minutes (RFC 9293 3.8.3, R2 for
+    /// SYN).
     pub syn_retries: u8,
-    /// The same for a SYN-ACK.
+    /// SYN-ACK retransmissions before the connection fails.
     pub synack_retries: u8,
-    /// Timeouts in a row after which the path is asked to be looked at again (RFC 9293 3.8.3, R1).
+    /// Consecutive timeouts after which the route is checked again (RFC 9293 3.8.3, R1).
     pub retries1: u8,
-    /// Timeouts in a row after which the connection fails (R2): 15 are over 15 minutes.
+    /// Consecutive timeouts after which the connection fails (R2): 15 take over 15 minutes.
     pub retries2: u8,
-    /// The same when no process holds the connection any longer.
+    /// Consecutive timeouts after which a connection without a process fails.
     pub orphan_retries: u8,
-    /// A peer silent for so long in FIN-WAIT-2 is forgotten, when no process holds the connection.
+    /// Time in FIN-WAIT-2 after which a connection without a process is freed.
     pub fin_timeout: Duration,
-    /// TIME-WAIT: twice the maximum segment lifetime.
+    /// Duration of TIME-WAIT: twice the maximum segment lifetime.
     pub time_wait: Duration,
-    /// Keepalive, when a connection asks for it: silence before the first probe (RFC 9293 3.8.4: 2 hours or more).
+    /// Silence before the first keepalive probe, where a connection enables keepalive (RFC 9293
+    /// 3.8.4: 2 hours or more).
     pub keepalive_idle: Duration,
-    /// Between probes.
+    /// Interval between keepalive probes.
     pub keepalive_interval: Duration,
-    /// Probes without an answer before the connection fails.
+    /// Unanswered keepalive probes before the connection fails.
     pub keepalive_count: u8,
-    /// Shortest delay of an ACK.
+    /// Minimum delay of an ACK.
     pub delayed_ack_min: Duration,
-    /// Longest delay of an ACK; below 0.5 s (RFC 9293 3.8.6.3).
+    /// Maximum delay of an ACK; below 0.5 s (RFC 9293 3.8.6.3).
     pub delayed_ack_max: Duration,
-    /// Out-of-order ranges kept (SegmentSmack); a segment that would make one more is dropped.
+    /// Maximum out-of-order ranges kept (SegmentSmack); a segment that would add one more is
+    /// dropped.
     pub reassembly_ranges: u16,
-    /// Sent segments kept; when there are as many, only full ones are sent.
+    /// Maximum records of sent segments; once reached, only full segments are sent.
     pub sent_records: u32,
-    /// Challenge ACKs that one connection sends a second, on average (RFC 5961 7).
+    /// Challenge ACKs that one connection sends per second, on average (RFC 5961 7).
     pub challenge_acks: u8,
-    /// Least time between answers to segments out of window, for one connection.
+    /// Minimum time between replies to out-of-window segments of one connection.
     pub invalid_interval: Duration,
-    /// Tail loss probes and RACK (RFC 8985).
+    /// Enables tail loss probes and RACK (RFC 8985).
     pub rack: bool,
-    /// Spurious timeouts are looked for (RFC 5682).
+    /// Enables detection of spurious timeouts (F-RTO, RFC 5682).
     pub frto: bool,
-    /// Search for a larger path MTU, and for a smaller one when segments vanish (RFC 8899).
+    /// Searches for a larger path MTU, and for a smaller one when segments are lost (RFC 8899).
     pub mtu_probing: bool,
-    /// MSS below which no ICMP message and no search brings a connection (RFC 1191: 576 less 40; Linux: 552 less 40).
+    /// Minimum MSS that ICMP messages and MTU search can set (RFC 1191: 576 less 40; Linux: 552
+    /// less 40).
     pub min_path_mss: u16,
 }
 
@@ -152,7 +161,8 @@ impl Default for Config {
 /// Largest shift (RFC 7323 2.3).
 pub(crate) const MOST_SCALE: u8 = 14;
 
-/// The shift for a buffer that may grow to `space`: the least with which it fits in 16 bits, as Linux chooses it.
+/// Returns the window shift for a buffer of up to `space` bytes: the smallest with which it fits in
+/// 16 bits, as in Linux.
 pub(crate) fn scale_for(space: u32) -> u8 {
     let bits = space.max(1).ilog2();
     (bits.saturating_sub(15) as u8).min(MOST_SCALE)

@@ -1,12 +1,14 @@
-//! What TCP counts: FreeBSD's `struct tcpstat` in the words of its `netstat -s -p tcp`, and of Linux's `TcpExt` what that lacks.
+//! TCP counters: FreeBSD's `struct tcpstat` in the words of its `netstat -s -p tcp`, plus those of
+//! Linux's `TcpExt` that FreeBSD lacks.
 //!
-//! Nothing here is global: a host has a [`Counters`] for each of its threads and hands it in. A field is bumped where the event
-//! is decided, once; which segments were dropped for what reason is told by the drop itself.
+//! Nothing here is global: a host has one [`Counters`] per thread and passes it in. A field is
+//! incremented once, where the event is decided. The reason for which a segment was dropped is
+//! reported with the drop itself.
 
 use stats::{Described, counters};
 
 counters! {
-    /// Segments that came.
+    /// Received segments.
     pub struct In at "tcp.in" {
         /// packets received.
         received,
@@ -36,7 +38,7 @@ counters! {
         out_of_order,
         /// bytes in out-of-order packets.
         out_of_order_bytes,
-        /// out-of-order packets not kept, for there were too many gaps.
+        /// out-of-order packets dropped because of too many gaps.
         out_of_order_dropped,
         /// packets of data after window.
         after_window,
@@ -60,11 +62,11 @@ counters! {
         urgent,
         /// SACK options (SACK blocks) received.
         sacks,
-        /// D-SACKs for something sent again.
+        /// D-SACKs for retransmitted segments.
         dsacks,
-        /// D-SACKs for what is older than SND.UNA.
+        /// D-SACKs for data older than SND.UNA.
         dsacks_old,
-        /// SACK options with blocks of what was never sent, or without an inside.
+        /// SACK options with invalid or empty blocks, or blocks of data never sent.
         sacks_invalid,
         /// correct ACK header predictions.
         predicted_acks,
@@ -74,7 +76,7 @@ counters! {
 }
 
 counters! {
-    /// Segments that went.
+    /// Sent segments.
     pub struct Out at "tcp.out" {
         /// packets sent.
         sent,
@@ -102,9 +104,9 @@ counters! {
         resets,
         /// challenge acks sent (RFC 5961).
         challenges,
-        /// challenge acks not sent, for the limit.
+        /// challenge acks not sent because of the rate limit.
         challenges_limited,
-        /// acks of old duplicates not sent, for the limit.
+        /// acks of old duplicates not sent because of the rate limit.
         invalid_limited,
         /// keepalive probes sent.
         keepalives,
@@ -116,13 +118,13 @@ counters! {
         window_opened,
         /// advertisements of a zero window.
         window_closed,
-        /// segments the host had no buffer for.
+        /// segments not sent because the host had no buffer.
         not_sent,
     }
 }
 
 counters! {
-    /// The life of connections, each state as it is entered.
+    /// Connection states, counted on entry.
     pub struct States at "tcp.state" {
         /// connection requests.
         syn_sent,
@@ -134,9 +136,9 @@ counters! {
         close_wait,
         /// connections closed here first.
         fin_wait_1,
-        /// connections whose FIN was acknowledged while the peer's was awaited.
+        /// connections whose FIN was acknowledged before the peer's FIN arrived.
         fin_wait_2,
-        /// connections closed by both at once.
+        /// connections closed by both sides at once.
         closing,
         /// connections closed after the peer.
         last_ack,
@@ -162,7 +164,7 @@ counters! {
 }
 
 counters! {
-    /// Timers that ran out.
+    /// Expired timers.
     pub struct Timers at "tcp.timer" {
         /// retransmit timeouts.
         rexmit,
@@ -204,9 +206,9 @@ counters! {
         rexmit_bytes,
         /// SACK retransmissions lost.
         rexmits_lost,
-        /// SACK scoreboard overflows: a short segment waited, for too many were under way.
+        /// SACK scoreboard overflows: a short segment waited because too many were in flight.
         scoreboard_overflows,
-        /// peers that took back what they had selectively acknowledged.
+        /// peers that discarded selectively acknowledged data (reneging).
         reneged,
         /// reorderings seen.
         reordered,
@@ -240,7 +242,7 @@ counters! {
 }
 
 counters! {
-    /// The path's MTU.
+    /// Path MTU discovery.
     pub struct PmtuCounts at "tcp.pmtu" {
         /// resends initiated by MTU discovery.
         resends,
@@ -252,7 +254,7 @@ counters! {
         probes_acked,
         /// MTU probes that were lost.
         probes_lost,
-        /// ICMP messages refused, for their sequence number was not in flight (RFC 5927).
+        /// ICMP messages ignored because their sequence number was not in flight (RFC 5927).
         icmp_refused,
     }
 }
@@ -282,13 +284,13 @@ counters! {
         unreachable,
         /// stale: given up after the last SYN-ACK.
         stale,
-        /// badack: an ACK of something else than our SYN.
+        /// badack: an ACK of something other than our SYN.
         bad_acks,
         /// old duplicates by their timestamps or sequence numbers.
         old_duplicates,
-        /// segments with impossible flags (SYN with FIN or RST), or for ourselves.
+        /// segments with impossible flags (SYN with FIN or RST), or from our own address and port.
         bad_segments,
-        /// answers to segments out of sequence not sent, for the limit.
+        /// acks of out-of-sequence segments not sent because of the rate limit.
         limited,
         /// aborted: entries of a listener that was closed.
         aborted,
@@ -296,23 +298,23 @@ counters! {
         cookies_sent,
         /// cookies received.
         cookies_received,
-        /// cookies that were none of ours, or too old.
+        /// cookies that were forged or too old.
         cookies_failed,
-        /// peers whose MSS was below the floor.
+        /// peers whose MSS was below the minimum.
         mss_raised,
     }
 }
 
 counters! {
-    /// TIME-WAIT as compact records.
+    /// TIME-WAIT entries (compact records).
     pub struct TimeWaitCounts at "tcp.time_wait" {
         /// connections kept in TIME-WAIT.
         added,
-        /// of them, run out.
+        /// TIME-WAIT entries expired.
         expired,
-        /// of them, dropped early because there were too many.
+        /// TIME-WAIT entries dropped early because there were too many.
         evicted,
-        /// of them, reused by a new connection (RFC 6191).
+        /// TIME-WAIT entries reused by a new connection (RFC 6191).
         reused,
         /// retransmitted FINs acknowledged again.
         fins_again,
@@ -320,31 +322,31 @@ counters! {
         resets_ignored,
         /// other late segments acknowledged.
         late,
-        /// acknowledgments not sent, for the limit.
+        /// acknowledgments not sent because of the rate limit.
         limited,
     }
 }
 
-/// One thread's shard.
+/// TCP counters of one thread.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Segments that came.
+    /// Received segments.
     pub input: In,
-    /// Segments that went.
+    /// Sent segments.
     pub output: Out,
-    /// The life of connections.
+    /// Connection states, counted on entry.
     pub states: States,
-    /// Timers.
+    /// Timer expirations.
     pub timers: Timers,
     /// Loss recovery.
     pub recovery: Recovery,
-    /// ECN.
+    /// Explicit congestion notification.
     pub ecn: EcnCounts,
-    /// Path MTU.
+    /// Path MTU discovery.
     pub pmtu: PmtuCounts,
-    /// Listeners.
+    /// Listeners and the SYN queue.
     pub listen: Listen,
-    /// TIME-WAIT.
+    /// TIME-WAIT entries.
     pub time_wait: TimeWaitCounts,
 }
 

@@ -1,19 +1,21 @@
-//! When an ACK may wait (RFC 9293 3.8.6.3, RFC 5681 4.2), and what a receiver can tell of the round trip.
+//! Delayed ACKs (RFC 9293 3.8.6.3, RFC 5681 4.2), and the receiver's estimate of the round-trip
+//! time.
 //!
-//! Two full segments are acknowledged at once. Fewer wait for text to ride on, up to a time that follows the arrivals as in
-//! Linux: 40 ms to 200 ms. A connection begins with up to 16 ACKs that do not wait, so that the peer's slow start is not held up;
-//! one that answers text with text stops spending ACKs on it.
+//! More than one full segment is acknowledged at once. Otherwise the ACK waits for data to ride on,
+//! for 40 to 200 ms depending on the arrival rate, as in Linux. A connection begins with up to 16
+//! immediate ACKs, so that the peer's slow start is not held up. In interactive use (pingpong)
+//! immediate ACKs are no longer spent.
 
 use crate::Timestamps;
 use crate::rtt::{after_us, us_since};
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
 
-/// Undelayed ACKs at most (Linux: TCP_MAX_QUICKACKS).
+/// Maximum number of immediate ACKs (Linux: TCP_MAX_QUICKACKS).
 const MOST_QUICK: u32 = 16;
 
 impl Tcb {
-    /// Text in order arrived.
+    /// Schedules the ACK for `len` bytes received in order.
     #[inline(always)]
     pub(crate) fn schedule_ack(&mut self, len: u32, now: Instant) {
         let own = self.own_mss();
@@ -30,7 +32,8 @@ impl Tcb {
         }
     }
 
-    /// The peer's FIN came: where its ACK may wait, it waits as that of text would, and so do later ones (Linux: tcp_fin).
+    /// Delays the ACK of the peer's FIN as for data, where possible, and later ACKs as well (Linux:
+    /// tcp_fin).
     pub(crate) fn delay_ack_of_fin(&mut self, now: Instant) {
         let unacknowledged = self.rcv.nxt.since(self.rcv.wup);
         self.rcv.dsack = None;
@@ -41,7 +44,7 @@ impl Tcb {
         }
     }
 
-    /// The delay follows the time between arrivals (Linux: tcp_event_data_recv).
+    /// Adapts the ACK delay to the time between arrivals (Linux: tcp_event_data_recv).
     #[inline(always)]
     fn follow_arrivals(&mut self, now: Instant) {
         let least = self.config.delayed_ack_min.as_micros() as u32;
@@ -56,13 +59,13 @@ impl Tcb {
             let rto = self.rtt.rto_us(self.recovery.backoff).min(u32::MAX.into()) as u32;
             self.rcv.ato_us = (ato / 2 + gap).min(rto);
         } else if u64::from(gap) > self.rtt.rto_us(self.recovery.backoff) {
-            // After a silence the peer may have begun slow start again.
+            // After a silence the peer may be in slow start again.
             self.more_quick_acks();
         }
         self.rcv.last_at = now;
     }
 
-    /// How long an ACK waits: not longer than a round trip, within the configured bounds.
+    /// Delay of an ACK in microseconds: at most a round trip, within the configured bounds.
     #[inline]
     fn ack_delay_us(&self) -> u64 {
         let (least, most) =
@@ -74,13 +77,13 @@ impl Tcb {
         u64::from(self.rcv.ato_us).min(round).clamp(least, most.max(least))
     }
 
-    /// The next ACKs do not wait: as many as make half a window of full segments.
+    /// Makes the next ACKs immediate: one per two full segments of the receive window.
     pub(crate) fn more_quick_acks(&mut self) {
         let segments = self.recv_window() / (2 * u32::from(self.rcv.mss_seen.max(1)));
         self.rcv.quick = self.rcv.quick.max(segments.clamp(2, MOST_QUICK) as u8);
     }
 
-    /// `TCP_QUICKACK`: ACKs do not wait for now; or may wait again.
+    /// Turns immediate ACKs on for a while, or off (`TCP_QUICKACK`).
     pub fn set_quickack(&mut self, on: bool) {
         self.rcv.pingpong = !on;
         if on {
@@ -94,7 +97,8 @@ impl Tcb {
         }
     }
 
-    /// For auto-tuning: the peer's round trip by its echo of our timestamps, else by the arrival of a window's worth.
+    /// Measures the peer's round-trip time for auto-tuning: from the echo of our timestamps, or
+    /// else from the arrival of a window of data.
     #[inline(always)]
     pub(crate) fn time_receiver(&mut self, len: u32, timestamps: Option<Timestamps>, now: Instant) {
         if self.rcv.sizing.rtt_us != 0 && !self.rcv.tunable {
@@ -102,7 +106,8 @@ impl Tcb {
         }
         match (self.ts, timestamps) {
             (Some(_), Some(ts)) if ts.ecr != 0 => {
-                // Only a full segment says that the peer did not wait for the application.
+                // Only after a full segment is it certain that the peer did not wait for its
+                // application.
                 let ms = self.ts_now(now).wrapping_sub(ts.ecr);
                 if len >= u32::from(self.rcv.mss_seen) && ms < 1 << 20 {
                     self.rcv.sizing.sample(Duration::from_millis(u64::from(ms.max(1))), true);

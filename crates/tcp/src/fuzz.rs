@@ -1,8 +1,9 @@
-//! What must hold for every byte string: two connections, a wire between them, and whatever the bytes say happens; strangers
-//! at a listener and at what TIME-WAIT remembers; options.
+//! Fuzz targets and their invariants: two connections joined by a link, segments from strangers at
+//! a listener and at TIME-WAIT entries, and option parsing.
 //!
-//! Bytes are read as steps: an application call, a segment delivered, lost, doubled or altered, a segment made up, time. Holds
-//! after each: no panic, `check_invariants` of both, no more released than was queued, no endless output.
+//! Input bytes are read as steps: an application call; a segment delivered, lost, duplicated or
+//! altered; a forged segment; or the passage of time. After each step: no panic, `check_invariants`
+//! holds for both ends, no more is released than was queued, and output terminates.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,11 +25,11 @@ use std::sync::Arc;
 use wire::L4Port;
 use wire::tcp::Flags;
 
-/// Segments that fit on the wire; what is sent beyond is lost.
+/// Maximum segments in flight on the link; those beyond are lost.
 const WIRE: usize = 64;
-/// Steps of one input.
+/// Maximum steps of one input.
 const STEPS: usize = 4000;
-/// Segments that may leave at once: a window of them.
+/// Maximum segments sent at once: one window.
 const AT_ONCE: usize = 5000;
 
 struct Bytes<'a>(&'a [u8]);
@@ -51,7 +52,7 @@ struct Two {
     now: Instant,
 }
 
-/// Runs `data`.
+/// Fuzzes a pair of connections with `data`.
 pub fn pair(data: &[u8]) {
     let mut bytes = Bytes(data);
     let choice = bytes.byte().unwrap_or(0);
@@ -120,7 +121,7 @@ impl Two {
     fn call(&mut self, which: usize, what: u8) {
         let (tcb, now) = (&mut self.tcbs[which], self.now);
         match what % 16 {
-            // Rarely, or most inputs would be short lives.
+            // Rarely: otherwise most inputs would end the connection early.
             0 if what == 0 => tcb.shutdown_send(now),
             1 if what == 1 => drop(tcb.close(now)),
             2 if what == 2 => drop(tcb.abort(now)),
@@ -171,7 +172,7 @@ impl Two {
         }
         let mut flags = Flags(bytes.byte().unwrap_or(0x10));
         if shape < 224 {
-            flags.0 &= !Flags::RST.0; // rarely, or most inputs would be short lives
+            flags.0 &= !Flags::RST.0; // rarely: otherwise most inputs would end early
         }
         let (window, urgent) = (bytes.word() as u16, u16::from(shape));
         Segment { seq, ack, flags, window, urgent, len: bytes.word() >> 16, gso_size: 0, options, ecn: Ecn::NotEct }
@@ -195,7 +196,7 @@ impl Two {
         }
     }
 
-    /// Timers that are due, and what leaves.
+    /// Runs the timers that are due and sends what is ready.
     fn run(&mut self) {
         for which in 0..2 {
             self.tcbs[which].check_invariants();
@@ -213,13 +214,14 @@ impl Two {
     }
 }
 
-/// Peers of a listener: few, so that they meet what they have begun.
+/// Number of a listener's peers: few, so that later segments meet earlier handshakes.
 const PEERS: u8 = 4;
 
-/// Segments of strangers for a listener and a table of connections in TIME-WAIT, in the order in which a host asks them.
+/// Fuzzes a listener and a TIME-WAIT table with segments from strangers, in the order in which a
+/// host consults them.
 ///
-/// Holds after each step: no table beyond its limit, no RST answers a RST, what is established can be a connection, and time is
-/// asked for only while there is something to wait for.
+/// After each step: no table exceeds its limit, no RST is answered with a RST, an established
+/// handshake makes a valid connection, and a timer is set only while something waits.
 pub fn strangers(data: &[u8]) {
     let mut bytes = Bytes(data);
     let choice = bytes.byte().unwrap_or(0);
@@ -231,7 +233,7 @@ pub fn strangers(data: &[u8]) {
     let (mut listener, mut late) = (Listener::new(limits, secret), TimeWaitTable::new(3, secret));
     let counts = Counters::default();
     let mut now = Instant::from_millis(5000);
-    let mut last = [SeqNum(0); PEERS as usize]; // what our last answer to each began at
+    let mut last = [SeqNum(0); PEERS as usize]; // sequence number of our last reply to each peer
     for _ in 0..STEPS {
         let Some(step) = bytes.byte() else { break };
         let peer = step % PEERS;
@@ -263,7 +265,7 @@ pub fn strangers(data: &[u8]) {
     }
 }
 
-/// A segment of a stranger who has seen our answer begin at `ours`, if the bytes say so.
+/// Makes a segment from a peer that has seen our sequence number `ours`, if the bytes decide so.
 fn foreign(bytes: &mut Bytes<'_>, ours: SeqNum) -> Segment {
     let flags = Flags(bytes.byte().unwrap_or(2));
     let (near, seq) = (bytes.byte().unwrap_or(0), SeqNum(bytes.word() >> 24));
@@ -273,7 +275,7 @@ fn foreign(bytes: &mut Bytes<'_>, ours: SeqNum) -> Segment {
     Segment { seq, ack, flags, window: 1000, len: u32::from(near & 2), options, ..Segment::default() }
 }
 
-/// As a host does: TIME-WAIT is asked first.
+/// Passes a segment to the TIME-WAIT table first and then to the listener, as a host does.
 fn ask(
     listener: &mut Listener,
     late: &mut TimeWaitTable,
@@ -299,7 +301,7 @@ fn ask(
             let mut tcb = Tcb::from_handshake(config, &done, now);
             tcb.check_invariants();
             tcb.on_segment(seg, now);
-            // Both close: it is in TIME-WAIT from here on.
+            // Both sides close: from here on the connection is in TIME-WAIT.
             tcb.close(now);
             while tcb.poll_segment(now, 0).is_some() {}
             let fin = Segment { seq: tcb.rcv_nxt(), ack: tcb.snd_nxt(), flags: Flags::FIN | Flags::ACK, ..*seg };
@@ -312,14 +314,14 @@ fn ask(
     }
 }
 
-/// Options of a segment: no more is read than is there, and what is read can be.
+/// Fuzzes option parsing: nothing is read beyond the end, and results are plausible.
 pub fn options(data: &[u8]) {
     let data = data.get(..data.len().min(40)).unwrap_or_default();
     let read = SegmentOptions::parse_bytes(data);
     assert!(read.window_scale.is_none_or(|_| data.len() >= 3) && read.mss.is_none_or(|_| data.len() >= 4));
     assert!(read.timestamps.is_none_or(|_| data.len() >= 10));
     assert!(read.sack.as_slice().len() * 8 + 2 <= data.len().max(2));
-    // The aligned timestamps that nearly every segment has are read by another way than the rest.
+    // The aligned timestamps of nearly every segment are parsed by a fast path.
     let mut moved = vec![1; 4];
     moved.extend_from_slice(data.get(..data.len().min(36)).unwrap_or_default());
     if data.len() <= 36 {

@@ -1,40 +1,40 @@
-//! What a finished three-way handshake leaves: all that a `Tcb` needs to begin in ESTABLISHED.
+//! Result of a three-way handshake: all that a `Tcb` needs to begin in ESTABLISHED.
 //!
-//! It comes from a SYN queue's entry or out of a SYN cookie; neither keeps more than this.
+//! Made from an entry of the SYN queue or from a SYN cookie; neither stores more than this.
 
 use crate::SeqNum;
 use clock::Duration;
 
-/// What timestamps were agreed on (RFC 7323).
+/// Negotiated state of timestamps (RFC 7323).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TsState {
-    /// TS.Recent: the peer's latest TSval, echoed.
+    /// TS.Recent: the peer's latest TSval, which we echo.
     pub recent: u32,
-    /// What is added to our clock of milliseconds to make TSval.
+    /// Offset added to our millisecond clock to make TSval.
     pub offset: u32,
 }
 
-/// The result of a handshake that a listener has led.
+/// Result of a listener's handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handshake {
-    /// Our initial sequence number. The peer has acknowledged it: SND.UNA is one more.
+    /// Our initial sequence number. The peer has acknowledged it, so SND.UNA is one more.
     pub iss: SeqNum,
-    /// The peer's. RCV.NXT is one more.
+    /// The peer's initial sequence number. RCV.NXT is one more.
     pub irs: SeqNum,
-    /// The peer's MSS option as it stood; 0 stands for none.
+    /// The peer's MSS option as received; 0 if absent.
     pub mss: u16,
-    /// The shift of windows that the peer advertises; `None` without window scaling.
+    /// Window shift of the peer's advertisements; `None` without window scaling.
     pub snd_wscale: Option<u8>,
-    /// The shift of windows that we advertise; 0 without window scaling.
+    /// Window shift of our advertisements; 0 without window scaling.
     pub rcv_wscale: u8,
-    /// SACK was agreed on.
+    /// SACK was negotiated.
     pub sack: bool,
-    /// Timestamps were agreed on.
+    /// State of timestamps, if negotiated.
     pub ts: Option<TsState>,
     /// The window of the segment that finished the handshake, unscaled.
     pub window: u16,
-    /// ECN was agreed on (RFC 3168 6.1.1).
+    /// ECN was negotiated (RFC 3168 6.1.1).
     pub ecn: bool,
-    /// From SYN-ACK to ACK, if it was sent once only (Karn).
+    /// Time from SYN-ACK to ACK, if the SYN-ACK was sent only once (Karn).
     pub rtt: Option<Duration>,
 }

@@ -1,15 +1,15 @@
-//! What the host asks to size and free its buffers by.
+//! Queries by which the host sizes and frees its buffers.
 
 use crate::tcb::Tcb;
 
 impl Tcb {
-    /// Text that fits a segment with the options that all carry.
+    /// Data bytes that fit a segment, beside the options that every segment carries.
     #[inline]
     pub fn mss(&self) -> u16 {
         self.snd.mss
     }
 
-    /// Is text kept that came before its turn?
+    /// Returns whether out-of-order data is held.
     #[inline]
     pub fn holds_out_of_order(&self) -> bool {
         self.ooo.is_some()

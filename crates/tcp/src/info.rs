@@ -1,11 +1,12 @@
-//! What `getsockopt(TCP_INFO)` and `ss -i` tell: the fields of Linux's struct tcp_info under its names.
+//! Connection statistics for `getsockopt(TCP_INFO)` and `ss -i`: the fields of Linux's struct
+//! tcp_info under its names.
 
 use crate::State;
 use crate::cc::Congestion;
 use crate::tcb::{Ca, Met, Rtx, Tcb};
 use clock::{Duration, Instant};
 
-/// A connection's figures. Windows that Linux counts in segments are in segments.
+/// Statistics of a connection. Windows that Linux counts in segments are in segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names and meanings are those of struct tcp_info")]
 pub struct Info {
@@ -62,16 +63,16 @@ pub struct Info {
     pub busy_time: Duration,
     pub rwnd_limited: Duration,
     pub sndbuf_limited: Duration,
-    /// Bytes of the congestion window.
+    /// Congestion window in bytes.
     pub cwnd_bytes: u32,
     /// Bytes in flight (RFC 6675: pipe).
     pub in_flight: u32,
-    /// `TCP_CONGESTION`.
+    /// Name of the congestion control algorithm (`TCP_CONGESTION`).
     pub congestion: &'static str,
 }
 
 impl Tcb {
-    /// The connection's figures at `now`.
+    /// Returns the connection's statistics at `now`.
     pub fn info(&self, now: Instant) -> Info {
         let (snd, rcv, counts) = (&self.snd, &self.rcv, &self.counts);
         let mss = u32::from(snd.mss.max(1));
@@ -99,7 +100,8 @@ impl Tcb {
             lost: self.board.lost().segments,
             retrans: self.board.retrans().segments,
             last_data_sent: now.since(snd.last_at),
-            // Nothing yet: since the handshake's end, or what came last (Linux counts from there too).
+            // Without data so far, counts from the end of the handshake or the last segment (as
+            // Linux does).
             last_data_recv: now.since(if rcv.last_at == Instant::ZERO { self.recovery.heard_at } else { rcv.last_at }),
             last_ack_recv: now.since(self.recovery.heard_at),
             pmtu: u32::from(self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss)) + 40,
@@ -149,7 +151,7 @@ impl Tcb {
             | u8::from(self.ecn.echo) << 4
     }
 
-    /// The congestion window may be used, or is being made smaller.
+    /// Returns whether the connection is in Recovery or Loss.
     pub fn is_recovering(&self) -> bool {
         self.recovery.ca >= Ca::Recovery
     }

@@ -1,7 +1,8 @@
-//! A segment arrives: the walk of RFC 9293 3.10.7.
+//! Segment arrival: the steps of RFC 9293 3.10.7.
 //!
-//! In: a [`Segment`] for this connection, checksum verified. Out: a [`Reply`]. Nothing is sent from here: what the segment
-//! makes possible or necessary waits in `output`, but for RSTs and challenge ACKs, which are part of the reply.
+//! Takes a [`Segment`] of this connection with a verified checksum and returns a [`Reply`]. Nothing
+//! is sent from here: `output` sends what the segment permits or requires, except RSTs and
+//! challenge ACKs, which are part of the reply.
 
 use crate::answer::reset_for;
 use crate::reassembly::{Reassembly, Stored};
@@ -11,11 +12,11 @@ use crate::{Block, Dropped, Ecn, EcnMode, Events, Reply, Segment, SeqNum, State,
 use clock::{Duration, Instant};
 use wire::tcp::Flags;
 
-/// RFC 7323 5.5: a timestamp older than this says nothing.
+/// Age at which TS.Recent becomes invalid (RFC 7323 5.5).
 const PAWS_AGE: Duration = Duration::from_secs(24 * 24 * 3600);
 
 impl Tcb {
-    /// Takes one segment.
+    /// Processes an arriving segment.
     #[inline]
     pub fn on_segment(&mut self, seg: &Segment, now: Instant) -> Reply {
         self.counts.segs_in = self.counts.segs_in.wrapping_add(seg.segments());
@@ -26,7 +27,7 @@ impl Tcb {
         reply
     }
 
-    /// RFC 9293 3.10.7.
+    /// Runs the steps of RFC 9293 3.10.7.
     #[inline(always)]
     fn segment_arrives(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.has(Flags::SYN) && seg.flags.intersects(Flags::FIN | Flags::RST) {
@@ -44,7 +45,8 @@ impl Tcb {
         self.check_timestamps(seg, now)?; // RFC 7323 5.3, R1
         self.check_sequence(seg, now)?; // first
         if seg.has(Flags::RST) {
-            return self.take_reset(seg, now, reply); // second; third, security, is not ours (RFC 9293 A.1)
+            // Second; third, security, is not implemented (RFC 9293 A.1).
+            return self.take_reset(seg, now, reply);
         }
         self.check_syn(seg, now, reply)?; // fourth
         if !seg.has(Flags::ACK) {
@@ -69,11 +71,11 @@ impl Tcb {
         text
     }
 
-    /// RFC 9293 3.10.7.3.
+    /// Processes a segment in SYN-SENT (RFC 9293 3.10.7.3).
     #[inline(never)]
     fn in_syn_sent(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let acks = seg.has(Flags::ACK);
-        // First, and RFC 9293 3.10.7.3's note on ISS: only our SYN can be acknowledged.
+        // First step, and the note on ISS in RFC 9293 3.10.7.3: only our SYN can be acknowledged.
         if acks && !(seg.ack.after(self.snd.iss) && seg.ack.at_or_before(self.snd.nxt)) {
             if !seg.has(Flags::RST) {
                 reply.answer = Some(reset_for(seg));
@@ -110,7 +112,8 @@ impl Tcb {
         if seg.len > 0 { self.process_text(seg, now, reply) } else { Ok(()) }
     }
 
-    /// Both sides sent a SYN (RFC 9293 3.5, Figure 7): ours is sent again with an ACK of theirs.
+    /// Handles a simultaneous open (RFC 9293 3.5, Figure 7): our SYN is sent again with an ACK of
+    /// the peer's.
     fn open_simultaneously(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         self.state = State::SynReceived;
         self.ecn.on = self.config.ecn != EcnMode::Off && seg.has(Flags::ECE | Flags::CWR);
@@ -119,7 +122,8 @@ impl Tcb {
         Ok(())
     }
 
-    /// The handshake's round trip, if the SYN was sent once.
+    /// Measures the handshake's round-trip time, if the SYN was sent once or a timestamp was
+    /// echoed.
     fn measure_handshake(&mut self, seg: &Segment, now: Instant) {
         let echoed = seg.options.timestamps.filter(|ts| self.ts.is_some() && ts.ecr != 0);
         let us = match echoed {
@@ -127,7 +131,7 @@ impl Tcb {
             Some(ts) => {
                 let ms = self.ts_now(now).wrapping_sub(ts.ecr);
                 if ms >= 1 << 20 {
-                    return; // a wild echo
+                    return; // an implausible echo
                 }
                 ms.max(1) * 1000
             }
@@ -136,14 +140,14 @@ impl Tcb {
         self.rtt.sample(us, seg.ack, self.snd.nxt, now);
     }
 
-    /// A close that was asked for before the handshake was done (RFC 9293 3.10.4).
+    /// Performs a close that was requested before the handshake ended (RFC 9293 3.10.4).
     fn begin_to_close(&mut self, _now: Instant) {
         if self.snd.fin && self.state == State::Established {
             self.state = State::FinWait1;
         }
     }
 
-    /// RFC 9293 3.10.7.4 as far as TIME-WAIT goes; RFC 1337; RFC 6191.
+    /// Processes a segment in TIME-WAIT (RFC 9293 3.10.7.4, RFC 1337, RFC 6191).
     #[inline(never)]
     fn in_time_wait(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.has(Flags::RST) {
@@ -154,7 +158,8 @@ impl Tcb {
             _ => None,
         };
         if seg.has(Flags::SYN) && !seg.has(Flags::ACK) {
-            // A higher timestamp, or without one a higher number: not of this connection.
+            // A higher timestamp or, without timestamps, a higher sequence number: a new
+            // connection.
             if newer.unwrap_or(false) || (newer != Some(false) && seg.seq.after(self.rcv.nxt)) {
                 reply.events |= Events::REUSABLE;
                 return Ok(());
@@ -163,19 +168,21 @@ impl Tcb {
         }
         self.check_timestamps(seg, now)?;
         if seg.has(Flags::FIN) && seg.text_seq().plus(seg.len).plus(1) == self.rcv.nxt {
-            // The peer has not seen our ACK: again, and 2 MSL from now.
+            // The peer did not receive our ACK: send it again and restart the 2 MSL timer.
             self.rcv.ack_now = true;
             self.timers.long_at = now.after(self.config.time_wait);
             return Err(Dropped::TimeWaitDuplicate);
         }
-        // The peer's own last ACK, again, is the one segment that is right: answered, it would be answered in turn.
+        // A repeat of the peer's last ACK is the one acceptable segment: answering it would start
+        // an ACK loop.
         if seg.seq_len() == 0 && seg.seq == self.rcv.nxt && seg.ack == self.snd.nxt {
             return Err(Dropped::TimeWaitDuplicate);
         }
         self.answer_unacceptable(seg, Dropped::TimeWaitDuplicate, now)
     }
 
-    /// RFC 7323 5.3, R1: an old timestamp on anything but a RST. Segments without one are taken as they are.
+    /// Drops segments with an old timestamp, except RSTs (RFC 7323 5.3, R1). Segments without a
+    /// timestamp pass.
     #[inline(always)]
     fn check_timestamps(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         let (Some(ts), Some(theirs)) = (self.ts, seg.options.timestamps) else { return Ok(()) };
@@ -187,7 +194,7 @@ impl Tcb {
         self.answer_unacceptable(seg, Dropped::Paws, now)
     }
 
-    /// RFC 7323 4.3 (2): TS.Recent from what covers the last ACK that we sent.
+    /// Updates TS.Recent from a segment that covers the last ACK we sent (RFC 7323 4.3 (2)).
     #[inline(always)]
     fn take_timestamp(&mut self, seg: &Segment, now: Instant) {
         if let (Some(ts), Some(theirs)) = (&mut self.ts, seg.options.timestamps) {
@@ -198,9 +205,12 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 3.10.7.4, first, with Linux's margin on both sides: what reaches back no further than our last ACK, and
-    /// begins no further than the right edge. A reordered ACK is thereby not lost, and a closed window lets ACKs, URG and
-    /// RST through (MUST-66).
+    /// Returns whether a segment is acceptable: RFC 9293 3.10.7.4, first, with Linux's margin on
+    /// both sides.
+    ///
+    /// The segment must end no earlier than our last ACK and begin no later than the right edge of
+    /// the window. Reordered ACKs are therefore not lost, and a closed window admits ACK, URG and
+    /// RST (MUST-66).
     #[inline]
     fn is_acceptable(&self, seg: &Segment) -> bool {
         let edge = self.rcv.adv.later(self.rcv.nxt);
@@ -213,7 +223,7 @@ impl Tcb {
         if self.is_acceptable(seg) {
             return Ok(());
         }
-        // The SYN that we are answering, again: the SYN-ACK may be lost.
+        // A repeat of the SYN that we are answering: our SYN-ACK may be lost.
         if self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.rcv.irs {
             return Ok(());
         }
@@ -224,7 +234,7 @@ impl Tcb {
         self.answer_unacceptable(seg, Dropped::OutOfWindow, now)
     }
 
-    /// RFC 2883: text that was here already is reported.
+    /// Records data that was already received, for a D-SACK (RFC 2883).
     #[inline(never)]
     fn note_duplicate(&mut self, seg: &Segment) {
         let (left, right) = (seg.text_seq(), seg.text_seq().plus(seg.len));
@@ -233,14 +243,16 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 3.10.7.4, second; RFC 5961 3.2: only the very next number resets.
+    /// Processes a RST (RFC 9293 3.10.7.4, second). It resets only if it is exactly at RCV.NXT (RFC
+    /// 5961 3.2).
     #[inline(never)]
     fn take_reset(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.seq != self.rcv.nxt {
             return self.challenge(reply, Dropped::ResetInWindow, now);
         }
         reply.events |= match self.state {
-            State::SynReceived if self.wishes.passive => Events::NONE, // back to LISTEN: nobody knew of it yet
+            // Back to LISTEN: not yet visible to the application.
+            State::SynReceived if self.wishes.passive => Events::NONE,
             State::SynReceived => Events::REFUSED,
             _ => Events::RESET,
         };
@@ -249,7 +261,7 @@ impl Tcb {
         Ok(())
     }
 
-    /// RFC 9293 3.10.7.4, fourth; RFC 5961 4.2: a SYN never ends a connection.
+    /// Checks for a SYN (RFC 9293 3.10.7.4, fourth); a SYN never ends a connection (RFC 5961 4.2).
     #[inline]
     fn check_syn(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if !seg.has(Flags::SYN) {
@@ -265,7 +277,7 @@ impl Tcb {
         self.challenge(reply, Dropped::SynInWindow, now)
     }
 
-    /// RFC 9293 3.10.7.4, fifth, SYN-RECEIVED.
+    /// Checks the ACK of our SYN in SYN-RECEIVED (RFC 9293 3.10.7.4, fifth).
     #[inline(never)]
     fn check_handshake_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if !(seg.ack.after(self.snd.una) && seg.ack.at_or_before(self.snd.nxt)) {
@@ -280,7 +292,7 @@ impl Tcb {
         reply.events |= Events::WRITABLE;
         self.begin_to_close(now);
         if seg.has(Flags::SYN) {
-            // Not for its window: a SYN's is not scaled.
+            // Set directly, because the window of a SYN is not scaled.
             self.snd.wnd = u32::from(seg.window);
             (self.snd.wl1, self.snd.wl2) = (seg.seq.plus(1), seg.ack);
             self.rcv.ack_now = true;
@@ -288,7 +300,8 @@ impl Tcb {
         Ok(())
     }
 
-    /// RFC 3168 6.1.3: a mark is echoed on every ACK until the sender says that it has slowed down.
+    /// Processes ECN marks: a mark is echoed on every ACK until the sender sets CWR (RFC 3168
+    /// 6.1.3).
     #[inline]
     fn take_ecn(&mut self, seg: &Segment) {
         if !self.ecn.on {
@@ -305,7 +318,7 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 3.10.7.4, fifth: what the acknowledgment of our FIN changes.
+    /// Changes state when our FIN is acknowledged (RFC 9293 3.10.7.4, fifth).
     #[inline(always)]
     pub(crate) fn after_fin_acked(&mut self, now: Instant, events: &mut Events) {
         if !self.state.is_closing() || !self.snd.una.after(self.snd.end) {
@@ -325,7 +338,8 @@ impl Tcb {
         }
     }
 
-    /// FIN-WAIT-2 without a process lasts for a time only (Linux, BSD; RFC 9293 3.6 does not forbid it).
+    /// Limits the time in FIN-WAIT-2 without a process (Linux, BSD; RFC 9293 3.6 does not forbid
+    /// it).
     pub(crate) fn await_fin(&mut self, now: Instant) {
         if self.state == State::FinWait2 && self.wishes.orphan {
             let asked = self.rare.as_ref().and_then(|rare| rare.linger2);
@@ -341,7 +355,8 @@ impl Tcb {
         *events |= Events::TIME_WAIT;
     }
 
-    /// RFC 9293 3.10.7.4, sixth, RFC 6093: the text stays in line; the application learns where it ends.
+    /// Processes URG (RFC 9293 3.10.7.4, sixth; RFC 6093): urgent data stays in line, and the
+    /// application is notified of its end.
     #[inline(always)]
     fn process_urgent(&mut self, seg: &Segment, reply: &mut Reply) {
         if !seg.has(Flags::URG) || seg.urgent == 0 || !self.state.may_receive() {
@@ -355,7 +370,8 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 3.10.7.4, seventh: trims the text to the window and finds its place.
+    /// Processes data: trims it to the window and determines its position (RFC 9293 3.10.7.4,
+    /// seventh).
     #[inline(always)]
     fn process_text(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(seg.segments());
@@ -373,7 +389,8 @@ impl Tcb {
             return Err(Dropped::TextAfterFin);
         }
         if self.wishes.orphan {
-            // Nobody will read it: the peer should know (RFC 9293 3.6.1, RFC 1122 4.2.2.13).
+            // No process will read the data: reset, so that the peer learns of it (RFC 9293 3.6.1,
+            // RFC 1122 4.2.2.13).
             reply.answer = Some(reset_for(seg));
             reply.events |= Events::CLOSED;
             self.over();
@@ -393,7 +410,7 @@ impl Tcb {
         self.take_out_of_order(left, right, place, reply)
     }
 
-    /// Text at RCV.NXT.
+    /// Accepts data at RCV.NXT.
     #[inline(always)]
     fn take_in_order(&mut self, seg: &Segment, place: Text, right: SeqNum, now: Instant, reply: &mut Reply) {
         let nxt = self.rcv.nxt;
@@ -405,7 +422,7 @@ impl Tcb {
                 self.rcv.dsack = Some(again);
             }
             reach = reach.plus(ooo.join(right));
-            // RFC 5681 4.2: filling a gap is told at once.
+            // RFC 5681 4.2: the filling of a gap is acknowledged at once.
             self.rcv.ack_now = true;
             if ooo.is_empty() {
                 self.ooo = None;
@@ -422,7 +439,7 @@ impl Tcb {
         self.schedule_ack(seg.piece(), now);
     }
 
-    /// Text beyond RCV.NXT: the peer is told at once (RFC 5681 4.2).
+    /// Accepts data beyond RCV.NXT, which is acknowledged at once (RFC 5681 4.2).
     #[inline(never)]
     fn take_out_of_order(
         &mut self,
@@ -453,12 +470,13 @@ impl Tcb {
         }
     }
 
-    /// The host has no memory for what it holds out of order: all of it is forgotten (RFC 2018 8 allows it).
+    /// Discards all out-of-order data because the host is out of memory (permitted by RFC 2018 8).
+    /// Returns the range discarded.
     pub fn renege(&mut self) -> Option<Block> {
         self.ooo.take().and_then(|mut ooo| ooo.clear())
     }
 
-    /// RFC 9293 3.10.7.4, eighth. A FIN ahead of missing text waits for it.
+    /// Processes a FIN (RFC 9293 3.10.7.4, eighth). A FIN after missing data waits for it.
     #[inline(always)]
     fn process_fin(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) {
         if seg.has(Flags::FIN) {
@@ -470,11 +488,11 @@ impl Tcb {
             }
             let in_turn = due && at == self.rcv.nxt && !reply.fills_gap();
             let delays = self.config.delay_fin_ack && in_turn && self.state == State::Established;
-            // Early, due, or again because our ACK was lost.
+            // The FIN is early, due, or repeated because our ACK was lost.
             self.rcv.ack_now |= !delays;
         }
         if self.rcv.fin_came && self.rcv.fin == self.rcv.nxt && self.state.may_receive() {
-            // That a gap is filled is told at once, FIN or not (RFC 5681 4.2).
+            // The filling of a gap is acknowledged at once, with or without FIN (RFC 5681 4.2).
             let delays = self.config.delay_fin_ack && self.state == State::Established && !reply.fills_gap();
             self.take_fin(now, &mut reply.events);
             if delays {
@@ -492,7 +510,8 @@ impl Tcb {
         *events |= Events::PEER_CLOSED | Events::READABLE;
         match self.state {
             State::Established => self.state = State::CloseWait,
-            State::FinWait1 => self.state = State::Closing, // ours is acknowledged: it would be FIN-WAIT-2
+            // Our FIN is unacknowledged: otherwise the state would be FIN-WAIT-2.
+            State::FinWait1 => self.state = State::Closing,
             State::FinWait2 => self.enter_time_wait(now, events),
             _ => {}
         }

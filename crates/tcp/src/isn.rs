@@ -1,8 +1,8 @@
-//! Initial sequence numbers and timestamp offsets that only we can foretell (RFC 6528, RFC 7323 5.4).
+//! Unpredictable initial sequence numbers and timestamp offsets (RFC 6528, RFC 7323 5.4).
 //!
-//! ISN = M + F(ends, secret): M is a clock of 4 µs, so that numbers of one connection's incarnations grow and old
-//! segments fall outside the new window; F is SipHash-2-4, so that one connection's numbers say nothing of another's
-//! (NUMBER:JACK; CVE-2001-0288).
+//! ISN = M + F(ends, secret). M is a 4 µs clock, so that the numbers of successive incarnations of
+//! a connection increase and old segments fall outside the new window. F is SipHash-2-4, so that
+//! one connection's numbers reveal nothing about another's (NUMBER:JACK; CVE-2001-0288).
 
 use crate::siphash::Key;
 use crate::{Ends, SeqNum};
@@ -11,31 +11,32 @@ use clock::Instant;
 /// Nanoseconds for each step of M (RFC 9293 3.4.1).
 const TICK_NS: u64 = 4_000;
 
-/// F: a half of it makes sequence numbers, the other half timestamps.
+/// F: one half of the hash is for sequence numbers, the other for timestamps.
 fn prf(key: Key, ends: &Ends) -> (u32, u32) {
     let hash = ends.sip24(key);
     (hash as u32, (hash >> 32) as u32)
 }
 
-/// The initial sequence number and the timestamp offset of a connection that begins at `now`: [`isn`] and [`ts_offset`] for the
-/// price of one.
+/// Returns the initial sequence number and the timestamp offset of a connection that begins at
+/// `now`: [`isn`] and [`ts_offset`] for the cost of one hash.
 pub fn numbers(key: Key, ends: &Ends, now: Instant) -> (SeqNum, u32) {
     let (number, offset) = prf(key, ends);
     (SeqNum(number).plus((now.nanos() / TICK_NS) as u32), offset)
 }
 
-/// The initial sequence number of a connection that begins at `now`.
+/// Returns the initial sequence number of a connection that begins at `now`.
 pub fn isn(key: Key, ends: &Ends, now: Instant) -> SeqNum {
     numbers(key, ends, now).0
 }
 
-/// What is added to our clock of milliseconds to make TSval: the same for each incarnation, so that RFC 6191 and PAWS
-/// work between them, and another for each pair of ends, so that TSval tells nobody our uptime.
+/// Returns the offset added to our millisecond clock to make TSval. It is the same for each
+/// incarnation, so that RFC 6191 and PAWS work across them, and different for each pair of ends, so
+/// that TSval does not reveal our uptime.
 pub fn ts_offset(key: Key, ends: &Ends) -> u32 {
     prf(key, ends).1
 }
 
-/// Our clock of milliseconds (RFC 7323 5.4), to which the offset is added.
+/// Returns our millisecond clock (RFC 7323 5.4), to which the offset is added.
 pub fn ts_clock(now: Instant) -> u32 {
     (now.nanos() / 1_000_000) as u32
 }
@@ -56,7 +57,8 @@ mod tests {
         }
     }
 
-    /// Chi-square over 1024 cells of uniform numbers: mean 1023, standard deviation 45.
+    /// Chi-square over 1024 cells; for uniform numbers the mean is 1023 and the standard deviation
+    /// 45.
     fn chi_square(values: impl Iterator<Item = u32>) -> f64 {
         let (mut cells, mut n) = ([0u32; 1024], 0u32);
         for value in values {

@@ -1,14 +1,15 @@
-//! Keepalive and window probes: segments that only ask for an answer (RFC 9293 3.8.4, 3.8.6.1).
+//! Keepalive and window probes: segments that only elicit an ACK (RFC 9293 3.8.4, 3.8.6.1).
 //!
-//! Both are an ACK from before SND.UNA: not acceptable to the peer, who therefore says where it is (RFC 9293 3.10.7.4).
-//! No byte of text is spent on it, so none can be thrown away by a closed window.
+//! Both are an ACK with a sequence number before SND.UNA. It is unacceptable to the peer, which
+//! therefore replies with its current state (RFC 9293 3.10.7.4). The probe carries no data, so a
+//! closed window cannot discard any.
 
 use crate::tcb::{Keepalive, Probe, Rtx, Tail, Tcb};
 use crate::{Events, State};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// Keepalive on, with these times in place of the configured, or off.
+    /// Turns keepalive on or off; `times` (idle, interval, count) override the configured values.
     pub fn set_keepalive(&mut self, on: bool, times: Option<(Duration, Duration, u8)>, now: Instant) {
         let config = &self.config;
         let (idle, interval, count) =
@@ -22,7 +23,7 @@ impl Tcb {
         self.arm_keepalive(now);
     }
 
-    /// Starts waiting for silence.
+    /// Starts the keepalive idle timer.
     pub(crate) fn arm_keepalive(&mut self, now: Instant) {
         let counts = self.state.is_synchronized() && self.state != State::TimeWait;
         let taken = self.state == State::FinWait2 && self.wishes.orphan;
@@ -34,19 +35,20 @@ impl Tcb {
         }
     }
 
-    /// The deadline passed; whether the connection was silent is seen only now, so that no segment has to move it.
+    /// Handles expiry of the keepalive timer. Silence is checked only here, so that no segment has
+    /// to move the deadline.
     pub(crate) fn on_keepalive(&mut self, now: Instant, events: &mut Events) {
         let Some(mut keepalive) = self.rare.as_ref().and_then(|rare| rare.keepalive) else { return };
         let silent = self.silent_for(now);
         if !self.board.is_empty() || self.unsent() > 0 {
-            // Retransmission or window probes watch over it.
+            // Retransmission or window probes already check the peer.
             keepalive.probes = 0;
             self.timers.long_at = now.after(keepalive.idle);
         } else if silent < keepalive.idle {
             keepalive.probes = 0;
             self.timers.long_at = now.after(keepalive.idle.saturating_sub(silent));
         } else if self.keepalive_failed(&keepalive, silent) {
-            // A peer that still holds the connection learns that it is over (Linux, FreeBSD).
+            // A RST ends the connection at a peer that still holds it (Linux, FreeBSD).
             let reset = self.make_reset(now);
             self.over();
             self.rare().reset = Some(reset);
@@ -67,7 +69,7 @@ impl Tcb {
         }
     }
 
-    /// Text waits, nothing is under way and the window has no room: the peer is asked from time to time (MUST-36).
+    /// Starts window probes: data waits, nothing is in flight and the window has no room (MUST-36).
     pub(crate) fn arm_persist(&mut self, now: Instant) {
         if self.timers.rtx == Rtx::Persist && self.timers.rtx_at != Instant::NEVER {
             return;
@@ -76,13 +78,15 @@ impl Tcb {
         self.timers.rtx_at = now.after(self.rto());
     }
 
-    /// RFC 9293 3.8.6.1: first after an RTO, then less and less often, for as long as the peer answers (MUST-37).
+    /// Handles expiry of the persist timer (RFC 9293 3.8.6.1): probes follow after an RTO and then
+    /// at growing intervals, for as long as the peer answers (MUST-37).
     pub(crate) fn on_persist(&mut self, now: Instant, events: &mut Events) {
         if !self.state.may_send() || !self.board.is_empty() || (self.unsent() == 0 && !self.fin_waits()) {
             return;
         }
         if self.send_edge().since_or_zero(self.snd.nxt) >= self.unsent().max(1) {
-            // A tail that waits for more, not for the window: it has waited long enough (Linux: tcp_check_probe_timer).
+            // A held-back tail waits for more data, not for the window: it has waited long enough
+            // (Linux: tcp_check_probe_timer).
             self.queued_as(0, Tail::Push);
             self.wishes.flush = true;
             return;
@@ -104,7 +108,7 @@ impl Tcb {
         self.timers.rtx_at = now.after(self.rto());
     }
 
-    /// FIN is asked for and has not left.
+    /// Returns whether a FIN is requested and not yet sent.
     #[inline]
     pub(crate) fn fin_waits(&self) -> bool {
         self.snd.fin && !self.fin_sent()

@@ -1,14 +1,15 @@
-//! TCP as a machine of sequence numbers: segments in, segments out, and no payload bytes.
+//! TCP as a state machine over sequence numbers: segments in, segments out, no payload bytes.
 //!
 //! ```text
-//!  in   Segment::parse          header and options that `wire` vouched for
-//!       Tcb::on_segment         the walk of RFC 9293 3.10.7; a Reply says what to keep of the text, what to release
-//!  out  Tcb::poll_segment       what may be sent now: an Out says what goes into the header and which bytes follow it
-//!  time Tcb::next_timer         one instant for all timers; Tcb::on_timer does what is due
+//!  in   Segment::parse          header and options validated by `wire`
+//!       Tcb::on_segment         the steps of RFC 9293 3.10.7; a Reply: what to keep and release
+//!  out  Tcb::poll_segment       what may be sent now; an Out: header fields, which data follows
+//!  time Tcb::next_timer         one deadline for all timers; Tcb::on_timer runs those that are due
 //! ```
 //!
-//! The core knows no IP header, no frame, no thread, no clock. It sees lengths; the bytes lie in the host's queues. Time comes
-//! in as `clock::Instant`, chance as arguments. Same inputs, same outputs. Where it leaves an RFC, `differences.md` says so.
+//! The core handles no IP headers, frames, threads or clocks. It works with lengths; the bytes are
+//! in the host's queues. Time is passed in as `clock::Instant`, randomness as arguments, so equal
+//! inputs give equal outputs. `differences.md` lists deviations from the RFCs.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(

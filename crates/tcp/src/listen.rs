@@ -1,21 +1,24 @@
-//! LISTEN and the handshake: SYNs in, SYN-ACKs out, and at the end a [`Handshake`] for a new Tcb (RFC 9293 3.10.7.2).
+//! LISTEN and the handshake: takes SYNs, sends SYN-ACKs, and returns a [`Handshake`] for a new Tcb
+//! (RFC 9293 3.10.7.2).
 //!
-//! A SYN leaves an entry of 64 bytes in the SYN queue, not a Tcb. When the queue is full the peer remembers the handshake for us
-//! ([`crate::cookie`], RFC 4987), or the oldest entry goes, the unanswered ones first: a flood meets a bound, and who
-//! answers within a round trip still gets through.
+//! A SYN creates a 64-byte entry in the SYN queue, not a Tcb. When the queue is full, the state
+//! moves into a cookie that the peer returns ([`crate::cookie`], RFC 4987), or the oldest entry is
+//! evicted, unanswered ones first. A flood is therefore bounded, and a peer that answers within a
+//! round trip still connects.
 //!
-//! | what arrives | without an entry | with one |
+//! | segment | without an entry | with an entry |
 //! |---|---|---|
-//! | SYN with FIN or RST; a SYN from ourselves | dropped | dropped |
-//! | RST | dropped | exactly at RCV.NXT ends it; in the window: challenged (RFC 5961 3.2) |
-//! | SYN | an entry, or a cookie, and a SYN-ACK | the same SYN: the SYN-ACK again; another: challenged |
-//! | SYN and ACK (split handshake, simultaneous open) | reset | challenged: we stay the passive side |
-//! | ACK of our SYN | a cookie of ours: established | established |
+//! | SYN with FIN or RST; SYN from our own address and port | dropped | dropped |
+//! | RST | dropped | at RCV.NXT: ends the handshake; in the window: challenged (RFC 5961 3.2) |
+//! | SYN | new entry or cookie, SYN-ACK | same SYN: SYN-ACK again; another SYN: challenged |
+//! | SYN and ACK (split handshake, simultaneous open) | reset | challenged: we stay passive |
+//! | ACK of our SYN | valid cookie: established | established |
 //! | another ACK | reset | reset |
 //!
-//! Challenges and repeated SYN-ACKs to one peer are half a second apart. When the accept queue is full, SYNs are dropped, and
-//! so is the ACK that would finish a handshake: the entry stays, the SYN-ACK is sent again, and the peer's answer
-//! to that may find room (as in Linux). Text that comes with a SYN is not taken; the peer sends it again.
+//! Challenge ACKs and repeated SYN-ACKs to one peer are at least half a second apart. When the
+//! accept queue is full, SYNs are dropped, and so is the ACK that would finish a handshake: the
+//! entry stays, the SYN-ACK is sent again, and the peer's next ACK may find room (as in Linux).
+//! Data on a SYN is not accepted; the peer retransmits it.
 
 mod context;
 mod entry;
@@ -36,76 +39,78 @@ use entry::{Entry, flag, wait};
 pub use limits::{CookieMode, Limits, UnknownCookieMode};
 use wire::tcp::Flags;
 
-/// Least effective MSS whatever the configuration says (CVE-2019-11479).
+/// Minimum effective MSS, whatever the configuration (CVE-2019-11479).
 pub const LEAST_MSS: u16 = 48;
 
-/// What a peer that sent this MSS option may be sent at least: never 0, so that nobody divides by it (CVE-2018-16523).
+/// Returns the MSS used for a peer that offered this MSS option. Never 0, so that it is a safe
+/// divisor (CVE-2018-16523).
 pub fn floored_mss(config: &Config, offered: Option<u16>) -> u16 {
     offered.filter(|mss| *mss != 0).unwrap_or(config.default_mss).max(config.min_mss).max(LEAST_MSS)
 }
 
-/// Queues of the table by SYN-ACKs sent again; those beyond share the last.
+/// Number of table queues, by SYN-ACK retransmissions; higher counts share the last queue.
 const QUEUES: usize = 16;
 
-/// Why a segment began or finished nothing, and with it what to answer.
+/// Reason why a segment neither began nor finished a handshake; determines the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// SYN with FIN or RST, or no flag that means something here: dropped.
+    /// SYN with FIN or RST, or no relevant flag: dropped.
     BadFlags,
-    /// From ourselves, or from nobody (CVE-1999-0016): dropped.
+    /// From our own address and port, or from the zero address (CVE-1999-0016): dropped.
     BadEnds,
     /// The accept queue is full: dropped.
     AcceptQueueFull,
-    /// An RST that ends nothing: dropped.
+    /// RST that matches no handshake: dropped.
     ResetIgnored,
-    /// The RST that ended a handshake.
+    /// RST that ended a handshake.
     ResetTaken,
-    /// An RST in the window, but not at RCV.NXT: challenged (RFC 5961 3.2).
+    /// RST in the window but not at RCV.NXT: challenged (RFC 5961 3.2).
     ResetInWindow,
-    /// The SYN that is being answered: the SYN-ACK goes out again.
+    /// Repeat of the SYN being answered: the SYN-ACK is sent again.
     SynDuplicate,
-    /// Another SYN: challenged (RFC 5961 4.2).
+    /// Different SYN during the handshake: challenged (RFC 5961 4.2).
     SynInHandshake,
-    /// An old duplicate by its timestamp (RFC 7323 5.3): acknowledged.
+    /// Old duplicate by its timestamp (RFC 7323 5.3): acknowledged.
     Paws,
     /// Outside the window: acknowledged.
     OutOfWindow,
-    /// Acknowledges anything but our SYN: reset.
+    /// Acknowledges something other than our SYN: reset.
     BadAck,
-    /// An ACK, and no handshake that it could be of: reset.
+    /// ACK without a matching handshake: reset.
     NoHandshake,
-    /// It would be answered, but an answer has just gone out.
+    /// Reply suppressed by the rate limit.
     Limited,
 }
 
-/// What to do about a segment.
+/// Action required by a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// A handshake began (or goes on): send this SYN-ACK.
+    /// A handshake began or continues: send this SYN-ACK.
     SynAck(Out),
-    /// It is finished: make a Tcb of this, give it the segment too (its text, its FIN), queue it to be accepted.
+    /// The handshake is finished: make a Tcb of this, pass it the segment too (for its data and
+    /// FIN), and queue it for accept.
     Established(Handshake),
     /// Send this ACK or RST.
     Refuse(Out, Refused),
-    /// Nothing.
+    /// Send no reply.
     Dropped(Refused),
 }
 
-/// A socket that listens.
+/// Listening socket: its SYN queue and its limits.
 #[derive(Debug)]
 pub struct Listener {
     limits: Limits,
     table: Table<Entry, QUEUES>,
     cookies: Cookies,
     numbers: Key,
-    /// Cookies are taken until then: nobody is asked to prove what we did not give away.
+    /// Time until which cookies are accepted: they are checked only if some were sent recently.
     cookies_until: Instant,
-    /// Connections that wait to be accepted.
+    /// Connections waiting to be accepted.
     ready: u32,
 }
 
 impl Listener {
-    /// Nothing under way. `secret` is the host's, the one it makes its other ISNs with.
+    /// Creates a listener without handshakes. `secret` is the host's secret for ISNs.
     pub fn new(limits: Limits, secret: Key) -> Listener {
         Listener {
             limits,
@@ -117,7 +122,7 @@ impl Listener {
         }
     }
 
-    /// Takes a segment for this listener's port that belongs to no connection.
+    /// Processes a segment for this listener's port that belongs to no connection.
     pub fn on_segment(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Answer {
         let outcome = match () {
             () if seg.has(Flags::SYN) && seg.flags.intersects(Flags::FIN | Flags::RST) => Err(Refused::BadFlags),
@@ -135,10 +140,10 @@ impl Listener {
         }
     }
 
-    /// A SYN without ACK: the SYN-ACK to send (RFC 9293 3.10.7.2, third).
+    /// Processes a SYN without ACK and returns the SYN-ACK to send (RFC 9293 3.10.7.2, third).
     ///
     /// # Errors
-    /// Why none.
+    /// The reason why there is none.
     pub fn on_syn(&mut self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> Result<Out, Refused> {
         if ends.remote == 0 || (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
             return Err(Refused::BadEnds);
@@ -163,23 +168,26 @@ impl Listener {
             }
             self.evict(cx);
         }
-        // no place at all, in a queue of length 0: the SYN is answered, and its ACK will find nothing
+        // with a SYN queue of length 0 there is no entry: the SYN is answered, but its ACK will
+        // match nothing
         if self.table.insert(hash, 0, entry).is_some() {
             cx.counts.added.bump();
         }
         Ok(entry.synack(cx, offset, false))
     }
 
-    /// A segment with ACK and no RST: the handshake, if this finishes one (RFC 9293 3.10.7.4 in SYN-RECEIVED).
+    /// Processes a segment with ACK and without RST; returns the handshake that it finishes (RFC
+    /// 9293 3.10.7.4 in SYN-RECEIVED).
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it finishes none.
     pub fn on_ack(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Result<Handshake, Refused> {
         let Some(at) = self.find(ends) else { return self.on_cookie(cx, ends, seg) };
         let full = self.accept_queue_is_full();
         let offset = self.offset(ends);
         let entry = self.table.get_mut(at).ok_or(Refused::NoHandshake)?;
-        // a segment without timestamps is taken, as in Linux, though RFC 7323 3.2 would drop it: paths strip options
+        // Accept a segment without timestamps, as Linux does, although RFC 7323 3.2 would drop it:
+        // some paths strip options.
         let ts = seg.options.timestamps.filter(|_| entry.has(flag::TIMESTAMPS));
         if ts.is_some_and(|ts| SeqNum(ts.val).before(SeqNum(entry.ts_recent))) {
             return Err(Refused::Paws);
@@ -198,7 +206,8 @@ impl Listener {
             return Err(Refused::AcceptQueueFull);
         }
         if let Some(ts) = seg.options.timestamps.filter(|_| seg.seq == entry.rcv_nxt()) {
-            entry.ts_recent = ts.val; // RFC 7323 4.3; not before all checks are passed (CVE-2005-0356)
+            // RFC 7323 4.3; only after all checks have passed (CVE-2005-0356).
+            entry.ts_recent = ts.val;
         }
         let done = entry.finished(cx, offset, seg.window);
         self.table.remove(at);
@@ -207,7 +216,7 @@ impl Listener {
         Ok(done)
     }
 
-    /// An ACK of something we keep nothing of: the cookie speaks for it.
+    /// Processes an ACK without an entry: it is valid if it returns one of our cookies.
     fn on_cookie(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Result<Handshake, Refused> {
         if seg.has(Flags::SYN) || !(self.limits.cookies == CookieMode::Always || cx.now < self.cookies_until) {
             return Err(Refused::NoHandshake);
@@ -239,7 +248,7 @@ impl Listener {
         })
     }
 
-    /// The same SYN once more, or another one for the same ends.
+    /// Processes a SYN for an existing entry: a repeat or a different one.
     fn on_syn_again(&mut self, cx: Context<'_>, at: u32, syn: &Segment) -> Result<Out, Refused> {
         let Some(entry) = self.table.get_mut(at) else { return Err(Refused::NoHandshake) };
         if syn.seq != entry.irs {
@@ -257,7 +266,7 @@ impl Listener {
         Ok(entry.synack(cx, self.offset(&entry.ends()), true))
     }
 
-    /// RFC 9293 3.10.7.2, first; 3.10.7.4, second, as RFC 5961 3.2 has it.
+    /// Processes a RST (RFC 9293 3.10.7.2, first; 3.10.7.4, second, as modified by RFC 5961 3.2).
     fn on_rst(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Refused {
         let Some((at, entry)) = self.find(ends).and_then(|at| Some((at, *self.table.get(at)?))) else {
             return Refused::ResetIgnored;
@@ -270,7 +279,7 @@ impl Listener {
         if entry.in_window(cx.config, seg.seq) { Refused::ResetInWindow } else { Refused::ResetIgnored }
     }
 
-    /// What refusing says to the peer.
+    /// Counts a refusal and determines the reply.
     fn refuse(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment, why: Refused) -> Answer {
         match why {
             Refused::BadFlags | Refused::BadEnds => cx.counts.bad_segments.bump(),
@@ -295,8 +304,8 @@ impl Listener {
         }
     }
 
-    /// An ICMP error that quotes our SYN-ACK: `seq` is the quoted sequence number, which tells those from guesses (RFC 5927
-    /// 4). True: a handshake ended.
+    /// Processes an ICMP error that quotes our SYN-ACK. The quoted sequence number `seq` must
+    /// match, which excludes forgeries (RFC 5927 4). Returns whether a handshake ended.
     pub fn on_unreachable(&mut self, cx: Context<'_>, ends: &Ends, seq: SeqNum) -> bool {
         let Some(at) = self.find(ends).filter(|at| self.table.get(*at).is_some_and(|entry| entry.iss == seq)) else {
             return false;
@@ -306,14 +315,14 @@ impl Listener {
         true
     }
 
-    /// When [`Listener::on_timer`] has something to do.
+    /// Time at which [`Listener::on_timer`] must be called next.
     pub fn next_timer(&self) -> Instant {
         let fronts = (0..QUEUES as u8).filter_map(|queue| self.table.front(queue));
         fronts.map(|(_, entry)| entry.deadline).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Sends SYN-ACKs again and gives up on peers that do not answer; looks at no more than `limit` entries. `config`
-    /// returns a peer's configuration. True: there is more to do.
+    /// Retransmits SYN-ACKs and drops handshakes of silent peers; handles at most `limit` entries.
+    /// `config` returns a peer's configuration. Returns whether more is due.
     pub fn on_timer<'a>(
         &mut self,
         cx: Context<'a>,
@@ -348,12 +357,12 @@ impl Listener {
         false
     }
 
-    /// A connection that waited was accepted, or died waiting.
+    /// Removes a connection from the accept queue's count: it was accepted or closed while waiting.
     pub fn on_accepted(&mut self) {
         self.ready = self.ready.saturating_sub(1);
     }
 
-    /// The listener is closed: its handshakes end, and what peers still send finds no listener.
+    /// Closes the listener and drops its handshakes.
     pub fn close(&mut self, cx: Context<'_>) {
         for queue in 0..QUEUES as u8 {
             while let Some((at, _)) = self.table.front(queue) {
@@ -363,38 +372,39 @@ impl Listener {
         }
     }
 
-    /// Changes the limits; what is under way stays.
+    /// Changes the limits; handshakes in progress are kept.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.table.set_limit(limits.syn_queue as usize);
     }
 
-    /// Changes the secret of cookies; those under way are still good.
+    /// Changes the secret of cookies; those already sent stay valid.
     pub fn rotate_cookies(&mut self, secret: Key, now: Instant) {
         self.cookies.rotate(secret, now);
     }
 
-    /// What it may hold.
+    /// Limits of this listener.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Handshakes under way.
+    /// Number of handshakes in progress.
     pub fn embryonic(&self) -> usize {
         self.table.len()
     }
 
-    /// The same one by one: between whom, when the SYN-ACK goes out again, how often it has.
+    /// Iterates over the handshakes in progress: ends, time of the next SYN-ACK, SYN-ACK
+    /// retransmissions so far.
     pub fn handshakes(&self) -> impl Iterator<Item = (Ends, Instant, u8)> + '_ {
         self.table.iter().map(|entry| (entry.ends(), entry.deadline, entry.sent_again))
     }
 
-    /// Connections that wait to be accepted.
+    /// Connections waiting to be accepted.
     pub fn ready(&self) -> u32 {
         self.ready
     }
 
-    /// Bytes of memory that handshakes take.
+    /// Bytes of memory used by handshakes.
     pub fn bytes(&self) -> usize {
         self.table.bytes()
     }
@@ -415,7 +425,7 @@ impl Listener {
         ts_offset(self.numbers, ends)
     }
 
-    /// The oldest goes; of those that were sent a SYN-ACK more than once and said nothing first.
+    /// Evicts the oldest entry, preferring those with the most unanswered SYN-ACKs.
     fn evict(&mut self, cx: Context<'_>) {
         let oldest = (0..QUEUES as u8).rev().find_map(|queue| self.table.front(queue)).map(|(at, _)| at);
         if oldest.and_then(|at| self.table.remove(at)).is_some() {
@@ -423,12 +433,13 @@ impl Listener {
         }
     }
 
-    /// What a SYN asks for and what of it we agree to (RFC 7323 2.2 and 3.2, RFC 2018 2, RFC 3168 6.1.1); and the timestamp offset.
+    /// Makes the entry for a SYN with the options that both sides support (RFC 7323 2.2 and 3.2,
+    /// RFC 2018 2, RFC 3168 6.1.1). Also returns the timestamp offset.
     fn entry_of(&self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> (Entry, u32) {
         let (config, asked) = (cx.config, &syn.options);
         let ts = asked.timestamps.filter(|_| config.timestamps);
         let sack = asked.sack_permitted && config.sack;
-        // a SYN itself is never marked; one that is says that something on the way rewrites the field
+        // A SYN is never ECN-marked: if it is, a device on the path rewrites the field.
         let ecn = config.ecn != EcnMode::Off && syn.has(Flags::ECE | Flags::CWR) && syn.ecn == Ecn::NotEct;
         if asked.mss.is_some_and(|mss| mss < floored_mss(config, Some(mss))) {
             cx.counts.mss_raised.bump();
@@ -452,12 +463,12 @@ impl Listener {
         (entry, offset)
     }
 
-    /// Nothing is kept but that cookies are abroad.
+    /// Makes a SYN-ACK with a cookie. Stores only the time until which cookies are accepted.
     fn synack_with_cookie(&mut self, cx: Context<'_>, ends: &Ends, entry: &mut Entry, offset: u32) -> Out {
         cx.counts.cookies_sent.bump();
         self.cookies_until = cx.now.after(2 * SLOT);
         if !entry.has(flag::TIMESTAMPS) {
-            // nowhere to remember them: not agreed to
+            // without timestamps these options cannot be stored, so they are refused
             (entry.wscale, entry.flags) = (entry::NO_SCALE, 0);
         }
         let syn = Remembered {

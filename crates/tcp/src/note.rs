@@ -1,13 +1,15 @@
-//! What only the core sees and the host counts: noted where it is decided, taken by the host after each call.
+//! Events that only the core sees and the host counts: recorded where they are decided, taken by
+//! the host after each call.
 //!
-//! A set of bits, so that a connection on which nothing unusual happens pays for one comparison with zero a segment.
+//! They form a bit set, so that a connection without unusual events costs one comparison with zero
+//! per segment.
 
 use crate::counters::Counters;
 use stats::Counter;
 use std::ops::{BitOr, BitOrAssign};
 
-/// A set of things that happened since it was taken last. Each is in it once, however often it happened meanwhile: the
-/// host takes it after every segment, timer and run of sending.
+/// Set of events since it was last taken. Each appears once, however often it occurred: the host
+/// takes the set after every segment, timer and output run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Notes(u32);
 
@@ -16,7 +18,7 @@ macro_rules! notes {
         impl Notes {
             $(pub(crate) const $name: Notes = Notes(1 << $bit);)+
 
-            /// Adds one to the counter of each.
+            /// Adds one to the counter of each event in the set.
             #[cold]
             pub fn count(self, counts: &Counters) {
                 let each: &[(Notes, &Counter)] = &[$((Notes::$name, &counts.$group.$field),)+];
@@ -62,13 +64,13 @@ notes! {
 }
 
 impl Notes {
-    /// Nothing happened.
+    /// Returns whether no event occurred.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// All of `other` are in it.
+    /// Returns whether all of `other` are in the set.
     #[inline]
     pub(crate) const fn contains(self, other: Notes) -> bool {
         self.0 & other.0 == other.0

@@ -1,7 +1,9 @@
-//! What may leave now: retransmissions, probes, new text, FIN, an ACK alone (RFC 9293 3.10.2, 3.8.6.2.1; RFC 5681).
+//! Output: retransmissions, probes, new data, FIN, pure ACKs (RFC 9293 3.10.2, 3.8.6.2.1; RFC
+//! 5681).
 //!
-//! `poll_segment` is asked until it has nothing more. It looks at the windows, Nagle and the pace, forms one segment, and
-//! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
+//! The host calls `poll_segment` until it returns `None`. Each call checks the windows, Nagle and
+//! pacing, builds one segment and records it as sent. A host that then cannot send it calls
+//! [`Tcb::on_not_sent`](crate::Tcb::on_not_sent).
 
 use crate::cc::Congestion;
 use crate::note::Notes;
@@ -14,28 +16,29 @@ use crate::{Block, Ecn, EcnMode, Out, SeqNum, State};
 use clock::Instant;
 use wire::tcp::{Flags, OptionWriter};
 
-/// Bytes of a SACK option of `blocks` with its padding.
+/// Bytes of a SACK option with `blocks` blocks, including padding.
 const fn sack_len(blocks: u16) -> u16 {
     if blocks == 0 { 0 } else { 4 + 8 * blocks }
 }
 
-/// SACK blocks beside timestamps: what 40 bytes hold.
+/// Maximum SACK blocks beside timestamps: limited by 40 bytes of options.
 const BLOCKS_WITH_TIMESTAMPS: usize = 3;
 const BLOCKS: usize = 4;
 
 impl Tcb {
-    /// The next segment to send now, booked as sent; `None` when there is none. Ask until then.
+    /// Returns the next segment to send now, recorded as sent; `None` when there is none. Call it
+    /// until then.
     ///
-    /// `max_text` above the MSS allows large segments for a port that cuts them up: text is then a multiple of `Out::mss`
-    /// unless it ends the queue.
+    /// `max_text` above the MSS allows large segments for a port with segmentation offload: the
+    /// data is then a multiple of `Out::mss`, unless it ends the queue.
     #[inline]
     pub fn poll_segment(&mut self, now: Instant, max_text: u32) -> Option<Out> {
         let mut out = Out::default();
         self.poll_into(now, max_text, &mut out).then_some(out)
     }
 
-    /// The same into `out`; `false`: there is none. Returned through each call, a segment is copied five times, and each copy waits
-    /// for the narrower stores before it.
+    /// Writes the next segment into `out`; returns `false` if there is none. Returning the segment
+    /// by value would copy it five times, and each copy waits for the narrower stores before it.
     #[inline(always)]
     pub fn poll_into(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         if !self.has_output() {
@@ -53,13 +56,13 @@ impl Tcb {
         sent || self.poll_ack(now, out)
     }
 
-    /// May [`Tcb::poll_segment`] have something? That there is nothing is certain.
+    /// Returns whether [`Tcb::poll_segment`] may have a segment; if `false`, it certainly has none.
     #[inline(always)]
     pub fn has_output(&self) -> bool {
         self.rcv.ack_now || self.unsent() > 0 || self.fin_waits() || self.snd.syn_due || self.is_troubled()
     }
 
-    /// Something is lost, or asked for.
+    /// Returns whether something is lost or a probe is due.
     #[inline(always)]
     pub(crate) fn is_troubled(&self) -> bool {
         self.board.lost().segments > 0 || self.recovery.force_front || self.recovery.probe.is_some()
@@ -85,7 +88,7 @@ impl Tcb {
         (self.state.may_send() && self.poll_new(now, max_text, &mut out)).then_some(out)
     }
 
-    /// SYN, or SYN-ACK (RFC 9293 3.5, RFC 7323 2.2, RFC 2018 2, RFC 3168 6.1.1).
+    /// Sends a SYN or SYN-ACK (RFC 9293 3.5, RFC 7323 2.2, RFC 2018 2, RFC 3168 6.1.1).
     fn poll_syn(&mut self, now: Instant) -> Option<Out> {
         if !std::mem::take(&mut self.snd.syn_due) {
             return None;
@@ -100,7 +103,7 @@ impl Tcb {
         let shift = scales.then_some(self.rcv.wscale);
         let mut flags = if answering { Flags::SYN | Flags::ACK } else { Flags::SYN };
         if self.ecn.on {
-            // A SYN that asks for ECN and is not answered is sent again without (RFC 3168 6.1.1.1).
+            // An unanswered SYN with ECN is retransmitted without it (RFC 3168 6.1.1.1).
             match (answering, again) {
                 (true, _) => flags = flags | Flags::ECE,
                 (false, false) if self.config.ecn == EcnMode::On => flags = flags | Flags::ECE | Flags::CWR,
@@ -123,7 +126,7 @@ impl Tcb {
         Some(out)
     }
 
-    /// RFC 6675 5 step C: what is lost goes before what is new, within the windows.
+    /// Retransmits lost data before new data, within the windows (RFC 6675 5 step C).
     fn poll_lost(&mut self, now: Instant) -> Option<Out> {
         let forced = std::mem::take(&mut self.recovery.force_front);
         let front = self.board.front().copied().filter(|front| !front.has(mark::SACKED));
@@ -136,14 +139,15 @@ impl Tcb {
         if !fits || self.held_by_pace(now) {
             return None;
         }
-        // Into a window that was shrunk only the front goes (RFC 9293 3.8.6).
+        // Into a window that was shrunk, only the front is sent (RFC 9293 3.8.6).
         if index > 0 && record.start.plus(len).after(self.send_edge()) && record.end.after(self.send_edge()) {
             return None;
         }
         Some(self.resend(index, record, now))
     }
 
-    /// Sends the record at `index` again; what no longer fits a segment becomes a record of its own.
+    /// Retransmits the record at `index`; what no longer fits one segment becomes a record of its
+    /// own.
     fn resend(&mut self, index: usize, record: Sent, now: Instant) -> Out {
         let most = u32::from(self.full_segment());
         let mut record = record;
@@ -190,7 +194,7 @@ impl Tcb {
         }
     }
 
-    /// RFC 8985 7.3.
+    /// Sends a tail loss probe (RFC 8985 7.3).
     fn poll_tail_loss(&mut self, now: Instant) -> Option<Out> {
         if !self.state.may_send() || self.board.is_empty() {
             return None;
@@ -210,8 +214,8 @@ impl Tcb {
         Some(out)
     }
 
-    /// The window has room for something, but not for a segment: after waiting it is used all the same (RFC 9293
-    /// 3.8.6.2.1, (4)). It has none: the peer is asked.
+    /// Uses a window with room for less than a segment after a wait (RFC 9293 3.8.6.2.1, (4)); with
+    /// no room at all, sends a window probe.
     fn poll_window_probe(&mut self, now: Instant) -> Out {
         let room = self.send_edge().since_or_zero(self.snd.nxt);
         let len = room.min(self.unsent()).min(self.full_segment().into());
@@ -221,7 +225,7 @@ impl Tcb {
         self.ask(now)
     }
 
-    /// An ACK that has to be answered: its number was acknowledged long ago.
+    /// Builds an ACK that must be answered: its sequence number was acknowledged long ago.
     fn ask(&mut self, now: Instant) -> Out {
         let mut out = Out::default();
         self.header(self.snd.una.minus(1), Flags::ACK, now, &mut out);
@@ -229,7 +233,7 @@ impl Tcb {
         out
     }
 
-    /// Text that was not sent before, and FIN after it.
+    /// Sends new data, and the FIN after it.
     #[inline(always)]
     fn poll_new(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         let unsent = self.unsent();
@@ -247,10 +251,10 @@ impl Tcb {
         let in_flight = self.in_flight();
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight).min(self.recovery.burst());
         let room = cwnd_room.min(window_room);
-        // To the end of the queue, or of a record in it.
+        // Up to the end of the queue, or of a record in it.
         let there = if self.rare.is_some() { self.record_there(unsent) } else { unsent };
         let most = there.min(room).min(self.most_at_once(max_text, mss));
-        // All of it, if it fits and may go; else whole segments of it.
+        // All of it, if it fits and need not wait; otherwise whole segments of it.
         let whole = most - most % mss;
         let free = most == there && (whole == most || there < unsent || self.tail_may_go(whole, unsent));
         let len = if free { most } else { whole };
@@ -262,7 +266,7 @@ impl Tcb {
                     self.chrono_window(now);
                 }
                 if self.board.is_empty() {
-                    self.arm_persist(now); // a window too small, or a tail that waits for more
+                    self.arm_persist(now); // the window is too small, or a tail waits for more
                 }
             }
             return false;
@@ -290,8 +294,9 @@ impl Tcb {
         out
     }
 
-    /// What of `len` bytes belongs to the run that is leaving; a new one begins when the one before has left. It is at most half
-    /// the congestion window, a [`pacing::run`], and whole segments, unless it takes the queue's tail along (Linux:
+    /// Returns how much of `len` bytes belongs to the current run; a new run begins when the
+    /// previous one has left. A run is at most half the congestion window and at most
+    /// [`pacing::run`], in whole segments, unless it includes the queue's tail (Linux:
     /// tcp_cwnd_test, tcp_tso_autosize, tcp_mss_split_point).
     fn within_run(&mut self, len: u32, there: u32, cwnd_room: u32) -> u32 {
         let mss = u32::from(self.full_segment());
@@ -317,7 +322,8 @@ impl Tcb {
         len.min(self.snd.run.right.since(self.snd.nxt))
     }
 
-    /// How far the congestion window is used, for whether it may grow: kept for a flight (Linux: tcp_cwnd_validate).
+    /// Records how far the congestion window is used, for deciding on its growth; kept for one
+    /// flight (Linux: tcp_cwnd_validate).
     #[inline]
     pub(crate) fn note_usage(&mut self, flight: u32, limited: bool) {
         let snd = &mut self.snd;
@@ -326,8 +332,9 @@ impl Tcb {
         }
     }
 
-    /// Nagle (RFC 9293 3.7.4) as modified by Minshall: the last, short segment waits while another short one is
-    /// unacknowledged; corked, it waits for more.
+    /// Returns whether the short segment at the tail may leave: Nagle (RFC 9293 3.7.4) as modified
+    /// by Minshall. It waits while another short segment is unacknowledged; if corked, it waits for
+    /// more data.
     #[inline]
     fn tail_may_go(&mut self, whole: u32, unsent: u32) -> bool {
         if self.snd.fin || self.wishes.flush {
@@ -345,7 +352,7 @@ impl Tcb {
         self.wishes.nodelay || urgent || !small_under_way
     }
 
-    /// RFC 9293 3.10.4: FIN alone.
+    /// Sends a FIN alone (RFC 9293 3.10.4).
     #[inline(never)]
     fn poll_fin(&mut self, now: Instant, out: &mut Out) -> bool {
         if !self.fin_waits() {
@@ -358,7 +365,7 @@ impl Tcb {
         true
     }
 
-    /// Text of `len` bytes at SND.NXT, with FIN if that is all and the end: booked as one record a segment.
+    /// Sends `len` bytes at SND.NXT, with FIN if they end the stream; one record per segment.
     #[inline(never)]
     fn send_new(&mut self, len: u32, now: Instant) -> Out {
         let mut out = Out::default();
@@ -366,7 +373,8 @@ impl Tcb {
         out
     }
 
-    /// The same in segments of `mss`, which for a probe of the path's MTU is more than the usual.
+    /// Sends `len` bytes as [`Tcb::send_new`] does, in segments of `mss`, which for a path MTU
+    /// probe exceeds the usual.
     #[inline(always)]
     fn send_as(&mut self, len: u32, mss: u32, now: Instant, out: &mut Out) {
         let start = self.snd.nxt;
@@ -415,7 +423,8 @@ impl Tcb {
         }
     }
 
-    /// Text within the delay of an ACK is an answer: the peer's ACKs can ride too (interactive use).
+    /// Marks the connection as interactive if data leaves within the delay of an ACK: the peer's
+    /// ACKs can then ride on data.
     #[inline(always)]
     pub(crate) fn note_answer(&mut self, now: Instant) {
         if self.rcv.ato_us > 0 && us_since(now, self.rcv.last_at) < self.rcv.ato_us {
@@ -423,8 +432,8 @@ impl Tcb {
         }
     }
 
-    /// Does a write end before `end`, and does a run of several segments at it? That it ended a run is not kept: sent again, it
-    /// is one segment.
+    /// Returns whether a write ends in `start..=end`, and whether a run of several segments ends at
+    /// `end`. The latter is not stored: retransmitted, it is a single segment.
     #[cold]
     fn pushes(&mut self, start: SeqNum, end: SeqNum, mss: u32) -> (bool, bool) {
         let (run, exact) = (self.snd.run, self.config.push_runs > 0);
@@ -437,13 +446,13 @@ impl Tcb {
         (push, exact && end == run.right && run.right.since(run.left) > mss)
     }
 
-    /// Are there ends of writes that are to be seen?
+    /// Returns whether write boundaries are pending.
     #[inline(always)]
     fn has_ends(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.ends.is_empty())
     }
 
-    /// Of `unsent` bytes, those of the first record (`MSG_EOR`).
+    /// Returns how many of `unsent` bytes belong to the first record (`MSG_EOR`).
     fn record_there(&mut self, unsent: u32) -> u32 {
         let next = self.snd.nxt;
         let Some(rare) = self.rare.as_mut().filter(|rare| !rare.ends.is_empty()) else { return unsent };
@@ -462,7 +471,7 @@ impl Tcb {
         }
     }
 
-    /// One record for each segment that the port will make of it.
+    /// Adds one record per segment that the port will make of the data.
     #[inline(always)]
     fn record(&mut self, start: SeqNum, len: u32, mss: u32, push: bool, fin: bool, now: Instant) {
         let mut marks = if push && len > 0 { mark::PSH } else { 0 };
@@ -477,7 +486,8 @@ impl Tcb {
         self.board.push(at, end.plus(u32::from(fin)), marks, now);
     }
 
-    /// RFC 5681 4.1: after a silence of an RTO the old window says nothing about the path.
+    /// Restarts the congestion window after an idle RTO: the old window is no longer valid for the
+    /// path (RFC 5681 4.1).
     #[inline]
     pub(crate) fn restart_after_idle(&mut self, now: Instant) {
         if self.config.idle_restart && self.board.is_empty() {
@@ -485,7 +495,7 @@ impl Tcb {
             if u64::from(us_since(now, self.snd.last_at)) > rto {
                 self.notes |= Notes::IDLE_RESTART;
                 self.cc.on_idle_restart(now.since(self.snd.last_at), self.rtt.rto(0));
-                // The initial window may be of a time when segments were smaller.
+                // The initial window may predate an increase of the MSS.
                 if self.cc.cwnd() < u32::from(self.snd.mss) {
                     self.cc.set_cwnd(self.snd.mss.into());
                 }
@@ -494,7 +504,8 @@ impl Tcb {
         }
     }
 
-    /// Text of a full segment that leaves now: SACK blocks take some of it (RFC 9293 MUST-16, RFC 6691).
+    /// Data bytes of a full segment sent now: SACK blocks take some of the room (RFC 9293 MUST-16,
+    /// RFC 6691).
     #[inline]
     fn full_segment(&self) -> u16 {
         if self.ooo.is_none() && self.rcv.dsack.is_none() {
@@ -504,7 +515,7 @@ impl Tcb {
         self.snd.mss.saturating_sub(sack_len(blocks as u16)).max(1)
     }
 
-    /// A header at `seq` with our ACK, window and options.
+    /// Fills in the header at `seq` with our ACK, window and options.
     #[inline(always)]
     fn header(&mut self, seq: SeqNum, flags: Flags, now: Instant, out: &mut Out) {
         let flags = if self.ecn.echo { flags | Flags::ECE } else { flags };
@@ -538,7 +549,8 @@ impl Tcb {
         OutOptions::from(&writer)
     }
 
-    /// RFC 2018 4, RFC 2883 4: the D-SACK, then what changed last.
+    /// Returns the SACK blocks: first the D-SACK, then the ranges that changed last (RFC 2018 4,
+    /// RFC 2883 4).
     fn sack_blocks(&self) -> ([(u32, u32); BLOCKS], usize) {
         let mut blocks = [(0, 0); BLOCKS];
         if !self.sack {
@@ -555,7 +567,8 @@ impl Tcb {
         (blocks, count)
     }
 
-    /// RFC 9293 3.8.5: URG while urgent text is ahead; the pointer names the number after it (RFC 6093 3.1).
+    /// Sets URG while urgent data is ahead (RFC 9293 3.8.5); the pointer is the sequence number
+    /// after it (RFC 6093 3.1).
     #[inline(always)]
     fn mark_urgent(&self, out: &mut Out) {
         if let Some(end) = self.snd_urgent().filter(|end| end.after(out.seq)) {
@@ -564,7 +577,7 @@ impl Tcb {
         }
     }
 
-    /// An ACK alone.
+    /// Sends a pure ACK.
     #[inline(always)]
     fn poll_ack(&mut self, now: Instant, out: &mut Out) -> bool {
         self.recovery.force_front = false;
@@ -589,14 +602,14 @@ impl Tcb {
         self.booked(out, now);
     }
 
-    /// An ACK alone, booked as sent.
+    /// Builds a pure ACK, recorded as sent.
     pub(crate) fn make_ack(&mut self, now: Instant) -> Out {
         let mut out = Out::default();
         self.ack_alone(now, &mut out);
         out
     }
 
-    /// A segment with our ACK has left.
+    /// Records that `out` was sent.
     #[inline(always)]
     fn booked(&mut self, out: &Out, _now: Instant) {
         let segments = out.segments();
@@ -609,7 +622,7 @@ impl Tcb {
         }
     }
 
-    /// The peer is told of all that has come.
+    /// Records that an ACK of everything received was sent.
     #[inline(always)]
     pub(crate) fn ack_left(&mut self) {
         self.rcv.wup = self.rcv.nxt;
@@ -621,7 +634,7 @@ impl Tcb {
     }
 }
 
-/// A segment that few connections send, where it is wanted.
+/// Copies an infrequent segment into `out`; returns whether there was one.
 fn put(rare: Option<Out>, out: &mut Out) -> bool {
     let Some(rare) = rare else { return false };
     *out = rare;

@@ -1,26 +1,29 @@
-//! Pacing: when the next burst may leave, so that a window goes out over a round trip and not at once.
+//! Pacing: spreads a window over a round trip instead of sending it at once.
 //!
-//! The rate is a window each smoothed round trip, times a gain that leaves room to grow: 2 in slow start, 1.2 after it
-//! (Linux's `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`); a socket may set less (`SO_MAX_PACING_RATE`). What leaves at once
-//! is a [`quantum`]: about a millisecond's worth, so that pacing does not undo segmentation offload. An idle
-//! connection may not save up time, except half a quantum's, which hides a timer that came late.
+//! The rate is a window per smoothed round trip, times a gain that leaves room to grow: 2 in slow
+//! start, 1.2 after it (Linux's `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`). A socket may set a
+//! lower rate (`SO_MAX_PACING_RATE`). One burst is a [`quantum`] of about a millisecond, so that
+//! pacing does not defeat segmentation offload. An idle connection saves up at most half a quantum
+//! of time, which hides a late timer.
 
 use clock::{Duration, Instant};
 
-/// Bytes a second; as much as there is.
+/// Rate in bytes per second that means no limit.
 pub const UNLIMITED: u64 = u64::MAX;
-/// What a burst holds at most, as `Out::text_len` may.
+/// Maximum bytes of a burst, as in `Out::text_len`.
 const MAX_BURST: u32 = 65_535;
 
-/// `cwnd` bytes each `srtt`, times `gain` percent. Without a measured round trip: no limit, the initial window may go.
+/// Returns the rate of `cwnd` bytes per `srtt`, times `gain` percent. Without a measured round trip
+/// there is no limit, so that the initial window may leave.
 pub fn rate(cwnd: u32, srtt: Option<Duration>, gain: u32) -> u64 {
     let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return UNLIMITED };
     let ns = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
-    // below 2^32 * 10^9 for gains up to 100 %; 400 % still fit
+    // below 2^32 * 10^9 for gains up to 100 %; 400 % still fits
     (u64::from(cwnd).saturating_mul(u64::from(gain).saturating_mul(10_000_000)) / ns).max(1)
 }
 
-/// How many bytes leave at once at `rate`: 2^-10 s of it (Linux's `sk_pacing_shift`), whole segments, at least two.
+/// Returns the bytes of one burst at `rate`: 2^-10 s of it (Linux's `sk_pacing_shift`), in whole
+/// segments, at least two.
 pub fn quantum(rate: u64, mss: u16) -> u32 {
     let mss = u32::from(mss.max(1));
     let most = (MAX_BURST / mss).max(1) * mss;
@@ -28,8 +31,8 @@ pub fn quantum(rate: u64, mss: u16) -> u32 {
     wanted.max(2).saturating_mul(mss).min(most)
 }
 
-/// How much Linux hands to a port that cuts segments up: a quantum, and more on a path whose round trip is below some
-/// milliseconds (`tcp_tso_rtt_log`).
+/// Returns the bytes that Linux passes at once to a port with segmentation offload: a quantum, and
+/// more on a path with a round trip below a few milliseconds (`tcp_tso_rtt_log`).
 pub fn run(rate: u64, mss: u16, min_rtt: Option<Duration>) -> u32 {
     let mss = u32::from(mss.max(1));
     let shift = min_rtt.map_or(32, |rtt| rtt.as_micros() >> 9);
@@ -38,7 +41,7 @@ pub fn run(rate: u64, mss: u16, min_rtt: Option<Duration>) -> u32 {
     (bytes / mss).max(1).saturating_mul(mss)
 }
 
-/// One connection's pace.
+/// Pacer of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacer {
     next: Instant,
@@ -52,34 +55,35 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// Sets what the rate may not exceed, in bytes a second.
+    /// Sets the maximum rate in bytes per second.
     pub fn set_max_rate(&mut self, rate: u64) {
         self.max_rate = rate.max(1);
     }
 
-    /// What the rate may not exceed.
+    /// Maximum rate in bytes per second.
     pub fn max_rate(&self) -> u64 {
         self.max_rate
     }
 
-    /// The rate in force when the window asks for `rate`.
+    /// Returns the effective rate when the window allows `rate`.
     pub fn limited(&self, rate: u64) -> u64 {
         rate.min(self.max_rate)
     }
 
-    /// When something may leave. Not later than `now`: now.
+    /// Time of the next departure; if it is not after `now`, data may leave now.
     #[inline]
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// Whether something may leave.
+    /// Returns whether data may leave now.
     #[inline]
     pub fn ready(&self, now: Instant) -> bool {
         self.next <= now
     }
 
-    /// `bytes` (headers included, if the caller counts them) left at `rate`, a window's; the socket's limit applies.
+    /// Charges `bytes` (including headers, if the caller counts them) sent at the window's `rate`;
+    /// the socket's limit applies.
     pub fn on_sent(&mut self, bytes: u32, rate: u64, now: Instant) {
         let rate = self.limited(rate);
         if rate == UNLIMITED {
@@ -123,7 +127,8 @@ mod tests {
         assert_eq!(run(UNLIMITED, 1000, None), 65_000);
     }
 
-    /// Sends `burst` bytes whenever it may, waking `late_us` late; bytes in `seconds`.
+    /// Sends `burst` bytes whenever permitted, waking `late_us` late; returns the bytes sent in
+    /// `seconds`.
     fn sent(pacer: &mut Pacer, rate: u64, burst: u32, late_us: u64, seconds: u64) -> u64 {
         let (mut now, mut total) = (Instant::ZERO, 0);
         while now < Instant::from_millis(seconds * 1000) {
@@ -157,7 +162,7 @@ mod tests {
     fn silence_saves_up_half_a_burst_and_no_more() {
         let mut pacer = Pacer::default();
         let now = Instant::from_millis(60_000);
-        pacer.on_sent(10_000, 1_000_000, now); // 10 ms' worth
+        pacer.on_sent(10_000, 1_000_000, now); // 10 ms of data
         assert_eq!(pacer.next(), now.after(Duration::from_millis(5)));
         pacer.on_sent(10_000, 1_000_000, now);
         assert_eq!(pacer.next(), now.after(Duration::from_millis(15)));

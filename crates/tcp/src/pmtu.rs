@@ -1,9 +1,10 @@
-//! The path's MTU: told by ICMP, or searched for (RFC 1191, RFC 8201, RFC 5927 7, RFC 8899).
+//! Path MTU discovery: from ICMP, or by search (RFC 1191, RFC 8201, RFC 5927 7, RFC 8899).
 //!
-//! In units of MSS: text and TCP options, that is the MTU less IP and the fixed TCP header. An ICMP message only counts when
-//! it quotes a segment that is under way, when it says less than what is used and no less than the floor. When large
-//! segments vanish and nothing says why, after some timeouts the MSS falls to what any path carries (RFC 8899 4.3); with
-//! probing on, the search then goes up again, by halves, with text as probes.
+//! Sizes are in units of MSS: data and TCP options, which is the MTU less IP and the fixed TCP
+//! header. An ICMP message counts only if it quotes a segment in flight and reports a size below
+//! the current one; it cannot go below the minimum. When large segments are lost without an ICMP
+//! message, the MSS falls after some timeouts to a size that any path carries (RFC 8899 4.3). With
+//! probing enabled, the search then goes up again, by bisection, with data as probes.
 
 use crate::note::Notes;
 use crate::scoreboard::mark;
@@ -11,26 +12,30 @@ use crate::tcb::{Pmtu, Tcb};
 use crate::{Events, SeqNum, State};
 use clock::{Duration, Instant};
 
-/// Timeouts in a row that look like a black hole: fewer are more often congestion, or a peer that is away.
+/// Consecutive timeouts that indicate a black hole: fewer are more often congestion or an absent
+/// peer.
 const BLACK_HOLE: u8 = 4;
-/// RFC 8899 5.1.2: a probe is tried so often.
+/// Attempts per probe size (RFC 8899 5.1.2).
 const MAX_PROBES: u8 = 3;
-/// RFC 8899 5.1.1: PMTU_RAISE_TIMER; RFC 1191 6.3: at least 5 minutes after a message.
+/// Interval between searches for a larger MTU: PMTU_RAISE_TIMER (RFC 8899 5.1.1); at least 5
+/// minutes after a message (RFC 1191 6.3).
 const RAISE: Duration = Duration::from_secs(600);
-/// Where a search that knows nothing begins: Ethernet's payload is common, so is half of it.
+/// Start of a search without prior information: Ethernet's payload is common, and this is below it.
 const BASE: u16 = 1024;
 
-/// An error about a segment of ours: an ICMP message as the host read it, or its own neighbor resolution.
+/// Error about a segment of ours: an ICMP message parsed by the host, or a failure of its own
+/// neighbor resolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpNotice {
-    /// Port, protocol or administratively unreachable: nobody there who would answer.
+    /// Port, protocol or administratively unreachable: no process answers there.
     Refused,
-    /// Host or network unreachable, time exceeded: this may pass.
+    /// Host or network unreachable, or time exceeded: possibly transient.
     Unreachable,
-    /// The next hop did not answer this host's own ARP or neighbor solicitations. Unlike an ICMP message
-    /// this cannot be forged from afar, and it is no transient fault of a distant router.
+    /// The next hop did not answer this host's own ARP or neighbor solicitations. Unlike an ICMP
+    /// message, this cannot be forged remotely and is no transient fault of a distant router.
     NoNeighbor,
-    /// Too big and not to be fragmented; the next hop carries `mss` bytes after the fixed headers, 0: it does not say.
+    /// Packet too big with DF set; the next hop carries `mss` bytes after the fixed headers, 0 if
+    /// unknown.
     TooBig {
         /// MTU less IP and fixed TCP header.
         mss: u16,
@@ -40,9 +45,9 @@ pub enum IcmpNotice {
 }
 
 impl Tcb {
-    /// An ICMP message quotes a segment of this connection that began at `seq`.
+    /// Processes an ICMP message that quotes a segment of this connection starting at `seq`.
     pub fn on_icmp(&mut self, what: IcmpNotice, seq: SeqNum, now: Instant) -> Events {
-        // RFC 5927 4.1: only what is under way can have been dropped.
+        // RFC 5927 4.1: only a segment in flight can have been dropped.
         if !(seq.at_or_after(self.snd.una) && seq.before(self.snd.nxt)) || self.state == State::Closed {
             self.notes |= Notes::ICMP_REFUSED;
             return Events::NONE;
@@ -53,24 +58,27 @@ impl Tcb {
                 self.on_too_big(mss, now);
                 Events::NONE
             }
-            // RFC 5927 5.2: once synchronized no message ends a connection.
+            // RFC 5927 5.2: no message ends a synchronized connection.
             _ if self.state.is_synchronized() => Events::SOFT_ERROR,
             IcmpNotice::Refused => {
                 self.over();
                 Events::REFUSED | Events::CLOSED
             }
-            // As Linux and BSD: a connect fails as soon as neighbor resolution does (arp_error_report,
-            // EHOSTDOWN), and not with the last retransmission of its SYN. MUST-56 is about ICMP.
+            // As in Linux and BSD, a connect fails as soon as neighbor resolution does
+            // (arp_error_report, EHOSTDOWN), not with the last SYN retransmission. MUST-56 concerns
+            // ICMP only.
             IcmpNotice::NoNeighbor => {
                 self.over();
                 Events::UNREACHABLE | Events::CLOSED
             }
-            // RFC 9293 3.9.2.2 (MUST-56): soft errors do not abort; the timers will, if it lasts.
+            // RFC 9293 3.9.2.2 (MUST-56): soft errors do not abort the connection; if the error
+            // lasts, a timer does.
             IcmpNotice::Unreachable => Events::SOFT_ERROR,
         }
     }
 
-    /// A path that the host has used before carries `mss` (RFC 1191 6.3); what we advertise is not about the path (RFC 6691).
+    /// Applies the MTU that the host already has for this path (RFC 1191 6.3). The advertised MSS
+    /// does not depend on the path (RFC 6691).
     pub fn know_path(&mut self, mss: u16, now: Instant) {
         let mss = mss.max(self.floor());
         if mss < self.path_mss() {
@@ -78,7 +86,8 @@ impl Tcb {
         }
     }
 
-    /// RFC 1191 6.4: what did not fit is sent again at once, smaller; the congestion window does not pay for it.
+    /// Retransmits at once, in smaller segments, what did not fit; the congestion window is not
+    /// reduced (RFC 1191 6.4).
     fn on_too_big(&mut self, mss: u16, now: Instant) {
         let present = self.path_mss();
         let mss = if mss == 0 { plateau_below(present) } else { mss };
@@ -109,7 +118,8 @@ impl Tcb {
         self.set_mss();
     }
 
-    /// Another timeout: if full segments were sent, perhaps they are too large, and nothing says so (RFC 8899 4.3).
+    /// Handles a further timeout: if full segments were sent, they may be too large for the path
+    /// without an ICMP message (RFC 8899 4.3).
     pub(crate) fn black_hole_suspected(&mut self, now: Instant) {
         let large = self.board.front().is_some_and(|front| front.text_len() > u32::from(self.floor()));
         if self.recovery.retransmits < BLACK_HOLE || !large {
@@ -124,7 +134,7 @@ impl Tcb {
         }
     }
 
-    /// The size of a probe to send now, in bytes of text (RFC 8899 5.3.2): only when nothing is amiss.
+    /// Returns the data bytes of a probe to send now (RFC 8899 5.3.2); `None` during recovery.
     pub(crate) fn mtu_probe(&mut self, unsent: u32, room: u32, now: Instant) -> Option<u32> {
         if !self.config.mtu_probing || !self.recovery.is_quiet() {
             return None;
@@ -141,12 +151,12 @@ impl Tcb {
         }
         let size = pmtu.candidate().filter(|size| *size <= peer && *size <= self.config.mss)?;
         let text = u32::from(size.saturating_sub(options));
-        // Enough text behind it that its loss is noticed without a timeout.
+        // Enough data after the probe that its loss is detected without a timeout.
         let enough = unsent >= text + 3 * u32::from(self.snd.mss) && room >= text + 3 * u32::from(self.snd.mss);
         enough.then_some(text)
     }
 
-    /// A probe of `text` bytes that ends at `end` left.
+    /// Records that a probe of `text` bytes ending at `end` was sent.
     pub(crate) fn on_mtu_probe(&mut self, text: u32, end: SeqNum) {
         let options = self.path_mss().saturating_sub(self.snd.mss);
         if let Some(pmtu) = &mut self.pmtu {
@@ -154,7 +164,7 @@ impl Tcb {
         }
     }
 
-    /// SND.UNA moved past a probe: it passed.
+    /// Records a probe as successful once SND.UNA passes it.
     pub(crate) fn check_mtu_probe(&mut self) {
         let una = self.snd.una;
         let Some(pmtu) = &mut self.pmtu else { return };
@@ -166,7 +176,8 @@ impl Tcb {
         }
     }
 
-    /// The one record taken for lost is the probe: it was too large, and that is no congestion (RFC 8899 3, (7)).
+    /// Returns whether the only lost record is the probe: it was too large, which is no sign of
+    /// congestion (RFC 8899 3, (7)).
     pub(crate) fn only_mtu_probe_lost(&mut self) -> bool {
         let Some((size, end)) = self.pmtu.as_ref().and_then(|pmtu| pmtu.probe) else { return false };
         if self.board.lost().segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {
@@ -184,7 +195,8 @@ impl Tcb {
     }
 }
 
-/// RFC 1191 7.1: the next lower MTU that is in use somewhere, less 40, for routers that do not say theirs.
+/// Returns the next lower common MTU, less 40, for routers that do not report theirs (RFC 1191
+/// 7.1).
 fn plateau_below(mss: u16) -> u16 {
     const PLATEAUS: [u16; 10] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 576, 552, 296];
     PLATEAUS.iter().map(|mtu| mtu - 40).find(|plateau| *plateau < mss).unwrap_or(256)

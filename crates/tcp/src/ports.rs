@@ -1,20 +1,21 @@
-//! Ephemeral ports that nobody can foretell: double-hash port selection (RFC 6056 3.3.4, algorithm 4).
+//! Unpredictable ephemeral ports: double-hash port selection (RFC 6056 3.3.4, algorithm 4).
 //!
-//! port = first + (F(ends) + table[G(ends)]) mod count: to one peer ports come in sequence, so that each is used again as late
-//! as can be; between peers nothing can be told. The table is large and its steps are random, because a stranger who
-//! shares a cell of a small one with others counts their connections (CVE-2022-1012; Kol, Klein, Gilad 2022).
+//! port = first + (F(ends) + table[G(ends)]) mod count. To one peer the ports are sequential, so
+//! that each is reused as late as possible; across peers they are unrelated. The table is large and
+//! its steps are random, because a peer that shares a cell of a small table could count other
+//! peers' connections (CVE-2022-1012; Kol, Klein, Gilad 2022).
 
 use crate::Ends;
 use crate::siphash::Key;
 use std::ops::RangeInclusive;
 use wire::L4Port;
 
-/// Cells of the table: 128 KiB, of which the system gives only the pages that are used.
+/// Cells of the table: 128 KiB, of which the system commits only the pages in use.
 const CELLS: usize = 1 << 16;
-/// A step is 1 to 8.
+/// Maximum step; steps are 1 to 8.
 const MAX_STEP: u64 = 8;
 
-/// What chooses ports for connections to `remote`, `remote_port`.
+/// Selects ephemeral ports.
 #[derive(Debug)]
 pub struct PortChooser {
     key: Key,
@@ -22,17 +23,19 @@ pub struct PortChooser {
     increments: Vec<u16>,
 }
 
-/// FreeBSD's default range (`IPPORT_EPHEMERALFIRST`): 15.8 bits, where IANA's dynamic ports (from 49152) would be 14.
+/// FreeBSD's default range (`IPPORT_EPHEMERALFIRST`): 15.8 bits of choice, against 14 for IANA's
+/// dynamic ports (from 49152).
 pub const EPHEMERAL: RangeInclusive<u16> = 10_000..=u16::MAX;
 
 impl PortChooser {
-    /// Chooses from `range`; an empty one is taken to be [`EPHEMERAL`].
+    /// Creates a chooser for `range`; an empty range means [`EPHEMERAL`].
     pub fn new(key: Key, range: RangeInclusive<u16>) -> PortChooser {
         let range = if range.is_empty() { EPHEMERAL } else { range };
         PortChooser { key, range, increments: Vec::new() }
     }
 
-    /// The next port for which `is_free` says so; `None` if it says so for none of the range. `chance` is random.
+    /// Returns the next port for which `is_free` returns true; `None` if the whole range is in use.
+    /// `chance` is random.
     pub fn choose(
         &mut self,
         local: u128,
@@ -43,11 +46,12 @@ impl PortChooser {
     ) -> Option<L4Port> {
         let (first, count) = (u32::from(*self.range.start()), self.range.len() as u32);
         let hash = Ends { local, remote, local_port: L4Port(0), remote_port }.sip24(self.key);
-        let (offset, cell) = (hash as u32, (hash >> 32) as usize % CELLS); // F and G: two halves of one function
+        // F and G: two halves of one function.
+        let (offset, cell) = (hash as u32, (hash >> 32) as usize % CELLS);
         if self.increments.is_empty() {
             self.increments = vec![0; CELLS];
         }
-        // each cell begins anywhere, though the table begins as zeros
+        // each cell begins at a random position, although the table starts as zeros
         let begin = self.key.sip13(&[cell as u64]) as u32;
         let passed = self.increments.get(cell).copied().unwrap_or(0);
         let from = (u64::from(offset) + u64::from(begin) + u64::from(passed)) % u64::from(count.max(1));
@@ -56,7 +60,8 @@ impl PortChooser {
             let port = L4Port(first.wrapping_add(at) as u16);
             if is_free(port) {
                 let step = tried.wrapping_add(1).wrapping_add((chance % MAX_STEP) as u32);
-                // kept below `count`, which divides no power of two: a wrap at 2^16 would go back over used ports
+                // kept below `count`, which need not divide 2^16: wrapping there would return to
+                // used ports
                 let next = u32::from(passed).wrapping_add(step) % count;
                 if let Some(cell) = self.increments.get_mut(cell) {
                     *cell = next as u16;
@@ -91,7 +96,7 @@ mod tests {
         let ports: Vec<u16> =
             (0..100_000u128).map(|n| chooser.choose(1, n, L4Port(443), n as u64 ^ 5, |_| true).unwrap().0).collect();
         let own = entropy(ports.iter().copied());
-        // of uniform numbers this would be 15.3: 10^5 draws of 55,536 do not show all 15.76 bits
+        // for uniform numbers this would be 15.3: 10^5 draws from 55,536 do not show all 15.76 bits
         assert!(own >= 15.0, "{own}");
         let differences = entropy(ports.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])));
         assert!(differences >= 15.0, "{differences}");

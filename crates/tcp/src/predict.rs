@@ -1,13 +1,15 @@
-//! Header prediction: the short way for the segment that was to be expected (RFC 7323 5.6, RFC 1323 4.2.4; Jacobson, 1990).
+//! Header prediction: the fast path for an expected segment (RFC 7323 5.6, RFC 1323 4.2.4;
+//! Jacobson, 1990).
 //!
-//! In a quiet connection nearly every segment is the next text, or acknowledges all that is under way, or both, and says nothing
-//! else. [`Tcb::on_expected`] asks whether this is such a one, by comparisons alone, and then does what the walk of `input` and
-//! `ack` would have done, without asking at each of its steps. What it declines has changed nothing, and goes that way.
+//! On a quiet connection nearly every segment carries the next data, or acknowledges all data in
+//! flight, or both, and nothing else. [`Tcb::on_expected`] checks for this with comparisons alone
+//! and then has the effect of the full steps in `input` and `ack` without their checks. A segment
+//! that it declines has changed nothing and takes the slow path.
 //!
-//! It takes text at RCV.NXT within the window that acknowledges nothing new, or all of the one segment under way; and the ACK
-//! alone that does so: a request and its answer, and a transfer seen from its receiver. ACKs of a longer flight have more to say, to
-//! the scoreboard and to congestion control, and are left to `ack`. That both ways end in the same state is a test's to prove
-//! (`proof`).
+//! It accepts data at RCV.NXT within the window that acknowledges nothing new, or all of a single
+//! segment in flight; and a pure ACK of that segment. This covers request and response, and the
+//! receiving side of a transfer. ACKs of a longer flight need the scoreboard and congestion
+//! control, and go to `ack`. The tests in `proof` check that both paths end in the same state.
 
 mod end;
 mod output;
@@ -22,32 +24,34 @@ use crate::tcb::{Rtx, Tcb};
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 
-/// A segment with ACK, perhaps PSH or FIN and no other flag; with timestamps and no other option; without a mark of ECN.
+/// A segment with ACK, optionally PSH or FIN, and no other flag; with timestamps and no other
+/// option; without an ECN mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// SEG.SEQ.
+    /// Sequence number (SEG.SEQ).
     pub seq: SeqNum,
-    /// SEG.ACK.
+    /// Acknowledgment number (SEG.ACK).
     pub ack: SeqNum,
-    /// SEG.WND, unscaled.
+    /// Window field, unscaled (SEG.WND).
     pub window: u16,
-    /// Bytes of text, all in one packet.
+    /// Bytes of data, all in one packet.
     pub len: u32,
-    /// With FIN.
+    /// The FIN flag is set.
     pub fin: bool,
-    /// Timestamps.
+    /// Timestamps option.
     pub timestamps: Timestamps,
 }
 
-/// What became of one that was taken: all of its text is in order.
+/// Result of an accepted segment; all of its data is in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Bytes that the send queue may release. If there are any, a round trip was measured.
+    /// Bytes that the send queue may release. If nonzero, a round trip was measured.
     pub acked: u32,
 }
 
 impl Tcb {
-    /// Takes the segment if it was to be expected; `None`: nothing has changed, [`Tcb::on_segment`] must take it.
+    /// Processes an expected segment. Returns `None` if it was not expected: nothing has changed,
+    /// and [`Tcb::on_segment`] must process it.
     #[inline]
     pub fn on_expected(&mut self, seg: &Expected, now: Instant) -> Option<Taken> {
         if !self.expects(seg) {
@@ -81,7 +85,8 @@ impl Tcb {
         Some(Taken { acked })
     }
 
-    /// Is it next in line, does it fit, and is nothing else to be thought of?
+    /// Returns whether the segment is next in sequence, fits the window, and needs no slow-path
+    /// processing.
     #[inline(always)]
     fn expects(&self, seg: &Expected) -> bool {
         let Some(ts) = &self.ts else { return false };
@@ -99,7 +104,7 @@ impl Tcb {
             && !self.wishes.orphan
     }
 
-    /// Does `ack` cover all that is under way, and is that a matter of course?
+    /// Returns whether `ack` covers all data in flight and needs no slow-path processing.
     #[inline(always)]
     fn may_advance(&self, ack: SeqNum) -> bool {
         ack == self.snd.nxt
@@ -109,8 +114,8 @@ impl Tcb {
             && !self.rack.is_late(self.snd.una)
     }
 
-    /// The one segment under way, `acked` numbers and `text` bytes that left at `sent`, has arrived: [`Tcb::process_ack`](crate::Tcb)
-    /// of that.
+    /// Processes the ACK of the one segment in flight, of `acked` sequence numbers and `text`
+    /// bytes, sent at `sent`: [`Tcb::process_ack`](crate::Tcb) for this case.
     #[inline(always)]
     fn all_acknowledged(&mut self, seg: &Expected, (acked, text): (u32, u32), sent: Instant, now: Instant) {
         self.board.acknowledge_sole();
@@ -129,7 +134,8 @@ impl Tcb {
         self.chrono_acked(now);
     }
 
-    /// Text at RCV.NXT, all of it within the window: `take_in_order` where nothing waits before its turn.
+    /// Accepts data at RCV.NXT that lies within the window: `take_in_order` for the case without
+    /// out-of-order data.
     #[inline(always)]
     fn take_next_text(&mut self, seg: &Expected, now: Instant) {
         self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);

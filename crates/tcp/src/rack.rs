@@ -1,11 +1,13 @@
-//! RACK: a segment is lost when one sent later has arrived, and a little time has passed (RFC 8985 6).
+//! RACK: a segment is lost when one sent later has arrived and a short time has passed (RFC 8985
+//! 6).
 
 use crate::note::Notes;
 use crate::tcb::{Ca, DUPTHRESH, Early, Tcb};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// How long what is missing is waited for beyond a round trip.
+    /// Returns the reordering window: the wait beyond a round trip before a missing segment counts
+    /// as lost.
     fn reorder_window(&self) -> Duration {
         let rack = &self.rack;
         if !rack.reordered
@@ -17,18 +19,21 @@ impl Tcb {
         (min / 4 + srtt / 4 * u32::from(rack.mult - 1)).min(srtt)
     }
 
-    /// The time after which a segment that others have overtaken counts as lost: a round trip and the reordering window.
+    /// Returns the time after which an overtaken segment counts as lost: a round trip plus the
+    /// reordering window.
     ///
-    /// RFC 8985 takes the round trip of the latest-sent segment that was delivered, and widens the window by quarters of the least.
-    /// Both may be next to nothing where segments overtake: they are those of the overtaking ones. Once D-SACKs show that this was
-    /// too short, both follow the smoothed round trip, which bounds the window in the RFC as well.
+    /// RFC 8985 uses the RTT of the latest-sent segment delivered, and widens the window by
+    /// quarters of the minimum RTT. Both can be near zero under reordering, because they are those
+    /// of the overtaking segments. Once D-SACKs show that the wait was too short, both follow the
+    /// smoothed RTT, which also bounds the window in the RFC.
     fn loss_wait(&self) -> Duration {
         let rtt = self.rack.rtt();
         let rtt = if self.rack.mult > 1 { rtt.max(self.rtt.srtt().unwrap_or_default()) } else { rtt };
         rtt + self.reorder_window()
     }
 
-    /// RFC 8985 6.2 step 5; sets the reordering timer when something has to be waited for. Bytes found lost.
+    /// Detects lost segments (RFC 8985 6.2 step 5) and sets the reordering timer if some are still
+    /// pending. Returns the bytes newly lost.
     pub(crate) fn detect_lost(&mut self, now: Instant) -> u32 {
         if self.rack.at == Instant::ZERO && self.board.sacked().segments == 0 {
             return 0;
@@ -38,7 +43,8 @@ impl Tcb {
         }
         let wait = self.loss_wait();
         let resent = self.board.retrans().segments;
-        // What an undo spared is waited for longer: the path showed that the time before was too short.
+        // Segments spared by an undo get a longer wait: the undo showed that the earlier one was
+        // too short.
         let spared_wait = wait.max(self.rtt.srtt().unwrap_or_default() + self.reorder_window());
         let (lost, due) = self.board.detect_lost((self.rack.at, self.rack.end), wait, spared_wait, now);
         if self.board.retrans().segments < resent {
@@ -53,7 +59,8 @@ impl Tcb {
         lost
     }
 
-    /// The time after which something unacknowledged counts as lost when the timeout comes (RFC 8985 6.3).
+    /// Returns the send time up to which unacknowledged segments count as lost at a timeout (RFC
+    /// 8985 6.3).
     pub(crate) fn lost_if_sent_before(&self, now: Instant) -> Instant {
         let wait = self.loss_wait().as_nanos();
         let wait = u64::try_from(wait).unwrap_or(u64::MAX);

@@ -1,15 +1,17 @@
-//! What arrived out of order, as ranges; and which of them to report (RFC 9293 MUST-39, RFC 2018 4, RFC 2883).
+//! Out-of-order data as ranges, and the order in which to report them (RFC 9293 MUST-39, RFC 2018
+//! 4, RFC 2883).
 //!
-//! The bytes lie with the host. Here are sorted, disjoint, non-touching ranges, at most as many as configured: a segment
-//! that would make one more is dropped, so that a sender of crumbs (SegmentSmack, CVE-2018-5390) costs O(log n) to find the
-//! place and a bounded move to make it. What was reported is never taken back for want of room.
+//! The bytes are held by the host. The ranges are sorted, disjoint and non-adjacent, and their
+//! number is limited by the configuration: a segment that would add one more is dropped. A sender
+//! of tiny segments (SegmentSmack, CVE-2018-5390) therefore costs O(log n) for a lookup and a
+//! bounded move for an insertion. Reported data is never discarded for lack of room.
 
 use crate::{Block, SeqNum};
 
-/// Blocks that fit into a header without other options.
+/// Maximum SACK blocks in a header without other options.
 const MOST_BLOCKS: usize = 4;
 
-/// The ranges beyond RCV.NXT.
+/// Ranges of data beyond RCV.NXT.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reassembly {
     ranges: Vec<Block>,
@@ -18,14 +20,14 @@ pub(crate) struct Reassembly {
     recents: u8,
 }
 
-/// What became of text beyond RCV.NXT.
+/// Result of storing data beyond RCV.NXT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stored {
-    /// It brought something new.
+    /// At least part of it was new.
     New,
-    /// All of it was there: within this range.
+    /// All of it was already held, within this range.
     Duplicate(Block),
-    /// There is no room for another range.
+    /// The limit on ranges is reached.
     Full,
 }
 
@@ -39,14 +41,14 @@ impl Reassembly {
         &self.ranges
     }
 
-    /// The number after the last that is held.
+    /// Returns the sequence number after the last one held.
     pub(crate) fn end(&self) -> Option<SeqNum> {
         self.ranges.last().map(|range| range.right)
     }
 
-    /// Takes `left..right`, which is not empty and lies beyond RCV.NXT.
+    /// Stores `left..right`, which is not empty and lies beyond RCV.NXT.
     pub(crate) fn insert(&mut self, left: SeqNum, right: SeqNum, most: usize) -> Stored {
-        // The ranges that touch the new one are `from..to`.
+        // Ranges `from..to` touch the new one.
         let from = self.ranges.partition_point(|range| range.right.before(left));
         let mut to = from;
         let mut joined = Block { left, right };
@@ -75,14 +77,15 @@ impl Reassembly {
         Stored::New
     }
 
-    /// The first part of `left..right` that is held already (RFC 2883 4: what is reported is contiguous).
+    /// Returns the first part of `left..right` that is already held (RFC 2883 4: the reported range
+    /// is contiguous).
     pub(crate) fn held_of(&self, left: SeqNum, right: SeqNum) -> Option<Block> {
         let at = self.ranges.partition_point(|range| range.right.at_or_before(left));
         let range = self.ranges.get(at).filter(|range| range.left.before(right))?;
         Some(Block { left: range.left.later(left), right: range.right.earlier(right) })
     }
 
-    /// RCV.NXT is `nxt` now: answers how much further stored text takes it.
+    /// Advances RCV.NXT to `nxt`; returns how many bytes further stored data extends it.
     pub(crate) fn join(&mut self, nxt: SeqNum) -> u32 {
         let passed = self.ranges.partition_point(|range| range.left.at_or_before(nxt));
         let mut reach = nxt;
@@ -96,7 +99,7 @@ impl Reassembly {
         reach.since(nxt)
     }
 
-    /// Forgets everything, and says what.
+    /// Discards all ranges and returns their extent.
     pub(crate) fn clear(&mut self) -> Option<Block> {
         let (first, last) = (self.ranges.first()?, self.ranges.last()?);
         let all = Block { left: first.left, right: last.right };
@@ -105,12 +108,12 @@ impl Reassembly {
         Some(all)
     }
 
-    /// The ranges to report: the one that changed last first, then those that were reported before (RFC 2018 4).
+    /// Returns the ranges to report: the one changed last, then those reported before (RFC 2018 4).
     pub(crate) fn report(&self) -> impl Iterator<Item = Block> + '_ {
         self.recent.iter().take(usize::from(self.recents)).filter_map(|left| self.starting_at(*left))
     }
 
-    /// The range that holds `left..right`, for the second block of a D-SACK (RFC 2883 4).
+    /// Returns the range that starts at `left`.
     fn starting_at(&self, left: SeqNum) -> Option<Block> {
         let at = self.ranges.partition_point(|range| range.left.before(left));
         self.ranges.get(at).copied().filter(|range| range.left == left)
@@ -133,7 +136,7 @@ impl Reassembly {
         }
     }
 
-    /// Panics unless ranges are sorted, disjoint, apart, and beyond `nxt`.
+    /// Panics unless the ranges are sorted, disjoint, non-adjacent, and beyond `nxt`.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn check_invariants(&self, nxt: SeqNum) {
         let mut before = nxt;

@@ -1,15 +1,4 @@
-//! Loss recovery: from the first sign of trouble to its end, or to finding that there was none.
-//!
-//! ```text
-//!  Open --SACK, duplicate--> Disorder --lost--> Recovery --SND.UNA passes the recovery point--> Open
-//!   |  --ECN-Echo--> Cwr ------------------------^   |                                           ^
-//!   +--timeout, from any--> Loss --(F-RTO: spurious)-+-------------------------------------------+
-//! ```
-//!
-//! What is lost is found by `rack` (with SACK) or by duplicates (RFC 6582, without). In Recovery and Cwr the window follows
-//! proportional rate reduction (RFC 6937bis); a reduction that D-SACKs or timestamps show to be needless is undone
-//! (RFC 3708, RFC 3522); after a timeout F-RTO looks for the original's ACK (RFC 5682). What an undo restores is used
-//! without a burst (RFC 4015), and what it spares is not found lost again by the evidence that was wrong.
+//! Loss recovery: from the first sign of loss to its end, or to the proof that nothing was lost.
 
 use crate::cc::{Congestion, Signal};
 use crate::note::Notes;
@@ -20,20 +9,20 @@ use clock::Instant;
 
 mod undo;
 
-/// What an acknowledging segment showed.
+/// Information from an acknowledging segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     pub got: Delivered,
     /// SND.UNA moved.
     pub advanced: bool,
-    /// A duplicate ACK by RFC 5681 2.
+    /// It is a duplicate ACK (RFC 5681 2).
     pub duplicate: bool,
-    /// End of the D-SACK.
+    /// End of the D-SACK block, if any.
     pub dsack: Option<SeqNum>,
-    /// ECN-Echo.
+    /// ECN-Echo was set.
     pub ece: bool,
     pub prior_in_flight: u32,
-    /// Doublings of the timeout before it.
+    /// Exponent of the RTO back-off before this ACK.
     pub backoff: u8,
 }
 
@@ -41,13 +30,14 @@ pub(crate) struct Shown {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doubt {
     None,
-    /// An original arrived, and copies are under way whose fate is not known.
+    /// An original arrived while retransmissions are in flight whose outcome is unknown.
     Waits,
     Undone,
 }
 
 impl Tcb {
-    /// Updates recovery from an ACK, after the scoreboard took it. Returns whether a reduction was undone.
+    /// Updates recovery from an ACK, after the scoreboard took it. Returns whether a reduction was
+    /// undone.
     pub(crate) fn recover(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         self.recovery.new_first = false;
         let counted = self.recovery.reno_bytes(self.snd.mss);
@@ -63,7 +53,7 @@ impl Tcb {
         let mut lost = 0;
         match self.recovery.ca {
             Ca::Recovery => match self.in_recovery(shown, seg, now) {
-                // What was sent again is given time to arrive, or to be reported as a duplicate.
+                // Give retransmissions time to arrive, or to be reported as duplicates.
                 Doubt::Waits => self.recovery.new_first = true,
                 doubt => {
                     undone |= doubt == Doubt::Undone;
@@ -98,7 +88,7 @@ impl Tcb {
         undone
     }
 
-    /// Without SACK: counts a duplicate, or begins anew.
+    /// Without SACK, counts a duplicate ACK; an advancing ACK resets the count.
     fn count_duplicates(&mut self, shown: &Shown) {
         if self.sack {
             return;
@@ -111,7 +101,8 @@ impl Tcb {
         }
     }
 
-    /// Enters Recovery if something is lost; else the state is Disorder while something was passed over.
+    /// Enters Recovery if something is lost; otherwise sets Disorder while segments are missing, or
+    /// Open.
     fn try_to_open(&mut self, shown: &Shown, now: Instant) {
         if self.board.lost().segments > 0 && !self.only_mtu_probe_lost() {
             self.enter_recovery(shown.got.acked, shown.got.sacked, now);
@@ -121,8 +112,9 @@ impl Tcb {
         }
     }
 
-    /// Without SACK a duplicate ACK stands for a segment, and a later one for what it passed less those, but for a segment
-    /// at least: that one was missing (RFC 6582 3.2).
+    /// Returns the bytes delivered, without SACK: a duplicate ACK stands for one segment. A later
+    /// advancing ACK stands for the bytes it covers less those already counted, but for at least a
+    /// segment: the one that was missing (RFC 6582 3.2).
     pub(crate) fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
         let mss = u32::from(self.snd.mss);
         if shown.advanced {
@@ -139,8 +131,8 @@ impl Tcb {
         self.recovery.dupacks = self.recovery.dupacks.saturating_add(1).min(most.max(1));
     }
 
-    /// SND.UNA is at or past the recovery point; without SACK it has to be past it, or duplicates of what was sent before
-    /// would begin another recovery (RFC 6582 4).
+    /// Returns whether SND.UNA has reached the recovery point. Without SACK it must be past the
+    /// point: otherwise duplicates of earlier data would start another recovery (RFC 6582 4).
     fn passed_point(&self) -> bool {
         let (una, high) = (self.snd.una, self.recovery.high);
         match self.recovery.ca {
@@ -151,7 +143,8 @@ impl Tcb {
         }
     }
 
-    /// Ends what was going on: the recovery point is passed. Returns whether a reduction was undone.
+    /// Ends the current state once the recovery point is passed. Returns whether a reduction was
+    /// undone.
     fn leave(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let mut undone = false;
         match self.recovery.ca {
@@ -167,7 +160,7 @@ impl Tcb {
             }
             Ca::Cwr => self.end_reduction(now),
             Ca::Open | Ca::Disorder | Ca::Loss => {
-                // D-SACKs that come after Recovery was left may still show that it was needless.
+                // Late D-SACKs, after the end of Recovery, can still show that it was spurious.
                 if self.board.sacked().segments == 0 && self.snd.una.after(self.recovery.high) {
                     self.recovery.clear_undo();
                 }
@@ -186,7 +179,8 @@ impl Tcb {
         self.recovery.episode().retrans_stamp = None;
     }
 
-    /// Finds what is lost: by RACK, or without SACK by the third duplicate and by partial ACKs.
+    /// Finds lost segments: by RACK or, without SACK, by the third duplicate ACK and by partial
+    /// ACKs.
     fn find_lost(&mut self, partial: bool, now: Instant) -> u32 {
         if self.board.is_empty() {
             return 0;
@@ -198,7 +192,8 @@ impl Tcb {
         if third || (self.recovery.ca == Ca::Recovery && partial) { self.board.mark_front_lost() } else { 0 }
     }
 
-    /// RFC 6675 5 step 4, RFC 6582 3.2 step 2: the window is reduced once, what is lost is sent again.
+    /// Enters Recovery: reduces the window once and retransmits lost segments (RFC 6675 5 step 4,
+    /// RFC 6582 3.2 step 2).
     pub(crate) fn enter_recovery(&mut self, acked: u32, sacked: u32, now: Instant) {
         self.begin_undo();
         self.notes |= if self.sack { Notes::SACK_EPISODE } else { Notes::RENO_EPISODE };
@@ -209,7 +204,7 @@ impl Tcb {
         self.recovery.ca = Ca::Recovery;
     }
 
-    /// ssthresh from the flight, and PRR from its beginning.
+    /// Sets ssthresh from the flight and starts PRR.
     fn begin_reduction(&mut self, why: Signal, acked: u32, sacked: u32, now: Instant) {
         let outstanding = self.snd.nxt.since(self.snd.una).saturating_add(acked);
         self.cc.on_congestion(self.reduced_from(outstanding), why, now);
@@ -222,37 +217,41 @@ impl Tcb {
         self.ecn.cwr = self.ecn.on;
     }
 
-    /// The window that congestion met: what was in flight (RFC 5681 3.1, (4)), or the congestion window (RFC 9438 4.6).
+    /// Returns the window at the time of congestion: the bytes in flight (RFC 5681 3.1, (4)) or the
+    /// congestion window (RFC 9438 4.6).
     ///
-    /// That is the most that was in flight in this round trip: where ACKs arrive together, those in front of the one that tells of the loss have
-    /// emptied the path, and nothing was sent between them. (A window of 15 became one of 2; at 1 % loss that cost a fifth of the rate.)
+    /// The bytes in flight are the maximum of this round trip. Where ACKs arrive in a batch, those
+    /// before the one that shows the loss have emptied the path, and nothing was sent between them.
+    /// (A window of 15 became one of 2; at 1 % loss that cost a fifth of the rate.)
     fn reduced_from(&self, outstanding: u32) -> u32 {
         let cwnd = self.cc.cwnd();
         if self.config.reduce_cwnd { cwnd } else { outstanding.max(self.snd.flight).min(cwnd) }
     }
 
-    /// RFC 3168 6.1.2: an echoed mark is answered like a loss, once a round trip.
+    /// Reduces the window on an echoed ECN mark as on a loss, once per round trip (RFC 3168 6.1.2).
     fn on_echo(&mut self, shown: &Shown, now: Instant) {
         if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {
             self.recovery.clear_undo();
             self.begin_reduction(Signal::Ecn, shown.got.acked, shown.got.sacked, now);
             self.notes |= Notes::ECN_REDUCTION;
             self.recovery.ca = Ca::Cwr;
-            self.recovery.episode().prr_out = self.snd.mss.into(); // nothing has to leave at once
+            // No segment has to leave at once.
+            self.recovery.episode().prr_out = self.snd.mss.into();
         }
     }
 
-    /// An ACK in Recovery that does not end it.
+    /// Processes an ACK in Recovery that does not end it.
     fn in_recovery(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Doubt {
         if shown.advanced {
             if !self.sack {
-                // RFC 6582 3.2 step 3: some of it arrived, the next is missing too.
+                // RFC 6582 3.2 step 3: a partial ACK means that the next segment is missing too.
                 let segments = (shown.got.acked / u32::from(self.snd.mss.max(1))).min(u32::from(u16::MAX)) as u16;
                 self.recovery.dupacks = self.recovery.dupacks.saturating_sub(segments.saturating_sub(1));
             }
             if self.recovery.undo().is_some() && self.answers_original(seg) {
                 self.rack.reordered = true;
-                // While copies are under way it is not known whether all of them are needless.
+                // While retransmissions are in flight it is unknown whether all of them were
+                // spurious.
                 if self.board.retrans().segments > 0 {
                     return Doubt::Waits;
                 }
@@ -271,7 +270,8 @@ impl Tcb {
         }
     }
 
-    /// The retransmission timer expired (RFC 5681 3.1, RFC 8985 6.3, RFC 5682 2.1 step 1).
+    /// Enters Loss after a retransmission timeout (RFC 5681 3.1, RFC 8985 6.3, RFC 5682 2.1 step
+    /// 1).
     pub(crate) fn enter_loss(&mut self, now: Instant) {
         let new = self.recovery.ca < Ca::Recovery;
         let again = self.recovery.ca == Ca::Loss && self.recovery.retransmits > 0;
@@ -292,7 +292,7 @@ impl Tcb {
             self.cc.on_rto(outstanding, false, now);
         }
         if reneged {
-            // Whatever arrives late, what the peer threw away has to be sent again.
+            // Data that the peer discarded must be sent again, whatever arrives later.
             self.recovery.clear_undo();
         }
         self.recovery.dupacks = 0;
@@ -316,8 +316,8 @@ impl Tcb {
         }
     }
 
-    /// What did not fit the path is sent again in smaller segments as the window allows, which stays as it is (RFC 1191 6.4;
-    /// Linux: tcp_simple_retransmit).
+    /// Retransmits segments too large for the path in smaller ones, as the window permits; the
+    /// window is unchanged (RFC 1191 6.4; Linux: tcp_simple_retransmit).
     pub(crate) fn enter_loss_of_size(&mut self) {
         if self.recovery.ca == Ca::Loss {
             return;
@@ -329,8 +329,8 @@ impl Tcb {
         self.timers.early_at = Instant::NEVER;
     }
 
-    /// An ACK after a timeout: undo, F-RTO (RFC 5682 2.1, 3.1), or slow start through what is lost. Returns whether the
-    /// reduction was undone.
+    /// Processes an ACK after a timeout: undo, F-RTO (RFC 5682 2.1, 3.1), or slow start through the
+    /// lost data. Returns whether the reduction was undone.
     fn after_timeout(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let recovered = self.snd.una.at_or_after(self.recovery.high);
         if let Some(why) = self.may_undo(seg, shown.advanced).filter(|_| shown.advanced) {
@@ -338,17 +338,19 @@ impl Tcb {
             return true;
         }
         match self.recovery.frto {
-            // Step 3: something arrives that was sent before the timeout and never again.
+            // Step 3: a segment arrived that was sent before the timeout and never retransmitted.
             Frto::Second if shown.got.original && self.recovery.undo().is_some() => {
                 self.undo(Notes::SPURIOUS_RTO, now);
                 return true;
             }
-            // Step 3a: an answer to the new text, and not to what was sent before: the loss was real.
+            // Step 3a: the ACK is for the new data, not for earlier data: the loss was real.
             Frto::Second if shown.got.sacked > 0 || shown.duplicate => self.recovery.frto = Frto::Off,
-            // The ACK echoes the copy: the original had not arrived (RFC 3522 3.2). Step 2a: a duplicate tells nothing.
+            // The ACK echoes the retransmission: the original was lost (RFC 3522 3.2). Step 2a: a
+            // duplicate ACK is inconclusive.
             Frto::First if shown.advanced && self.echoes(seg) => self.recovery.frto = Frto::Off,
             Frto::First if !self.sack && shown.duplicate => self.recovery.frto = Frto::Off,
-            // Step 2b. Until SND.UNA moves the segment that timed out may be lost, whatever else arrives.
+            // Step 2b. Until SND.UNA moves, the segment that timed out may be lost, whatever else
+            // arrives.
             Frto::First if shown.advanced && !recovered => {
                 self.recovery.high = self.snd.nxt;
                 if self.unsent() > 0 && self.send_edge().after(self.snd.nxt) {
@@ -363,7 +365,8 @@ impl Tcb {
         if recovered {
             self.recovery.ca = Ca::Open;
             self.recovery.dupacks = 0;
-            self.recovery.episode().retrans_stamp = None; // D-SACKs may still show that it was needless
+            // D-SACKs may still show that it was spurious.
+            self.recovery.episode().retrans_stamp = None;
             self.cc.on_recovery_exit(now);
             self.rack.on_recovery_exit();
             return false;
@@ -378,14 +381,15 @@ impl Tcb {
         false
     }
 
-    /// A tail loss probe left.
+    /// Records that a tail loss probe was sent.
     pub(crate) fn on_probed(&mut self, resent: bool) {
         self.notes |= Notes::LOSS_PROBE;
         self.recovery.tlp_end = Some(self.snd.nxt);
         self.recovery.tlp_resent = resent;
     }
 
-    /// RFC 8985 7.4: did the probe repair a loss that nothing else will show?
+    /// Detects a loss that the tail loss probe repaired and that nothing else will show (RFC 8985
+    /// 7.4).
     fn answer_to_tail_loss(&mut self, shown: &Shown, now: Instant) {
         let Some(end) = self.recovery.tlp_end else { return };
         let una = self.snd.una;
@@ -393,9 +397,10 @@ impl Tcb {
             return;
         }
         if !self.recovery.tlp_resent || shown.dsack == Some(end) {
-            self.recovery.tlp_end = None; // new text, or both copies arrived
+            self.recovery.tlp_end = None; // it was new data, or both copies arrived
         } else if una.after(end) {
-            // Acknowledged with something newer and no D-SACK: one copy was lost, and the window pays for it.
+            // Newer data was acknowledged without a D-SACK: one copy was lost, so the window is
+            // reduced.
             self.notes |= Notes::LOSS_PROBE_RECOVERY;
             self.recovery.clear_undo();
             if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {

@@ -1,73 +1,77 @@
-//! What the core answers: where text goes, what may be released, what the application should know, why something was dropped.
+//! Results of the core: the position of data, bytes to release, events for the application, and
+//! drop reasons.
 
 use crate::Out;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// What to do with an arriving segment's text.
+/// Action for the data of an arriving segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Text {
-    /// Nothing of it is wanted.
+    /// Discard it.
     #[default]
     Nothing,
-    /// Keep `len` bytes after the first `skip`, to lie `at` bytes after what RCV.NXT was (0: in order).
+    /// Keep `len` bytes after the first `skip`, at offset `at` from the previous RCV.NXT (0: in
+    /// order).
     ///
-    /// Out-of-order text may overlap what is held already; which of the two copies is kept is the host's choice.
+    /// Out-of-order data may overlap data already held; the host chooses which copy to keep.
     Accept {
-        /// Bytes of the text to pass over.
+        /// Bytes of the data to skip.
         skip: u32,
         /// Bytes to keep.
         len: u32,
-        /// Where they lie.
+        /// Offset from the previous RCV.NXT.
         at: u32,
     },
 }
 
-/// A set of things the application may want to know.
+/// Set of events for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Events(pub u32);
 
 impl Events {
-    /// Nothing.
+    /// No events.
     pub const NONE: Events = Events(0);
-    /// There is more to read.
+    /// More data can be read.
     pub const READABLE: Events = Events(1);
-    /// There is more room in the send queue.
+    /// The send queue has more room.
     pub const WRITABLE: Events = Events(1 << 1);
-    /// The handshake is done: an active open succeeded.
+    /// The handshake of an active open is complete.
     pub const CONNECTED: Events = Events(1 << 2);
-    /// The handshake is done: a passive open may be accepted.
+    /// The handshake of a passive open is complete: the connection can be accepted.
     pub const ACCEPTABLE: Events = Events(1 << 3);
-    /// The peer has sent all it will send: end of file.
+    /// The peer has sent all of its data: end of file.
     pub const PEER_CLOSED: Events = Events(1 << 4);
     /// The peer reset the connection (`ECONNRESET`).
     pub const RESET: Events = Events(1 << 5);
     /// The peer, or an ICMP message, refused the connection (`ECONNREFUSED`).
     pub const REFUSED: Events = Events(1 << 6);
-    /// Given up (`ETIMEDOUT`).
+    /// The connection timed out (`ETIMEDOUT`).
     pub const TIMED_OUT: Events = Events(1 << 7);
-    /// Urgent data is announced (`SIGURG`).
+    /// The peer announced urgent data (`SIGURG`).
     pub const URGENT: Events = Events(1 << 8);
     /// The connection entered TIME-WAIT: a compact entry can take its place.
     pub const TIME_WAIT: Events = Events(1 << 9);
-    /// The connection is over: it will neither send nor take anything, no timer runs.
+    /// The connection is over: it neither sends nor receives, and no timer runs.
     pub const CLOSED: Events = Events(1 << 10);
-    /// An ICMP error came that does not end the connection; `getsockopt(SO_ERROR)` may tell if it ends for another reason.
+    /// An ICMP error arrived that does not end the connection; `getsockopt(SO_ERROR)` may report it
+    /// if the connection ends for another reason.
     pub const SOFT_ERROR: Events = Events(1 << 11);
-    /// The path does not answer: another route may (RFC 9293 3.8.3, R1).
+    /// The path does not respond: another route may work (RFC 9293 3.8.3, R1).
     pub const PATH_DOUBTFUL: Events = Events(1 << 12);
-    /// A SYN that may begin a new connection in place of this one in TIME-WAIT (RFC 6191, RFC 9293 3.6.1).
+    /// A SYN arrived that may replace this connection in TIME-WAIT by a new one (RFC 6191, RFC 9293
+    /// 3.6.1).
     pub const REUSABLE: Events = Events(1 << 13);
     /// The host or network is unreachable (`EHOSTUNREACH`).
     pub const UNREACHABLE: Events = Events(1 << 14);
 
-    /// All of `other` are in it.
+    /// Returns whether all of `other` are in the set.
     #[inline]
     pub const fn contains(self, other: Events) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Some of `other` are in it.
+    /// Returns whether some of `other` are in the set.
     #[inline]
     pub const fn intersects(self, other: Events) -> bool {
         self.0 & other.0 != 0
@@ -114,7 +118,7 @@ impl fmt::Debug for Events {
 
 macro_rules! dropped {
     ($($name:ident: $why:literal,)+) => {
-        /// Why a segment, or its text, was not taken.
+        /// Reason why a segment or its data was dropped.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Dropped {
             $(#[doc = $why] $name,)+
@@ -155,27 +159,28 @@ dropped! {
     TimeWaitDuplicate: "A late segment of a connection in TIME-WAIT.",
 }
 
-/// What a segment brought.
+/// Result of processing a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
-    /// Where its text goes.
+    /// Action for the segment's data.
     pub text: Text,
-    /// Bytes by which RCV.NXT advanced, text only: this text, and stored text that it joined.
+    /// Bytes of data by which RCV.NXT advanced: those of this segment and of stored data that
+    /// follows.
     pub in_order: u32,
     /// Bytes that may be released from the front of the send queue.
     pub acked: u32,
-    /// For the application.
+    /// Events for the application.
     pub events: Events,
-    /// Why it, or its text, was not taken.
+    /// Reason why the segment or its data was dropped.
     pub dropped: Option<Dropped>,
-    /// An answer that is not part of the stream: RST or challenge ACK.
+    /// Reply outside the data stream: a RST or a challenge ACK.
     pub answer: Option<Out>,
     /// A round trip was measured.
     pub measured: bool,
 }
 
 impl Reply {
-    /// Returns whether the segment's text joined text that was stored behind it.
+    /// Returns whether the segment's data filled the gap before stored data.
     pub(crate) fn fills_gap(&self) -> bool {
         matches!(self.text, Text::Accept { len, .. } if self.in_order > len)
     }

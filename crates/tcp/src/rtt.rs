@@ -1,49 +1,51 @@
-//! Round trips and the retransmission timeout (RFC 6298, RFC 7323 4.2), in microseconds.
+//! Round-trip time and retransmission timeout (RFC 6298, RFC 7323 4.2), in microseconds.
 //!
-//! With a sample for nearly every ACK the variance of RFC 6298 would forget within a round trip what it has seen (RFC 7323
-//! appendix G). So it takes the greatest deviation of a round trip, at once when it grows and by a quarter a round trip
-//! when it shrinks, as Linux does. RTO = SRTT + max(4 RTTVAR, `rto_min`): the floor is on the variance.
+//! With a sample for nearly every ACK, the variance of RFC 6298 would decay within a round trip
+//! (RFC 7323 appendix G). As in Linux, it is instead the largest deviation of a round trip: it
+//! grows at once and shrinks by a quarter per round trip. RTO = SRTT + max(4 RTTVAR, `rto_min`):
+//! the floor applies to the variance.
 
 use crate::{Config, SeqNum};
 use clock::{Duration, Instant};
 
-/// How long the least round trip is believed, in 2^30 ns: five minutes.
+/// Lifetime of the minimum RTT, in 2^30 ns: five minutes.
 const MIN_RTT_WINDOW: u32 = 279;
-/// A round trip is never taken for less: a sample of zero would divide.
+/// Minimum sample: zero would cause a division by zero.
 const LEAST_US: u32 = 1;
-/// 2^26 us: a sample beyond a minute is none.
+/// Maximum sample, 2^26 us: one beyond a minute is invalid.
 const MOST_US: u32 = 1 << 26;
 
-/// `us` microseconds after `now`, without the 128-bit arithmetic of a `Duration`.
+/// Returns the instant `us` microseconds after `now`, without the 128-bit arithmetic of a
+/// `Duration`.
 #[inline]
 pub(crate) fn after_us(now: Instant, us: u64) -> Instant {
     Instant::from_nanos(now.nanos().saturating_add(us.saturating_mul(1000)))
 }
 
-/// Microseconds from `earlier` to `now`, as many as fit; 0 if it lies ahead.
+/// Returns the microseconds from `earlier` to `now`, saturating; 0 if `earlier` is in the future.
 #[inline]
 pub(crate) fn us_since(now: Instant, earlier: Instant) -> u32 {
     u32::try_from(now.nanos().saturating_sub(earlier.nanos()) / 1000).unwrap_or(u32::MAX)
 }
 
-/// What is known of the path's round trip.
+/// Round-trip time estimator of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
-    /// Smoothed, in eighths of a microsecond; 0 before the first sample.
+    /// Smoothed RTT, in eighths of a microsecond; 0 before the first sample.
     srtt8: u32,
-    /// Deviation, in quarters of a microsecond.
+    /// Mean deviation, in quarters of a microsecond.
     mdev4: u32,
-    /// Greatest deviation of this round trip, in quarters.
+    /// Maximum deviation in this round trip, in quarters of a microsecond.
     mdev_max4: u32,
-    /// What the RTO is made of, in quarters (that is: 4 RTTVAR).
+    /// Variance used for the RTO, in quarters of a microsecond (that is, 4 RTTVAR).
     rttvar4: u32,
-    /// The round trip ends when this is acknowledged.
+    /// ACK of this number ends the current round trip.
     round_end: SeqNum,
-    /// Least sample of late.
+    /// Minimum RTT in the window.
     min_us: u32,
-    /// When, in 2^30 ns.
+    /// Time of the minimum, in 2^30 ns.
     min_at: u32,
-    /// The timeout without back-off.
+    /// RTO without back-off.
     rto_us: u32,
     rto_min_us: u32,
     rto_max_us: u32,
@@ -69,7 +71,7 @@ impl Rtt {
         }
     }
 
-    /// Takes a measurement made when `una` was acknowledged up to.
+    /// Adds a sample, measured when everything before `una` was acknowledged.
     #[inline]
     pub(crate) fn sample(&mut self, rtt_us: u32, una: SeqNum, nxt: SeqNum, now: Instant) {
         let us = rtt_us.clamp(LEAST_US, MOST_US);
@@ -108,24 +110,24 @@ impl Rtt {
         }
     }
 
-    /// SRTT; `None` before the first sample.
+    /// Smoothed RTT; `None` before the first sample.
     #[inline]
     pub(crate) fn srtt(&self) -> Option<Duration> {
         (self.srtt8 != 0).then(|| Duration::from_micros(u64::from(self.srtt8 >> 3)))
     }
 
-    /// RTTVAR.
+    /// Mean deviation of the RTT.
     pub(crate) fn rttvar(&self) -> Duration {
         Duration::from_micros(u64::from(self.mdev4 >> 2))
     }
 
-    /// The least round trip of the last minutes; `None` before the first sample.
+    /// Minimum RTT of the last minutes; `None` before the first sample.
     #[inline]
     pub(crate) fn min(&self) -> Option<Duration> {
         (self.min_us != u32::MAX).then(|| Duration::from_micros(u64::from(self.min_us)))
     }
 
-    /// The same in microseconds, `u32::MAX` before.
+    /// Minimum RTT in microseconds; `u32::MAX` before the first sample.
     #[inline]
     pub(crate) fn min_us(&self) -> u32 {
         self.min_us
@@ -137,18 +139,20 @@ impl Rtt {
         self.srtt8 >> 3
     }
 
-    /// The timeout in microseconds after `backoff` doublings (RFC 6298 5.5), within the configured bounds.
+    /// Returns the RTO in microseconds after `backoff` doublings (RFC 6298 5.5), within the
+    /// configured bounds.
     #[inline]
     pub(crate) fn rto_us(&self, backoff: u8) -> u64 {
         (u64::from(self.rto_us) << backoff.min(31)).clamp(self.rto_min_us.into(), self.rto_max_us.into())
     }
 
-    /// The same as a duration.
+    /// Returns the RTO after `backoff` doublings as a duration.
     pub(crate) fn rto(&self, backoff: u8) -> Duration {
         Duration::from_micros(self.rto_us(backoff))
     }
 
-    /// RFC 6298 5.7: the SYN was sent again, and nothing was measured by it. The timeout begins data at 3 s.
+    /// Sets the RTO for data to at least 3 s if the SYN was retransmitted and no RTT was measured
+    /// (RFC 6298 5.7).
     pub(crate) fn after_lost_syn(&mut self) {
         if self.srtt8 == 0 {
             self.rto_us = self.rto_us.max(3_000_000);

@@ -1,11 +1,14 @@
-//! What was sent and not acknowledged: one record a segment, in sequence order (RFC 6675 3, RFC 8985 5).
+//! Scoreboard of unacknowledged segments: one record per segment, in sequence order (RFC 6675 3,
+//! RFC 8985 5).
 //!
-//! A record is made when a segment leaves and ends when SND.UNA passes it. In between it may be SACKed, marked lost and sent
-//! again; the sums of those bytes are kept as marks change, so that FlightSize and pipe cost nothing to ask.
+//! A record is created when a segment is sent and removed when SND.UNA passes it. In between it may
+//! be SACKed, marked lost and retransmitted. The sums of those bytes are updated with each mark, so
+//! that FlightSize and pipe cost nothing to compute.
 //!
-//! What keeps a hostile SACK cheap (CVE-2019-11477, CVE-2019-11478): a block is found by binary search; a SACKed record knows
-//! how many behind it are SACKed too (`run`), so what is reported again is jumped over; and all other walks go by
-//! cursors that pass each record once. Per ACK the work is O(blocks log n), amortised.
+//! Hostile SACKs stay cheap (CVE-2019-11477, CVE-2019-11478). A block is found by binary search. A
+//! SACKed record stores how many records after it are SACKed too (`run`), so repeated reports are
+//! skipped. All other walks use cursors that pass each record once. The work per ACK is O(blocks
+//! log n), amortised.
 
 use crate::SeqNum;
 use clock::{Duration, Instant};
@@ -13,31 +16,31 @@ use std::collections::VecDeque;
 
 /// Marks of a record.
 pub(crate) mod mark {
-    /// The peer reported it (RFC 2018).
+    /// Reported by the peer (RFC 2018).
     pub const SACKED: u8 = 1;
-    /// Taken for lost.
+    /// Considered lost.
     pub const LOST: u8 = 1 << 1;
-    /// Sent again, and that copy is taken to be under way.
+    /// Retransmitted, and the retransmission is considered in flight.
     pub const RETRANS: u8 = 1 << 2;
-    /// Was ever sent again: no round trip can be measured by it (Karn).
+    /// Retransmitted at some time: cannot be used for RTT measurement (Karn).
     pub const EVER: u8 = 1 << 3;
     /// Ends with FIN.
     pub const FIN: u8 = 1 << 4;
-    /// Was sent with PSH.
+    /// Sent with PSH.
     pub const PSH: u8 = 1 << 5;
-    /// Marked lost, and unmarked by an undo.
+    /// Marked lost, then unmarked by an undo.
     pub const SPARED: u8 = 1 << 6;
 }
 
-/// One segment under way.
+/// One segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub start: SeqNum,
-    /// The number after its last, FIN included.
+    /// Sequence number after its last, including FIN.
     pub end: SeqNum,
-    /// When its latest copy left.
+    /// Time of its latest transmission.
     pub at: Instant,
-    /// If SACKed: at least so many records from here on are, this one included.
+    /// If SACKed: minimum number of consecutive SACKed records from here on, including this one.
     run: u32,
     pub marks: u8,
 }
@@ -48,48 +51,48 @@ impl Sent {
         self.marks & mark != 0
     }
 
-    /// Sequence numbers it takes.
+    /// Length in sequence numbers.
     #[inline]
     pub fn len(&self) -> u32 {
         self.end.since(self.start)
     }
 
-    /// Bytes of text.
+    /// Bytes of data.
     #[inline]
     pub fn text_len(&self) -> u32 {
         self.len().saturating_sub(u32::from(self.has(mark::FIN)))
     }
 }
 
-/// What records say when they are acknowledged, cumulatively or selectively.
+/// Information from the records that an ACK delivered, cumulatively or selectively.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delivered {
-    /// Bytes that left SND.UNA behind.
+    /// Bytes that SND.UNA passed.
     pub acked: u32,
-    /// Bytes not SACKed before that arrived, either way.
+    /// Bytes newly delivered: not SACKed before, now acknowledged or SACKed.
     pub bytes: u32,
-    /// The same in segments.
+    /// Segments newly delivered.
     pub segments: u32,
     /// Newly SACKed bytes.
     pub sacked: u32,
-    /// A record never sent again arrived, of those sent before the last reduction's recovery point.
+    /// A never retransmitted record was delivered that ends at or before the last recovery point.
     pub original: bool,
-    /// When the latest copy left of what was sent again and SND.UNA passed.
+    /// Latest transmission time among retransmitted records that SND.UNA passed.
     pub copied_at: Option<Instant>,
-    /// When the earliest never-retransmitted of those passed by SND.UNA left.
+    /// Earliest transmission time among never retransmitted records that SND.UNA passed.
     pub first_sent: Option<Instant>,
-    /// When the latest newly SACKed, never-retransmitted one left.
+    /// Latest transmission time among newly SACKed, never retransmitted records.
     pub sack_sent: Option<Instant>,
-    /// The least sequence number delivered that was never sent again: for noticing reordering.
+    /// Lowest sequence number delivered that was never retransmitted, for detecting reordering.
     pub lowest_original: Option<SeqNum>,
-    /// The latest-sent record delivered: time, end, sent again (RFC 8985 6.2 step 1).
+    /// Latest-sent record delivered (RFC 8985 6.2 step 1).
     pub latest: Option<Latest>,
-    /// The last record delivered, in sequence order, of those that SND.UNA passed if it passed any: when it left, and whether it
-    /// was sent again.
+    /// Transmission time of the last record delivered, in sequence order, and whether it was
+    /// retransmitted. Restricted to records that SND.UNA passed, if there are any.
     pub last: Option<(Instant, bool)>,
 }
 
-/// The latest-sent of what an ACK delivered.
+/// Latest-sent record among those that an ACK delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latest {
     pub at: Instant,
@@ -97,13 +100,14 @@ pub(crate) struct Latest {
     pub retransmitted: bool,
 }
 
-/// RFC 8985 6.2: sent later, or at the same instant but further on.
+/// Returns whether a segment was sent later than another, or at the same instant and further on
+/// (RFC 8985 6.2).
 #[inline]
 pub(crate) fn sent_after(at: Instant, end: SeqNum, than_at: Instant, than_end: SeqNum) -> bool {
     at > than_at || (at == than_at && end.after(than_end))
 }
 
-/// Bytes and segments with some mark.
+/// Sum of bytes and segments with some mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub bytes: u32,
@@ -124,26 +128,28 @@ impl Sum {
     }
 }
 
-/// The records of one connection.
+/// Records of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     records: VecDeque<Sent>,
-    /// From the first mark on, until nothing is under way: few connections have any at one time.
+    /// Present from the first mark until nothing is in flight: few connections have it at any one
+    /// time.
     marked: Option<Box<Marked>>,
 }
 
-/// What there is to know of records that are marked.
+/// State of marked records.
 #[derive(Clone, Debug, Default)]
 struct Marked {
-    /// Records that have left at the front since this was made: index 0 has this number. Cursors are such numbers.
+    /// Number of records removed from the front since this was created, and so the number of the
+    /// record at index 0. Cursors are such numbers.
     base: u64,
-    /// No record before this one is lost and waiting to be sent again.
+    /// No record before this one is lost and awaiting retransmission.
     resend: u64,
-    /// No record before this one is an original transmission that may still be found lost.
+    /// No record before this one is an original transmission that may still be marked lost.
     unresolved: u64,
-    /// Retransmissions under way in the order they left: start and time. Stale ones are passed over.
+    /// Retransmissions in flight in transmission order: start and time. Stale entries are skipped.
     resent: VecDeque<(SeqNum, Instant)>,
-    /// When the last undo spared what was taken for lost.
+    /// Time of the last undo that unmarked lost records.
     spared_at: Instant,
     sacked: Sum,
     lost: Sum,
@@ -151,25 +157,26 @@ struct Marked {
 }
 
 impl Scoreboard {
-    /// What is SACKed.
+    /// Sum of SACKed records.
     #[inline]
     pub(crate) fn sacked(&self) -> Sum {
         self.marked.as_ref().map_or(Sum::default(), |marked| marked.sacked)
     }
 
-    /// What is taken for lost.
+    /// Sum of records considered lost.
     #[inline]
     pub(crate) fn lost(&self) -> Sum {
         self.marked.as_ref().map_or(Sum::default(), |marked| marked.lost)
     }
 
-    /// What was sent again, and is taken to be under way.
+    /// Sum of retransmitted records considered in flight.
     #[inline]
     pub(crate) fn retrans(&self) -> Sum {
         self.marked.as_ref().map_or(Sum::default(), |marked| marked.retrans)
     }
 
-    /// Bytes of all that left that are taken to have arrived or to be lost, and bytes that are under way once more.
+    /// Returns the bytes that have left the path (SACKed or lost), and the bytes of retransmissions
+    /// in flight.
     #[inline]
     pub(crate) fn gone_and_again(&self) -> (u32, u32) {
         match &self.marked {
@@ -198,7 +205,7 @@ impl Scoreboard {
         self.records.back()
     }
 
-    /// The only record, if it was sent once and nothing was said of it.
+    /// Returns the only record, if it was sent once and is unmarked.
     #[inline]
     pub(crate) fn sole(&self) -> Option<&Sent> {
         const HISTORY: u8 = mark::SACKED | mark::LOST | mark::RETRANS | mark::EVER;
@@ -206,7 +213,7 @@ impl Scoreboard {
         self.records.front().filter(|record| only && record.marks & HISTORY == 0)
     }
 
-    /// All that is under way is acknowledged, and is but the one record.
+    /// Removes the only record, which was acknowledged.
     #[inline]
     pub(crate) fn acknowledge_sole(&mut self) {
         self.records.clear();
@@ -218,22 +225,22 @@ impl Scoreboard {
         self.records.iter()
     }
 
-    /// A segment left for the first time.
+    /// Adds a segment that was sent for the first time.
     #[inline]
     pub(crate) fn push(&mut self, start: SeqNum, end: SeqNum, marks: u8, at: Instant) {
         if self.records.capacity() == 0 {
-            self.records.reserve_exact(1); // of who asks and answers no second is under way
+            self.records.reserve_exact(1); // request and response: rarely a second one in flight
         }
         self.records.push_back(Sent { start, end, at, run: 0, marks });
     }
 
-    /// The index of the first record that ends after `seq`.
+    /// Returns the index of the first record that ends after `seq`.
     #[inline]
     fn find(&self, seq: SeqNum) -> usize {
         self.records.partition_point(|record| record.end.at_or_before(seq))
     }
 
-    /// SND.UNA moves to `una`: what lies before it leaves.
+    /// Moves SND.UNA to `una` and removes the records before it.
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: SeqNum, recovery_point: SeqNum, out: &mut Delivered) {
         while let Some(front) = self.records.front() {
@@ -260,7 +267,7 @@ impl Scoreboard {
         }
     }
 
-    /// The rarer half of [`Scoreboard::acknowledge`]: a record with a history leaves.
+    /// Slow path of [`Scoreboard::acknowledge`]: removes a marked record.
     fn forget(&mut self, record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
         if record.has(mark::EVER) {
             out.copied_at = out.copied_at.max(Some(record.at));
@@ -283,7 +290,7 @@ impl Scoreboard {
         }
     }
 
-    /// An ACK in the middle of a record: what it covers is gone.
+    /// Shortens the first record after an ACK in its middle.
     fn trim_front(&mut self, una: SeqNum, out: &mut Delivered) {
         let Some(front) = self.records.front_mut() else { return };
         let gone = una.since(front.start);
@@ -306,7 +313,7 @@ impl Scoreboard {
         }
     }
 
-    /// The peer reports `left..right`. A record counts when all of it is inside.
+    /// Marks the records in `left..right` as SACKed. A record counts only if all of it is inside.
     pub(crate) fn sack(&mut self, left: SeqNum, right: SeqNum, recovery_point: SeqNum, out: &mut Delivered) {
         let mut at = self.records.partition_point(|record| record.start.before(left));
         let end = self.find_whole_end(right).max(at);
@@ -348,18 +355,18 @@ impl Scoreboard {
         }
     }
 
-    /// The record that ends at `end`.
+    /// Returns the record that ends at `end`.
     pub(crate) fn ending_at(&self, end: SeqNum) -> Option<&Sent> {
         self.records.get(self.find(end.minus(1))).filter(|record| record.end == end)
     }
 
-    /// The index of the first record that is not wholly before `right`.
+    /// Returns the index of the first record that ends after `right`.
     #[inline]
     fn find_whole_end(&self, right: SeqNum) -> usize {
         self.records.partition_point(|record| record.end.at_or_before(right))
     }
 
-    /// Marks a record lost, by index.
+    /// Marks the record at `index` lost.
     fn mark_lost(&mut self, index: usize) -> bool {
         let Some(record) = self.records.get_mut(index) else { return false };
         if record.has(mark::SACKED) || (record.has(mark::LOST) && !record.has(mark::RETRANS)) {
@@ -378,13 +385,14 @@ impl Scoreboard {
         true
     }
 
-    /// Marks the first record lost (RFC 6582 3.2; RFC 6298 5.4). Bytes newly lost.
+    /// Marks the first record lost (RFC 6582 3.2; RFC 6298 5.4). Returns the bytes newly lost.
     pub(crate) fn mark_front_lost(&mut self) -> u32 {
         let len = self.records.front().map_or(0, Sent::len);
         if self.mark_lost(0) { len } else { 0 }
     }
 
-    /// What is larger than `mss` did not fit the path: it is lost. False: nothing was.
+    /// Marks records larger than `mss` lost, since they did not fit the path. Returns whether there
+    /// were any.
     pub(crate) fn mark_lost_above(&mut self, mss: u32) -> bool {
         let mut any = false;
         for index in 0..self.records.len() {
@@ -395,7 +403,8 @@ impl Scoreboard {
         any
     }
 
-    /// After a timeout: the first is lost, and the others for whose answer long enough was waited (RFC 8985 6.3).
+    /// Marks records lost after a timeout: the first, and those sent no later than `deadline` (RFC
+    /// 8985 6.3).
     pub(crate) fn mark_lost_sent_before(&mut self, deadline: Instant) {
         for index in 0..self.records.len() {
             if index == 0 || self.records.get(index).is_some_and(|record| record.at <= deadline) {
@@ -407,17 +416,20 @@ impl Scoreboard {
         }
     }
 
-    /// The index of the first record that may be lost without having been sent again: the cursor `unresolved`.
+    /// Returns the index of the first original that may still be marked lost: the cursor
+    /// `unresolved`.
     #[inline]
     fn unresolved(&self) -> usize {
         self.marked.as_ref().map_or(0, |marked| marked.unresolved.saturating_sub(marked.base) as usize)
     }
 
-    /// RFC 8985 6.2 step 5: what left before the latest delivered, and longer ago than `wait`, is lost.
+    /// Marks records lost that were sent before the latest delivered one and longer ago than `wait`
+    /// (RFC 8985 6.2 step 5).
     ///
-    /// For segments unmarked by an undo, the time of the undo replaces the time of sending and `spared_wait` replaces `wait`:
-    /// segments that overtook them before are no evidence of loss. Returns the bytes found lost, and the time at which the
-    /// next segment sent before the latest delivered one is due.
+    /// For segments unmarked by an undo, the time of the undo replaces the time of sending and
+    /// `spared_wait` replaces `wait`: segments that overtook them before are no evidence of loss.
+    /// Returns the bytes found lost, and the time at which the next segment sent before the latest
+    /// delivered one is due.
     pub(crate) fn detect_lost(
         &mut self,
         latest: (Instant, SeqNum),
@@ -427,12 +439,13 @@ impl Scoreboard {
     ) -> (u32, Option<Instant>) {
         let (mut lost, mut due) = (0u32, None);
         let spared_at = self.marked.as_ref().map_or(Instant::ZERO, |marked| marked.spared_at);
-        // One timer for all that left before the latest delivered: the last of them is due then.
+        // One timer for all records sent before the latest delivered one: the last of them is due
+        // then.
         let judge = |record: &Sent| match record.has(mark::SPARED) {
             true => (spared_at, spared_wait, latest.0.after(spared_wait)),
             false => (record.at, wait, latest.0.after(wait)),
         };
-        // Originals leave in sequence order, so the first that is not due ends the walk.
+        // Originals are in transmission order, so the first that is not due ends the walk.
         let mut index = self.unresolved();
         while let Some(record) = self.records.get(index) {
             if record.has(mark::SACKED) {
@@ -456,7 +469,7 @@ impl Scoreboard {
         if let Some(marked) = &mut self.marked {
             marked.unresolved = marked.base + index as u64;
         }
-        // So do retransmissions, in the order of `resent`.
+        // Retransmissions are in transmission order in `resent`.
         while let Some(&(start, at)) = self.marked.as_ref().and_then(|marked| marked.resent.front()) {
             let index = self.find(start);
             if let Some(record) = self.records.get(index).filter(|_| self.is_under_way_again(start, at)) {
@@ -478,7 +491,7 @@ impl Scoreboard {
         (lost, due)
     }
 
-    /// The next record that is lost and not under way again, with its index.
+    /// Returns the next lost record that is not retransmitted yet, with its index.
     pub(crate) fn next_lost(&mut self) -> Option<(usize, Sent)> {
         let marked = self.marked.as_mut().filter(|marked| marked.lost.segments > 0)?;
         marked.resend = marked.resend.max(marked.base);
@@ -492,7 +505,7 @@ impl Scoreboard {
         None
     }
 
-    /// The record at `index` was sent again.
+    /// Records the retransmission of the record at `index`.
     pub(crate) fn on_resent(&mut self, index: usize, now: Instant) {
         let Some(record) = self.records.get_mut(index) else { return };
         let before = *record;
@@ -506,7 +519,8 @@ impl Scoreboard {
         self.drop_stale();
     }
 
-    /// Keeps `resent` no longer than twice what it has to hold: amortised, each entry is looked at once more.
+    /// Keeps `resent` at most about twice its needed length; amortised, each entry is visited once
+    /// more.
     fn drop_stale(&mut self) {
         let Some(marked) = &mut self.marked else { return };
         if marked.retrans.segments == 0 {
@@ -520,13 +534,15 @@ impl Scoreboard {
         }
     }
 
-    /// Is the copy of the record at `start` that left at `at` the latest, and taken to be under way?
+    /// Returns whether the retransmission sent at `at` is the latest of the record at `start` and
+    /// considered in flight.
     fn is_under_way_again(&self, start: SeqNum, at: Instant) -> bool {
         let record = self.records.get(self.find(start));
         record.is_some_and(|record| record.start == start && record.at == at && record.has(mark::RETRANS))
     }
 
-    /// The latest copies of what begins in `from..to`, or at `from`, did not leave after all: lost.
+    /// Marks lost the records that start in `from..to`, or at `from`, since their latest
+    /// transmission failed locally.
     pub(crate) fn unsend(&mut self, from: SeqNum, to: SeqNum) {
         let mut index = self.find(from);
         while let Some(record) = self.records.get(index) {
@@ -538,7 +554,8 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts the record at `index` so that it takes `len` sequence numbers; the rest becomes one of its own.
+    /// Splits the record at `index` after `len` sequence numbers; the rest becomes a record of its
+    /// own.
     pub(crate) fn split(&mut self, index: usize, len: u32) {
         let Some(record) = self.records.get_mut(index) else { return };
         if len == 0 || len >= record.len() {
@@ -570,25 +587,27 @@ impl Scoreboard {
                 marked.resent.make_contiguous().sort_by_key(|entry| entry.1);
             }
         }
-        // Runs counted records that now have one more among them.
+        // The runs did not count the additional record.
         for record in self.records.iter_mut().filter(|record| record.run > 1) {
             record.run = 1;
         }
     }
 
-    /// The index of the last record.
+    /// Returns the index of the last record.
     #[inline]
     pub(crate) fn last_index(&self) -> Option<usize> {
         self.records.len().checked_sub(1)
     }
 
-    /// The first record is SACKed although SND.UNA stands before it: the peer has thrown it away (RFC 2018 8).
+    /// Returns whether the first record is SACKed although SND.UNA is before it: the peer discarded
+    /// the data (RFC 2018 8).
     #[inline]
     pub(crate) fn is_reneged(&self) -> bool {
         self.records.front().is_some_and(|record| record.has(mark::SACKED))
     }
 
-    /// Forgets all SACK information (RFC 2018 8: after a timeout it must not be relied on): what was reported is lost.
+    /// Clears all SACK marks and marks those records lost (RFC 2018 8: SACKs must not be relied on
+    /// after a timeout).
     pub(crate) fn forget_sacked(&mut self) {
         let Some(marked) = &mut self.marked else { return };
         for record in self.records.iter_mut().filter(|record| record.has(mark::SACKED)) {
@@ -600,7 +619,7 @@ impl Scoreboard {
         (marked.resend, marked.unresolved) = (marked.base, marked.base);
     }
 
-    /// Keeps room for what there is.
+    /// Frees unused capacity.
     pub(crate) fn release_memory(&mut self) {
         self.records.shrink_to_fit();
         if let Some(marked) = &mut self.marked {
@@ -608,19 +627,19 @@ impl Scoreboard {
         }
     }
 
-    /// Nothing is under way, and room for more than a record or two is given back.
+    /// Removes all records and frees the capacity beyond two.
     pub(crate) fn keep_little(&mut self) {
         self.clear();
         self.records.shrink_to(2);
     }
 
-    /// Everything is as if it had never been sent.
+    /// Removes all records.
     pub(crate) fn clear(&mut self) {
         self.records.clear();
         self.marked = None;
     }
 
-    /// Panics if a sum or a cursor is not what the records say.
+    /// Panics if a sum or cursor does not match the records.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn check_invariants(&self, una: SeqNum, nxt: SeqNum) {
         let mut at = una;

@@ -1,28 +1,29 @@
-//! Segments as the core sees them: numbers, flags, options, and the length of the text, never the text.
+//! Segments as the core processes them: numbers, flags, options, and the length of the data, never
+//! the data.
 //!
-//! In comes a [`Segment`], parsed from a header that `wire` vouched for and whose checksum the host has verified.
-//! Out goes an [`Out`]: what to put in the header, and which bytes of the send queue to put behind it.
-//! Nothing here decides anything.
+//! A received [`Segment`] is parsed from a header validated by `wire`, with a checksum verified by
+//! the host. A segment to send is an [`Out`]: the header fields, and which bytes of the send queue
+//! follow. This module makes no protocol decisions.
 
 use crate::SeqNum;
 use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Opt, OptionWriter, Options};
 
-/// The ECN field of an IP header (RFC 3168 5).
+/// ECN field of an IP header (RFC 3168 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ecn {
     /// 00: not ECN-capable.
     #[default]
     NotEct,
-    /// 01.
+    /// 01: ECT(1).
     Ect1,
-    /// 10: what we send.
+    /// 10: ECT(0), which we send.
     Ect0,
     /// 11: congestion experienced.
     Ce,
 }
 
 impl Ecn {
-    /// From the low two bits of an IPv4 TOS or IPv6 traffic class.
+    /// Parses the low two bits of an IPv4 TOS or IPv6 traffic class.
     pub const fn from_bits(tos: u8) -> Ecn {
         match tos & 3 {
             0 => Ecn::NotEct,
@@ -32,7 +33,7 @@ impl Ecn {
         }
     }
 
-    /// As the low two bits of an IPv4 TOS or IPv6 traffic class.
+    /// Returns the low two bits of an IPv4 TOS or IPv6 traffic class.
     pub const fn bits(self) -> u8 {
         match self {
             Ecn::NotEct => 0,
@@ -46,9 +47,9 @@ impl Ecn {
 /// The timestamps option (RFC 7323 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Timestamps {
-    /// TSval.
+    /// Timestamp value (TSval).
     pub val: u32,
-    /// TSecr.
+    /// Timestamp echo reply (TSecr).
     pub ecr: u32,
 }
 
@@ -57,11 +58,11 @@ pub struct Timestamps {
 pub struct Block {
     /// First sequence number of the block.
     pub left: SeqNum,
-    /// The one after the last.
+    /// Sequence number after the last of the block.
     pub right: SeqNum,
 }
 
-/// The blocks of a SACK option, in the order sent.
+/// Blocks of a SACK option, in the order sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Blocks {
     blocks: [Block; 4],
@@ -69,7 +70,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// As many of `blocks` as a header has room for.
+    /// Stores as many of `blocks` as fit into a header.
     pub fn new(blocks: impl IntoIterator<Item = Block>) -> Blocks {
         let mut out = Blocks::default();
         for (slot, block) in out.blocks.iter_mut().zip(blocks) {
@@ -79,46 +80,46 @@ impl Blocks {
         out
     }
 
-    /// The blocks, as sent.
+    /// Returns the blocks in the order sent.
     #[inline]
     pub fn as_slice(&self) -> &[Block] {
         self.blocks.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// No blocks.
+    /// Returns whether there are no blocks.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// The options of an arriving segment that mean something to us.
+/// Options of an arriving segment that this implementation uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SegmentOptions {
-    /// Maximum segment size, as sent: may be 0.
+    /// Maximum segment size as received; may be 0.
     pub mss: Option<u16>,
-    /// Window scale, as sent: may exceed 14.
+    /// Window scale as received; may exceed 14.
     pub window_scale: Option<u8>,
-    /// SACK permitted.
+    /// SACK-permitted option is present.
     pub sack_permitted: bool,
-    /// Timestamps.
+    /// Timestamps option.
     pub timestamps: Option<Timestamps>,
-    /// Selective acknowledgments.
+    /// Selective acknowledgment blocks.
     pub sack: Blocks,
 }
 
-/// What nearly every segment of a connection with timestamps begins its options with: NOP, NOP, kind 8, length 10.
+/// First bytes of the options of nearly every segment with timestamps: NOP, NOP, kind 8, length 10.
 const ALIGNED_TIMESTAMPS: [u8; 4] = [1, 1, 8, 10];
 
-/// Kind and length of the maximum segment size.
+/// Kind and length of the MSS option.
 const MSS: u16 = 0x0204;
-/// Of SACK permitted.
+/// Kind and length of the SACK-permitted option.
 const SACK_PERMITTED: [u8; 2] = [4, 2];
-/// NOP, kind and length of the window scale.
+/// NOP, and kind and length of the window scale option.
 const SCALE: u32 = 0x01_0303;
 
 impl SegmentOptions {
-    /// Reads options. Malformed ones are as if they were not there; of those that come twice the last counts.
+    /// Parses options. Malformed ones are ignored; of repeated ones the last counts.
     #[inline(never)]
     pub fn parse(options: Options<'_>) -> SegmentOptions {
         let mut out = SegmentOptions::default();
@@ -138,7 +139,8 @@ impl SegmentOptions {
         out
     }
 
-    /// Reads what SYNs carry that ask for all there is, where it stands in Linux's order.
+    /// Parses a SYN with MSS, SACK permitted, timestamps and window scale in Linux's order; `None`
+    /// for any other layout.
     #[inline]
     fn of_syn(bytes: &[u8]) -> Option<SegmentOptions> {
         let (words, []) = bytes.as_chunks() else { return None };
@@ -155,7 +157,8 @@ impl SegmentOptions {
         })
     }
 
-    /// Reads the raw option bytes; the usual layout without a walk (a third of the cost of [`SegmentOptions::parse`]).
+    /// Parses raw option bytes; common layouts without a loop (a third of the cost of
+    /// [`SegmentOptions::parse`]).
     #[inline(always)]
     pub fn parse_bytes(bytes: &[u8]) -> SegmentOptions {
         match bytes {
@@ -169,31 +172,31 @@ impl SegmentOptions {
     }
 }
 
-/// One arriving segment: parsed, its checksum verified.
+/// Arriving segment, parsed and with a verified checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// SEG.SEQ.
+    /// Sequence number (SEG.SEQ).
     pub seq: SeqNum,
-    /// SEG.ACK, significant with [`Flags::ACK`].
+    /// Acknowledgment number (SEG.ACK), valid with [`Flags::ACK`].
     pub ack: SeqNum,
     /// Control bits.
     pub flags: Flags,
-    /// SEG.WND, unscaled.
+    /// Window field, unscaled (SEG.WND).
     pub window: u16,
-    /// SEG.UP, significant with [`Flags::URG`].
+    /// Urgent pointer (SEG.UP), valid with [`Flags::URG`].
     pub urgent: u16,
-    /// Bytes of text.
+    /// Bytes of data.
     pub len: u32,
-    /// Text in each packet, of several that were taken together (LRO); 0: it came in one.
+    /// Data bytes per packet if several were merged (LRO); 0 if it is a single packet.
     pub gso_size: u16,
-    /// Options.
+    /// Parsed options.
     pub options: SegmentOptions,
-    /// From the IP header.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
 }
 
 impl Segment {
-    /// The most text that one packet of it brought.
+    /// Maximum data bytes in one of its packets.
     #[inline]
     pub fn piece(&self) -> u32 {
         match self.gso_size {
@@ -202,7 +205,7 @@ impl Segment {
         }
     }
 
-    /// The packets that it came in.
+    /// Number of packets merged into it.
     #[inline]
     pub fn segments(&self) -> u32 {
         match self.gso_size {
@@ -211,13 +214,14 @@ impl Segment {
         }
     }
 
-    /// From a header, its options, and the length of its text.
+    /// Builds a segment from a header, its options, and the length of its data.
     #[inline]
     pub fn parse(header: &Header, options: Options<'_>, len: u32, ecn: Ecn) -> Segment {
         Segment::with_options(header, SegmentOptions::parse(options), len, ecn)
     }
 
-    /// From a header, its options as bytes (`header_len - 20` of them), and the length of its text.
+    /// Builds a segment from a header, its raw options (`header_len - 20` bytes), and the length of
+    /// its data.
     #[inline(always)]
     pub fn parse_bytes(header: &Header, options: &[u8], len: u32, ecn: Ecn) -> Segment {
         Segment::with_options(header, SegmentOptions::parse_bytes(options), len, ecn)
@@ -238,27 +242,27 @@ impl Segment {
         }
     }
 
-    /// SEG.LEN: text, and one each for SYN and FIN (RFC 9293 3.4).
+    /// SEG.LEN: the data, and one each for SYN and FIN (RFC 9293 3.4).
     #[inline]
     pub fn seq_len(&self) -> u32 {
         let controls = u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN));
         self.len.saturating_add(controls)
     }
 
-    /// The sequence number of the first byte of text: a SYN's own number comes before it.
+    /// Sequence number of the first byte of data; a SYN occupies the number before it.
     #[inline]
     pub fn text_seq(&self) -> SeqNum {
         self.seq.plus(u32::from(self.has(Flags::SYN)))
     }
 
-    /// Has all of these flags.
+    /// Returns whether all of `flags` are set.
     #[inline]
     pub fn has(&self, flags: Flags) -> bool {
         self.flags.contains(flags)
     }
 }
 
-/// Encoded options of a leaving segment: at most 40 bytes, a multiple of 4.
+/// Encoded options of a segment to send: at most 40 bytes, a multiple of 4.
 #[derive(Clone, Copy)]
 pub struct OutOptions {
     bytes: [u8; MAX_OPTIONS_LEN],
@@ -269,7 +273,7 @@ impl OutOptions {
     /// No options.
     pub const NONE: OutOptions = OutOptions { bytes: [0; MAX_OPTIONS_LEN], len: 0 };
 
-    /// NOP, NOP, timestamps.
+    /// Encodes NOP, NOP, timestamps.
     #[inline]
     pub fn timestamps(val: u32, ecr: u32) -> OutOptions {
         let mut out = OutOptions::NONE;
@@ -277,19 +281,20 @@ impl OutOptions {
         out
     }
 
-    /// Leaves NOP, NOP, timestamps: what nearly every segment carries, without a writer.
+    /// Sets NOP, NOP, timestamps, as in nearly every segment, without an `OptionWriter`.
     #[inline(always)]
     pub fn set_timestamps(&mut self, val: u32, ecr: u32) {
         let [a, b, c, d] = ALIGNED_TIMESTAMPS;
         let head = u32::from_be_bytes([a, b, c, d]);
         let words = (u128::from(head) << 64 | u128::from(val) << 32 | u128::from(ecr)) << 32;
         if let Some(room) = self.bytes.first_chunk_mut() {
-            *room = words.to_be_bytes(); // one store: it is read as one
+            *room = words.to_be_bytes(); // one store, because it is read with one load
         }
         self.len = 12;
     }
 
-    /// A SYN's, in Linux's order, each group on four bytes: with timestamps (`val`, `ecr`) without a writer.
+    /// Encodes the options of a SYN in Linux's order, each group on four bytes; with timestamps
+    /// (`val`, `ecr`) without an `OptionWriter`.
     pub(crate) fn of_syn(mss: u16, sack: bool, timestamps: Option<(u32, u32)>, shift: Option<u8>) -> OutOptions {
         let Some((val, ecr)) = timestamps else {
             let mut options = OptionWriter::new().mss(mss);
@@ -316,31 +321,31 @@ impl OutOptions {
         out
     }
 
-    /// Leaves none.
+    /// Removes all options.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// The bytes where there are twelve, as of timestamps: a copy of known length.
+    /// Returns the bytes if there are twelve, as with timestamps only: a copy of constant length.
     #[inline(always)]
     pub fn as_twelve(&self) -> Option<&[u8; 12]> {
         if self.len == 12 { self.bytes.first_chunk() } else { None }
     }
 
-    /// The encoded bytes.
+    /// Returns the encoded bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Their number.
+    /// Number of encoded bytes.
     #[inline]
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// None at all.
+    /// Returns whether there are no options.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -378,49 +383,50 @@ impl std::fmt::Debug for OutOptions {
     }
 }
 
-/// One leaving segment: the host adds ports, checksum, text and the IP header.
+/// Segment to send; the host adds ports, checksum, data and the IP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Out {
-    /// SEG.SEQ.
+    /// Sequence number (SEG.SEQ).
     pub seq: SeqNum,
-    /// SEG.ACK; 0 without [`Flags::ACK`].
+    /// Acknowledgment number (SEG.ACK); 0 without [`Flags::ACK`].
     pub ack: SeqNum,
     /// Control bits.
     pub flags: Flags,
-    /// SEG.WND, scaled.
+    /// Window field, scaled (SEG.WND).
     pub window: u16,
-    /// SEG.UP.
+    /// Urgent pointer (SEG.UP).
     pub urgent: u16,
-    /// Options.
+    /// Encoded options.
     pub options: OutOptions,
-    /// Where its text begins: bytes after the front of the send queue, which is what SND.UNA names.
+    /// Offset of its data in the send queue, whose front is SND.UNA.
     pub text_at: u32,
-    /// Bytes of text. More than `mss`: to be cut into segments of `mss`, FIN and PSH on the last (TSO).
+    /// Bytes of data. If more than `mss`, the port cuts it into segments of `mss`, with FIN and PSH
+    /// on the last (TSO).
     pub text_len: u32,
-    /// Bytes of text that fit one segment with these options.
+    /// Maximum data bytes per segment with these options.
     pub mss: u16,
-    /// For the IP header.
+    /// ECN field for the IP header.
     pub ecn: Ecn,
-    /// Sent before.
+    /// It is a retransmission.
     pub retransmission: bool,
-    /// It only tells of room in the window (RFC 9293 3.8.6.2.2).
+    /// It only announces room in the window (RFC 9293 3.8.6.2.2).
     pub window_update: bool,
 }
 
 impl Out {
-    /// More text than fits one segment?
+    /// Returns whether the data exceeds one segment.
     #[inline]
     pub fn is_large(&self) -> bool {
         self.text_len > u32::from(self.mss)
     }
 
-    /// Segments that the port will make of it.
+    /// Number of segments that the port will make of it.
     #[inline]
     pub fn segments(&self) -> u32 {
         if self.is_large() { self.text_len.div_ceil(u32::from(self.mss.max(1))) } else { 1 }
     }
 
-    /// This segment as its receiver's [`Segment`]: what a wire would make of it.
+    /// Converts it to the receiver's [`Segment`], as if received from the wire.
     pub fn as_arriving(&self) -> Segment {
         Segment {
             seq: self.seq,

@@ -1,79 +1,80 @@
-//! Sequence numbers: 32 bits on a circle (RFC 9293 3.4).
+//! Sequence numbers: 32 bits with wrap-around (RFC 9293 3.4).
 //!
-//! `<` between two of them is the sign of their distance, so it means something only for numbers less than 2^31 apart:
-//! windows are at most 2^30 (RFC 7323 2.3), so all that a connection compares is. All arithmetic wraps.
+//! Comparisons use the sign of the distance, so they are valid only for numbers less than 2^31
+//! apart. Windows are at most 2^30 (RFC 7323 2.3), so this holds for all that a connection
+//! compares. All arithmetic wraps.
 
 use std::fmt;
 
-/// A sequence number.
+/// TCP sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SeqNum(pub u32);
 
 impl SeqNum {
-    /// Comes before `other`.
+    /// Returns whether it comes before `other`.
     #[inline]
     pub const fn before(self, other: SeqNum) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// Comes after `other`.
+    /// Returns whether it comes after `other`.
     #[inline]
     pub const fn after(self, other: SeqNum) -> bool {
         other.before(self)
     }
 
-    /// Is `other` or comes before it.
+    /// Returns whether it equals `other` or comes before it.
     #[inline]
     pub const fn at_or_before(self, other: SeqNum) -> bool {
         !other.before(self)
     }
 
-    /// Is `other` or comes after it.
+    /// Returns whether it equals `other` or comes after it.
     #[inline]
     pub const fn at_or_after(self, other: SeqNum) -> bool {
         !self.before(other)
     }
 
-    /// Lies in `from..to`.
+    /// Returns whether it lies in `from..to`.
     #[inline]
     pub const fn within(self, from: SeqNum, to: SeqNum) -> bool {
         self.0.wrapping_sub(from.0) < to.0.wrapping_sub(from.0)
     }
 
-    /// Bytes from `earlier` to here, round the circle.
+    /// Bytes from `earlier` to this number, with wrap-around.
     #[inline]
     pub const fn since(self, earlier: SeqNum) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Bytes from `earlier` to here; 0 if `earlier` comes after.
+    /// Bytes from `earlier` to this number; 0 if `earlier` comes after it.
     #[inline]
     pub const fn since_or_zero(self, earlier: SeqNum) -> u32 {
         if self.before(earlier) { 0 } else { self.since(earlier) }
     }
 
-    /// `bytes` further.
+    /// Returns the number `bytes` further on.
     #[inline]
     #[must_use]
     pub const fn plus(self, bytes: u32) -> SeqNum {
         SeqNum(self.0.wrapping_add(bytes))
     }
 
-    /// `bytes` back.
+    /// Returns the number `bytes` back.
     #[inline]
     #[must_use]
     pub const fn minus(self, bytes: u32) -> SeqNum {
         SeqNum(self.0.wrapping_sub(bytes))
     }
 
-    /// The later of two.
+    /// Returns the later of the two.
     #[inline]
     #[must_use]
     pub const fn later(self, other: SeqNum) -> SeqNum {
         if self.before(other) { other } else { self }
     }
 
-    /// The earlier of two.
+    /// Returns the earlier of the two.
     #[inline]
     #[must_use]
     pub const fn earlier(self, other: SeqNum) -> SeqNum {

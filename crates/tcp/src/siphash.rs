@@ -1,14 +1,15 @@
-//! SipHash: a keyed hash that tells nothing of its key (Aumasson, Bernstein 2012).
+//! SipHash: a keyed hash that reveals nothing about its key (Aumasson, Bernstein 2012).
 //!
-//! SipHash-2-4 makes what strangers see and must not guess (initial sequence numbers, ports, cookies); SipHash-1-3, at about half the
-//! price, where each cell of the table of ports begins. Places in tables, which nobody sees, are cheaper still: `table`. Messages are
-//! whole words, which is all that is hashed here.
+//! SipHash-2-4 makes values that peers see and must not be able to predict (initial sequence
+//! numbers, ports, cookies). SipHash-1-3, at about half the cost, makes the initial values of the
+//! port table. Table indices, which are never visible, use a cheaper hash in `table`. Messages are
+//! whole words, as nothing else is hashed here.
 
-/// A secret of 128 bits.
+/// 128-bit secret key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub u64, pub u64);
 
-/// Says nothing of what it holds.
+/// Hides the key.
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
@@ -16,17 +17,17 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// The pseudo-random function.
+    /// Returns SipHash-2-4, the pseudo-random function.
     pub fn sip24(self, words: &[u64]) -> u64 {
         hash::<2, 4>(self, words)
     }
 
-    /// The table hash.
+    /// Returns SipHash-1-3, for tables.
     pub fn sip13(self, words: &[u64]) -> u64 {
         hash::<1, 3>(self, words)
     }
 
-    /// A key for another purpose, from which this one cannot be told.
+    /// Derives a key for another purpose, from which this one cannot be computed.
     #[must_use]
     pub fn derive(self, purpose: u64) -> Key {
         Key(self.sip24(&[purpose, 0]), self.sip24(&[purpose, 1]))
@@ -71,7 +72,8 @@ fn hash<const C: usize, const D: usize>(Key(k0, k1): Key, words: &[u64]) -> u64 
         k1 ^ 0x7465_6462_7974_6573,
     ]);
     words.iter().for_each(|word| state.absorb::<C>(*word));
-    state.absorb::<C>((words.len() as u64).wrapping_mul(8) << 56); // the length in bytes, modulo 256
+    // The length in bytes, modulo 256.
+    state.absorb::<C>((words.len() as u64).wrapping_mul(8) << 56);
     state.0[2] ^= 0xff;
     state.rounds::<D>();
     state.0[0] ^ state.0[1] ^ state.0[2] ^ state.0[3]

@@ -1,15 +1,15 @@
-//! The states of a connection (RFC 9293 3.3.2), and what may be done in which.
+//! States of a connection (RFC 9293 3.3.2), and the operations permitted in each.
 //!
 //! LISTEN is not among them: a listener is a table, not a connection.
 
-/// A connection's state.
+/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
     /// No connection: never opened, or over.
     Closed,
-    /// SYN sent, waiting for the peer's.
+    /// SYN sent, waiting for the peer's SYN.
     SynSent,
-    /// SYN received and ours sent, waiting for its acknowledgment.
+    /// SYN received and our SYN sent, waiting for its acknowledgment.
     SynReceived,
     /// Data flows.
     Established,
@@ -19,40 +19,41 @@ pub enum State {
     FinWait1,
     /// Our FIN is acknowledged; the peer may still send.
     FinWait2,
-    /// Both FINs are sent, ours is not acknowledged.
+    /// Both FINs are sent; ours is not acknowledged.
     Closing,
-    /// The peer's FIN came first, ours is sent and not acknowledged.
+    /// The peer's FIN came first; ours is sent and not acknowledged.
     LastAck,
-    /// Both are done; late duplicates die out.
+    /// Both sides are done; waiting for late duplicates to expire.
     TimeWait,
 }
 
 impl State {
-    /// Both sides know each other's initial sequence number (RFC 9293 3.5.2).
+    /// Returns whether both sides have each other's initial sequence number (RFC 9293 3.5.2).
     #[inline]
     pub fn is_synchronized(self) -> bool {
         self >= State::Established
     }
 
-    /// The application may queue bytes that will be sent.
+    /// Returns whether the application may queue bytes.
     #[inline]
     pub fn may_queue(self) -> bool {
         matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
     }
 
-    /// Text, first or again, may leave: all states in which something sent may be unacknowledged.
+    /// Returns whether data may be sent or retransmitted: all states in which sent data may be
+    /// unacknowledged.
     #[inline]
     pub fn may_send(self) -> bool {
         matches!(self, State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck)
     }
 
-    /// Text is taken from the peer (RFC 9293 3.10.7.4, seventh).
+    /// Returns whether data from the peer is accepted (RFC 9293 3.10.7.4, seventh).
     #[inline]
     pub fn may_receive(self) -> bool {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// Our FIN has been asked for.
+    /// Returns whether our FIN has been requested.
     #[inline]
     pub fn is_closing(self) -> bool {
         matches!(self, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait)

@@ -1,13 +1,14 @@
-//! Bounded tables of compact entries, found by a keyed hash and kept in queues by age.
+//! Bounded tables of compact entries, with lookup by a keyed hash and queues ordered by age.
 //!
-//! The SYN queue and TIME-WAIT stand on it. A place costs its entry and 20 bytes of links; memory grows by doubling up to the limit and
-//! is never allocated for one entry alone. Who may be evicted is the owner's to say: the front of a queue is its oldest.
+//! Used by the SYN queue and TIME-WAIT. A slot costs its entry and 20 bytes of links. Memory grows
+//! by doubling up to the limit and is never allocated for a single entry. The caller decides which
+//! entries to evict: the front of a queue is its oldest entry.
 
 use crate::Ends;
 use crate::siphash::Key;
 
 const NONE: u32 = u32::MAX;
-/// The queue of free places.
+/// Queue number of free slots.
 const FREE: u8 = u8::MAX;
 
 fn fold(a: u64, b: u64) -> u64 {
@@ -30,13 +31,14 @@ struct Queue {
     last: u32,
 }
 
-/// Reports a link that leads to no entry, which is a bug of the table: a debug build panics. There is no frame here to count.
+/// Reports a link to a nonexistent entry, which is a bug of the table: panics in a debug build.
+/// There is no frame here to count as dropped.
 #[cold]
 fn broken() {
     debug_assert!(false, "a link of the table leads nowhere");
 }
 
-/// Entries by hash and by age.
+/// Table of entries, ordered by hash and by age.
 #[derive(Debug)]
 pub(crate) struct Table<T, const QUEUES: usize> {
     key: Key,
@@ -50,7 +52,7 @@ pub(crate) struct Table<T, const QUEUES: usize> {
 }
 
 impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
-    /// At most `limit` entries.
+    /// Creates an empty table for at most `limit` entries.
     pub(crate) fn new(key: Key, limit: usize) -> Self {
         let limit = limit.min(NONE as usize - 1);
         let queues = [Queue { first: NONE, last: NONE }; QUEUES];
@@ -65,20 +67,21 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         self.len >= self.limit
     }
 
-    /// More or fewer; what is there already stays.
+    /// Changes the limit; existing entries are kept.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(NONE as usize - 1);
     }
 
-    /// Bytes allocated.
+    /// Returns the bytes allocated.
     pub(crate) fn bytes(&self) -> usize {
         self.values.capacity() * size_of::<T>()
             + self.links.capacity() * size_of::<Links>()
             + self.heads.capacity() * size_of::<u32>()
     }
 
-    /// The place of `ends`: folded multiplication under a secret, as in the host's demux. Nobody sees it, so that it has only to be one
-    /// that a stranger cannot steer, at an eighth of SipHash's price (three products for six rounds of 14 steps).
+    /// Returns the hash of `ends`: folded multiplication under a secret key, as in the host's
+    /// demux. It is never visible to a peer, so it only has to prevent chosen collisions, at an
+    /// eighth of SipHash's cost (three products for six rounds of 14 steps).
     pub(crate) fn hash(&self, ends: &Ends) -> u32 {
         let Key(k0, k1) = self.key;
         let [l_high, l, r_high, r, ports] = ends.words();
@@ -96,7 +99,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         self.values.get_mut(at as usize)
     }
 
-    /// The entry under `hash` that `is_it` knows.
+    /// Returns the index of the entry with `hash` for which `is_it` returns true.
     pub(crate) fn find(&self, hash: u32, is_it: impl Fn(&T) -> bool) -> Option<u32> {
         let mut at = *self.heads.get(hash as usize & self.heads.len().wrapping_sub(1))?;
         while let Some(links) = self.links.get(at as usize) {
@@ -108,19 +111,19 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         None
     }
 
-    /// All entries.
+    /// Iterates over all entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let used = self.links.iter().map(|links| links.queue != FREE);
         self.values.iter().zip(used).filter_map(|(value, used)| used.then_some(value))
     }
 
-    /// The oldest of `queue`.
+    /// Returns the oldest entry of `queue`.
     pub(crate) fn front(&self, queue: u8) -> Option<(u32, &T)> {
         let at = self.queues.get(usize::from(queue))?.first;
         Some((at, self.get(at)?))
     }
 
-    /// Puts in `value` as the youngest of `queue`; `None` when the table is full.
+    /// Inserts `value` as the youngest entry of `queue`; returns `None` if the table is full.
     pub(crate) fn insert(&mut self, hash: u32, queue: u8, value: T) -> Option<u32> {
         if self.is_full() {
             return None;
@@ -149,7 +152,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         Some(at)
     }
 
-    /// Takes out the entry at `at`.
+    /// Removes the entry at `at`.
     pub(crate) fn remove(&mut self, at: u32) -> Option<T> {
         let value = *self.get(at)?;
         self.unchain(at);
@@ -162,7 +165,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         Some(value)
     }
 
-    /// Makes the entry at `at` the youngest of `queue`.
+    /// Moves the entry at `at` to the end of `queue`.
     pub(crate) fn requeue(&mut self, at: u32, queue: u8) {
         if self.get(at).is_some() {
             self.detach(at);
@@ -247,7 +250,7 @@ mod tests {
     use wire::L4Port;
 
     fn hash_of(value: u32) -> u32 {
-        value / 3 // many share one
+        value / 3 // many values share one hash
     }
 
     proptest! {
@@ -296,8 +299,8 @@ mod tests {
         Ends { local: 1, remote: (n >> 16).into(), local_port: L4Port(80), remote_port: L4Port(n as u16) }
     }
 
-    /// An entry's slot depends on both halves of the key: each bit is set as often as not, within five standard
-    /// deviations.
+    /// An entry's slot depends on both halves of the key: each bit is set half of the time, within
+    /// five standard deviations.
     #[test]
     fn places_depend_on_all_of_the_key() {
         let word = |n: u64| Key(n, 3).sip13(&[n]);
@@ -313,7 +316,8 @@ mod tests {
         }
     }
 
-    /// Tuples that collide under one key do not under another, so that a flood of one chain cannot be prepared.
+    /// Tuples that collide under one key do not collide under another, so a flood of one chain
+    /// cannot be prepared.
     #[test]
     fn collisions_do_not_outlive_the_key() {
         const CHAINS: u32 = 1024;
@@ -337,7 +341,7 @@ mod tests {
         let mut chains = vec![0u32; table.heads.len()];
         table.links.iter().for_each(|links| chains[links.hash as usize & (table.heads.len() - 1)] += 1);
         assert!(*chains.iter().max().unwrap() <= 9, "{:?}", chains.iter().max());
-        // vectors double: up to twice the places, and a head for each
+        // vectors grow by doubling: up to twice the slots, and a head for each
         assert!(table.bytes() <= 2 * 10_000 * (size_of::<u64>() + size_of::<Links>() + 4));
         assert_eq!(size_of::<Links>(), 20);
     }

@@ -1,8 +1,10 @@
-//! The transmission control block: one connection's variables (RFC 9293 3.3.1), and how a connection begins.
+//! Transmission control block: the variables of one connection (RFC 9293 3.3.1), and how a
+//! connection begins.
 //!
-//! The modules below are its parts, which know neither each other nor the whole. Who changes what: `input` and `ack` on a
-//! segment, `output` when one leaves, `timers` when time has passed; the rest are their steps. All of a quiet connection is
-//! in this one value; what few connections need is boxed when they do.
+//! The submodules define its parts, which depend neither on each other nor on the whole. `input`
+//! and `ack` change it when a segment arrives, `output` when one is sent, `timers` when time has
+//! passed; other modules implement their steps. A quiet connection fits in this one value; state
+//! that few connections need is boxed when needed.
 
 use crate::cc::{Congestion, Control};
 use crate::config::MOST_SCALE;
@@ -34,15 +36,15 @@ pub(crate) use recovery::{Ca, Frto, Probe, Recovery};
 pub(crate) use spaces::{Rcv, Snd};
 pub(crate) use timers::{Early, Rtx, Timers};
 
-/// Bytes of the timestamps option with its padding.
+/// Bytes of the timestamps option, including padding.
 const TIMESTAMPS_LEN: u16 = 12;
-/// RFC 5961 5.2 and silly-window avoidance look at the greatest window ever offered.
+/// Window up to which a full segment may fill it (Linux's threshold); see [`Tcb::set_mss`].
 const LINUX_SMALL_WINDOW: u32 = 536;
-/// Timestamps (RFC 7323), when both agreed.
+/// State of timestamps (RFC 7323), if both sides agreed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ts {
     pub recent: u32,
-    /// When `recent` was taken, in 2^30 ns: what is asked is whether it was weeks ago.
+    /// Time at which `recent` was stored, in 2^30 ns: only an age of weeks matters.
     taken: u32,
     pub offset: u32,
 }
@@ -59,43 +61,43 @@ impl Ts {
         (self.recent, self.taken) = (recent, (now.nanos() >> 30) as u32);
     }
 
-    /// How old `recent` is, to a second.
+    /// Returns the age of `recent`, to about a second.
     #[inline]
     pub(crate) fn age(&self, now: Instant) -> Duration {
         now.since(Instant::from_nanos(u64::from(self.taken) << 30))
     }
 }
 
-/// Explicit congestion notification (RFC 3168), when both agreed.
+/// State of ECN (RFC 3168), if both sides agreed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EcnState {
     pub on: bool,
-    /// CE came: every ACK says so until CWR comes.
+    /// CE was received: every ACK carries ECE until CWR is received.
     pub echo: bool,
-    /// The window was reduced: the next new segment says so.
+    /// The window was reduced: the next new segment carries CWR.
     pub cwr: bool,
 }
 
-/// What the application has asked for.
+/// Options and requests of the application.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wishes {
     pub nodelay: bool,
     pub cork: bool,
-    /// More follows: `Tail::More` came last, and nothing was acknowledged since.
+    /// `Tail::More` was the last write, and nothing was acknowledged since.
     pub more: bool,
-    /// What is held back may go once.
+    /// Held-back data may be sent once.
     pub flush: bool,
     /// The writer waits for room in the send buffer.
     pub starved: bool,
-    /// The process has let go of the connection.
+    /// No process holds the connection any more.
     pub orphan: bool,
-    /// The opening was passive.
+    /// The open was passive.
     pub passive: bool,
     /// The peer offered window scaling.
     pub scaling: bool,
 }
 
-/// Sums that `Info` reports.
+/// Counters that `Info` reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub bytes_sent: u64,
@@ -108,7 +110,7 @@ pub(crate) struct Counts {
     pub delivered: u32,
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Clone, Debug)]
 pub struct Tcb {
     pub(crate) state: State,
@@ -126,7 +128,7 @@ pub struct Tcb {
     pub(crate) rack: Rack,
     pub(crate) counts: Counts,
     pub(crate) chrono: Chrono,
-    /// What holds text up.
+    /// Cause that currently delays data.
     pub(crate) held_by: Why,
     pub(crate) notes: Notes,
     pub(crate) ooo: Option<Box<Reassembly>>,
@@ -164,8 +166,8 @@ impl Tcb {
         }
     }
 
-    /// [`Tcb::new`] in the place of a connection that is over. Each part is written where it lies: made elsewhere and moved in, 600
-    /// bytes are copied twice.
+    /// Reinitialises the value of a closed connection as [`Tcb::new`] would. Each part is written
+    /// in place: building it elsewhere and moving it in would copy 600 bytes twice.
     #[inline(always)]
     fn renew(&mut self, config: &Arc<Config>, iss: SeqNum, now: Instant) {
         let Tcb {
@@ -206,14 +208,14 @@ impl Tcb {
         }
     }
 
-    /// The connection is over, and the place that it has will be another's: gives back what it holds besides.
+    /// Closes the connection and frees its cold state so that the slot can be reused.
     pub fn retire(&mut self) {
         self.over();
         self.board.keep_little();
         (self.rare, self.met, self.pmtu) = (None, None, None);
     }
 
-    /// An active open: SYN-SENT, the SYN waits to be polled (RFC 9293 3.10.1).
+    /// Begins an active open in SYN-SENT; the SYN is ready to be polled (RFC 9293 3.10.1).
     ///
     /// `iss` and `ts_offset` come from a keyed generator (RFC 6528, RFC 7323 5.4).
     pub fn connect(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) -> Tcb {
@@ -222,7 +224,7 @@ impl Tcb {
         tcb
     }
 
-    /// [`Tcb::connect`] in the place of a connection that is over.
+    /// Begins an active open as [`Tcb::connect`] does, reusing the value of a closed connection.
     pub fn connect_again(&mut self, config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) {
         self.renew(config, iss, now);
         self.begin(config, ts_offset, now);
@@ -236,9 +238,11 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// A passive open answered by a whole Tcb: SYN-RECEIVED, the SYN-ACK waits to be polled (RFC 9293 3.10.7.2, third).
+    /// Begins a passive open in SYN-RECEIVED, without a listener's SYN queue; the SYN-ACK is ready
+    /// to be polled (RFC 9293 3.10.7.2, third).
     ///
-    /// `syn` has SYN and neither ACK, RST nor FIN. Its text, if any, is not taken: the peer sends it again.
+    /// `syn` has SYN and neither ACK, RST nor FIN. Data on it is not accepted: the peer retransmits
+    /// it.
     pub fn accept(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, syn: &Segment, now: Instant) -> Tcb {
         let mut tcb = Tcb::new(config, iss, now);
         tcb.state = State::SynReceived;
@@ -251,14 +255,15 @@ impl Tcb {
         tcb
     }
 
-    /// The end of a handshake that a listener has led: ESTABLISHED.
+    /// Makes a connection in ESTABLISHED from a listener's completed handshake.
     pub fn from_handshake(config: &Arc<Config>, done: &Handshake, now: Instant) -> Tcb {
         let mut tcb = Tcb::new(config, done.iss, now);
         tcb.take_over(done, now);
         tcb
     }
 
-    /// [`Tcb::from_handshake`] in the place of a connection that is over.
+    /// Makes a connection as [`Tcb::from_handshake`] does, reusing the value of a closed
+    /// connection.
     pub fn from_handshake_again(&mut self, config: &Arc<Config>, done: &Handshake, now: Instant) {
         self.renew(config, done.iss, now);
         self.take_over(done, now);
@@ -289,7 +294,8 @@ impl Tcb {
         self.establish(now);
     }
 
-    /// What the peer's SYN or SYN-ACK says (RFC 9293 3.7.1, RFC 7323 2.2 and 3.2, RFC 2018 2).
+    /// Stores the options of the peer's SYN or SYN-ACK (RFC 9293 3.7.1, RFC 7323 2.2 and 3.2, RFC
+    /// 2018 2).
     pub(crate) fn learn_syn(&mut self, syn: &Segment, now: Instant) {
         self.rcv.irs = syn.seq;
         self.set_rcv_nxt(syn.seq.plus(1));
@@ -301,7 +307,7 @@ impl Tcb {
         let offered = syn.options.window_scale.filter(|_| self.config.window_scaling);
         self.wishes.scaling = offered.is_some();
         match offered {
-            // RFC 7323 2.3: more than 14 counts as 14.
+            // RFC 7323 2.3: a shift above 14 counts as 14.
             Some(shift) => self.snd.wscale = shift.min(MOST_SCALE),
             None => (self.snd.wscale, self.rcv.wscale) = (0, 0),
         }
@@ -315,19 +321,21 @@ impl Tcb {
         (self.rcv.nxt, self.rcv.wup, self.rcv.adv) = (nxt, nxt, nxt);
     }
 
-    /// RFC 9293 3.7.1: the least of what the peer takes and what the path carries. A floor, for peers that want crumbs.
+    /// Sets the peer's MSS, with a lower bound against tiny segments (RFC 9293 3.7.1).
     fn set_peer_mss(&mut self, mss: Option<u16>) {
         self.snd.peer_mss = mss.unwrap_or(self.config.default_mss).max(self.config.min_mss);
         self.set_mss();
     }
 
-    /// Works out the text of a full segment anew: the path, the peer, or the peer's window has changed.
+    /// Recomputes the data bytes of a full segment after a change of the path, the peer's MSS, or
+    /// the peer's window.
     pub(crate) fn set_mss(&mut self) {
         let path = self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss);
         let whole = self.snd.peer_mss.min(path).min(self.own_mss().max(self.config.min_mss));
         let options = if self.ts.is_some() { TIMESTAMPS_LEN } else { 0 };
         let mss = whole.saturating_sub(options).max(self.config.min_mss.saturating_sub(options)).max(1);
-        // A full segment is at most half of the greatest window: a small window then fits two (RFC 9293 3.8.6.2.1, Fs = 1/2).
+        // A full segment is at most half of the largest window, so that a small window fits two
+        // (RFC 9293 3.8.6.2.1, Fs = 1/2).
         let half = match self.snd.max_wnd {
             0 => u32::from(u16::MAX),
             window if window > LINUX_SMALL_WINDOW => window / 2,
@@ -340,13 +348,13 @@ impl Tcb {
         }
     }
 
-    /// The MSS that we advertise.
+    /// Returns the MSS that we advertise.
     pub(crate) fn own_mss(&self) -> u16 {
         let asked = self.rare.as_ref().and_then(|rare| rare.maxseg);
         asked.map_or(self.config.mss, |asked| asked.min(self.config.mss)).max(1)
     }
 
-    /// The handshake is done: from here on text flows.
+    /// Enters ESTABLISHED: from here on data flows.
     pub(crate) fn establish(&mut self, now: Instant) {
         self.state = State::Established;
         self.snd.syn_due = false;
@@ -371,7 +379,8 @@ impl Tcb {
         self.arm_keepalive(now);
     }
 
-    /// RFC 6928 2: ten segments, at most 14,600 bytes or two segments; one after a lost SYN (RFC 5681 3.1).
+    /// Returns the initial window (RFC 6928 2): ten segments, at most 14,600 bytes or two segments;
+    /// one segment after a lost SYN (RFC 5681 3.1).
     pub(crate) fn initial_window(&self) -> u32 {
         let mss = u32::from(self.snd.mss);
         if self.snd.syns > 1 && self.rtt.srtt().is_none() {
@@ -381,58 +390,59 @@ impl Tcb {
         (mss * segments).min((segments * 1460).max(2 * mss))
     }
 
-    /// The state.
+    /// Current state of the connection.
     #[inline]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// SND.NXT. What a new connection in place of this one in TIME-WAIT begins after (RFC 6191).
+    /// SND.NXT. A new connection that replaces this one in TIME-WAIT starts above it (RFC 6191).
     pub fn snd_nxt(&self) -> SeqNum {
         self.snd.nxt
     }
 
-    /// RCV.NXT.
+    /// RCV.NXT: next sequence number expected from the peer.
     pub fn rcv_nxt(&self) -> SeqNum {
         self.rcv.nxt
     }
 
-    /// SND.UNA: names the front of the send queue.
+    /// SND.UNA: sequence number of the front of the send queue.
     pub fn snd_una(&self) -> SeqNum {
         self.snd.una
     }
 
-    /// Returns whether nothing that was sent waits for its acknowledgment.
+    /// Returns whether everything sent has been acknowledged.
     #[inline]
     pub fn is_all_acknowledged(&self) -> bool {
         self.snd.una == self.snd.nxt
     }
 
-    /// Whether and with what timestamps; for the entry that takes this connection's place in TIME-WAIT.
+    /// Returns the state of timestamps, if negotiated, for the TIME-WAIT entry that replaces this
+    /// connection.
     pub fn timestamps(&self) -> Option<crate::TsState> {
         self.ts.map(|ts| crate::TsState { recent: ts.recent, offset: ts.offset })
     }
 
-    /// Our clock of milliseconds, for TSval (RFC 7323 5.4).
+    /// Returns our millisecond clock plus offset, for TSval (RFC 7323 5.4).
     #[inline]
     pub(crate) fn ts_now(&self, now: Instant) -> u32 {
         let offset = self.ts.map_or(0, |ts| ts.offset);
         ((now.nanos() / 1_000_000) as u32).wrapping_add(offset)
     }
 
-    /// The text queued and not sent.
+    /// Bytes of data queued and not sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u32 {
         self.snd.end.since_or_zero(self.snd.nxt)
     }
 
-    /// FIN has left.
+    /// Returns whether our FIN has been sent.
     #[inline]
     pub(crate) fn fin_sent(&self) -> bool {
         self.snd.nxt.after(self.snd.end)
     }
 
-    /// Bytes taken to be under way (RFC 6675 4: pipe).
+    /// Bytes considered in flight (RFC 6675 4: pipe).
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
@@ -441,25 +451,25 @@ impl Tcb {
         outstanding.saturating_sub(gone).saturating_add(again)
     }
 
-    /// Returns and clears the notes.
+    /// Returns and clears the recorded events.
     #[inline]
     pub fn take_notes(&mut self) -> Notes {
         std::mem::take(&mut self.notes)
     }
 
-    /// What few connections use, made when first needed.
+    /// Returns the state of infrequently used options, allocating it on first use.
     pub(crate) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
 
-    /// What most connections never meet.
+    /// Returns the state of infrequent events, allocating it on first use.
     #[cold]
     pub(crate) fn met(&mut self) -> &mut Met {
         let iss = self.snd.iss;
         self.met.get_or_insert_with(|| Box::new(Met::new(iss)))
     }
 
-    /// The number after the last urgent byte that we send.
+    /// Returns the sequence number after the last urgent byte that we send.
     #[inline]
     pub(crate) fn snd_urgent(&self) -> Option<SeqNum> {
         if !self.snd.urgent_on {
@@ -468,7 +478,7 @@ impl Tcb {
         self.met.as_ref().map(|met| met.snd_urgent)
     }
 
-    /// Whatever was queued is forgotten and no timer runs: the connection is over.
+    /// Enters CLOSED: discards the queues and stops all timers.
     pub(crate) fn over(&mut self) {
         self.state = State::Closed;
         self.timers = Timers::default();
@@ -480,7 +490,7 @@ impl Tcb {
         self.recovery.probe = None;
     }
 
-    /// Panics if the variables contradict each other.
+    /// Panics if the variables are inconsistent.
     #[cfg(any(test, fuzzing))]
     pub fn check_invariants(&self) {
         let (snd, rcv) = (&self.snd, &self.rcv);

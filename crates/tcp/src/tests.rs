@@ -1,4 +1,4 @@
-//! Two connections and a link on virtual time; conversations with a scripted peer.
+//! Tests with two connections and a link in virtual time, and conversations with a scripted peer.
 
 mod conversations;
 pub mod pair;
@@ -8,7 +8,7 @@ mod strangers;
 use crate::{Handshake, SeqNum, TsState};
 use clock::Duration;
 
-/// What a listener hands on when a peer that offers everything but ECN has answered.
+/// Returns a listener's handshake with a peer that offered all options but ECN.
 pub fn handshake() -> Handshake {
     Handshake {
         iss: SeqNum(5),
@@ -24,7 +24,8 @@ pub fn handshake() -> Handshake {
     }
 }
 
-/// What an idle connection costs is its control block (docs/results/2026-11-21-tcp.md): what few need is boxed when they do.
+/// The control block is the cost of an idle connection (docs/results/2026-11-21-tcp.md): state that
+/// few connections need is boxed.
 #[test]
 fn a_control_block_is_small() {
     assert!(size_of::<crate::Tcb>() <= 608, "{} bytes", size_of::<crate::Tcb>());

@@ -1,17 +1,5 @@
-//! TIME-WAIT without a Tcb: 64 bytes for each connection that is over, until its late segments have died (RFC 9293 3.6.1).
-//!
-//! | what arrives | what happens |
-//! |---|---|
-//! | RST | nothing: TIME-WAIT is not to be assassinated (RFC 1337) |
-//! | the peer's FIN again | acknowledged again, 2 MSL begin anew |
-//! | SYN with a newer timestamp or a higher sequence number | the caller may open a new connection (RFC 6191) |
-//! | SYN with FIN; neither SYN nor ACK | nothing |
-//! | any other SYN, anything outside the window, an old timestamp | acknowledged: challenges whoever sent it (RFC 5961 4.2) |
-//! | an ACK of our FIN once more: in the window, empty | nothing |
-//!
-//! Acknowledgments to one peer are about half a second apart, so that two ends in TIME-WAIT cannot keep each other
-//! talking. When the table is full the oldest record goes. 2 MSL is `Config::time_wait`: a minute, as in Linux,
-//! where RFC 9293 would have four.
+//! TIME-WAIT without a Tcb: 64 bytes per closed connection, until its late segments have expired
+//! (RFC 9293 3.6.1).
 
 #[cfg(test)]
 mod tests;
@@ -25,21 +13,21 @@ use clock::Instant;
 use wire::L4Port;
 use wire::tcp::Flags;
 
-/// What a connection leaves when it enters TIME-WAIT.
+/// State kept of a connection that enters TIME-WAIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remains {
-    /// SND.NXT, our FIN counted.
+    /// SND.NXT, including our FIN.
     pub snd_nxt: SeqNum,
-    /// RCV.NXT, the peer's FIN counted.
+    /// RCV.NXT, including the peer's FIN.
     pub rcv_nxt: SeqNum,
-    /// The window as it was last advertised, scaled.
+    /// Last advertised window, scaled.
     pub window: u16,
-    /// Timestamps.
+    /// State of timestamps, if negotiated.
     pub ts: Option<TsState>,
 }
 
 impl Tcb {
-    /// What to keep of it; `None` unless it is in TIME-WAIT.
+    /// Returns the state to keep; `None` unless the connection is in TIME-WAIT.
     pub fn remains(&self) -> Option<Remains> {
         (self.state == State::TimeWait).then(|| Remains {
             snd_nxt: self.snd.nxt,
@@ -50,30 +38,30 @@ impl Tcb {
     }
 }
 
-/// What all calls are given.
+/// Arguments common to all calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The stack's configuration.
     pub config: &'a Config,
     /// This thread's counters.
     pub counts: &'a counters::TimeWaitCounts,
-    /// The time.
+    /// Current time.
     pub now: Instant,
 }
 
-/// What became of a late segment.
+/// Action for a late segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Late {
     /// No such connection is in TIME-WAIT.
     Unknown,
     /// Send this ACK.
     Answer(Out),
-    /// Nothing.
+    /// Send no reply.
     Dropped,
-    /// A SYN that may begin a new connection, whose ISN comes after `above` (RFC 9293 3.6.1, MAY-2). If a listener takes it,
-    /// [`TimeWaitTable::reuse`] first.
+    /// A SYN that may begin a new connection, whose ISN must come after `above` (RFC 9293 3.6.1,
+    /// MAY-2). If a listener accepts it, call [`TimeWaitTable::reuse`] first.
     Reusable {
-        /// Where the old incarnation ended, and a window further.
+        /// End of the old incarnation plus a window.
         above: SeqNum,
     },
 }
@@ -81,7 +69,7 @@ pub enum Late {
 const TIMESTAMPS: u8 = 1;
 const ANSWERED: u8 = 2;
 
-/// One connection that is over.
+/// Entry of one closed connection.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     local: u128,
@@ -95,7 +83,7 @@ struct Record {
     remote_port: L4Port,
     window: u16,
     flags: u8,
-    /// When it was answered last, in units of 268 ms.
+    /// Time of the last reply, in units of 268 ms.
     answered: u8,
 }
 
@@ -126,13 +114,14 @@ impl Record {
         self.flags & flag != 0
     }
 
-    /// RFC 7323 5.3, R1.
+    /// Returns whether the segment has an old timestamp (RFC 7323 5.3, R1).
     fn is_old(&self, seg: &Segment) -> bool {
         let ts = seg.options.timestamps.filter(|_| self.has(TIMESTAMPS));
         ts.is_some_and(|ts| SeqNum(ts.val).before(SeqNum(self.ts_recent)))
     }
 
-    /// RFC 6191 2: a newer timestamp, or where timestamps cannot tell, a sequence number not seen before.
+    /// Returns whether a SYN may reuse the entry: it has a newer timestamp or, where timestamps
+    /// cannot decide, a new sequence number (RFC 6191 2).
     fn may_be_reused_by(&self, syn: &Segment) -> bool {
         let higher = syn.seq.after(self.rcv_nxt);
         match syn.options.timestamps {
@@ -140,14 +129,15 @@ impl Record {
                 let (new, old) = (SeqNum(ts.val), SeqNum(self.ts_recent));
                 new.after(old) || (new == old && higher)
             }
-            Some(_) => true, // they were not in use before: no segment of then can pass for one of now
+            // Timestamps were not in use before: no old segment can be mistaken for a new one.
+            Some(_) => true,
             None => higher,
         }
     }
 
-    /// Every half second or so.
+    /// Returns whether a reply may be sent, about every half second, and records it.
     fn may_answer(&mut self, cx: Context<'_>) -> bool {
-        let now = (cx.now.nanos() >> 28) as u8; // comes round after 69 s; at worst one answer is late
+        let now = (cx.now.nanos() >> 28) as u8; // wraps after 69 s; at worst one reply is late
         let apart = (cx.config.invalid_interval.as_nanos() >> 28).min(127);
         if self.has(ANSWERED) && u128::from(now.wrapping_sub(self.answered)) < apart {
             cx.counts.limited.bump();
@@ -158,13 +148,13 @@ impl Record {
         true
     }
 
-    /// The answer to a late segment, if it is not too soon after the one before.
+    /// Acknowledges a late segment, subject to the rate limit.
     fn acknowledge(&mut self, cx: Context<'_>) -> Late {
         cx.counts.late.bump();
         if self.may_answer(cx) { Late::Answer(self.ack(cx.now)) } else { Late::Dropped }
     }
 
-    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
+    /// Builds the ACK `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`.
     fn ack(&self, now: Instant) -> Out {
         let options = match self.has(TIMESTAMPS) {
             true => OutOptions::timestamps(ts_clock(now).wrapping_add(self.ts_offset), self.ts_recent),
@@ -174,20 +164,21 @@ impl Record {
     }
 }
 
-/// The connections in TIME-WAIT.
+/// Table of the connections in TIME-WAIT.
 #[derive(Debug)]
 pub struct TimeWaitTable {
     table: Table<Record, 1>,
 }
 
 impl TimeWaitTable {
-    /// At most `limit` of them.
+    /// Creates a table for at most `limit` entries.
     pub fn new(limit: u32, secret: Key) -> TimeWaitTable {
         TimeWaitTable { table: Table::new(secret.derive(0x5457_4149), limit as usize) }
     }
 
-    /// A connection enters TIME-WAIT. The oldest goes if there are too many (Linux's `TCPTimeWaitOverflow`, but that
-    /// one turns the newest away: a peer that is gone would stay, one that still sends would meet an RST).
+    /// Adds a connection that enters TIME-WAIT. The oldest entry is evicted if the table is full.
+    /// (Linux's `TCPTimeWaitOverflow` rejects the newest instead: entries of absent peers would
+    /// stay, and an active peer would receive a RST.)
     pub fn insert(&mut self, cx: Context<'_>, ends: &Ends, left: &Remains) {
         let hash = self.table.hash(ends);
         if let Some(at) = self.find_hashed(hash, ends) {
@@ -200,7 +191,7 @@ impl TimeWaitTable {
         }
     }
 
-    /// Takes a segment that belongs to no Tcb.
+    /// Processes a segment that belongs to no Tcb.
     pub fn on_segment(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Late {
         let Some(at) = self.find(ends) else { return Late::Unknown };
         let Some(record) = self.table.get_mut(at) else { return Late::Unknown };
@@ -223,7 +214,8 @@ impl TimeWaitTable {
             self.table.requeue(at, 0);
             return answer;
         } else if !old && seg.seq_len() == 0 && seg.seq == record.rcv_nxt && seg.ack == record.snd_nxt {
-            // The peer's own last ACK, again, is the one segment that is right: answered, it would be answered in turn.
+            // A repeat of the peer's last ACK is the one acceptable segment: answering it would
+            // start an ACK loop.
             let ts = seg.options.timestamps.filter(|_| record.has(TIMESTAMPS));
             record.ts_recent = ts.map_or(record.ts_recent, |ts| ts.val);
             return Late::Dropped;
@@ -231,13 +223,14 @@ impl TimeWaitTable {
         record.acknowledge(cx)
     }
 
-    /// Answers a SYN that might have begun a new connection, but nobody listens: as RFC 5961 4.2 has it.
+    /// Challenges a SYN that could have begun a new connection but found no listener (RFC 5961
+    /// 4.2).
     pub fn challenge(&mut self, cx: Context<'_>, ends: &Ends) -> Late {
         let record = self.find(ends).and_then(|at| self.table.get_mut(at));
         record.map_or(Late::Unknown, |record| record.acknowledge(cx))
     }
 
-    /// A new connection takes the ends over.
+    /// Removes the entry of `ends`, which a new connection reuses. Returns whether there was one.
     pub fn reuse(&mut self, cx: Context<'_>, ends: &Ends) -> bool {
         let gone = self.find(ends).and_then(|at| self.table.remove(at)).is_some();
         if gone {
@@ -246,22 +239,23 @@ impl TimeWaitTable {
         gone
     }
 
-    /// Whether a connection with these ends is in TIME-WAIT.
+    /// Returns whether a connection with these ends is in TIME-WAIT.
     pub fn contains(&self, ends: &Ends) -> bool {
         self.find(ends).is_some()
     }
 
-    /// Whether `which` is true of the ends of any; asks each.
+    /// Returns whether `which` returns true for the ends of any entry; linear in their number.
     pub fn any(&self, which: impl Fn(&Ends) -> bool) -> bool {
         self.table.iter().any(|record| which(&record.ends()))
     }
 
-    /// When [`TimeWaitTable::on_timer`] has something to do.
+    /// Time at which [`TimeWaitTable::on_timer`] must be called next.
     pub fn next_timer(&self) -> Instant {
         self.table.front(0).map_or(Instant::NEVER, |(_, record)| record.deadline)
     }
 
-    /// Forgets those whose time is over and tells of each; at most `limit`. True: there are more.
+    /// Removes at most `limit` expired entries and passes each to `over`. Returns whether there are
+    /// more.
     pub fn on_timer(&mut self, cx: Context<'_>, limit: usize, mut over: impl FnMut(&Ends)) -> bool {
         for _ in 0..limit {
             let Some((at, record)) = self.table.front(0).filter(|(_, record)| record.deadline <= cx.now) else {
@@ -275,33 +269,33 @@ impl TimeWaitTable {
         self.next_timer() <= cx.now
     }
 
-    /// How many there are.
+    /// Number of connections in TIME-WAIT.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// There are none.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.table.len() == 0
     }
 
-    /// Bytes of memory they take.
+    /// Bytes of memory used by the entries.
     pub fn bytes(&self) -> usize {
         self.table.bytes()
     }
 
-    /// More or fewer; what is there already stays until its time.
+    /// Changes the limit; existing entries stay until they expire.
     pub fn set_limit(&mut self, limit: u32) {
         self.table.set_limit(limit as usize);
     }
 
-    /// All of them, each with the end of its time.
+    /// Iterates over all entries with their expiry times.
     pub fn iter(&self) -> impl Iterator<Item = (Ends, Instant)> + '_ {
         self.table.iter().map(|record| (record.ends(), record.deadline))
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
-        // A server's has nothing in it where clients close first.
+        // On a server the table is empty if its clients close first.
         if self.is_empty() { None } else { self.find_hashed(self.table.hash(ends), ends) }
     }
 

@@ -1,7 +1,8 @@
-//! When something is due without a segment arriving, and what is done then (RFC 9293 3.10.8, RFC 6298 5, RFC 8985).
+//! Timers: deadlines and their handlers (RFC 9293 3.10.8, RFC 6298 5, RFC 8985).
 //!
-//! A connection has five deadlines: retransmission (or window probe), loss probe or reordering, delayed ACK, the long one of
-//! its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing. `next_timer` is the least of them.
+//! A connection has five deadlines: retransmission (or window probe), loss probe or reordering,
+//! delayed ACK, the long one of its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing.
+//! `next_timer` returns the earliest.
 
 use crate::note::Notes;
 use crate::rtt::after_us;
@@ -10,19 +11,22 @@ use crate::{Events, Out, State};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// When [`Tcb::on_timer`] is due; [`Instant::NEVER`] for never. Ask again after every call.
+    /// Time at which [`Tcb::on_timer`] is due; [`Instant::NEVER`] if none. It may change with every
+    /// call.
     #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = self.timers.next();
         self.rare.as_ref().and_then(|rare| rare.pace_at).map_or(next, |pace_at| next.min(pace_at))
     }
 
-    /// Takes the RST to be sent for a connection that [`Tcb::on_timer`] ended because keepalives were not answered.
+    /// Takes the RST to send for a connection that [`Tcb::on_timer`] ended because of unanswered
+    /// keepalives.
     pub fn take_reset_due(&mut self) -> Option<Out> {
         self.rare.as_mut().and_then(|rare| rare.reset.take())
     }
 
-    /// Does what is due. Segments that it wants sent are there for [`Tcb::poll_segment`].
+    /// Runs the timers that are due. Segments to send are then available from
+    /// [`Tcb::poll_segment`].
     pub fn on_timer(&mut self, now: Instant) -> Events {
         let mut events = Events::NONE;
         if let Some(rare) = &mut self.rare {
@@ -52,7 +56,8 @@ impl Tcb {
         events
     }
 
-    /// RFC 9293 3.8.6.3. A delayed ACK that nothing rode on: the peer does not answer text with text, as was thought.
+    /// Sends a delayed ACK that found no data to ride on (RFC 9293 3.8.6.3): the connection is not
+    /// interactive after all.
     fn on_delayed_ack(&mut self) {
         self.timers.ack_at = Instant::NEVER;
         self.rcv.ack_now = true;
@@ -65,7 +70,7 @@ impl Tcb {
         }
     }
 
-    /// The deadline of the state that the connection is in.
+    /// Handles the deadline of the current state.
     fn on_long(&mut self, now: Instant, events: &mut Events) {
         match self.state {
             State::FinWait2 if self.wishes.orphan => {
@@ -90,13 +95,13 @@ impl Tcb {
         }
     }
 
-    /// The present timeout, back-off included.
+    /// Current retransmission timeout, including back-off.
     #[inline]
     pub(crate) fn rto(&self) -> Duration {
         self.rtt.rto(self.recovery.backoff)
     }
 
-    /// A wait, cut short so that it does not pass the user timeout.
+    /// Shortens a wait so that it does not pass the user timeout.
     fn within_user_timeout(&self, wait: Duration, now: Instant) -> Duration {
         let Some(limit) = self.rare.as_ref().and_then(|rare| rare.user_timeout) else { return wait };
         if self.recovery.unanswered_since == Instant::NEVER {
@@ -106,14 +111,15 @@ impl Tcb {
         wait.min(limit.saturating_sub(passed).max(Duration::from_millis(1)))
     }
 
-    /// The user timeout, if it has passed since the first unanswered retransmission's original.
+    /// Returns whether the user timeout has passed since the first transmission of unanswered data;
+    /// `None` if none is set.
     pub(crate) fn user_timeout_passed(&self, now: Instant) -> Option<bool> {
         let limit = self.rare.as_ref().and_then(|rare| rare.user_timeout)?;
         let since = self.recovery.unanswered_since;
         Some(since != Instant::NEVER && now.since(since) >= limit)
     }
 
-    /// RFC 6298 5.4 to 5.7, RFC 9293 3.8.3.
+    /// Handles a retransmission timeout (RFC 6298 5.4 to 5.7, RFC 9293 3.8.3).
     fn on_rto(&mut self, now: Instant, events: &mut Events) {
         if matches!(self.state, State::SynSent | State::SynReceived) {
             return self.on_syn_rto(now, events);
@@ -124,7 +130,8 @@ impl Tcb {
         if self.recovery.unanswered_since == Instant::NEVER {
             self.recovery.unanswered_since = self.board.front().map_or(now, |front| front.at);
         }
-        // A peer that has closed its window is not gone as long as it answers: what was sent into it is only probed for.
+        // A peer with a closed window is alive as long as it answers: data sent into the window
+        // serves only as a probe.
         let shut = self.snd.wnd == 0;
         if !shut && self.gave_up(now) {
             self.over();
@@ -147,12 +154,13 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// How long nothing at all has come from the peer.
+    /// Returns the time since the last segment from the peer.
     pub(crate) fn silent_for(&self, now: Instant) -> Duration {
         now.since(self.recovery.heard_at)
     }
 
-    /// R2 (RFC 9293 3.8.3), or the user's own limit in its place (RFC 5482).
+    /// Returns whether R2 is reached (RFC 9293 3.8.3), or the user timeout where one is set (RFC
+    /// 5482).
     fn gave_up(&self, now: Instant) -> bool {
         if let Some(passed) = self.user_timeout_passed(now) {
             return passed;
@@ -182,7 +190,8 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// RFC 8985 7.2: a probe two round trips after the last that was sent or acknowledged, if that is before the timeout.
+    /// Arms the tail loss probe two round trips after the last transmission or ACK, if that is
+    /// before the RTO (RFC 8985 7.2).
     pub(crate) fn arm_tail_loss(&mut self, now: Instant) {
         let quiet = matches!(self.recovery.ca, Ca::Open | Ca::Cwr) && self.recovery.tlp_end.is_none();
         if !(self.config.rack && self.sack && quiet) || self.board.is_empty() || self.timers.rtx == Rtx::Persist {
@@ -193,7 +202,7 @@ impl Tcb {
         }
         let wait_us = match u64::from(self.rtt.srtt_us()) {
             0 => self.config.rto_initial.as_micros() as u64,
-            // One segment alone may be waiting for the peer's delayed ACK.
+            // A single segment may be waiting for the peer's delayed ACK.
             srtt if self.board.len() == 1 => 2 * srtt + self.config.delayed_ack_max.as_micros() as u64,
             srtt => 2 * srtt + 2000,
         };
@@ -201,7 +210,8 @@ impl Tcb {
         self.timers.early_at = after_us(now, wait_us).min(self.timers.rtx_at);
     }
 
-    /// RFC 8985 7.3: the probe is new text if there is some, else the last segment again.
+    /// Sends a tail loss probe: new data if there is any, otherwise the last segment again (RFC
+    /// 8985 7.3).
     fn on_tail_loss(&mut self, now: Instant) {
         if self.board.is_empty() || self.recovery.tlp_end.is_some() {
             return;
@@ -210,7 +220,7 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// RFC 8985 6.3: waited long enough for what may have been reordered.
+    /// Handles the reordering timeout (RFC 8985 6.3).
     fn on_reorder(&mut self, now: Instant) {
         self.notes |= Notes::REORDER_TIMEOUT;
         let lost = self.detect_lost(now);

@@ -1,8 +1,9 @@
-//! The receive window: what is offered, when it opens, how far the buffer should grow (RFC 9293 3.8.6.2.2, RFC 7323 2).
+//! Receive window: its advertisement, window updates, and buffer auto-tuning (RFC 9293 3.8.6.2.2,
+//! RFC 7323 2).
 //!
-//! The right edge that was advertised is kept and never taken back (RFC 9293 MUST-34's other side). It moves on only by a
-//! worthwhile step, a segment or half the buffer (silly window avoidance, MUST-39), so a reader of single bytes makes no
-//! stream of window updates.
+//! The advertised right edge is stored and never moved back (the counterpart of RFC 9293 MUST-34).
+//! It advances only by at least a segment or half the buffer (silly window avoidance, MUST-39), so
+//! that a reader of single bytes does not cause a stream of window updates.
 
 use crate::note::Notes;
 use crate::rtt::us_since;
@@ -10,21 +11,21 @@ use crate::tcb::Tcb;
 use clock::Instant;
 
 impl Tcb {
-    /// Bytes the buffer has room for beyond RCV.NXT, as far as the window field can say it: a window that is at its most
-    /// does not open by reading.
+    /// Free bytes of the buffer beyond RCV.NXT, limited to what the window field can represent: a
+    /// window at that limit does not open when data is read.
     #[inline]
     fn room(&self) -> u32 {
         let most = u32::from(u16::MAX) << self.rcv.wscale;
         self.rcv.space.saturating_sub(self.rcv.unread).min(most)
     }
 
-    /// What is left of the window that was advertised.
+    /// Bytes left of the advertised window.
     #[inline]
     pub(crate) fn recv_window(&self) -> u32 {
         self.rcv.adv.since_or_zero(self.rcv.nxt)
     }
 
-    /// How far the window would open if an ACK left now; 0 while the step is a silly one.
+    /// Returns how far the window would open if an ACK were sent now; 0 if the step is too small.
     #[inline(always)]
     fn opening(&self) -> u32 {
         let (room, window) = (self.room(), self.recv_window());
@@ -33,13 +34,13 @@ impl Tcb {
         if step >= worthwhile { step } else { 0 }
     }
 
-    /// The window field of a segment that leaves now; moves the right edge.
+    /// Returns the window field of a segment sent now, and moves the right edge.
     #[inline(always)]
     pub(crate) fn advertise(&mut self) -> u16 {
         let scale = self.rcv.wscale;
         let window = self.recv_window().saturating_add(self.opening());
         let most = u32::from(u16::MAX) << scale;
-        // Rounding up: rounding down would take back the edge (RFC 7323 2.4), by less than one unit.
+        // Rounded up: rounding down would move the edge back by less than one unit (RFC 7323 2.4).
         let units = window.min(most).div_ceil(1 << scale).min(u32::from(u16::MAX));
         let edge = self.rcv.nxt.plus(units << scale);
         self.rcv.adv = self.rcv.adv.later(edge);
@@ -50,7 +51,7 @@ impl Tcb {
         units as u16
     }
 
-    /// The window field of a SYN: never scaled (RFC 7323 2.2), whole segments.
+    /// Returns the window field of a SYN: never scaled (RFC 7323 2.2), whole segments.
     pub(crate) fn advertise_on_syn(&mut self) -> u16 {
         let window = self.room().min(u32::from(u16::MAX));
         let mss = u32::from(self.own_mss());
@@ -61,9 +62,11 @@ impl Tcb {
         window as u16
     }
 
-    /// The reader took bytes: an ACK that opens the window leaves if that is worth a segment.
+    /// Records that the application read `bytes`; sends a window update if the step is large
+    /// enough.
     ///
-    /// Answers with the receive space to ask for, when what the reader takes in a round trip outgrows the present one.
+    /// Returns the receive space to request, if the bytes read per round trip outgrow the current
+    /// one.
     #[inline]
     pub fn consumed(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         self.rcv.unread = self.rcv.unread.saturating_sub(bytes);
@@ -74,16 +77,17 @@ impl Tcb {
         self.right_size(bytes, now)
     }
 
-    /// Linux's rule, stricter than RFC 9293's half a buffer or a segment: the window at least doubles, or was less than two
-    /// segments. Other ACKs carry the rest.
+    /// Returns whether a window update is due, by Linux's rule, which is stricter than RFC 9293's
+    /// half a buffer or a segment: the window at least doubles, or was below two segments. Other
+    /// ACKs carry the rest.
     fn window_update_due(&self) -> bool {
         let (opening, window) = (self.opening(), self.recv_window());
         let two = u32::from(self.rcv.mss_seen) * 2;
         opening > 0 && (opening >= window || (window < two.min(self.rcv.space / 2) && opening + window >= two))
     }
 
-    /// Dynamic right-sizing: the window should be twice what is read in a round trip, so that it does not slow a sender
-    /// whose window doubles each round trip.
+    /// Performs dynamic right-sizing: the window should be twice what is read per round trip, so
+    /// that it does not slow a sender that doubles its window each round trip.
     #[inline]
     fn right_size(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         let sizing = &mut self.rcv.sizing;
@@ -103,7 +107,7 @@ impl Tcb {
         (reach > self.rcv.space && self.rcv.tunable).then_some(reach)
     }
 
-    /// The peer's round trip without timestamps: the time that a window's worth of text takes to arrive.
+    /// Measures the peer's RTT without timestamps: the time in which a window of data arrives.
     pub(crate) fn time_window(&mut self, now: Instant) {
         let (nxt, window) = (self.rcv.nxt, self.recv_window());
         let met = self.met();

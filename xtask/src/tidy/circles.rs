@@ -1,25 +1,26 @@
-//! Checks that imports between the files of a crate form no circle.
+//! Checks that the imports between the files of a crate have no cycle.
 //!
-//! An import is the mention of an item of another file of the crate, in a `use` or anywhere else but in the arguments of
-//! a macro. It counts as one of the file that defines the item, through whatever names the item has by `use` and
-//! `pub use`; these alone, `mod`, and a `use` of a module are none. What exists for tests and fuzzing only is left out.
+//! An import is the mention of an item of another file of the crate, in a `use` or elsewhere,
+//! except in macro arguments. It counts as an import of the file that defines the item, even if the
+//! item is reached through names given by `use` and `pub use`. Re-exports, `mod`, and the `use` of
+//! a module are not imports. Code for tests and fuzzing only is ignored.
 
 use super::{Finding, Tree, module_directory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItemFn, Item, ItemFn, ItemMod, ItemUse, UseTree, Visibility};
 
-/// Crates without circles.
+/// Crates that must have no cycles.
 const CRATES: &[&str] = &["crates/inet/src", "crates/lock/src", "crates/tcp/src"];
 
-/// Names of modules from the crate's root, the last the file's own.
+/// Module names from the crate's root to the file.
 type Names = Vec<String>;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
     CRATES.iter().flat_map(|root| below(tree, root)).collect()
 }
 
-/// Finds files below `root` that cannot be read, or else a circle among them.
+/// Reports files below `root` that do not parse; if all parse, reports a cycle.
 fn below(tree: &Tree, root: &str) -> Vec<Finding> {
     let (mut modules, mut unread) = (BTreeMap::new(), Vec::new());
     for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
@@ -34,7 +35,7 @@ fn below(tree: &Tree, root: &str) -> Vec<Finding> {
     if unread.is_empty() { circle(modules).into_iter().collect() } else { unread }
 }
 
-/// Finds the shortest circle among modules.
+/// Finds the shortest cycle among modules.
 fn circle(mut modules: BTreeMap<Names, Module>) -> Option<Finding> {
     let for_tests: Vec<Names> = modules.values().flat_map(|module| module.for_tests.iter().cloned()).collect();
     modules.retain(|names, _| !for_tests.iter().any(|of_tests| names.starts_with(of_tests)));
@@ -51,7 +52,8 @@ fn circle(mut modules: BTreeMap<Names, Module>) -> Option<Finding> {
     Some(Finding::new(&modules.get(way.first().copied()?)?.path, 1, what))
 }
 
-/// Returns the module that defines the item with this path from the root; `None`: it is not of this crate, or a module.
+/// Returns the module that defines the item with this path from the root; `None` if it belongs to
+/// another crate or is a module.
 fn definer<'a>(modules: &'a BTreeMap<Names, Module>, path: &[String], depth: usize) -> Option<&'a Names> {
     let (names, module) = (0..=path.len()).rev().find_map(|len| modules.get_key_value(&path[..len]))?;
     let (item, rest) = path[names.len()..].split_first()?;
@@ -61,7 +63,7 @@ fn definer<'a>(modules: &'a BTreeMap<Names, Module>, path: &[String], depth: usi
     }
 }
 
-/// Returns the shortest way from a module to itself, which it begins and ends.
+/// Returns the shortest path from a module to itself, with that module at both ends.
 fn way_back<'a>(imports: &BTreeMap<&'a Names, BTreeSet<&'a Names>>, start: &'a Names) -> Option<Vec<&'a Names>> {
     let (mut queue, mut seen) = (VecDeque::from([vec![start]]), BTreeSet::new());
     while let Some(way) = queue.pop_front() {
@@ -78,20 +80,20 @@ fn way_back<'a>(imports: &BTreeMap<&'a Names, BTreeSet<&'a Names>>, start: &'a N
     None
 }
 
-/// A file, by what it names.
+/// A file and the paths in it.
 #[derive(Debug, Default)]
 struct Module {
     path: String,
     names: Names,
-    /// Modules in the file itself that the walk is in.
+    /// Depth of inline modules during the walk.
     inner: usize,
-    /// Paths from the root that are imported: of `use` without `pub`, and through a module or a glob.
+    /// Imported paths from the root: by `use` without `pub`, and through a module or a glob.
     imported: BTreeSet<Names>,
-    /// Paths from the root by the names that `use` and `pub use` give them.
+    /// Paths from the root, by the names that `use` and `pub use` give them.
     aliases: BTreeMap<String, Names>,
-    /// Paths as they stand in the code.
+    /// Paths as written in the code.
     mentioned: BTreeSet<Names>,
-    /// Modules in files of their own that exist for tests only.
+    /// Modules in separate files that exist for tests only.
     for_tests: Vec<Names>,
 }
 
@@ -117,7 +119,8 @@ impl Module {
         self.imported.iter().cloned().chain(self.mentioned.iter().filter_map(by_name))
     }
 
-    /// Returns a path that begins with `crate`, `self` or `super`, or is of a `use`, as one from the root.
+    /// Converts a path that begins with `crate`, `self` or `super`, or occurs in a `use`, to one
+    /// from the root.
     fn absolute(&self, path: &[String]) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         let (mut base, mut rest) = match first.as_str() {
@@ -149,7 +152,7 @@ impl Module {
             }
             UseTree::Name(name) => (with(&name.ident), name.ident.to_string()),
             UseTree::Rename(rename) => (with(&rename.ident), rename.rename.to_string()),
-            // The items are not known: the file is imported.
+            // The items of a glob are unknown, so the file itself is imported.
             UseTree::Glob(_) => ([before, &["*".to_owned()]].concat(), String::new()),
         };
         let Some(path) = self.absolute(&path) else { return };

@@ -1,12 +1,13 @@
-//! Nobody asks a real clock, or sleeps, outside the rooms that own a thread: elsewhere time is an argument.
+//! Checks that real clocks and sleeps are used only in modules that own a thread; elsewhere time is
+//! an argument.
 //!
-//! Tests, examples and benchmarks may. What is sought are the ways in: the standard library's clocks and sleeps, the C
-//! library's, the counter, and the making of our own live clock.
+//! Tests, examples and benchmarks are exempt. Searches for the clocks and sleeps of the standard
+//! library and of the C library, the time-stamp counter, and the creation of our live clock.
 
 use super::{Finding, Room, Tree, in_room};
 use crate::source::has_token;
 
-/// Where a real clock may be asked.
+/// Modules that may use a real clock.
 const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/live", why: "makes instants of it" },
     Room { path: "crates/clock/src/tsc", why: "reads and calibrates the counter" },
@@ -38,7 +39,7 @@ const ROOMS: &[Room] = &[
     Room { path: "xtask", why: "talks to a person" },
 ];
 
-/// The ways to a real clock.
+/// Names through which a real clock is reached.
 const WAYS: &[&str] = &[
     "Instant::now",
     "SystemTime::now",

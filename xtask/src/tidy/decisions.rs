@@ -1,4 +1,4 @@
-//! Every page in docs/decisions/ is listed in its README.md, and every page listed there is there.
+//! Checks that docs/decisions/README.md lists every page of the directory, and only existing pages.
 
 use super::{Finding, Tree};
 
@@ -27,7 +27,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     unlisted.chain(missing).collect()
 }
 
-/// The pages linked to, each with its line: `](0001-name.md)`.
+/// Returns the linked pages, `](0001-name.md)`, with their lines.
 fn listed(index: &str) -> Vec<(usize, &str)> {
     let lines = index.lines().enumerate();
     lines

@@ -1,20 +1,22 @@
-//! Each file: its first line says what it is, it stays readable in one sitting, and nothing in it is unfinished.
+//! Checks that each file starts with a description, is not too long, and contains nothing
+//! unfinished.
 //!
-//! Test modules in files of their own need no first line: the module they test has it. They may be long.
+//! Test modules in separate files need no description, since the module under test has one, and may
+//! be long.
 
 use super::{Finding, Tree};
 use crate::source::has_token;
 
-/// Longer than this a file wants to be two.
+/// Maximum number of lines of a file.
 const LONG: usize = 700;
 
-/// Files that may be longer, and why.
+/// Files that may be longer, with the reason.
 const MAY_BE_LONG: &[(&str, &str)] = &[];
 
-/// Words in comments that say the work is not done.
+/// Words in comments that mark unfinished work.
 const UNFINISHED: &[&str] = &["TODO", "FIXME", "XXX"];
 
-/// Macros that are not for keeping.
+/// Macros that must not remain in the code.
 const NOT_KEPT: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

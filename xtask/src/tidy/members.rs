@@ -1,23 +1,25 @@
-//! The members list is the dependency rule: a crate depends only on crates above it.
+//! Checks that each crate depends only on crates above it in the workspace's members list.
 //!
-//! Build dependencies count. A dev-dependency may point down only if [`DEV_BELOW`] says why. The tools at the end
-//! ([`TAIL`]) may use everything, and nothing above may use them. Names that say nothing are refused; each member takes
-//! the workspace's lints; each directory under crates/ is a member.
+//! Build dependencies count. A dev-dependency may point down only if it is listed in [`DEV_BELOW`]
+//! with a reason. The tools at the end ([`TAIL`]) may use every crate, and no other crate may use
+//! them. Uninformative names are refused; each member must inherit the workspace's lints; each
+//! directory under crates/ must be a member.
 
 use super::{Finding, Tree};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// The developer's tools: they may use every crate.
+/// Development tools, which may use every crate.
 const TAIL: &[&str] = &["crates/bench", "xtask"];
 
-/// Dev-dependencies on a crate further down: who, on whom, why.
+/// Dev-dependencies on a crate further down: the dependent crate, the dependency, the reason.
 const DEV_BELOW: &[(&str, &str, &str)] = &[];
 
-/// What the program is not made of: others' stacks and headers, which judge ours in tests, and ways to build and find C.
+/// Dependencies that are not allowed in the program: other stacks and header parsers, used only to
+/// check ours in tests, and tools to build and find C libraries.
 const FOREIGN: &[&str] = &["smoltcp", "etherparse", "prefix-trie", "pcap", "cc", "cmake", "bindgen", "pkg-config"];
 
-/// Names of crates that say nothing about what is inside.
+/// Crate names that are refused as uninformative.
 const NO_NAMES: &[&str] = &["util", "utils", "common", "base", "core", "misc", "helpers", "shared"];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -57,7 +59,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// One member's manifest, and what it is judged by.
+/// Manifest of a member, and the data needed to check it.
 struct Member<'a> {
     members: &'a [String],
     places: &'a BTreeMap<String, String>,
@@ -96,7 +98,7 @@ impl Member<'_> {
         }
     }
 
-    /// Every table of dependencies with its kind, those for some targets only included.
+    /// Returns every dependency table with its kind, including target-specific ones.
     fn dependency_tables(&self) -> Vec<(&Table, &'static str)> {
         let targets = self.manifest.get("target").and_then(Value::as_table);
         let homes = std::iter::once(self.manifest)
@@ -108,7 +110,7 @@ impl Member<'_> {
             .collect()
     }
 
-    /// What is wrong with this dependency, if anything is.
+    /// Returns the error in this dependency, if any.
     fn judge(&self, key: &str, value: &Value, kind: &str) -> Option<String> {
         let on = self.place_of(key, value)?;
         let Some(there) = self.members.iter().position(|member| *member == on) else {
@@ -132,7 +134,7 @@ impl Member<'_> {
         })
     }
 
-    /// The member a dependency means; `None` for one from a registry.
+    /// Returns the member that a dependency refers to; `None` for one from a registry.
     fn place_of(&self, key: &str, value: &Value) -> Option<String> {
         if value.get("workspace").and_then(Value::as_bool) == Some(true) {
             return self.places.get(key).cloned();
@@ -141,7 +143,7 @@ impl Member<'_> {
         Some(joined(self.name(), path))
     }
 
-    /// The line on which `key` is named under a heading that ends in `kind`.
+    /// Returns the line that names `key` under a heading ending in `kind`.
     fn line_of(&self, key: &str, kind: &str) -> usize {
         let mut inside = false;
         for (at, line) in self.text.lines().enumerate() {
@@ -162,7 +164,7 @@ impl Member<'_> {
     }
 }
 
-/// What `[workspace.dependencies]` calls the members.
+/// Returns the directories of the members by their names in `[workspace.dependencies]`.
 fn dependency_places(root: &Table) -> BTreeMap<String, String> {
     let table = root.get("workspace").and_then(|it| it.get("dependencies")).and_then(Value::as_table);
     let places = table.into_iter().flatten();
@@ -174,7 +176,7 @@ fn strings(value: Option<&Value>) -> Vec<String> {
     array.filter_map(|it| Some(it.as_str()?.to_owned())).collect()
 }
 
-/// `path` as seen from the directory `from`, `..` resolved.
+/// Resolves `path` relative to the directory `from`, including `..`.
 fn joined(from: &str, path: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {

@@ -1,13 +1,14 @@
-//! `unsafe` stands in named rooms only, and each use says why it is sound.
+//! Checks that `unsafe` is used only in listed modules, and that each use has a justification.
 //!
-//! A block, an `impl` and an `extern` block want a `// SAFETY:` comment that ends within three lines above; an
-//! `unsafe fn` or trait wants a `# Safety` section in its documentation (or such a comment). An attribute
-//! (`#[unsafe(no_mangle)]`) and the type of a function pointer want the room alone.
+//! A block, an `impl` and an `extern` block need a `// SAFETY:` comment that ends within three
+//! lines above. An `unsafe fn` or trait needs a `# Safety` section in its documentation (or such a
+//! comment). An attribute (`#[unsafe(no_mangle)]`) and a function pointer type need only the listed
+//! module.
 
 use super::{Finding, Room, Tree, in_room};
 use crate::source::{Line, words};
 
-/// Where `unsafe` may stand.
+/// Modules that may use `unsafe`.
 const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/tsc", why: "RDTSC and CPUID are intrinsics" },
     Room { path: "crates/stats/src/trace", why: "tracepoints are inline assembly" },
@@ -48,7 +49,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/inet/examples/fib_speed", why: "RDTSC, madvise" },
 ];
 
-/// How many lines of code may stand between the comment and what it is about.
+/// Maximum number of lines of code between the comment and the `unsafe`.
 const NEAR: usize = 3;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -71,7 +72,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The code behind an `unsafe`: enough of it to see what is unsafe.
+/// Returns the code after an `unsafe`, up to two further lines, to determine its kind.
 fn following(lines: &[Line], at: usize, from: usize) -> String {
     let mut code = lines[at].code[from..].trim().to_owned();
     for line in lines.iter().skip(at + 1).take(2) {
@@ -81,11 +82,11 @@ fn following(lines: &[Line], at: usize, from: usize) -> String {
     code.trim().to_owned()
 }
 
-/// What the `unsafe` at line `at` lacks.
+/// Returns the missing justification of the `unsafe` at line `at`, if any.
 fn missing(lines: &[Line], at: usize, rest: &str) -> Option<&'static str> {
     let what = without_abi(rest);
     if what.starts_with('(') || what.starts_with("fn(") {
-        return None; // an attribute, or a function pointer's type
+        return None; // an attribute or a function pointer type
     }
     if what.starts_with("fn ") || what.starts_with("trait ") {
         let documented = said_above(lines, at, "# Safety", 0) || said_above(lines, at, "SAFETY:", 0);
@@ -96,7 +97,7 @@ fn missing(lines: &[Line], at: usize, rest: &str) -> Option<&'static str> {
     (!said).then_some("unsafe without a '// SAFETY:' comment within three lines above; say why it is sound")
 }
 
-/// What follows `extern "C"`, if that is there: a block, a function, or a function pointer's type.
+/// Removes `extern "C"` from the start; a block, a function, or a function pointer type remains.
 fn without_abi(rest: &str) -> &str {
     match rest.strip_prefix("extern") {
         Some(rest) => rest.trim_start().trim_start_matches("\"\"").trim_start(),
@@ -104,8 +105,8 @@ fn without_abi(rest: &str) -> &str {
     }
 }
 
-/// Does a comment above line `at` say `word`, with at most `near` lines of code between? Attributes and the comment's own
-/// lines do not count.
+/// Returns whether a comment above line `at` contains `word`, with at most `near` lines of code
+/// between. Attributes and the lines of the comment itself do not count.
 fn said_above(lines: &[Line], at: usize, word: &str, near: usize) -> bool {
     let mut code = 0;
     for line in lines[..at].iter().rev() {

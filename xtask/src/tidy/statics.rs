@@ -1,12 +1,13 @@
-//! Two hosts in a process share nothing: a value that outlives every stack stands in a named place or not at all.
+//! Checks that hosts in one process share nothing: values that outlive every stack are allowed only
+//! in listed modules.
 //!
-//! What is sought is a `static` that can change, and `thread_local!`. Constants may be static; tests and examples may keep what
-//! they like.
+//! Searches for mutable `static`s and `thread_local!`. Constant statics are allowed; tests and
+//! examples are exempt.
 
 use super::{Finding, Room, Tree, in_room};
 use crate::source::{has_token, words};
 
-/// Where something may outlive a stack.
+/// Modules in which values may outlive a stack.
 const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/tsc", why: "the counter's rate and beginning are the machine's" },
     Room { path: "crates/stats/src/trace", why: "the kernel counts tracers in one place of the program" },
@@ -25,7 +26,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/lab", why: "measures this machine" },
 ];
 
-/// What makes a static one that changes.
+/// Types that make a static mutable.
 const CHANGING: &[&str] =
     &["Atomic", "Mutex", "RwLock", "Once", "OnceLock", "LazyLock", "Cell", "RefCell", "UnsafeCell"];
 
@@ -44,7 +45,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Is a `static` declared here that can change? (A lifetime is no declaration.)
+/// Returns whether a mutable `static` is declared here. (A `'static` lifetime is not a
+/// declaration.)
 fn is_changing_static(code: &str) -> bool {
     let declares = words(code).any(|(at, word)| word == "static" && !code[..at].ends_with('\''));
     let ty = code.split_once(':').map_or("", |(_, ty)| ty);

@@ -1,15 +1,15 @@
-//! The protocol crates do not touch the world: no thread, no file, no socket of the kernel's, no system call.
+//! Checks that the protocol crates do no I/O: no threads, files, kernel sockets or system calls.
 //!
-//! And their tables are hashed under a key: the standard library's default is (SipHash with a random key), and so is
-//! `wire::hash`; what stands for a hash without one is refused.
+//! Their hash tables must be keyed: the standard library's default (SipHash with a random key) and
+//! `wire::hash` are. Unkeyed hash functions are refused.
 
 use super::{Finding, Tree};
 use crate::source::has_token;
 
-/// Crates that take time, chance and bytes as arguments.
+/// Crates that receive time, random numbers and bytes as arguments.
 const PURE: &[&str] = &["crates/wire/", "crates/inet/", "crates/socket/", "crates/tcp/", "crates/bridge/"];
 
-/// Ways to the world: what is written, and what it is.
+/// Names of forbidden functions and modules, and what they give access to.
 const WAYS: &[(&str, &str)] = &[
     ("thread::spawn", "a thread"),
     ("thread::Builder", "a thread"),
@@ -29,7 +29,7 @@ const WAYS: &[(&str, &str)] = &[
     ("rustix::", "a system call"),
 ];
 
-/// Hashes that a stranger can work out.
+/// Hash functions without a key, with predictable results.
 const UNKEYED: &[&str] =
     &["DefaultHasher::new", "BuildHasherDefault", "SipHasher", "FxHashMap", "FxHasher", "AHasher::default"];
 

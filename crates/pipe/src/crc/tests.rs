@@ -1,9 +1,9 @@
-//! Checksums by hand.
+//! Compares against checksums computed separately, word by word.
 
 use super::*;
 use crate::Time;
 
-/// RFC 1071's sum, word by word.
+/// Computes the checksum of RFC 1071, word by word.
 fn sum(parts: &[&[u8]]) -> u16 {
     let bytes = parts.concat();
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |byte| u32::from(*byte)));
@@ -14,7 +14,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// A UDP frame of 43 bytes without checksums.
+/// Returns a 43-byte UDP frame without checksums.
 fn frame() -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     frame.extend_from_slice(&[0x45, 0, 0, 29, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);

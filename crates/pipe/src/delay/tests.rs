@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const NOTHING: [u8; 0] = [];
 
-/// What leaves at `now` when `came` comes then.
+/// Returns the frames that leave at `now` when the frames `came` arrive then.
 fn step(stage: &mut Delay, now: u64, came: &[u8]) -> Vec<u8> {
     let mut frames = Frames::new();
     for mark in came {
@@ -65,7 +65,8 @@ fn a_stamp_keeps_its_register_and_goes_round() {
 }
 
 proptest! {
-    /// Whatever comes when: all leave, in order, each within the jitter of its delay unless one before it was later.
+    /// For any arrivals: all frames leave, in order, each within the jitter of its delay unless an
+    /// earlier frame was later.
     #[test]
     fn all_leave_in_order_and_in_time(
         steps in prop::collection::vec((0..20_u64, 0..4_usize), 1..60), delay in 0..30_u64, jitter in 0..30_u64, seed: u64

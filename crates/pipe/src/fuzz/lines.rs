@@ -1,17 +1,18 @@
-//! Patterns and the lines that they select; streams of frames in each form.
+//! Fuzz bodies for patterns on lines, and for streams of frames in each format.
 
 use crate::grep::{Lines, Matcher, Selection, Shown, Syntax, Terms, Wanted};
 use crate::{About, Encoder, Format, Frames, Input, Time};
 use port::pcap::notes;
 use std::io::{self, Read};
 
-/// The longest pattern: compiling takes time that grows with it, and shows nothing more.
+/// Maximum length of a pattern: compile time grows with it, and longer ones test nothing new.
 const PATTERN: usize = 40;
 
-/// Flags, a pattern, and lines.
+/// Input: flags, a pattern, and lines.
 ///
-/// Holds: no panic; an error is one line, or has its caret below the pattern; the search by columns, from match to match and line by
-/// line select what the regular expression selects of each line alone; counting and showing agree.
+/// Checks that nothing panics; that an error is one line or has its caret below the pattern; that
+/// the search by columns, from match to match and line by line select the same lines as the regular
+/// expression applied to each line; and that counting and printing agree.
 pub fn grep(data: &[u8]) {
     let (&flags, rest) = data.split_first().unwrap_or((&0, &[]));
     let (pattern, lines) = rest.split_at(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()));
@@ -55,13 +56,14 @@ pub fn grep(data: &[u8]) {
     search(Shown { only_matching: true, ..plain });
 }
 
-/// Returns whether a pattern repeats something more than 99 times, or repeats repetitions: compiling those takes seconds.
+/// Returns whether a pattern repeats something more than 99 times, or nests repetitions: compiling
+/// such patterns takes seconds.
 fn repeats_often(pattern: &str) -> bool {
     let digits = pattern.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
     pattern.contains('{') && (digits > 2 || pattern.matches('{').count() > 1)
 }
 
-/// A stream whose reads return at most so many octets each.
+/// A stream that returns at most the given number of octets per read.
 pub(crate) struct Pieces(pub Vec<u8>, pub usize);
 
 impl Read for Pieces {
@@ -90,15 +92,17 @@ fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read
         }
         frames.clear();
     };
-    // Behind an error there may be lines that were read with its block.
+    // After an error the counts may include lines that were read in the same block.
     let counts = if error.is_none() { (input.tally().bad, input.tally().lines) } else { (0, 0) };
     (all, counts.0, counts.1, error)
 }
 
-/// A form, how it is read, and a stream: lines, JSON lines, binary records, captures.
+/// Input: a format, reading options, and a stream of lines, JSON lines, binary records or a
+/// capture.
 ///
-/// Holds: no panic; it ends; an error is one line; a stream in pieces gives what it gives as a whole; frames written in each form
-/// and read again are the same, in JSON lines with their comments, directions and original lengths.
+/// Checks that nothing panics; that reading ends; that an error is one line; that a stream read in
+/// pieces gives the same result as in one read; and that frames written in each format and read
+/// again are the same, in JSON lines including their comments, directions and original lengths.
 pub fn input(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let forms =
@@ -106,7 +110,8 @@ pub fn input(data: &[u8]) {
     let (format, strict) = (forms[usize::from(flags & 7) % forms.len()], flags & 8 != 0);
     let whole = read(data, usize::MAX, format, strict);
     let pieces = read(data, 1 + usize::from(flags >> 4), format, strict);
-    // Which of the two binary forms it is, is guessed from what has come when nobody says it.
+    // Without a format, v1 and v2 of the binary records are distinguished by the bytes of the
+    // first read.
     let is_guessed = format.is_none() && data.starts_with(&[0x76, 0x37]);
     assert!(
         is_guessed || whole == pieces,
@@ -117,9 +122,9 @@ pub fn input(data: &[u8]) {
     assert!(whole.3.as_ref().is_none_or(|why| !why.contains('\n')), "{:?}", whole.3);
     let mut frames = Frames::new();
     for (bytes, time, about) in &whole.0 {
-        // A packet without an Ethernet header cannot be read again from JSON lines, nor can a comment of more than
-        // 65,535 bytes, which bytes that are no UTF-8 make up to three times as long, nor an original length above
-        // 2^32 - 1, which the Ethernet header in place of a shorter one makes.
+        // JSON lines cannot represent a packet without an Ethernet header; a comment of more than
+        // 65,535 bytes (invalid UTF-8 grows to three times its length); nor an original length
+        // above 2^32 - 1, which results when an Ethernet header replaces a shorter one.
         let options = if about.options.len() > 20_000 { Vec::new() } else { about.options.clone() };
         let cut = about.cut.min(u32::MAX - bytes.len() as u32);
         let about = About { link: None, options, cut, ..about.clone() };
@@ -129,10 +134,11 @@ pub fn input(data: &[u8]) {
     }
     let wanted: Vec<Vec<u8>> = frames.iter().map(|(bytes, _)| bytes.to_vec()).collect();
     let noted: Vec<_> = (0..frames.len()).map(|at| noted_of(frames.about(at))).collect();
-    // Captures have a header of their own: `port::fuzz::pcap` reads and writes them.
+    // Captures are left out because they have a file header: `port::fuzz::pcap` reads and writes
+    // them.
     for format in [Format::Text, Format::Jsonl, Format::Bin1, Format::Bin2] {
         let mut out = Vec::new();
-        // A frame without a link header of Ethernet, or longer than the form has, is refused.
+        // Frames without an Ethernet header, or too long for the format, are refused.
         let Ok(len) = Encoder::new(format, 1).encode(&frames, &mut out) else { continue };
         out.truncate(len);
         if wanted.is_empty() {
@@ -148,7 +154,8 @@ pub fn input(data: &[u8]) {
     }
 }
 
-/// Metadata of a packet that JSON lines have: its comments, its direction and its bytes not captured.
+/// Metadata of a packet that JSON lines represent: comments, direction, and number of bytes not
+/// captured.
 pub(super) fn noted_of(about: &About) -> (Vec<String>, port::pcap::Direction, u32) {
     (notes::comments(&about.options).collect(), notes::direction(&about.options), about.cut)
 }

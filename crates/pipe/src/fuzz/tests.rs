@@ -1,6 +1,7 @@
 use super::*;
 
-/// Each seed, each with a byte changed, and all of the corpus hold. The seeds are on disk where the repository can be written.
+/// Runs `body` on each seed, on variants with one byte changed, and on the whole corpus. Writes the
+/// seeds to disk if the repository is writable.
 fn hold(target: &str, seeds: &[(&str, Vec<u8>)], body: fn(&[u8])) {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let writable = std::fs::create_dir_all(&dir).is_ok();
@@ -47,7 +48,7 @@ fn patterns_and_lines() {
     hold("pipe_grep", &seeds, grep);
 }
 
-/// The keys of a frame's JSON line that every line needs.
+/// The keys that every JSON line of a frame needs.
 const FRAME: &str =
     "\"dst\":\"00:01:02:03:04:05\",\"src\":\"06:07:08:09:0a:0b\",\"type\":\"0x0800\",\"payload\":\"4500\"";
 
@@ -62,7 +63,7 @@ fn noted_lines() -> String {
     notes.iter().map(|note| format!("{{{FRAME},{note}}}\n")).collect()
 }
 
-/// JSON lines whose direction or comments are refused.
+/// JSON lines with a direction or comments that are refused.
 fn refused_notes() -> String {
     let notes = [
         "\"direction\":\"sideways\"",
@@ -132,7 +133,8 @@ fn streams_of_each_form() {
         writer.into_inner()
     };
     let seed = |flags: u8, bytes: &[u8]| [&[flags], bytes].concat();
-    // Bare IP (link type 101), of which almost everything is cut off: with an Ethernet header it is longer than 32 bits count.
+    // Bare IP (link type 101), almost all of it not captured: with an Ethernet header its length
+    // exceeds 32 bits.
     let longest = {
         let mut writer = port::pcap::Writer::new(Vec::new(), port::pcap::Format::Pcap, u32::MAX).unwrap();
         let record = port::pcap::Record { data: &[0x45; 20], orig_len: u32::MAX, linktype: 101, ..Default::default() };
@@ -165,7 +167,8 @@ fn requests_to_a_mount() {
     let one = |what: u8, node: u8, body: &[u8]| [&[what, node, body.len() as u8], body].concat();
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
     let init = one(26, 0, &words(&[7, 31, 65_536, u32::MAX]));
-    // LOOKUP 1, GETATTR 3, OPEN 14, READ 15, WRITE 16, RELEASE 18, OPENDIR 27, READDIR 28, POLL 40, INTERRUPT 36, DESTROY 38.
+    // LOOKUP 1, GETATTR 3, OPEN 14, READ 15, WRITE 16, RELEASE 18, OPENDIR 27, READDIR 28, POLL 40,
+    // INTERRUPT 36, DESTROY 38.
     let open = |node| one(14, node, &words(&[2, 0]));
     let read = |node, fh| one(15, node, &words(&[fh, 0, 0, 0, 4000, 0, 0, 0, 0, 0]));
     let line = LINES.as_bytes().split_inclusive(|byte| *byte == b'\n').next().unwrap();

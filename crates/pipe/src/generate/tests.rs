@@ -78,7 +78,7 @@ fn a_round_that_no_buffer_holds_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// What is written again and again is what would be made one by one.
+    /// A repeated buffer gives the same lines as frames made one by one.
     #[test]
     fn a_buffer_gives_the_same(
         size in 18..3000_usize, count in 1..9000_u64, loops in 1..3_u64, rotate: bool, mbps in prop::option::of(1..100_000_u64)

@@ -1,8 +1,8 @@
-//! `--any-field`: digits wherever they stand in the frame, however they are grouped.
+//! `--any-field`: matches digits anywhere in the frame, however they are grouped.
 
 use super::Syntax;
 
-/// The pattern with a space allowed between any two of its digits, in extended syntax.
+/// Allows a space between any two digits of the pattern; returns it in extended syntax.
 pub(super) fn spread(pattern: &str, syntax: Syntax) -> String {
     let mut out = String::new();
     let mut characters = pattern.chars().peekable();
@@ -17,7 +17,8 @@ pub(super) fn spread(pattern: &str, syntax: Syntax) -> String {
         match (character, syntax) {
             (' ', _) if !within => continue,
             ('\\', Syntax::Basic) => match characters.peek() {
-                // What a backslash makes special there is special by itself here.
+                // Characters that a backslash makes special in basic syntax are special without it
+                // in extended syntax.
                 Some('|' | '(' | ')' | '{' | '}' | '+' | '?') => continue,
                 _ => out.push('\\'),
             },

@@ -1,35 +1,38 @@
-//! Patterns that a line's header decides.
+//! Fast path for patterns that the header of a line decides.
 //!
-//! Behind the header each word of a line has two digits. A pattern of three digits and more, without a space in it, can match in the
-//! destination, the source and the type alone: 30 characters of 169, or of 4531. So can several such words with anything between them.
+//! After the header, each word of a line has two digits. A pattern of three or more digits without
+//! a space can match only in the destination, the source and the type: 30 characters of 169, or of
+//! 4531. The same holds for several such words with anything between them.
 
 use super::Syntax;
 use std::collections::HashSet;
 use wire::text::{HEADER, Needle};
 
-/// The longest word of a header.
+/// Length of the longest word of a header.
 const LONGEST: usize = 12;
-/// Up to so many addresses are compared one by one.
+/// Maximum number of addresses that are compared one by one.
 const FEW: usize = 8;
 
-/// Patterns in the short form.
+/// Patterns compiled for the fast path.
 #[derive(Debug, Clone)]
 pub(super) struct Columns {
     whole: Whole,
-    /// All else: one of these, each a row of words.
+    /// All other patterns: alternatives, each a sequence of words.
     rows: Vec<Vec<Needle>>,
 }
 
-/// Words of twelve digits: a whole address, or none.
+/// Patterns of twelve digits: each is a whole address.
 #[derive(Debug, Clone)]
 enum Whole {
     None,
-    /// The first eight digits and the last four; the first by themselves too, a vector full, since most lines end there.
+    /// First eight digits and last four of each address. The first halves are also kept in an array
+    /// of one vector's size, since most comparisons end there.
     Few([u64; FEW], Vec<(u64, u32)>),
     Many(Box<Filter>, HashSet<[u8; LONGEST]>),
 }
 
-/// One bit for each of 65,536 hashes: most words that are not there end here, in the first-level cache.
+/// One bit for each of 65,536 hashes: most lookups of absent words end here, in the first-level
+/// cache.
 #[derive(Debug, Clone)]
 struct Filter([u64; 1024]);
 
@@ -61,7 +64,7 @@ fn halves(word: &[u8; LONGEST]) -> (u64, u32) {
 }
 
 impl Columns {
-    /// The short form of all of `patterns`, if each has one.
+    /// Compiles `patterns` for the fast path; `None` unless all of them qualify.
     pub fn new(patterns: &[String], syntax: Syntax) -> Option<Columns> {
         let or = match syntax {
             Syntax::Basic => Some("\\|"),
@@ -73,7 +76,7 @@ impl Columns {
             let alternatives: Vec<&str> = or.map_or(vec![pattern], |or| pattern.split(or).collect());
             for alternative in alternatives {
                 let words: Vec<&str> = if or.is_some() { alternative.split(".*").collect() } else { vec![alternative] };
-                // Anything in front or behind is no condition.
+                // `.*` at the start or the end adds no condition.
                 let words: Vec<&[u8]> =
                     words.into_iter().filter(|word| !word.is_empty()).map(|word| word.as_bytes()).collect();
                 let good = |word: &&[u8]| (3..=LONGEST).contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit);
@@ -89,7 +92,7 @@ impl Columns {
         let whole = if addresses.is_empty() {
             Whole::None
         } else if addresses.len() <= FEW {
-            // Zeros are no digits.
+            // Unused entries are zero, which is not a digit.
             let mut first = [0; FEW];
             first.iter_mut().zip(&addresses).for_each(|(place, address)| *place = halves(address).0);
             Whole::Few(first, addresses.iter().map(halves).collect())
@@ -101,13 +104,13 @@ impl Columns {
         Some(Columns { whole, rows })
     }
 
-    /// Does a line that begins with `header` match?
+    /// Returns whether a line that begins with `header` matches.
     #[inline(always)]
     pub fn matches(&self, header: &[u8; HEADER]) -> bool {
         if self.whole.matches(header) {
             return true;
         }
-        // Not by any(): its closure would be called.
+        // A loop, because the closure of any() would not be inlined.
         for row in &self.rows {
             if in_order(header, row) {
                 return true;
@@ -137,7 +140,8 @@ impl Whole {
     }
 }
 
-/// Each word behind the one before it, the earliest place of each being the best.
+/// Returns whether the words occur in order; takes the earliest place of each, which leaves the
+/// most room for the next.
 #[inline(always)]
 fn in_order(header: &[u8; HEADER], row: &[Needle]) -> bool {
     let mut allowed = u32::MAX;

@@ -1,17 +1,18 @@
-//! Terms about fields: `dst=00:11:* type=ip dport=443`.
+//! Terms that match fields: `dst=00:11:* type=ip dport=443`.
 //!
-//! A term is a field, `=` or `!=`, and a value; several with blanks between them must all hold. A frame that lacks the field does
-//! not have any value of it: neither `=` nor `!=` holds.
+//! A term is a field, `=` or `!=`, and a value. All terms, separated by blanks, must hold. For a
+//! frame that lacks the field, neither `=` nor `!=` holds.
 //!
 //! | field | value |
 //! |---|---|
-//! | `dst` `src` `mac` | MAC address, `*` for any byte or for all that follow: `00:11:*`, `*:*:*:aa:bb:cc`; `mac` is either |
-//! | `type` | EtherType behind VLAN tags: `0x0800`, `ip`, `ip6`, `arp`, a range |
+//! | `dst` `src` `mac` | MAC address, `*` for a byte or the rest: `00:11:*`; `mac` is either |
+//! | `type` | EtherType after VLAN tags: `0x0800`, `ip`, `ip6`, `arp`, a range |
 //! | `vlan` | identifier of the outer tag |
 //! | `ip.src` `ip.dst` `ip` | IPv4 address, prefix `10.0.0.0/8`, `10.1.*`; IPv6 address or prefix |
-//! | `proto` | of IPv4, or next header of IPv6: number, `tcp`, `udp`, `icmp`, `igmp`, `icmp6`, `sctp` |
-//! | `ttl` | or hop limit |
-//! | `sport` `dport` `port` | of TCP or UDP, first fragment: number or range `1000-2000` |
+//! | `proto` | IPv4 protocol or IPv6 next header: number, `tcp`, `udp`, `icmp`, `igmp`, `icmp6`,
+//! `sctp` |
+//! | `ttl` | IPv4 TTL or IPv6 hop limit |
+//! | `sport` `dport` `port` | TCP or UDP port, first fragment only: number or range `1000-2000` |
 //! | `len` | bytes of the frame without FCS |
 
 use std::fmt;
@@ -68,7 +69,8 @@ const FIELDS: [(&str, Field); 14] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
-    /// What is left of a MAC address, or an IPv4 address behind 96 zeros, under a mask; and whether it is one of IPv6.
+    /// Bits of a MAC or IP address under a mask, and whether it is an IPv6 address. An IPv4 address
+    /// stands in the low 32 bits.
     Bits {
         bits: u128,
         mask: u128,
@@ -77,7 +79,7 @@ enum Value {
     Range(u64, u64),
 }
 
-/// A term that is none.
+/// Error for a string that is not a valid term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadTerm {
     text: String,
@@ -87,7 +89,7 @@ pub struct BadTerm {
 
 impl fmt::Display for BadTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A width of a format has 16 bits: blanks have as many as there are.
+        // Not a format width: those are limited to 16 bits.
         let blanks = " ".repeat(self.text.get(..self.at).unwrap_or_default().chars().count());
         write!(f, "{}\n  {}\n  {blanks}^", self.why, self.text)
     }
@@ -96,17 +98,17 @@ impl fmt::Display for BadTerm {
 impl std::error::Error for BadTerm {}
 
 impl Terms {
-    /// Does `text` look like terms, and not like a pattern? No line has a `=` in it.
+    /// Returns whether `text` is terms rather than a pattern: no line contains a `=`.
     pub fn is_like(text: &str) -> bool {
         let name: String = text.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.').collect();
         let behind = text.trim_start().get(name.len()..).unwrap_or_default();
         !name.is_empty() && (behind.starts_with('=') || behind.starts_with("!="))
     }
 
-    /// Reads terms.
+    /// Parses terms.
     ///
     /// # Errors
-    /// What does not parse, with a caret below it.
+    /// The part that does not parse, with a caret below it.
     pub fn parse(text: &str) -> Result<Terms, BadTerm> {
         let mut terms = Vec::new();
         let mut at = 0;
@@ -136,7 +138,7 @@ impl Terms {
         Ok(Terms(terms))
     }
 
-    /// Returns whether all hold for `frame`, which had `wire_len` bytes on its link.
+    /// Returns whether all terms hold for `frame`, which had `wire_len` bytes on its link.
     pub fn matches(&self, frame: &[u8], wire_len: usize) -> bool {
         let mut view = None;
         self.0.iter().all(|term| {
@@ -152,7 +154,7 @@ impl Terms {
     }
 }
 
-/// What a frame has in a field: one value, two, or none.
+/// Values of a field in a frame: none, one or two.
 struct Found {
     values: [Option<u128>; 2],
     six: bool,
@@ -171,7 +173,7 @@ impl Term {
             Value::Range(low, high) => (u128::from(low)..=u128::from(high)).contains(value),
         };
         let mut there = found.values.iter().flatten();
-        // Of two, `!=` is about both.
+        // With two values, `!=` requires that neither is equal.
         if self.not { found.values[0].is_some() && !there.any(equal) } else { there.any(equal) }
     }
 }
@@ -181,7 +183,7 @@ fn mac(frame: &[u8], at: usize) -> Option<u128> {
     Some(bytes.iter().fold(0, |bits, byte| bits << 8 | u128::from(*byte)))
 }
 
-/// A frame's headers, as far as they are there.
+/// Headers of a frame, as far as they are present.
 #[derive(Default)]
 struct View {
     ethertype: Option<u16>,
@@ -198,7 +200,7 @@ impl View {
         let mut view = View::default();
         let Ok(header) = eth::Header::parse(frame) else { return view };
         let (mut ethertype, mut rest) = (header.ethertype, frame.get(eth::HEADER_LEN..).unwrap_or_default());
-        // A provider's tag and a customer's; what has more is shown by its type.
+        // Up to two tags (IEEE 802.1ad); after that, `type` is the EtherType of the third tag.
         for _ in 0..2 {
             if !ethertype.is_tag() {
                 break;
@@ -239,7 +241,7 @@ impl View {
         Some(())
     }
 
-    /// Both have their ports in front, and a first fragment may have little more.
+    /// TCP and UDP both start with the ports; a first fragment may contain little more.
     fn transport(&mut self, proto: Proto, segment: &[u8]) {
         if let (Proto::TCP | Proto::UDP, Some([a, b, c, d])) = (proto, segment.first_chunk::<4>()) {
             self.ports = Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])));
@@ -304,7 +306,7 @@ fn one(value: impl Into<u64>) -> Value {
     Value::Range(value, value)
 }
 
-/// `5`, `0x0800`, `5-9`, none above `most`.
+/// Parses `5`, `0x0800` or `5-9`; no value may exceed `most`.
 fn range(text: &str, most: u64) -> Option<Value> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => u64::from_str_radix(digits, 16).ok(),
@@ -322,7 +324,7 @@ fn parse_mac(text: &str) -> Result<Value, &'static str> {
     let parts: Vec<&str> = if text.contains([':', '-']) {
         text.split([':', '-']).collect()
     } else {
-        // 001122334455, 0011*
+        // As in 001122334455 or 0011*.
         digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap_or("?")).collect()
     };
     let open = parts.last() == Some(&"*") && parts.len() <= 6;

@@ -1,7 +1,7 @@
-//! A grep at the front of a row, asked about lines before they are decoded.
+//! A grep at the start of a pipeline, applied to lines before they are decoded.
 //!
-//! A row is what the same commands are with pipes between them: there too grep sees the lines as they came, and who follows it never sees the
-//! others, be they frames or not.
+//! A pipeline behaves like the same commands connected by pipes: grep receives the lines as they
+//! arrived, and later commands receive only the selected ones, whether or not they are frames.
 
 use super::{Matcher, lines};
 use crate::Frames;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text::{self, Kind, MAX_READ};
 
-/// Which lines of text are to be decoded at all.
+/// Selects the lines of text that are decoded.
 #[derive(Debug, Clone)]
 pub struct Front {
     matcher: Arc<Matcher>,
@@ -20,13 +20,14 @@ pub struct Front {
 }
 
 impl Front {
-    /// Those that `matcher` selects, or all others if `invert`; counted in `selected`.
+    /// Selects the lines that `matcher` matches, or all others if `invert`; counts them in
+    /// `selected`.
     pub(super) fn new(matcher: Arc<Matcher>, invert: bool, selected: Arc<AtomicU64>) -> Front {
         Front { matcher, invert, kind: Kind::best(), selected }
     }
 
-    /// Decodes what is selected of the lines at the front of `text`, until `frames` is full or the next line has no end; returns how many
-    /// bytes all those lines had.
+    /// Decodes the selected lines at the start of `text`, until `frames` is full or the next line
+    /// is incomplete. Returns the number of bytes of all lines consumed.
     pub(crate) fn decode(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
         let (mut from, mut selected) = (0, 0);
         while let Some(rest) = text.get(from..)
@@ -46,7 +47,8 @@ impl Front {
         from
     }
 
-    /// Lines of the usual shape, as far as they go.
+    /// Processes lines of the standard form with the fast path, up to the first line of another
+    /// form.
     #[inline]
     fn by_columns(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
         let Some(columns) = &self.matcher.columns else { return 0 };
@@ -64,7 +66,7 @@ impl Front {
         })
     }
 
-    /// One line of any shape; 0 if it has no end.
+    /// Processes one line of any form; returns 0 if it is incomplete.
     fn one(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
         let Some(end) = memchr::memchr(b'\n', text) else {
             // Too long for a frame, whatever follows.
@@ -108,14 +110,14 @@ mod tests {
         ]
     }
 
-    /// With the short way of columns, and without.
+    /// Generates patterns with and without the fast path by columns.
     fn pattern() -> impl Strategy<Value = String> {
         let wildcard = (word("012", 3), word("012", 3)).prop_map(|(front, behind)| format!("{front}.*{behind}"));
         prop_oneof![word("012", 2..4), word("012", 12), wildcard]
     }
 
     proptest! {
-        /// A row gives what two commands with a pipe between them give.
+        /// A pipeline gives the same result as two commands connected by a pipe.
         #[test]
         fn what_is_decoded_is_what_grep_would_have_passed_on(
             lines in prop::collection::vec(line(), 0..40),

@@ -1,33 +1,33 @@
-//! Blocks of lines, searched.
+//! Searches blocks of lines.
 
 use super::Matcher;
 use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use wire::text::{self, HEADER, Kind};
 
-/// What is written of lines.
+/// Output options of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Lines that do not match instead.
+    /// Select lines that do not match.
     pub invert: bool,
-    /// Nothing: they are counted.
+    /// Print nothing; only count.
     pub count_only: bool,
-    /// Only what matched, each a line.
+    /// Print only the matched parts, one per line.
     pub only_matching: bool,
-    /// The line's number in front.
+    /// Print the line number in front.
     pub numbers: bool,
 }
 
-/// Counts of lines.
+/// Counts of lines searched and selected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Seen.
+    /// Number of lines searched.
     pub lines: u64,
-    /// Selected.
+    /// Number of lines selected.
     pub selected: u64,
 }
 
-/// What is to be written of a block: ranges of it, or bytes of their own.
+/// Output for a block: ranges of the block, followed by separate bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     ranges: Vec<Range<usize>>,
@@ -40,12 +40,13 @@ impl Selection {
         self.bytes.clear();
     }
 
-    /// Writes it; `block` is the one that was searched.
+    /// Writes the output; `block` is the block that was searched.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     pub fn write(&self, block: &[u8], to: &mut impl Write) -> io::Result<()> {
-        // The kernel takes 1024 at once. Short ones are cheaper copied than described to it.
+        // The kernel takes at most 1024 slices at once. Short output is cheaper to copy than to
+        // pass as slices.
         const MOST: usize = 1024;
         let mut slices = Vec::with_capacity(self.ranges.len().min(MOST));
         for ranges in self.ranges.chunks(MOST) {
@@ -56,7 +57,7 @@ impl Selection {
         to.write_all(&self.bytes)
     }
 
-    /// Returns it in one piece; `block` is the one that was searched.
+    /// Returns the output in one piece; `block` is the block that was searched.
     pub fn to_vec(&self, block: &[u8]) -> Vec<u8> {
         let ranges = self.ranges.iter().flat_map(|range| block.get(range.clone()).unwrap_or_default());
         ranges.chain(&self.bytes).copied().collect()
@@ -84,7 +85,7 @@ pub struct Lines<'a> {
     kind: Kind,
 }
 
-/// Does one line, newline included, match?
+/// Returns whether `line`, newline included, matches.
 #[inline]
 pub(super) fn matches(matcher: &Matcher, kind: Kind, line: &[u8]) -> bool {
     if let Some(columns) = &matcher.columns
@@ -97,12 +98,13 @@ pub(super) fn matches(matcher: &Matcher, kind: Kind, line: &[u8]) -> bool {
 }
 
 impl<'a> Lines<'a> {
-    /// Of lines that `matcher` selects, what `shown` says.
+    /// Searches for lines that `matcher` selects, and outputs them as `shown` specifies.
     pub fn new(matcher: &'a Matcher, shown: Shown) -> Lines<'a> {
         Lines { matcher, shown, kind: Kind::best() }
     }
 
-    /// Searches `block`, in front of which `before` lines were seen; at most `most` are selected. What is to be shown is put into `out`.
+    /// Searches `block`, which follows `before` lines, and selects at most `most` lines. The output
+    /// is stored in `out`.
     pub fn search(&self, block: &[u8], before: u64, most: u64, out: &mut Selection) -> Found {
         out.clear();
         let mut run = Run { shown: self.shown, matcher: self.matcher, block, out, from: 0, to: 0 };
@@ -117,7 +119,7 @@ impl<'a> Lines<'a> {
         found
     }
 
-    /// Each line's header, for lines that have the shape.
+    /// Checks the header of each line that has the standard form.
     #[inline]
     fn by_columns(&self, block: &[u8], before: u64, most: u64, run: &mut Run<'_>) -> Found {
         let Some(columns) = &self.matcher.columns else { return Found::default() };
@@ -169,7 +171,7 @@ impl<'a> Lines<'a> {
         found
     }
 
-    /// From match to match; what is between them is not looked at line by line.
+    /// Skips from match to match; the lines between are not examined one by one.
     fn by_matches(&self, block: &[u8], run: &mut Run<'_>) -> Found {
         let mut found = Found::default();
         let mut at = 0;
@@ -190,12 +192,12 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The end of a last line without its newline.
+/// Returns the end of the last line if it has no newline.
 fn ends_open(block: &[u8]) -> Option<usize> {
     block.last().filter(|last| **last != b'\n').map(|_| block.len())
 }
 
-/// Selected lines that follow each other: copied together.
+/// A run of consecutive selected lines, output as one range.
 struct Run<'a> {
     shown: Shown,
     matcher: &'a Matcher,
@@ -226,14 +228,14 @@ impl Run<'_> {
             return;
         }
         self.out.ranges.push(self.from..self.to);
-        // A last line without its newline gets one, as grep does it.
+        // A last line without a newline gets one, as in grep.
         if self.block.get(self.to - 1) != Some(&b'\n') {
             self.out.bytes.push(b'\n');
         }
         self.from = self.to;
     }
 
-    /// A line of which more or less than itself is shown.
+    /// Outputs a line with its number, or only its matched parts.
     #[cold]
     fn alone(&mut self, from: usize, to: usize, number: u64) {
         let line = self.block.get(from..to).unwrap_or_default();

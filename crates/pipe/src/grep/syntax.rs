@@ -1,28 +1,29 @@
-//! grep's patterns as the regex crate wants them: POSIX basic and extended syntax with GNU's additions, and fixed strings.
+//! Translates grep patterns into the syntax of the regex crate: POSIX basic and extended syntax
+//! with GNU extensions, and fixed strings.
 //!
-//! No match may reach across a newline: what would match any other character does not match that one. Back references are refused; they
-//! are no regular expressions and can take exponential time.
+//! A match never spans a newline: classes that match any other character exclude it. Back
+//! references are refused; they are not regular expressions and can take exponential time.
 
 use std::fmt;
 
-/// How patterns are written.
+/// Syntax in which patterns are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Syntax {
-    /// `grep -G`, grep's own default: `\|` `\(` `\)` `\{` `\}` `\+` `\?` are special.
+    /// `grep -G`, the default of grep: `\|` `\(` `\)` `\{` `\}` `\+` `\?` are special.
     #[default]
     Basic,
-    /// `grep -E`: they are without the backslash.
+    /// `grep -E`: these characters are special without the backslash.
     Extended,
-    /// `grep -F`: nothing is.
+    /// `grep -F`: no character is special.
     Fixed,
 }
 
-/// A pattern that cannot be used.
+/// Error for a pattern that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadPattern {
-    /// The pattern, and the byte at which it goes wrong; `None` if that cannot be said.
+    /// The pattern, and the byte offset of the error; `None` if the position is unknown.
     pub place: Option<(String, usize)>,
-    /// What is wrong.
+    /// Description of the error.
     pub why: String,
 }
 
@@ -36,7 +37,7 @@ impl fmt::Display for BadPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.why)?;
         if let Some((pattern, at)) = &self.place {
-            // A width of a format has 16 bits: blanks have as many as there are.
+            // Not a format width: those are limited to 16 bits.
             let blanks = " ".repeat(pattern.get(..*at).unwrap_or(pattern).chars().count());
             write!(f, "\n  {pattern}\n  {blanks}^")?;
         }
@@ -46,7 +47,7 @@ impl fmt::Display for BadPattern {
 
 impl std::error::Error for BadPattern {}
 
-/// What the regex crate says of what we gave it, in one line.
+/// Returns an error of the regex crate about a translated pattern in one line.
 pub(super) fn plainly(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "the pattern is too large: it would take more than 64 MiB".to_owned(),
@@ -54,7 +55,7 @@ pub(super) fn plainly(error: &regex::Error) -> String {
     }
 }
 
-/// `pattern` in the regex crate's syntax.
+/// Translates `pattern` into the syntax of the regex crate.
 pub(super) fn translate(pattern: &str, syntax: Syntax) -> Result<String, BadPattern> {
     if syntax == Syntax::Fixed {
         return Ok(regex::escape(pattern));
@@ -76,14 +77,15 @@ struct Translator<'a> {
     at: usize,
     out: String,
     basic: bool,
-    /// Where each parenthesis that is open stands: in the pattern, and in `out`.
+    /// Open parentheses: their offsets in the pattern and in `out`.
     open: Vec<(usize, usize)>,
-    /// Where in `out` what a repetition would repeat begins, and whether it has one already.
+    /// Offset in `out` of the atom that a repetition applies to, and whether it is repeated
+    /// already.
     atom: usize,
     repeated: bool,
 }
 
-/// What a character means, whichever syntax it is in.
+/// Meaning of a character, independent of the syntax.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Token {
     Literal(char),
@@ -98,7 +100,7 @@ enum Token {
     Bracket,
     Caret,
     Dollar,
-    /// `\w` and its like.
+    /// `\w` and similar classes.
     Class(char),
 }
 
@@ -146,7 +148,7 @@ impl Translator<'_> {
     }
 
     fn run(mut self) -> Result<String, BadPattern> {
-        // Is this where an expression begins: is there nothing to repeat?
+        // Set at the start of an expression, where there is nothing to repeat.
         let mut fresh = true;
         loop {
             let begin = self.at;
@@ -159,7 +161,8 @@ impl Translator<'_> {
                 Token::Literal(character) => self.literal(character),
                 Token::Any => self.out.push_str("[^\\n]"),
                 Token::Star | Token::Plus | Token::Question if was_fresh => {
-                    // A repetition of nothing is that character, as GNU has it (`\+` and `\?` of basic syntax too).
+                    // A repetition of nothing is the literal character, as in GNU grep (`\+` and
+                    // `\?` of basic syntax too).
                     self.literal(self.pattern.get(begin..self.at).and_then(|t| t.chars().last()).unwrap_or('*'));
                 }
                 Token::Star => self.repeat("*"),
@@ -176,7 +179,7 @@ impl Translator<'_> {
                             self.atom = opened;
                             self.out.push(')');
                         }
-                        // GNU takes one that nothing opened for itself.
+                        // GNU grep takes an unmatched one as a literal in extended syntax.
                         None if !self.basic => self.literal(')'),
                         None => return self.error(begin, "this closes what nothing opened"),
                     }
@@ -214,7 +217,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Does an expression of basic syntax end here?
+    /// Returns whether an expression of basic syntax ends here.
     fn ends_here(&self) -> bool {
         self.rest().is_empty() || self.rest().starts_with("\\)") || self.rest().starts_with("\\|")
     }
@@ -224,7 +227,8 @@ impl Translator<'_> {
         self.out.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
     }
 
-    /// A repetition; of what is repeated already, as one thing: `a**` is `a*`, and must not become a lazy one.
+    /// Appends a repetition. An atom that is repeated already is grouped first: `a**` means `a*`
+    /// and must not become a lazy repetition.
     fn repeat(&mut self, how: &str) {
         if std::mem::replace(&mut self.repeated, true) {
             self.out.insert_str(self.atom, "(?:");
@@ -233,7 +237,7 @@ impl Translator<'_> {
         self.out.push_str(how);
     }
 
-    /// `{m,n}`: an interval, or for extended syntax the character, if it is none.
+    /// Parses `{m,n}`: an interval; in extended syntax a literal `{` if it is not a valid one.
     fn braces(&mut self, begin: usize, fresh: bool) -> Result<(), BadPattern> {
         let close = if self.basic { "\\}" } else { "}" };
         let Some(end) = self.rest().find(close) else {
@@ -270,7 +274,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// A bracket expression: nothing in it is special but a few of its own things.
+    /// Translates a bracket expression, which has its own set of special characters.
     fn bracket(&mut self, begin: usize) -> Result<(), BadPattern> {
         let not = self.rest().starts_with('^');
         if not {
@@ -304,7 +308,8 @@ impl Translator<'_> {
             self.out.push('-');
             self.escaped(high);
         }
-        // A range or a class, such as [:cntrl:], may have a newline in it, and no match goes across lines.
+        // A range or a class such as [:cntrl:] may include the newline, but a match must not span
+        // lines.
         self.out.push_str(if not { "]" } else { "&&[^\\n]]" });
         Ok(())
     }
@@ -316,7 +321,7 @@ impl Translator<'_> {
         self.out.push(character);
     }
 
-    /// `[:alpha:]`, `[.x.]`, `[=x=]` within brackets.
+    /// Translates `[:alpha:]`, `[.x.]` or `[=x=]` within brackets.
     fn named(&mut self, begin: usize) -> Result<(), BadPattern> {
         let Some(kind) = self.take() else { return self.error(begin, "nothing closes this") };
         let close = format!("{kind}]");

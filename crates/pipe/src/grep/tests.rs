@@ -57,7 +57,8 @@ fn any_field_is_wherever_the_digits_are() {
     assert!(any(r"4500\|9999", Syntax::Basic, B));
 }
 
-/// POSIX 9.3.5, and grep(1): a set may name the newline, by a range or a class, and no line has one.
+/// POSIX 9.3.5 and grep(1): a set may include the newline by a range or a class, but no line
+/// contains one.
 #[test]
 fn a_set_with_a_newline_matches_within_a_line() {
     let text = b"ab\n\ncd\n";
@@ -88,7 +89,7 @@ fn what_does_not_parse_has_a_caret_below_it() {
 
 #[test]
 fn terms_are_about_fields() {
-    // The sample of the report's generator: IPv4, UDP 12345 to 54321.
+    // The sample of the report's generator: IPv4, UDP port 12345 to 54321.
     let mut udp = vec![2, 0, 0, 0, 0, 1, 0x12, 0x23, 0x34, 0x45, 0x56, 0, 8, 0];
     let mut header = ip4_header();
     udp.append(&mut header);
@@ -145,7 +146,7 @@ fn ip4_header() -> Vec<u8> {
     out.to_vec()
 }
 
-/// GNU grep on the same text, or `None` where it is not installed.
+/// Runs GNU grep on `text`; returns `None` if it is not installed.
 fn grep(flags: &[&str], patterns: &[&str], text: &[u8]) -> Option<Vec<u8>> {
     let mut command = Command::new("grep");
     command.env("LC_ALL", "C").arg("-a").args(flags);
@@ -164,7 +165,7 @@ fn grep(flags: &[&str], patterns: &[&str], text: &[u8]) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-/// Lines as they are written, and some that nobody wrote.
+/// Returns lines in the standard form, and some in other forms.
 fn corpus() -> Vec<u8> {
     let mut text = Vec::new();
     let mut seed = 12345_u32;
@@ -277,7 +278,7 @@ fn first_difference(got: &[u8], expected: &[u8]) -> String {
 }
 
 proptest! {
-    /// The short way gives what the long one gives.
+    /// The fast path gives the same result as the regular expression.
     #[test]
     fn columns_are_only_faster(words in prop::collection::vec(prop::collection::vec("[01A]{3,12}", 1..3), 1..4), lines in prop::collection::vec("[01A]{12} [01A]{12} [01A]{4}( [01A]{2}){0,30}|[01A ]{0,60}", 0..40)) {
         let pattern = words.iter().map(|row| row.join(".*")).collect::<Vec<_>>().join("|");

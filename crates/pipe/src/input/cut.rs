@@ -1,7 +1,8 @@
-//! A regular file of lines in pieces, for several threads to read beside each other.
+//! Splits a regular file of lines into pieces that several threads read concurrently.
 //!
-//! Its bytes are copied by pread(2): a file that is cut short or written to meanwhile gives the bytes that it has when each
-//! piece is read, and ends where it ends then (docs/decisions/0027).
+//! The file is read with pread(2). If it is truncated or written to meanwhile, each piece has the
+//! bytes that are there when it is read, and the file ends where it ends then
+//! (docs/decisions/0027).
 
 use super::BLOCK;
 use super::text::in_bounds;
@@ -11,21 +12,23 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use wire::text::MAX_READ;
 
-/// A file, cut: piece `n` has the lines that begin in its share of the bytes, to their ends.
+/// A file split into pieces: piece `n` has the lines that begin in the `n`-th share of the bytes,
+/// up to their ends.
 #[derive(Debug)]
 pub struct Cut {
     file: File,
     len: u64,
 }
 
-/// Bytes of a share: large enough that what two pieces both read does not matter, small enough for a second-level cache.
+/// Bytes of a share: large enough that the bytes read by two pieces do not matter, small enough for
+/// a second-level cache.
 const SHARE: u64 = BLOCK as u64;
 
 impl Cut {
-    /// `None` for what is no regular file.
+    /// Opens `path`; returns `None` if it is not a regular file.
     ///
     /// # Errors
-    /// What opening says.
+    /// Errors of opening the file.
     pub fn of(path: &Path) -> io::Result<Option<Cut>> {
         let file = File::open(path)?;
         let about = file.metadata()?;
@@ -35,24 +38,24 @@ impl Cut {
         Ok(Some(Cut { file, len: about.len() }))
     }
 
-    /// How many pieces it has, by the length that it had when it was opened.
+    /// Returns the number of pieces, by the length of the file when it was opened.
     pub fn pieces(&self) -> u64 {
         self.len.div_ceil(SHARE)
     }
 
-    /// Reads the lines of piece `number` into `into`, which is emptied first. Returns how many were left out because they
-    /// are longer than any frame's.
+    /// Reads the lines of piece `number` into `into`, which is cleared first. Returns the number of
+    /// lines left out because they are longer than that of any frame.
     ///
     /// # Errors
-    /// pread(2)'s.
+    /// Errors of pread(2).
     pub fn read(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
         Ok(self.read_whole(number, into)? + leave_out(into))
     }
 
-    /// [`Cut::read`] with all long lines but the last, which is not read to its end.
+    /// Like [`Cut::read`], but keeps over-long lines except the last, which is not read to its end.
     fn read_whole(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
         let begin = number * SHARE;
-        // The byte in front says whether a line begins here.
+        // The byte before the share shows whether a line begins at its start.
         let from = begin.saturating_sub(1);
         let want = usize::try_from((begin + SHARE).min(self.len).saturating_sub(from)).unwrap_or(0);
         into.resize(want, 0);
@@ -62,7 +65,7 @@ impl Cut {
             match memchr::memchr(b'\n', into) {
                 Some(end) => drop(into.drain(..=end)),
                 None => {
-                    // All of it is the middle of a line that began before.
+                    // The whole share is the middle of a line that began earlier.
                     into.clear();
                     return Ok(0);
                 }
@@ -72,7 +75,8 @@ impl Cut {
             return Ok(0);
         }
         let mut at = from + got as u64;
-        // The last line goes on into the next share. That it began in this one: else the newline above would have been the last byte.
+        // The last line continues in the next share. It began in this one; otherwise the newline
+        // above would be the last byte.
         let last = memchr::memrchr(b'\n', into).map_or(0, |newline| newline + 1);
         while into.last() != Some(&b'\n') {
             let have = into.len();
@@ -87,14 +91,15 @@ impl Cut {
             let end = memchr::memchr(b'\n', behind).map_or(more, |newline| newline + 1);
             into.truncate(have + end);
             if more == 0 {
-                // The file's last line needs no newline.
+                // The last line of the file may lack a newline.
                 into.push(b'\n');
             }
         }
         Ok(0)
     }
 
-    /// Reads into `buf` behind its first `have` bytes until it is full or the file ends; how many bytes that were.
+    /// Reads into `buf` after its first `have` bytes until it is full or the file ends; returns the
+    /// number of bytes read.
     fn fill(&self, buf: &mut [u8], have: usize, from: u64) -> io::Result<usize> {
         let mut got = 0;
         while let Some(room) = buf.get_mut(have + got..).filter(|room| !room.is_empty()) {
@@ -109,7 +114,7 @@ impl Cut {
     }
 }
 
-/// Leaves out lines that are longer than any frame's; how many.
+/// Removes lines that are longer than that of any frame; returns their number.
 fn leave_out(lines: &mut Vec<u8>) -> u64 {
     let (mut at, mut left_out) = (0, 0);
     loop {
@@ -127,7 +132,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// What all pieces give, and how many lines were left out.
+    /// Returns the lines of all pieces, and the number of lines left out.
     fn all(cut: &Cut) -> (Vec<u8>, u64) {
         let (mut all, mut buf, mut left_out) = (Vec::<u8>::new(), Vec::new(), 0);
         for number in 0..cut.pieces() {
@@ -165,7 +170,8 @@ mod tests {
         assert!(Cut::of(Path::new("/dev/null")).unwrap().is_none());
     }
 
-    /// A file that is cut short ends where it ends when the piece is read; one that grew is read to its old length.
+    /// A truncated file ends at its end at the time the piece is read; a file that grew is read up
+    /// to its old length.
     #[test]
     fn a_file_that_changes_length_ends_at_its_end() {
         let path = std::env::temp_dir().join(format!("linerate-cut-short-{}", std::process::id()));
@@ -178,7 +184,7 @@ mod tests {
         writer.set_len(BLOCK as u64 + 2).unwrap();
         let (lines, left_out) = all(&cut);
         assert_eq!(left_out, 0);
-        // The line that lost its end is one without a newline.
+        // The truncated line counts as one without a newline.
         let mut expected = text[..BLOCK + 2].to_vec();
         expected.push(b'\n');
         assert!(lines == expected, "{} {}", lines.len(), expected.len());

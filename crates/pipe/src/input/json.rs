@@ -1,13 +1,14 @@
-//! Frames as JSON objects, one a line.
+//! Reads and writes frames as JSON objects, one per line.
 //!
 //! ```text
 //! {"ts_ns":1700000000000000000,"dst":"ff:ff:ff:ff:ff:ff","src":"00:22:cf:63:96:7b","type":"0x8899","payload":"231E0A"}
 //! ```
 //!
-//! `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text) may be there or not; `orig_len` (bytes on the wire) is,
-//! where fewer were captured, and so are `direction` (`inbound` or `outbound`) and `comments` (a list of text) of a capture.
-//! `interface` is written where a capture names it, and not read. A packet of another link type has `link` in
-//! place of `dst` and `src`, and is not read.
+//! Optional keys: `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text); `orig_len`
+//! (bytes on the wire), if fewer were captured; `direction` (`inbound` or `outbound`) and
+//! `comments` (a list of strings) of a capture. `interface` is written if a capture names it, and
+//! ignored when reading. A packet of another link type has `link` in place of `dst` and `src`, and
+//! cannot be read.
 
 use super::Tally;
 use super::Told;
@@ -18,7 +19,8 @@ use std::io::Write;
 use wire::Mac;
 use wire::text::{MAX_READ, Stamp};
 
-/// Reads lines at the front of `text` until `frames` is full or the next line has no end; returns how many bytes they had.
+/// Decodes lines at the start of `text` until `frames` is full or the next line is incomplete.
+/// Returns the number of bytes consumed.
 pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
     let mut from = 0;
     while let Some(rest) = text.get(from..)
@@ -108,14 +110,14 @@ fn whole(value: &Value) -> Option<u64> {
     if let Some(number) = value.as_u64() {
         return Some(number);
     }
-    // Above 2^53 a number with an exponent has been rounded by its writer already.
+    // A number above 2^53 with an exponent has already been rounded by its writer.
     let number = value
         .as_f64()
         .filter(|number| number.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(number))?;
     Some(number as u64)
 }
 
-/// Appends a frame's line.
+/// Appends the line of a frame to `out`.
 pub(crate) fn write(frame: &[u8], time: Time, about: &About, interface: Option<String>, out: &mut Vec<u8>) {
     let Ok(header) = wire::eth::Header::parse(frame) else { return };
     // Writing to a vector does not fail.
@@ -125,7 +127,7 @@ pub(crate) fn write(frame: &[u8], time: Time, about: &About, interface: Option<S
         Time::Wall(ns) => write!(out, "{{\"ts_ns\":{ns},"),
     };
     let _ = match &about.link {
-        // A packet without an Ethernet header is no frame that could be read again.
+        // A packet without an Ethernet header cannot be read again as a frame.
         Some((link, _)) => write!(out, "\"link\":\"{}\",", link.name()),
         None => write!(out, "\"dst\":\"{}\",\"src\":\"{}\",", header.dst, header.src),
     };

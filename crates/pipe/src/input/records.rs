@@ -1,11 +1,11 @@
-//! Binary records, read in blocks.
+//! Reads binary records in blocks.
 
 use super::{BLOCK, BadInput};
 use crate::{Format, Frames, Time};
 use std::io::{self, Read};
 use wire::bpkt::{self, Form};
 
-/// The longest record, and one more byte to see that it is over.
+/// Buffer size: a block and the longest record, plus one byte to detect its end.
 const ROOM: usize = BLOCK + 12 + (u16::MAX as usize) + 2;
 
 pub(super) struct Records<R> {
@@ -13,14 +13,14 @@ pub(super) struct Records<R> {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes of the stream in front of `start`.
+    /// Bytes of the stream before `start`.
     offset: u64,
     at_end: bool,
     form: Form,
 }
 
 impl<R: Read> Records<R> {
-    /// Reads on until the first two records tell the form, unless it was `asked` for.
+    /// Reads until the first two records determine the format, unless `asked` gives it.
     pub fn new(start: Vec<u8>, from: R, asked: Option<Format>) -> Result<Records<R>, BadInput> {
         let end = start.len();
         let mut buf = start;
@@ -35,7 +35,7 @@ impl<R: Read> Records<R> {
                 records.form = form;
                 return Ok(records);
             }
-            // Two records of the greatest length are more than enough.
+            // Two records of maximum length suffice.
             if records.at_end || records.end > 2 * (12 + usize::from(u16::MAX)) {
                 return Ok(records);
             }

@@ -7,7 +7,7 @@ use wire::text::Stamp;
 
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n";
 
-/// Frames of a stream until its end, with what was counted.
+/// Returns all frames of a stream, the counts, and the format.
 fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
     let mut input = Input::new(Pieces(bytes.to_vec(), piece), asked, strict);
     let (mut frames, mut got) = (Frames::new(), Vec::new());
@@ -63,7 +63,7 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
         assert_eq!((frames.len(), tally.bad), expected);
         assert_eq!(tally.lines, 3);
     }
-    // The same in blocks, as threads get it.
+    // The same text in blocks, as worker threads receive it.
     let mut input = Input::new(Pieces(text, 50_000), None, false);
     let (mut block, mut frames, mut tally, mut most) = (Vec::new(), Frames::new(), Tally::default(), 0);
     while input.read_lines(&mut block).unwrap() {
@@ -74,7 +74,8 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
     assert!(most <= BLOCK + wire::text::MAX_READ + 2);
 }
 
-/// A file on tmpfs that is cut short, and written to, while it is read ends at its new end, with the bytes that it has then.
+/// A file on tmpfs that is truncated and written to while it is read ends at its new end, with the
+/// bytes present then.
 #[test]
 fn a_file_that_is_cut_short_while_it_is_read_ends_there() {
     let path = std::path::Path::new("/dev/shm").join(format!("linerate-cut-tests-{}", std::process::id()));
@@ -86,7 +87,7 @@ fn a_file_that_is_cut_short_while_it_is_read_ends_there() {
     let (mut block, mut lines) = (Vec::new(), 0);
     assert!(input.read_lines(&mut block).unwrap());
     lines += block.len() / LINE.len();
-    // One more line than was read, and a part of one.
+    // One more line than was read, and part of another.
     let read = block.len().next_multiple_of(BLOCK.max(LINE.len()));
     let end = (read / LINE.len() + 2) * LINE.len() + 5;
     writer.set_len(end as u64).unwrap();

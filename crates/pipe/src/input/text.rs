@@ -1,4 +1,4 @@
-//! Lines, read in blocks.
+//! Reads lines in blocks.
 
 use super::{BLOCK, BadInput};
 use crate::grep::Front;
@@ -6,30 +6,30 @@ use crate::{Frames, Time};
 use std::io::{self, Read};
 use wire::text::{self, BadLine, Kind, MAX_READ, Next};
 
-/// Bad lines of which more is kept than their number.
+/// Number of bad lines that are recorded in detail.
 const TOLD: usize = 10;
 
-/// What was read: lines, and those among them that are no frames.
+/// Counts of lines read, and of bad lines among them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Lines or records.
+    /// Lines or records read.
     pub lines: u64,
-    /// Those that are no frame.
+    /// Lines or records that are not frames.
     pub bad: u64,
-    /// The first of them: number of the line, and what is wrong.
+    /// The first bad ones: line number and error.
     pub told: Vec<(u64, Told)>,
-    /// Frames of the batch in front of the first of them.
+    /// Number of frames in the batch before the first bad line.
     pub good: usize,
 }
 
-/// What is wrong with a line.
+/// Error in a line or record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Of digits.
+    /// In a line of digits.
     Line(BadLine),
-    /// Of JSON.
+    /// In a line of JSON.
     Json(String),
-    /// Of a capture.
+    /// In a record of a capture.
     Record(String),
 }
 
@@ -43,7 +43,8 @@ impl std::fmt::Display for Told {
 }
 
 impl Tally {
-    /// Reads whole lines of text, or those that `front` selects, into `frames`, however many: what [`super::Input::read_lines`] gave.
+    /// Decodes all whole lines of a block read with [`super::Input::read_lines`], or those that
+    /// `front` selects, into `frames`.
     pub fn decode(&mut self, block: &[u8], front: Option<&Front>, frames: &mut Frames) {
         let mut rest = block;
         while !rest.is_empty() {
@@ -57,7 +58,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was counted in lines behind these.
+    /// Adds the counts of lines that follow these.
     pub fn append(&mut self, behind: &Tally) {
         for (line, bad) in behind.told.iter().take(TOLD.saturating_sub(self.told.len())) {
             self.told.push((self.lines + line, bad.clone()));
@@ -66,7 +67,7 @@ impl Tally {
         self.bad += behind.bad;
     }
 
-    /// Counts a bad line after `good` frames of its batch.
+    /// Counts a bad line that follows `good` frames of its batch.
     pub(super) fn tell(&mut self, why: Told, good: usize) {
         if self.bad == 0 {
             self.good = good;
@@ -77,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// The first bad line as an error.
+    /// Returns the first bad line as an error.
     pub fn first_bad(&self) -> Option<BadInput> {
         let (line, why) = self.told.first()?;
         Some(match why {
@@ -87,7 +88,8 @@ impl Tally {
     }
 }
 
-/// Reads lines at the front of `text` until `frames` is full or the next line has no end; returns how many bytes they had.
+/// Decodes lines at the start of `text` until `frames` is full or the next line is incomplete.
+/// Returns the number of bytes consumed.
 fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
     let (kind, mut from) = (Kind::best(), 0);
     while let Some(rest) = text.get(from..)
@@ -96,13 +98,13 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
         let (used, lines) = text::decode_lines(kind, rest, frames);
         tally.lines += lines;
         from += used;
-        // The next one is of another kind, or there is no more room.
+        // The next line has another form, or `frames` is full.
         if let Some(rest) = text.get(from..)
             && !frames.is_full()
         {
             let used = decode_line(kind, rest, frames, tally);
             from += used;
-            // No end, or none within its limit: what follows is still the same line.
+            // The line is incomplete or exceeds the limit: what follows belongs to the same line.
             if used == 0 || rest.get(used - 1) != Some(&b'\n') {
                 break;
             }
@@ -111,7 +113,7 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
     from
 }
 
-/// The same, of lines that `front` selects if there is one.
+/// Decodes lines like [`decode`]; only those that `front` selects, if there is one.
 pub(super) fn decode_selected(text: &[u8], front: Option<&Front>, frames: &mut Frames, tally: &mut Tally) -> usize {
     match front {
         Some(front) => front.decode(text, frames, tally),
@@ -119,7 +121,8 @@ pub(super) fn decode_selected(text: &[u8], front: Option<&Front>, frames: &mut F
     }
 }
 
-/// Reads the line at the front of `text`; returns how many bytes it had, 0 if it has no end. `frames` is not full.
+/// Decodes the line at the start of `text`. Returns its number of bytes, or 0 if it is incomplete.
+/// `frames` must not be full.
 #[inline]
 pub(crate) fn decode_line(kind: Kind, text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
     match text::next_with(kind, text, frames.room()) {
@@ -141,14 +144,14 @@ pub(crate) fn decode_line(kind: Kind, text: &[u8], frames: &mut Frames, tally: &
     }
 }
 
-/// A stream of lines: a buffer that holds a block and the beginning of a line from the one before.
+/// A stream of lines: a buffer that holds a block and the start of a line from the previous block.
 pub(super) struct Text<R> {
     from: R,
     buf: Vec<u8>,
     start: usize,
     end: usize,
     at_end: bool,
-    /// Within a line that was too long: the rest of it is nothing.
+    /// Discarding the rest of an over-long line.
     skipping: bool,
 }
 
@@ -164,7 +167,8 @@ impl<R: Read> Text<R> {
         self.buf.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Lets `decode` work on what is there; if it can use nothing of that, reads more first. `false`: there is no more.
+    /// Calls `decode` on the buffered lines; reads more if it consumes none. Returns false at the
+    /// end of the stream.
     pub fn read(
         &mut self,
         tally: &mut Tally,
@@ -175,7 +179,7 @@ impl<R: Read> Text<R> {
                 self.skip();
             } else {
                 let used = decode(self.held(), tally);
-                // A line that had no end within its limit was used up to there.
+                // An over-long line was consumed up to the limit.
                 let cut = used > 0 && self.buf.get(self.start + used - 1) != Some(&b'\n');
                 (self.start, self.skipping) = (self.start + used, cut);
                 if used > 0 {
@@ -189,7 +193,7 @@ impl<R: Read> Text<R> {
         }
     }
 
-    /// Steps over the rest of a line.
+    /// Skips the rest of a line.
     fn skip(&mut self) {
         match memchr::memchr(b'\n', self.held()) {
             Some(end) => (self.start, self.skipping) = (self.start + end + 1, false),
@@ -197,8 +201,8 @@ impl<R: Read> Text<R> {
         }
     }
 
-    /// Lends whole lines, as many as are there. A line too long is lent up to its limit and a byte; with `only_lines` it is counted
-    /// and left out.
+    /// Lends the whole lines in the buffer. An over-long line is lent up to its limit plus one
+    /// byte; with `only_lines` it is counted and left out.
     pub fn next_block(&mut self, only_lines: bool, too_long: &mut u64) -> Result<Option<&[u8]>, BadInput> {
         let end = loop {
             if self.skipping {
@@ -228,7 +232,8 @@ impl<R: Read> Text<R> {
         Ok(block)
     }
 
-    /// Reads once, behind what is held. At the stream's end a last line without a newline gets one.
+    /// Reads once and appends to the buffer. At the end of the stream, a last line without a
+    /// newline gets one.
     fn fill(&mut self) -> Result<(), BadInput> {
         if self.start > 0 {
             self.buf.copy_within(self.start..self.end, 0);
@@ -256,7 +261,8 @@ impl<R: Read> Text<R> {
     }
 }
 
-/// How many bytes of `lines` stand in front of the first line that is longer than any frame's: nearly always all of them.
+/// Returns the number of bytes of `lines` before the first over-long line: nearly always all of
+/// them.
 pub(super) fn in_bounds(lines: &[u8]) -> usize {
     let mut at = 0;
     while let Some(window) = lines.get(at..).filter(|rest| rest.len() > MAX_READ + 1) {

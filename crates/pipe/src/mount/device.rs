@@ -1,14 +1,16 @@
-//! A port as two files, one of lines and one of records: who has them open, who waits, what they are given and what they gave.
+//! A port as two files, one of lines and one of records: its open files, blocked requests, ring
+//! buffers and send queue.
 //!
 //! ```text
-//! the port's thread  -> received()  encodes a burst, once for each of the two files  -> ring -> who waits in read(2) or poll(2)
-//! a session's thread -> read()      what is there, or the request waits (`Wait`)
-//!                    -> write()     lines become frames of the queue, or the request waits for room
-//! the sender's thread <- next()     a batch of the queue, which it sends when its time has come
+//! port thread    -> received()  encodes a burst once per file -> ring -> blocked read(2), poll(2)
+//! session thread -> read()      returns buffered data, or the request waits (`Wait`)
+//!                -> write()     queues the frames of the lines, or the request waits for room
+//! sender thread  <- next()      takes a batch from the queue and sends it at its time
 //! ```
 //!
-//! A port that announces frames by a descriptor (a device) gives them when they come, and a reader that is slow loses the oldest. One that
-//! is asked (a generator, a capture file) is asked only while some reader has read what there was: alone, a reader loses nothing.
+//! A port with a descriptor for waiting (a device) delivers frames when they arrive, and a slow
+//! reader loses the oldest. A port without one (a generator, a capture file) is polled only while
+//! some reader has consumed its frames: a single reader loses nothing.
 
 use super::fuse::{Answer, MOST};
 use super::kernel::Kernel;
@@ -23,27 +25,27 @@ use std::time::Duration;
 use wire::bpkt::Form;
 use wire::text::{self, MAX_LINE, SLACK, Stamp};
 
-/// The longest sleep, so that a request to stop is seen.
+/// Maximum sleep before the next check for a stop request.
 const NAP: Duration = Duration::from_millis(50);
-/// Bytes of frames that wait to be sent before who writes has to wait.
+/// Bytes of queued frames from which writers block.
 const QUEUED: usize = 1 << 20;
-/// The two files.
+/// Kinds of the two files.
 const KINDS: [Kind; 2] = [Kind::Text, Kind::Binary];
-/// Files open at a time on one port; a process has 1024 by default.
+/// Maximum number of open files per port; a process has 1024 by default.
 const OPEN: usize = 4096;
 
-/// A port's files.
+/// Files of a port.
 #[derive(Debug)]
 pub struct Device {
     name: String,
     stamped: bool,
     announces: bool,
-    /// Bytes that a port that is asked may be ahead of its fastest reader.
+    /// Bytes by which a polled port may be ahead of its fastest reader.
     ahead: usize,
     state: Mutex<State>,
-    /// A reader came, or has read.
+    /// Signaled when a reader opened the file or has read.
     room: Condvar,
-    /// Something was written.
+    /// Signaled when something was written.
     written: Condvar,
 }
 
@@ -56,47 +58,47 @@ struct State {
     queued: usize,
     writers: VecDeque<Writer>,
     counts: Counts,
-    /// More frames are expected at once: a read that has less than it asked for waits for them.
+    /// More frames are expected at once: a read that has less than it requested waits for them.
     more: bool,
     over: bool,
     lost: bool,
 }
 
-/// What a port's files have counted.
+/// Counters of a port's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames of the port.
+    /// Frames received from the port.
     pub received: u64,
-    /// Those that came while nobody had a file open for reading.
+    /// Frames received while no file was open for reading.
     pub unread: u64,
-    /// Those that no line can hold.
+    /// Frames that cannot be represented as a line.
     pub refused: u64,
-    /// Given to readers: a frame counts once for each.
+    /// Frames delivered to readers, counted once for each reader.
     pub delivered: u64,
-    /// Gone before a reader asked for them.
+    /// Frames overwritten before a reader read them.
     pub overflow: u64,
-    /// Written and taken.
+    /// Frames written and accepted.
     pub accepted: u64,
-    /// Sent through the port.
+    /// Frames sent through the port.
     pub sent: u64,
-    /// Not sent: longer than the port takes.
+    /// Frames not sent because they are too long for the port.
     pub too_long: u64,
-    /// Lines and records that are no frames.
+    /// Lines and records that are not frames.
     pub bad_lines: u64,
-    /// What is wrong with the first of them.
+    /// Error in the first bad line or record.
     pub first_bad: Option<String>,
 }
 
-/// A reader as `stats` shows it.
+/// Counters of a reader, as shown in `stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReaderCounts {
-    /// Which file.
+    /// Kind of the file.
     pub kind: Kind,
-    /// Frames given to it.
+    /// Frames delivered to it.
     pub delivered: u64,
-    /// Frames gone before it asked for them.
+    /// Frames overwritten before it read them.
     pub overflow: u64,
-    /// Frames that wait for it.
+    /// Frames buffered for it.
     pub waiting: u64,
 }
 
@@ -104,14 +106,14 @@ pub struct ReaderCounts {
 struct Open {
     kind: Kind,
     reader: Option<Reader>,
-    /// What is left of a frame that a read had no room for.
+    /// Rest of a frame that a read had no room for.
     rest: Option<Piece>,
     lines: Arc<Mutex<Lines>>,
-    /// Who polls, and wants to know.
+    /// Handle to notify when the poll state changes.
     poll: Option<u64>,
 }
 
-/// A read that waits for a frame.
+/// A read request that waits for a frame.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     unique: u64,
@@ -119,7 +121,7 @@ struct Wait {
     room: usize,
 }
 
-/// A write that waits for room.
+/// A write request that waits for room in the queue.
 #[derive(Debug)]
 struct Writer {
     unique: u64,
@@ -127,7 +129,8 @@ struct Writer {
     data: Vec<u8>,
 }
 
-/// Records on their way to a reader, and its place before them: a read that was given up gives them back.
+/// Records on their way to a reader, and the reader's position before them, restored if the read
+/// was interrupted.
 #[derive(Debug)]
 struct Given {
     unique: u64,
@@ -153,14 +156,15 @@ impl State {
         self.open.values().filter(move |open| open.kind == kind).filter_map(|open| open.reader.as_ref())
     }
 
-    /// Forgets what nobody is to read any more.
+    /// Frees the records that no reader needs any more.
     fn release(&mut self, kind: Kind) {
         let State { rings: [text, binary], open, .. } = self;
         let ring = if kind == Kind::Text { text } else { binary };
         ring.release(open.values().filter(|open| open.kind == kind).filter_map(|open| open.reader.as_ref()));
     }
 
-    /// What `fh` can be given now. While more is coming at once, that is as much as it asked for, or `enough`.
+    /// Returns the data that `fh` can receive now. While more frames are expected at once, returns
+    /// `None` until there is as much as it requested, or `enough`.
     fn give(&mut self, wait: Wait, enough: usize) -> Option<Given> {
         let Wait { unique, fh, room } = wait;
         if self.more
@@ -196,7 +200,8 @@ impl State {
         ready || open.rest.is_some() || (self.over && open.reader.is_some())
     }
 
-    /// Whom to wake, of those who poll: readers with frames, and all if there is room to write.
+    /// Returns the handles of pollers to notify: those of readers with frames, or all if
+    /// `to_write`.
     fn polled(&mut self, to_write: bool) -> Vec<u64> {
         let ready: Vec<u64> =
             self.open.iter().filter(|(_, open)| to_write || self.is_ready(open)).map(|(fh, _)| *fh).collect();
@@ -208,7 +213,7 @@ impl State {
         self.queued += bytes;
         self.counts.accepted += frames.len() as u64;
         match self.queue.back_mut() {
-            // A frame written alone does not take a batch alone.
+            // Small writes are merged into one batch.
             Some(last) if bytes < BLOCK && !last.is_full() => {
                 last.append(frames);
             }
@@ -225,8 +230,9 @@ impl State {
 }
 
 impl Device {
-    /// The files of port `name`. With `stamped` lines have the time of arrival in front; records have it always. `announces`: frames come
-    /// when they come. Each file's ring holds `ring` bytes.
+    /// Creates the files of port `name`. With `stamped`, lines start with the time of arrival;
+    /// records always have it. `announces`: the port has a descriptor for waiting. The ring of each
+    /// file holds `ring` bytes.
     pub fn new(name: &str, stamped: bool, announces: bool, ring: usize) -> Device {
         let state = State {
             rings: [Ring::new(ring), Ring::new(ring)],
@@ -251,7 +257,7 @@ impl Device {
         }
     }
 
-    /// The port's name.
+    /// Returns the name of the port.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -260,7 +266,7 @@ impl Device {
         lock(&self.state)
     }
 
-    /// Opens the file of that kind as `fh`; `false`: too many are open.
+    /// Opens the file of kind `kind` as `fh`; returns false if too many are open.
     pub fn open(&self, fh: u64, kind: Kind, reads: bool) -> bool {
         let mut state = self.lock();
         if state.open.len() >= OPEN {
@@ -273,7 +279,7 @@ impl Device {
         true
     }
 
-    /// Closes `fh`: a last line that it was written counts though it has no end.
+    /// Closes `fh`. A last line that was written without a newline counts as complete.
     pub fn close(&self, fh: u64) {
         let Some(open) = self.lock().open.remove(&fh) else { return };
         let fed = lock(&open.lines).end(|frames| self.lock().queue(frames));
@@ -281,7 +287,7 @@ impl Device {
         state.count(&fed);
         if let Some(reader) = open.reader {
             state.counts.delivered += reader.delivered;
-            // What waited for it is not lost: it did not want it.
+            // Frames still buffered for it are not counted as lost: it closed the file.
             state.counts.overflow += reader.overflow;
         }
         state.release(open.kind);
@@ -291,8 +297,9 @@ impl Device {
 
     /// Answers a read of `size` bytes, now or when there is a frame.
     pub fn read(&self, unique: u64, fh: u64, size: u32, wait: bool, kernel: &Kernel) {
-        // A read(2) of more than one request's bytes comes in several; only one that was not filled ends it, and it must end
-        // before it waits for more.
+        // The kernel splits a large read(2) into several requests and continues until one returns
+        // less than its size. Returning one byte less ends the read(2), so that it does not block
+        // with data in hand.
         let size = size as usize;
         let room = if size > MOST - 4096 { size - 1 } else { size };
         let request = Wait { unique, fh, room };
@@ -314,7 +321,7 @@ impl Device {
         kernel.send(&Answer::error(unique, errno));
     }
 
-    /// Sends what was given; what nobody waits for any more is put back.
+    /// Sends data to readers; data of an interrupted request is put back.
     fn hand_over(&self, all: Vec<Given>, kernel: &Kernel) {
         for given in all {
             let answered = kernel.send_data(given.unique, &given.pieces);
@@ -322,7 +329,8 @@ impl Device {
             if !answered && let Some(open) = state.open.get_mut(&given.fh).filter(|open| open.reader == given.after) {
                 (open.reader, open.rest) = given.before;
             }
-            // Only now: until it was sent it may have to come back. Without its shares a block is used again.
+            // Released only after sending, because the data may have to be put back. A block
+            // without references is reused.
             drop(given.pieces);
             state.release(given.kind);
         }
@@ -346,7 +354,8 @@ impl Device {
         kernel.send(&answer);
     }
 
-    /// Frames of `data` into the queue. A write of which nothing is a frame is an error; a bad line among good ones is counted.
+    /// Queues the frames of `data`. A write without any valid frame is an error; a bad line among
+    /// good ones is only counted.
     fn accept(&self, unique: u64, lines: &Mutex<Lines>, data: &[u8]) -> Answer {
         let fed = lock(lines).feed(data, |frames| self.lock().queue(frames));
         self.lock().count(&fed);
@@ -355,7 +364,8 @@ impl Device {
         if nothing { Answer::error(unique, libc::EINVAL) } else { Answer::written(unique, data.len()) }
     }
 
-    /// Which of POLLIN and POLLOUT are there; who polls is woken when that changes, if `kh` is given.
+    /// Returns which of POLLIN and POLLOUT are set. If `kh` is given, it is notified when that
+    /// changes.
     pub fn poll(&self, fh: u64, kh: Option<u64>) -> u32 {
         let mut state = self.lock();
         let Some(open) = state.open.get(&fh) else { return libc::POLLERR as u32 };
@@ -372,7 +382,7 @@ impl Device {
         events as u32
     }
 
-    /// Gives up the request `unique`, if it waits here.
+    /// Cancels the request `unique` if it waits here; returns whether it did.
     pub fn interrupt(&self, unique: u64, kernel: &Kernel) -> bool {
         let mut state = self.lock();
         let waiting = state.waiting.len() + state.writers.len();
@@ -386,7 +396,7 @@ impl Device {
         found
     }
 
-    /// Waits until the port is to be asked for frames.
+    /// Waits until the port should be polled for frames.
     pub fn wait_for_room(&self, stop: fn() -> bool) {
         let mut state = self.lock();
         while !self.announces && !stop() {
@@ -401,8 +411,9 @@ impl Device {
         }
     }
 
-    /// Frames that the port received at `ticks`, to all readers. `more`: others are expected at once, so that a read that has not got
-    /// what it asked for waits for them, or for [`Device::pause`].
+    /// Passes the frames that the port received at `ticks` to all readers. With `more`, further
+    /// frames are expected at once: a read that has less than it requested waits for them, or for
+    /// [`Device::pause`].
     pub fn received(&self, burst: &mut Burst, ticks: u64, more: bool, kernel: &Kernel) {
         let mut state = self.lock();
         state.more = more;
@@ -437,14 +448,14 @@ impl Device {
         self.tell(state, kernel);
     }
 
-    /// There are no more frames at the moment: who waits gets what there is.
+    /// Reports that no more frames are available for now: blocked reads receive what there is.
     pub fn pause(&self, kernel: &Kernel) {
         let mut state = self.lock();
         state.more = false;
         self.tell(state, kernel);
     }
 
-    /// Answers who waits for frames.
+    /// Answers blocked reads with the frames that are available.
     fn tell(&self, mut state: MutexGuard<'_, State>, kernel: &Kernel) {
         let mut given = Vec::new();
         let mut waiting = std::mem::take(&mut state.waiting);
@@ -469,7 +480,8 @@ impl Device {
         polled.into_iter().for_each(|kh| kernel.send(&Answer::wake(kh)));
     }
 
-    /// There will be no more frames: who has read all is told the end of the file. What is `lost` takes none either.
+    /// Ends the stream: readers get end of file after the remaining frames. If `lost`, the port
+    /// does not send any more either.
     pub fn end(&self, lost: bool, kernel: &Kernel) {
         let mut state = self.lock();
         state.lost |= lost;
@@ -477,14 +489,14 @@ impl Device {
         self.tell(state, kernel);
     }
 
-    /// The mount ends: who waits to write is told so.
+    /// Ends the mount: blocked writes fail with ENODEV.
     pub fn shut(&self, kernel: &Kernel) {
         self.end(false, kernel);
         let writers = std::mem::take(&mut self.lock().writers);
         writers.iter().for_each(|writer| kernel.send(&Answer::error(writer.unique, libc::ENODEV)));
     }
 
-    /// Will nothing come any more, and is nothing left for those who read?
+    /// Returns whether the port has ended and everything has been sent and read.
     pub fn is_done(&self) -> bool {
         let state = self.lock();
         let unread = |open: &Open| {
@@ -493,12 +505,12 @@ impl Device {
         state.over && (state.queued == 0 || state.lost) && !state.open.values().any(unread)
     }
 
-    /// Is any file open?
+    /// Returns whether any file is open.
     pub fn is_open(&self) -> bool {
         !self.lock().open.is_empty()
     }
 
-    /// The next batch to send; waits for it. `None` at the end.
+    /// Returns the next batch to send, waiting for it; `None` at the end.
     pub fn next(&self, stop: fn() -> bool) -> Option<Frames> {
         let mut state = self.lock();
         loop {
@@ -515,7 +527,8 @@ impl Device {
         }
     }
 
-    /// A batch was dealt with; so far `sent` frames were sent and `too_long` were not. Lets those in who wait to write.
+    /// Records that a batch has been processed, with the totals of frames sent and of frames too
+    /// long. Resumes blocked writes.
     pub fn sent(&self, batch: &Frames, sent: u64, too_long: u64, kernel: &Kernel) {
         let mut state = self.lock();
         let bytes: usize = batch.iter().map(|(bytes, _)| bytes.len()).sum();
@@ -536,7 +549,7 @@ impl Device {
         polled.into_iter().for_each(|kh| kernel.send(&Answer::wake(kh)));
     }
 
-    /// What was counted, with what present readers count, and each of those.
+    /// Returns the totals, those of open readers included, and the counters of each open reader.
     pub fn counts(&self) -> (Counts, Vec<ReaderCounts>) {
         let state = self.lock();
         let mut counts = state.counts.clone();
@@ -553,7 +566,7 @@ impl Device {
     }
 }
 
-/// Appends a frame to a block; `false` if no line can hold it.
+/// Appends a frame to a block; returns false if it cannot be represented.
 fn encode(kind: Kind, frame: &[u8], stamped: bool, arrival: Stamp, block: &mut Block) -> bool {
     let end = block.len();
     let used = match kind {

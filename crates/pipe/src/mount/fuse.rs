@@ -1,32 +1,35 @@
-//! FUSE as bytes: what the kernel asks on /dev/fuse, and what it is answered. Knows no files and does no I/O.
+//! Encoding of the FUSE protocol: parses requests of /dev/fuse and builds answers. Does no I/O and
+//! has no file state.
 //!
-//! Requests and answers are structures of C in the machine's own byte order (linux/fuse.h, protocol 7.31 and later); they are read and
-//! written a field at a time. A request that is shorter than its structure reads as `None` and is answered EIO.
+//! Requests and answers are C structures in native byte order (linux/fuse.h, protocol 7.31 and
+//! later); they are read and written one field at a time. A request shorter than its structure
+//! parses as `None` and is answered with EIO.
 
-/// Bytes in front of every request.
+/// Length of the header of every request.
 pub const IN_HEADER: usize = 40;
-/// The longest write, and the longest read, of one request: 256 pages, the most that Linux takes unless told otherwise.
+/// Maximum length of a write and of a read in one request: 256 pages, the default maximum of Linux.
 pub const MOST: usize = 1 << 20;
-/// What a request may take: the longest write, and what stands in front of it.
+/// Maximum length of a request: the longest write and its headers.
 pub const REQUEST: usize = MOST + 4096;
 
-/// The root's node.
+/// Node number of the root directory.
 pub const ROOT: u64 = 1;
 
 const MAJOR: u32 = 7;
 const MINOR: u32 = 31;
-/// Many pages for a request, large writes, reads of a file beside each other.
+/// Flags: more pages per request, large writes, parallel reads of a file.
 const FLAGS: u32 = 1 << 22 | 1 << 5 | 1;
 
-/// open(2)'s answer: no page cache; no place in the file, so that no lock is held on it and seeking says ESPIPE.
+/// Flags for a stream in the answer to open(2): no page cache; no file position, so that no lock is
+/// held on it and seeking fails with ESPIPE.
 pub const STREAM: u32 = 1 | 1 << 2 | 1 << 4;
-/// open(2)'s answer for a file that is made anew for each reader.
+/// Flags in the answer to open(2) for a file with content generated for each reader.
 pub const DIRECT: u32 = 1;
 
-/// What is asked.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op<'a> {
-    /// The first request.
+    /// First request of a session.
     Init {
         readahead: u32,
         flags: u32,
@@ -34,7 +37,7 @@ pub enum Op<'a> {
     Lookup {
         name: &'a [u8],
     },
-    /// Wants no answer.
+    /// Expects no answer from the file system.
     Forget,
     GetAttr,
     SetAttr,
@@ -73,24 +76,24 @@ pub enum Op<'a> {
         kh: u64,
         notify: bool,
     },
-    /// The process that waits for the answer to `unique` was sent a signal.
+    /// The process waiting for the answer to `unique` received a signal.
     Interrupt {
         unique: u64,
     },
-    /// Something that would change what files there are.
+    /// Any operation that would create, remove or rename files.
     Change,
     Destroy,
     Other,
 }
 
-/// A request.
+/// A request of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Names it in the answer.
+    /// Request ID, repeated in the answer.
     pub unique: u64,
-    /// Which file.
+    /// Node number of the file.
     pub node: u64,
-    /// What.
+    /// Operation and its arguments.
     pub op: Op<'a>,
 }
 
@@ -110,14 +113,14 @@ impl<'a> Fields<'a> {
         Some(u64::from_ne_bytes(*field))
     }
 
-    /// Up to a zero.
+    /// Returns the bytes up to a zero.
     fn name(&self) -> &'a [u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request; the error is what it would be named by in an answer, if even that is there.
+    /// Parses a request. The error is the request ID for an answer, if at least that could be read.
     pub fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Option<u64>> {
         let (Some(head), Some(body)) = (bytes.get(..IN_HEADER), bytes.get(IN_HEADER..)) else { return Err(None) };
         let mut head = Fields(head);
@@ -173,22 +176,22 @@ impl<'a> Op<'a> {
     }
 }
 
-/// A file's attributes.
+/// Attributes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// Its number.
+    /// Number of the node.
     pub node: u64,
     /// S_IFREG or S_IFDIR, and permissions.
     pub mode: u32,
-    /// The owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// The group.
+    /// Group ID of the file.
     pub gid: u32,
-    /// Seconds since 1970 of all its times.
+    /// All times of the file, in seconds since 1970.
     pub time: u64,
 }
 
-/// An answer in the making.
+/// An encoded answer, or one being built.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answer(Vec<u8>);
 
@@ -199,74 +202,76 @@ impl Answer {
         answer
     }
 
-    /// In front of `len` bytes that follow.
+    /// Header of an answer with `len` bytes of data that follow.
     pub fn data(unique: u64, len: usize) -> Answer {
         Answer::head(len, 0, unique)
     }
 
-    /// To [`Op::Read`], of what is at hand.
+    /// Answer to [`Op::Read`] with a copy of `bytes`.
     pub fn bytes_of(unique: u64, bytes: &[u8]) -> Answer {
         let mut answer = Answer::data(unique, bytes.len());
         answer.0.extend_from_slice(bytes);
         answer
     }
 
-    /// An error by its number, as in libc; 0 is none.
+    /// Answer with an error number as in libc; 0: success.
     pub fn error(unique: u64, errno: i32) -> Answer {
         Answer::head(0, -errno, unique)
     }
 
-    /// Done, and nothing more to say.
+    /// Answer without error and without data.
     pub fn done(unique: u64) -> Answer {
         Answer::error(unique, 0)
     }
 
-    /// To [`Op::Init`]. A kernel that speaks a later major version is told ours, and asks again.
+    /// Answer to [`Op::Init`]. A kernel with a later major version receives ours and repeats the
+    /// request.
     pub fn init(unique: u64, readahead: u32, flags: u32) -> Answer {
         let mut answer = Answer::head(64, 0, unique);
         answer.u32(MAJOR).u32(MINOR).u32(readahead).u32(FLAGS & flags);
-        // Of requests in the background there are none; then the longest write, the grain of times, and pages of a request.
+        // Limits of background requests (not used), then maximum write, granularity of times, and
+        // pages per request.
         answer.u16(16).u16(12).u32(MOST as u32).u32(1).u16((MOST / 4096) as u16).u16(0);
         answer.fill(64);
         answer
     }
 
-    /// To [`Op::Lookup`].
+    /// Answer to [`Op::Lookup`].
     pub fn entry(unique: u64, attr: &Attr) -> Answer {
         let mut answer = Answer::head(128, 0, unique);
         answer.u64(attr.node).u64(0).u64(ENTRY_S).u64(0).u64(0).attr(attr);
         answer
     }
 
-    /// To [`Op::GetAttr`] and [`Op::SetAttr`].
+    /// Answer to [`Op::GetAttr`] and [`Op::SetAttr`].
     pub fn attributes(unique: u64, attr: &Attr) -> Answer {
         let mut answer = Answer::head(104, 0, unique);
         answer.u64(0).u64(0).attr(attr);
         answer
     }
 
-    /// To [`Op::Open`] and [`Op::OpenDir`].
+    /// Answer to [`Op::Open`] and [`Op::OpenDir`].
     pub fn opened(unique: u64, fh: u64, flags: u32) -> Answer {
         let mut answer = Answer::head(16, 0, unique);
         answer.u64(fh).u32(flags).u32(0);
         answer
     }
 
-    /// To [`Op::Write`].
+    /// Answer to [`Op::Write`].
     pub fn written(unique: u64, size: usize) -> Answer {
         let mut answer = Answer::head(8, 0, unique);
         answer.u32(size as u32).u32(0);
         answer
     }
 
-    /// To [`Op::Poll`].
+    /// Answer to [`Op::Poll`].
     pub fn ready(unique: u64, events: u32) -> Answer {
         let mut answer = Answer::head(8, 0, unique);
         answer.u32(events).u32(0);
         answer
     }
 
-    /// To nobody's question: who polls `kh` should ask again.
+    /// Notification, without a request: pollers of `kh` should poll again.
     pub fn wake(kh: u64) -> Answer {
         const NOTIFY_POLL: i32 = 1;
         let mut answer = Answer::head(8, NOTIFY_POLL, 0);
@@ -274,7 +279,7 @@ impl Answer {
         answer
     }
 
-    /// To [`Op::StatFs`]: nothing is stored.
+    /// Answer to [`Op::StatFs`]: no storage.
     pub fn statfs(unique: u64) -> Answer {
         let mut answer = Answer::head(80, 0, unique);
         answer.fill(40);
@@ -283,7 +288,7 @@ impl Answer {
         answer
     }
 
-    /// To [`Op::ReadDir`]: entries from `offset` on, of which one is a node, its mode and its name.
+    /// Answer to [`Op::ReadDir`]: entries from `offset` on, each a node, its mode and its name.
     pub fn directory<'n>(
         unique: u64,
         offset: u64,
@@ -304,7 +309,7 @@ impl Answer {
         Answer::bytes_of(unique, &list.0)
     }
 
-    /// The bytes.
+    /// Returns the encoded answer.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -331,15 +336,15 @@ impl Answer {
         self.u32(0).u32(BLKSIZE).u32(0)
     }
 
-    /// Zeros up to `len` behind the header.
+    /// Appends zeros up to `len` bytes after the header.
     fn fill(&mut self, len: usize) {
         self.0.resize(16 + len, 0);
     }
 }
 
-/// Names stay what they are for so long, in seconds: for ever.
+/// Validity of names in seconds: forever.
 const ENTRY_S: u64 = 1 << 30;
-/// What `cat` and others take as the size of a good read.
+/// Preferred read size that `cat` and others use.
 const BLKSIZE: u32 = 128 * 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Requests of FUSE to a mount with two ports, one after the other.
+//! Fuzz body: a sequence of FUSE requests to a mount with two ports.
 
 use super::device::Device;
 use super::fuse::IN_HEADER;
@@ -12,15 +12,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
-/// Requests of one input.
+/// Maximum number of requests in one input.
 const REQUESTS: usize = 100;
-/// The most bytes that a read asks for: an answer of more does not fit into the socket that stands for /dev/fuse.
+/// Maximum number of bytes a read requests: a longer answer does not fit into the socket that
+/// stands in for /dev/fuse.
 const READ: u32 = 4096;
 
-/// A request for each record: the operation, the node, and a length with so many bytes of body. Operation 0 is a frame that a port
-/// receives; 255 is a request as it stands, header and all.
+/// Input: one record per request, with the operation, the node, and a length-prefixed body.
+/// Operation 0 is a frame received by a port; 255 is a raw request, header included.
 ///
-/// Holds: no panic; every answer has its own length, and is to a request that was made; none is answered twice.
+/// Checks that nothing panics; that every answer has the length in its header and belongs to a
+/// request; and that no request is answered twice.
 pub fn requests(data: &[u8]) {
     let (ours, theirs) = UnixDatagram::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
@@ -49,7 +51,7 @@ pub fn requests(data: &[u8]) {
                 Then::Next
             }
             255 => {
-                // Its number may be any.
+                // Its request ID is arbitrary.
                 waiting.extend(body.get(8..16).map(|field| u64::from_ne_bytes(field.try_into().unwrap())));
                 session.take(body)
             }
@@ -72,7 +74,7 @@ pub fn requests(data: &[u8]) {
     devices.iter().for_each(|device| device.shut(&kernel));
 }
 
-/// A request with its header; the size that a read asks for is bounded.
+/// Builds a request with its header; the size that a read requests is bounded.
 fn request(code: u32, unique: u64, node: u64, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(IN_HEADER + body.len());
     bytes.extend(((IN_HEADER + body.len()) as u32).to_ne_bytes());

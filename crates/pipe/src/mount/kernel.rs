@@ -1,34 +1,34 @@
-//! /dev/fuse: where requests come from and answers go to.
+//! /dev/fuse: receives requests and sends answers.
 
 use super::fuse::Answer;
 use super::ring::Piece;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 
-/// Slices of one writev(2).
+/// Maximum number of slices of one writev(2).
 const SLICES: usize = 1024;
 
-/// The kernel's end of a mount. Any thread may answer.
+/// Connection to the kernel of a mount. Any thread may answer.
 #[derive(Debug)]
 pub struct Kernel(File);
 
 impl Kernel {
-    /// Speaks through `file`.
+    /// Uses `file`, an open /dev/fuse.
     pub fn new(file: File) -> Kernel {
         Kernel(file)
     }
 
-    /// The next request; `None` when the mount has ended.
+    /// Returns the next request; `None` when the mount has ended.
     ///
     /// # Errors
-    /// The system's.
+    /// System errors of read(2).
     pub fn receive<'b>(&self, buf: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
         loop {
             match (&self.0).read(buf) {
                 Ok(len) => return Ok(buf.get(..len)),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::ENODEV) => return Ok(None),
-                    // ENOENT: who asked has given up before the question was read.
+                    // ENOENT: the request was interrupted before it was read.
                     Some(libc::EINTR | libc::EAGAIN | libc::ENOENT) => {}
                     _ => return Err(error),
                 },
@@ -36,12 +36,12 @@ impl Kernel {
         }
     }
 
-    /// Sends an answer. That nobody waits for it any more is nobody's fault.
+    /// Sends an answer. Errors are ignored: the request may have been interrupted.
     pub fn send(&self, answer: &Answer) {
         let _ = (&self.0).write(answer.bytes());
     }
 
-    /// Sends records, from where they are; `false` if nobody waits for them any more.
+    /// Sends records without copying them; returns false if the request was interrupted.
     pub fn send_data(&self, unique: u64, pieces: &[Piece]) -> bool {
         let len = pieces.iter().map(|piece| piece.bytes().len()).sum();
         let head = Answer::data(unique, len);

@@ -1,26 +1,27 @@
-//! What is written to a file, as frames: lines or records, many in one write, the last of them perhaps not to its end.
+//! Parses data written to a file into frames: lines or records, several per write, the last one
+//! possibly incomplete.
 
 use crate::{Frames, Time};
 use wire::bpkt::{self, Form};
 use wire::text::{self, MAX_READ, Next};
 
-/// How frames stand in a file.
+/// Format of frames in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Lines, F1 or F2.
     Text,
-    /// Records, v2.
+    /// Binary records, v2.
     Binary,
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fed {
-    /// Frames.
+    /// Number of valid frames.
     pub good: u64,
-    /// Lines that are no frame; after a record that is none, nothing is read on.
+    /// Number of lines that are not frames; parsing stops after a bad record.
     pub bad: u64,
-    /// What is wrong with the first of those.
+    /// Error in the first bad line or record.
     pub why: Option<String>,
 }
 
@@ -31,30 +32,31 @@ impl Fed {
     }
 }
 
-/// The bytes that one open file was written, up to now.
+/// Parser for the bytes written to one open file.
 #[derive(Debug)]
 pub struct Lines {
     kind: Kind,
-    /// The front of a line or record whose end has not come.
+    /// Start of an incomplete line or record.
     kept: Vec<u8>,
-    /// Within a line that is too long: the rest of it is nothing.
+    /// Discarding the rest of an over-long line.
     skipping: bool,
     frames: Frames,
 }
 
 impl Lines {
-    /// Nothing written yet.
+    /// Creates a parser without data.
     pub fn new(kind: Kind) -> Lines {
         Lines { kind, kept: Vec::new(), skipping: false, frames: Frames::new() }
     }
 
-    /// Bytes kept until the rest comes.
+    /// Returns the number of bytes of the incomplete line or record.
     #[cfg(test)]
     fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Reads what is written; hands over batches of frames as they become full, and the last one.
+    /// Parses written data; passes batches of frames to `batch` as they become full, and the last
+    /// one.
     pub fn feed(&mut self, mut data: &[u8], mut batch: impl FnMut(&mut Frames)) -> Fed {
         let mut fed = Fed::default();
         if self.skipping {
@@ -63,7 +65,7 @@ impl Lines {
             self.skipping = false;
         }
         let mut kept = std::mem::take(&mut self.kept);
-        // First the line that was begun, by itself: what follows is read where it is.
+        // Completes the incomplete line first, so that the rest can be parsed in place.
         while !kept.is_empty() && !data.is_empty() {
             let missing = self.missing(&kept, data).min(data.len());
             let (front, rest) = data.split_at_checked(missing).unwrap_or_default();
@@ -88,7 +90,7 @@ impl Lines {
         fed
     }
 
-    /// The file was closed: a last line without its end is one all the same.
+    /// Ends the data when the file is closed: a last line without a newline counts as complete.
     pub fn end(&mut self, batch: impl FnMut(&mut Frames)) -> Fed {
         let mut fed = match self.kind {
             Kind::Text if !self.kept.is_empty() => self.feed(b"\n", batch),
@@ -101,7 +103,8 @@ impl Lines {
         fed
     }
 
-    /// How many bytes of `data` may belong to what `kept` begins; at least one.
+    /// Returns how many bytes of `data` may belong to the incomplete line or record `kept`; at
+    /// least one.
     fn missing(&self, kept: &[u8], data: &[u8]) -> usize {
         let header = Form::V2.header();
         match (self.kind, kept.get(2..4)) {
@@ -113,7 +116,8 @@ impl Lines {
         }
     }
 
-    /// Reads from the front of `data` what has its end there; says how many bytes that were.
+    /// Parses the complete lines or records at the start of `data`; returns the number of bytes
+    /// consumed.
     fn read(&mut self, data: &[u8], fed: &mut Fed, batch: &mut impl FnMut(&mut Frames)) -> usize {
         let mut from = 0;
         while let Some(rest) = data.get(from..).filter(|rest| !rest.is_empty()) {
@@ -143,7 +147,7 @@ impl Lines {
             Next::Blank { used } => used,
             Next::Bad { why, used } => {
                 fed.bad(why);
-                // A line that had no end within its limit was used up to there.
+                // An over-long line was consumed up to the limit.
                 self.skipping = used >= MAX_READ && rest.get(used - 1) != Some(&b'\n');
                 match memchr::memchr(b'\n', rest.get(used..).unwrap_or_default()) {
                     Some(end) if self.skipping => {
@@ -233,7 +237,7 @@ mod tests {
     }
 
     proptest! {
-        /// However frames are cut into writes, they are the same frames.
+        /// The frames do not depend on how they are split into writes.
         #[test]
         fn cuts_do_not_matter(
             frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 14..300), any::<u16>()), 1..8),

@@ -1,41 +1,43 @@
-//! Frames that a port received, encoded once for all that read the same file: blocks of whole records, and a place in them for each reader.
+//! Ring of received frames, encoded once for all readers of a file: blocks of whole records, and a
+//! position for each reader.
 //!
 //! ```text
-//! push(block) ->  [block][block][block]  -> take(reader): pieces of blocks, whole records, as many as fit
+//! push(block) ->  [block][block][block]  -> take(reader): whole records, as many as fit
 //!                 ^ slow reader    ^ fast reader
 //! ```
 //!
-//! The ring is bounded in bytes. What is pushed when it is full makes the oldest block go: a reader that had not read it yet has lost those
-//! frames, and they are counted as its overflow. Nothing is copied for a reader: it is given shares of blocks.
+//! The ring is bounded in bytes. Pushing to a full ring drops the oldest block; the frames that a
+//! reader had not read yet are counted as its overflow. Readers receive references to blocks, not
+//! copies.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Frames of one push, one behind the other in the form of their file.
+/// Frames of one push, encoded consecutively in the format of the file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Their records; behind the last there may be slack.
+    /// Encoded records; there may be slack after the last one.
     pub bytes: Vec<u8>,
-    /// Where each record ends.
+    /// End offset of each record.
     pub ends: Vec<u32>,
 }
 
-/// What one block holds at most before the next is begun, about: several fit into a second-level cache.
+/// Approximate maximum of bytes in a block: several blocks fit into a second-level cache.
 pub const BLOCK: usize = 128 * 1024;
 
 impl Block {
-    /// Bytes of records.
+    /// Returns the number of bytes of all records.
     pub fn len(&self) -> usize {
         self.ends.last().map_or(0, |end| *end as usize)
     }
 
-    /// Without a frame?
+    /// Returns whether the block has no frames.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Should what is in it go before more comes?
+    /// Returns whether the block should be pushed before more frames are added.
     pub fn is_full(&self) -> bool {
         self.len() >= BLOCK
     }
@@ -44,7 +46,7 @@ impl Block {
         self.ends.clear();
     }
 
-    /// Where the record `index` begins.
+    /// Returns the start offset of the record `index`.
     fn begin(&self, index: usize) -> usize {
         let before = index.checked_sub(1).and_then(|before| self.ends.get(before));
         before.map_or(0, |end| *end as usize)
@@ -58,7 +60,7 @@ impl Block {
     }
 }
 
-/// Records that a reader takes: a share of a block.
+/// A reference to records in a block, delivered to a reader.
 #[derive(Debug, Clone)]
 pub struct Piece {
     block: Arc<Block>,
@@ -66,12 +68,12 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The records.
+    /// Returns the bytes of the records.
     pub fn bytes(&self) -> &[u8] {
         self.block.bytes.get(self.range.clone()).unwrap_or_default()
     }
 
-    /// Splits `len` bytes off its front, if there are more.
+    /// Splits off the first `len` bytes if there are more than that.
     pub fn split(&mut self, len: usize) -> Option<Piece> {
         if len >= self.range.len() {
             return None;
@@ -82,67 +84,67 @@ impl Piece {
     }
 }
 
-/// A reader's place.
+/// Position of a reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reader {
-    /// The number of the next frame that it is to get; the first ever is 0.
+    /// Number of the next frame to deliver; the first frame of the ring has number 0.
     next: u64,
-    /// Frames it was given.
+    /// Frames delivered to this reader.
     pub delivered: u64,
-    /// Frames that were gone before it asked for them.
+    /// Frames dropped before this reader read them.
     pub overflow: u64,
 }
 
-/// What a reader is answered.
+/// Result of a read.
 #[derive(Debug)]
 pub enum Taken {
-    /// Whole records.
+    /// Whole records, as references.
     Pieces(Vec<Piece>),
-    /// There are no frames.
+    /// No frames are available.
     Nothing,
-    /// The next record is longer than what was asked for: here it is alone.
+    /// The next record, which is longer than the requested size.
     Long(Piece),
 }
 
-/// See the module.
+/// Ring of encoded frames; see the module documentation.
 #[derive(Debug)]
 pub struct Ring {
-    /// With the number of each one's first frame.
+    /// Blocks, each with the number of its first frame.
     blocks: VecDeque<(u64, Arc<Block>)>,
     bytes: usize,
     most: usize,
-    /// The number of the next frame to come.
+    /// Number of the next frame to be pushed.
     next: u64,
     spare: Vec<Block>,
 }
 
-/// Emptied blocks that are kept to be filled again.
+/// Maximum number of empty blocks kept for reuse.
 const SPARE: usize = 16;
-/// Blocks shorter than this are put together: a quiet port gives frames one by one.
+/// Blocks shorter than this are merged: a port with little traffic delivers frames one by one.
 const SMALL: usize = 16 * 1024;
 
 impl Ring {
-    /// An empty one, for `most` bytes.
+    /// Creates an empty ring of at most `most` bytes.
     pub fn new(most: usize) -> Ring {
         Ring { blocks: VecDeque::new(), bytes: 0, most, next: 0, spare: Vec::new() }
     }
 
-    /// A reader that gets all frames from now on.
+    /// Creates a reader that receives all frames from now on.
     pub fn reader(&self) -> Reader {
         Reader { next: self.next, ..Reader::default() }
     }
 
-    /// A block to fill.
+    /// Returns an empty block to fill.
     pub fn spare(&mut self) -> Block {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Frames that wait for `reader`, if none is lost from now on.
+    /// Returns the number of frames buffered for `reader`.
     pub fn waiting(&self, reader: &Reader) -> u64 {
         self.next - reader.next.max(self.first())
     }
 
-    /// Bytes that wait for `reader`.
+    /// Returns the number of bytes buffered for `reader`.
     pub fn ahead(&self, reader: &Reader) -> usize {
         let mut read = 0;
         for (first, block) in &self.blocks {
@@ -154,7 +156,7 @@ impl Ring {
         self.bytes - read
     }
 
-    /// Has `reader` anything to read?
+    /// Returns whether there are frames for `reader`.
     pub fn is_ready(&self, reader: &Reader) -> bool {
         reader.next < self.next
     }
@@ -163,7 +165,7 @@ impl Ring {
         self.blocks.front().map_or(self.next, |(first, _)| *first)
     }
 
-    /// Appends frames; the oldest go when there is no room.
+    /// Appends frames; drops the oldest blocks if the ring is full.
     pub fn push(&mut self, block: Block) {
         if block.is_empty() {
             return self.keep(block);
@@ -178,13 +180,13 @@ impl Ring {
             _ => self.blocks.push_back((self.next, Arc::new(block))),
         }
         self.next += count;
-        // The last block stays, however long it is.
+        // The last block stays, regardless of its length.
         while self.bytes > self.most && self.blocks.len() > 1 {
             self.drop_first();
         }
     }
 
-    /// Forgets what all `readers` have read.
+    /// Drops the blocks that all `readers` have read.
     pub fn release<'a>(&mut self, readers: impl Iterator<Item = &'a Reader>) {
         let oldest = readers.map(|reader| reader.next).min().unwrap_or(self.next);
         while self.blocks.front().is_some_and(|(first, block)| first + block.ends.len() as u64 <= oldest) {
@@ -201,7 +203,7 @@ impl Ring {
         }
     }
 
-    /// Keeps an emptied block.
+    /// Keeps a block for reuse.
     fn keep(&mut self, mut block: Block) {
         if self.spare.len() < SPARE {
             block.clear();
@@ -209,7 +211,7 @@ impl Ring {
         }
     }
 
-    /// As many whole records as fit into `room` bytes, in their order.
+    /// Returns as many whole records as fit into `room` bytes, in order.
     pub fn take(&self, reader: &mut Reader, room: usize) -> Taken {
         let pieces = self.pieces(reader, room, usize::MAX);
         if !pieces.is_empty() {

@@ -1,4 +1,4 @@
-//! The requests of a mount, one by one: which file, and what is done with it.
+//! Handles the requests of a mount: finds the file and performs the operation.
 
 use super::device::Device;
 use super::fuse::{Answer, Attr, DIRECT, Op, REQUEST, ROOT, Request, STREAM};
@@ -11,16 +11,16 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Consequence of a request.
+/// Action after a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
-    /// The next one.
+    /// Continue with the next request.
     Next,
-    /// The end of the mount.
+    /// The mount ends.
     End,
 }
 
-/// What a node is.
+/// Type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     Root,
@@ -31,37 +31,37 @@ enum Node {
     Port(usize, Kind),
 }
 
-/// Local-time registers that are files.
+/// Numbers of the local-time registers that are files.
 const REGISTERS: std::ops::RangeInclusive<usize> = 1..=7;
 
-/// A mount's files.
+/// Files of a mount.
 #[derive(Debug)]
 pub struct Session {
     kernel: Arc<Kernel>,
     devices: Vec<Arc<Device>>,
-    /// In the order of their numbers, the root's being 1: what they are, the directory they are in, and their names.
+    /// Nodes ordered by number, the root being 1: type, parent directory and name.
     nodes: Vec<(Node, Node, String)>,
     counter: Counter,
     registers: Registers,
     owner: (u32, u32),
     since: u64,
     next: AtomicU64,
-    /// What readers of small files are shown, from their first read on.
+    /// Content shown to readers of small files, generated at their first read.
     shown: Mutex<BTreeMap<u64, String>>,
 }
 
-/// What the files of a mount are called.
+/// File names of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// A port's file of lines; `r` in front of it is its file of records.
+    /// Names of the ports' line files; the record file has the prefix `r`.
     pub ports: Vec<String>,
 }
 
 impl Names {
-    /// Names for `ports`: their own, or their numbers.
+    /// Returns file names for `ports`: the ports' names, or numbers.
     ///
     /// # Errors
-    /// A name that cannot be a file's, or that two files would have.
+    /// A name is not valid for a file or would be used twice.
     pub fn new<'p>(ports: impl Iterator<Item = &'p str>, numbered: bool) -> Result<Names, String> {
         let ports: Vec<String> =
             ports.enumerate().map(|(at, name)| if numbered { at.to_string() } else { name.to_owned() }).collect();
@@ -83,7 +83,7 @@ impl Names {
 }
 
 impl Session {
-    /// Files for `devices`, called `names`.
+    /// Creates the files for `devices` with the given `names`.
     pub fn new(
         kernel: Arc<Kernel>,
         devices: Vec<Arc<Device>>,
@@ -112,7 +112,7 @@ impl Session {
     /// Answers requests until the mount has ended.
     ///
     /// # Errors
-    /// What reading them says.
+    /// Errors of reading requests.
     pub fn run(&self) -> io::Result<()> {
         let mut buf = vec![0; REQUEST];
         while let Some(bytes) = self.kernel.receive(&mut buf)? {
@@ -123,7 +123,7 @@ impl Session {
         Ok(())
     }
 
-    /// Answers one request.
+    /// Answers one request, given as bytes.
     pub(super) fn take(&self, bytes: &[u8]) -> Then {
         match Request::parse(bytes) {
             Ok(Request { op: Op::Destroy, unique, .. }) => {
@@ -158,14 +158,15 @@ impl Session {
                 if self.devices.iter().any(|device| device.interrupt(of, &self.kernel)) {
                     return;
                 }
-                // Another thread has it, and has not said yet that it waits: ask again. Or it was answered: then nobody does.
+                // Another thread may not have queued the request yet; the kernel repeats the
+                // interrupt. If the request has been answered, the kernel ignores this.
                 Answer::error(unique, libc::EAGAIN)
             }
             (_, Op::StatFs) => Answer::statfs(unique),
             (_, Op::Change) => Answer::error(unique, libc::EPERM),
             (_, Op::Ioctl) => Answer::error(unique, libc::ENOTTY),
             (_, Op::Access | Op::Flush | Op::ReleaseDir) => Answer::done(unique),
-            (_, Op::Fsync { .. }) => Answer::error(unique, libc::EINVAL), // as of a device
+            (_, Op::Fsync { .. }) => Answer::error(unique, libc::EINVAL), // as for a character device
             (_, Op::Other | Op::Destroy) => Answer::error(unique, libc::ENOSYS),
             (None, _) => Answer::error(unique, libc::ENOENT),
             (Some(node), Op::Lookup { name }) => self.lookup(unique, node, name),
@@ -232,7 +233,7 @@ impl Session {
         }
     }
 
-    /// A read of a file that is made when it is read from its beginning.
+    /// Answers a read of a file that is generated when it is read from its start.
     fn show(&self, unique: u64, node: Node, fh: u64, offset: u64, size: u32) {
         let mut shown = lock(&self.shown);
         if offset == 0 {
@@ -253,7 +254,7 @@ impl Session {
         }
     }
 
-    /// Sets a register to a number in hexadecimal.
+    /// Sets a register to a hexadecimal number.
     fn set(&self, unique: u64, register: usize, data: &[u8]) -> Answer {
         let word = std::str::from_utf8(data).unwrap_or("").trim();
         match u64::from_str_radix(word.trim_start_matches("0x"), 16) {
@@ -278,7 +279,7 @@ fn mode(node: Node) -> u32 {
     }
 }
 
-/// A device's counters as JSON, a line each.
+/// Formats the counters of a device as one line of JSON.
 fn stats(device: &Device) -> String {
     let (counts, readers) = device.counts();
     let readers: Vec<_> = readers

@@ -21,7 +21,7 @@ fn us(us: u64) -> Instant {
     Instant::from_micros(us)
 }
 
-/// What a station says to a frame.
+/// Returns the reply of a station to a frame.
 fn answer(frame: &[u8]) -> Vec<u8> {
     let mut out = frame.to_vec();
     out[..6].copy_from_slice(&frame[6..12]);

@@ -1,4 +1,4 @@
-//! Mounting: by mount(2) where that is allowed, else through fusermount3, which is.
+//! Mounting: with mount(2) where permitted, otherwise through fusermount3, which is permitted.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{File, OpenOptions};
@@ -9,20 +9,21 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The kind of file system that mount(8) shows.
+/// File system type shown by mount(8).
 pub const FUSE_TYPE: &str = "fuse.linerate";
 const HELPER: &str = "fusermount3";
 
-/// User and group of this process.
+/// Returns user ID and group ID of this process.
 pub fn user() -> (u32, u32) {
     // SAFETY: these two calls take nothing and cannot fail.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Mounts a file system of FUSE at `dir`, an absolute path; what the kernel asks is read from the file.
+/// Mounts a FUSE file system at `dir`, an absolute path; requests of the kernel are read from the
+/// returned file.
 ///
 /// # Errors
-/// The system's, or what fusermount3 said.
+/// System errors, or the error message of fusermount3.
 pub fn fuse_mount(dir: &Path) -> io::Result<File> {
     match mount_directly(dir) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) => mount_through_helper(dir),
@@ -44,15 +45,16 @@ fn mount_directly(dir: &Path) -> io::Result<File> {
     if mounted == 0 { Ok(file) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The helper opens /dev/fuse, mounts, and sends the descriptor through a socket whose number it is told.
+/// Runs the helper, which opens /dev/fuse, mounts, and sends the descriptor through the socket in
+/// `_FUSE_COMMFD`.
 fn mount_through_helper(dir: &Path) -> io::Result<File> {
     let (ours, theirs) = UnixStream::pair()?;
-    // SAFETY: a live descriptor; the copy is for the child, that is why it stays open across exec.
+    // SAFETY: a live descriptor; the copy stays open across exec because it is for the child.
     let passed = unsafe { libc::dup(theirs.as_raw_fd()) };
     if passed < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: dup's answer is a descriptor that nobody else owns.
+    // SAFETY: the descriptor returned by dup has no other owner.
     let passed = unsafe { OwnedFd::from_raw_fd(passed) };
     let options = "nosuid,nodev,default_permissions,fsname=linerate,subtype=linerate";
     let mut helper = Command::new(HELPER);
@@ -69,11 +71,11 @@ fn mount_through_helper(dir: &Path) -> io::Result<File> {
     Ok(File::from(receive_fd(&ours)?))
 }
 
-/// A descriptor that came through `socket` (unix(7), SCM_RIGHTS).
+/// Receives a descriptor through `socket` (unix(7), SCM_RIGHTS).
 fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut byte = [0_u8; 1];
     let mut slice = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
-    // Room for one descriptor behind its header, aligned as the header wants it.
+    // Room for one descriptor after its header, aligned as the header requires.
     let mut control = [0_u64; 8];
     // SAFETY: an all-zero msghdr is one without buffers.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -81,12 +83,13 @@ fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
-    // SAFETY: the message points to live buffers of the lengths that it says.
+    // SAFETY: the message points to live buffers of the lengths that it states.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
     if got < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: recvmsg has written the headers within `control`, and CMSG_FIRSTHDR answers null or one that is whole.
+    // SAFETY: recvmsg wrote the headers within `control`, and CMSG_FIRSTHDR returns null or a
+    // complete one.
     let fd = unsafe {
         let header = libc::CMSG_FIRSTHDR(&message);
         let fits = !header.is_null()
@@ -96,14 +99,14 @@ fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
         fits.then(|| libc::CMSG_DATA(header).cast::<i32>().read_unaligned())
     };
     let fd = fd.filter(|fd| *fd >= 0).ok_or_else(|| io::Error::other(format!("{HELPER} sent no descriptor")))?;
-    // SAFETY: the kernel made this descriptor for us just now.
+    // SAFETY: the kernel has just created this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Takes the mount at `dir` away; if files are still open, as soon as they are closed.
+/// Unmounts `dir`; if files are still open, as soon as they are closed.
 ///
 /// # Errors
-/// The system's: there is none.
+/// System errors: `dir` is not mounted.
 pub fn fuse_unmount(dir: &Path) -> io::Result<()> {
     let path = CString::new(dir.as_os_str().as_bytes())?;
     match unmount(&path, 0) {

@@ -3,7 +3,8 @@ use crate::Time;
 use crate::queue::Full;
 use proptest::prelude::*;
 
-/// Gives `came` frames of `len` bytes at once, and lets time pass from event to event; says when each left.
+/// Queues `came` frames of `len` bytes at once and advances the time from event to event; returns
+/// the departure times.
 fn departures(stage: &mut Rate, came: usize, len: usize) -> Vec<u64> {
     let (mut frames, mut out) = (Frames::new(), Vec::new());
     for _ in 0..came {
@@ -46,7 +47,7 @@ fn a_burst_leaves_at_once_and_the_rest_at_the_rate() {
     let mut stage = rate(Unit::Frames(100), Bits::Wire, 3);
     let left: Vec<u64> = departures(&mut stage, 6, 60).iter().map(|at| at / 1_000_000 - 1000).collect();
     assert_eq!(left, [0, 0, 0, 10, 20, 30]);
-    // Rest fills the bucket, and no more than fills it.
+    // Idle time fills the bucket, but not beyond its size.
     stage.at(Instant::from_millis(9000));
     let left: Vec<u64> = departures(&mut stage, 4, 60).iter().map(|at| at / 1_000_000 - 9000).collect();
     assert_eq!(left, [0, 0, 0, 10]);
@@ -61,7 +62,7 @@ fn what_has_no_room_is_dropped_and_counted() {
 }
 
 proptest! {
-    /// In any stretch of time no more leaves than the bucket and what flowed in; and no less over all.
+    /// In any period no more leaves than the bucket plus the rate allow, and overall no less.
     #[test]
     fn never_more_than_bucket_and_flow(
         mbps in 1..2000_u64, burst in 0..20_000_u64, sizes in prop::collection::vec((14..2000_usize, 0..40_000_u64), 1..80)

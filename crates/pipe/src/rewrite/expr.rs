@@ -1,4 +1,4 @@
-//! The language of edits: `FIELD=VALUE`, and what goes wrong with it.
+//! Parser for edit expressions, `FIELD=VALUE`, and its errors.
 
 use super::ops::Op;
 use std::fmt;
@@ -9,26 +9,26 @@ use wire::edit::{Side, Upper};
 use wire::eth::EtherType;
 use wire::text::MAX_FRAME;
 
-/// What can be edited.
+/// Fields that can be edited.
 pub const FIELDS: &str = "dst src type swap ip.src ip.dst ip.ttl ip.dscp ip.id sport dport tcp.sport tcp.dport udp.sport udp.dport \
                           vlan.push vlan.pop vlan.id vlan.pcp byte[AT:LEN]";
 
-/// The most bytes that `byte` sets.
+/// Maximum number of bytes that `byte` sets.
 const MAX_BYTES: usize = 64;
 
-/// An expression that is none.
+/// Error for an invalid expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadExpr {
     text: String,
-    /// Characters in front of what is wrong.
+    /// Number of characters before the error.
     at: usize,
     why: String,
 }
 
 impl BadExpr {
-    /// The expression, and below it a caret where it stops being one.
+    /// Returns the expression with a caret below the position of the error.
     pub fn picture(&self) -> String {
-        // A width of a format has 16 bits: blanks have as many as there are.
+        // Not a format width: those are limited to 16 bits.
         format!("{}\n{}^", self.text, " ".repeat(self.at))
     }
 }
@@ -41,7 +41,7 @@ impl fmt::Display for BadExpr {
 
 impl std::error::Error for BadExpr {}
 
-/// A part of the expression and where it stands: what is wrong is always one.
+/// A part of an expression and its position, for error messages.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     whole: &'a str,
@@ -54,22 +54,22 @@ type Parsed<T> = Result<T, BadExpr>;
 impl<'a> Part<'a> {
     fn bad<T>(self, why: impl Into<String>) -> Parsed<T> {
         let at = self.whole.get(..self.at).map_or(0, |before| before.chars().count());
-        // A terminal would take what is no character for a command.
+        // A terminal would interpret control characters.
         let text = self.whole.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         Err(BadExpr { text, at, why: why.into() })
     }
 
-    /// What stands in front of `mark` and what behind it.
+    /// Splits at the first `mark`; returns the parts before and after it.
     fn split(self, mark: &str) -> Option<(Part<'a>, Part<'a>)> {
         let (before, after) = self.text.split_once(mark)?;
         let at = self.at + before.len() + mark.len();
         Some((Part { text: before, ..self }, Part { text: after, at, ..self }))
     }
 
-    /// A number from `least` to `most`, decimal or, with 0x, hexadecimal.
+    /// Parses a number from `least` to `most`, decimal, or hexadecimal with 0x.
     fn number(self, least: u64, most: u64) -> Parsed<u64> {
         let number = match self.text.strip_prefix("0x") {
-            // A sign is no digit here.
+            // Signs are not allowed.
             Some(digits) if digits.bytes().all(|b| b.is_ascii_hexdigit()) => u64::from_str_radix(digits, 16).ok(),
             None if self.text.bytes().all(|b| b.is_ascii_digit()) => self.text.parse().ok(),
             _ => None,
@@ -93,7 +93,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The greatest VLAN: 4095 is reserved (IEEE 802.1Q table 9-2).
+/// Maximum VLAN identifier: 4095 is reserved (IEEE 802.1Q table 9-2).
 const MAX_VID: u16 = 4094;
 
 pub fn parse(whole: &str) -> Parsed<Op> {
@@ -156,7 +156,7 @@ fn port_field(name: &str) -> Option<(Option<Upper>, Side)> {
     }
 }
 
-/// `001122334455`, or `00:11:22:33:44:55`, any byte of which may be `*`.
+/// Parses `001122334455`, or `00:11:22:33:44:55` in which any byte may be `*`.
 fn mac(side: Side, value: Part<'_>) -> Parsed<Op> {
     if let Ok(all) = value.text.parse() {
         return Ok(Op::mac(side, Mac::ZERO, all));
@@ -183,7 +183,7 @@ fn mac(side: Side, value: Part<'_>) -> Parsed<Op> {
     }
 }
 
-/// An address, or a network whose host part stays.
+/// Parses an address, or a prefix that leaves the host part unchanged.
 fn address(side: Side, value: Part<'_>) -> Parsed<Op> {
     let (addr, len) = match value.split("/") {
         Some((addr, len)) => (addr, Some(len)),
@@ -202,12 +202,12 @@ fn address(side: Side, value: Part<'_>) -> Parsed<Op> {
     }
 }
 
-/// The bits behind a prefix of `len` bits in an address of `of`.
+/// Returns a mask of the host bits after a prefix of `len` bits in an address of `of` bits.
 fn host_bits(len: u8, of: u8) -> u128 {
     u128::MAX.checked_shr(u32::from(128 - (of - len))).unwrap_or(0)
 }
 
-/// `ID[,PCP][,TPID]`; a TPID begins with 0x.
+/// Parses `ID[,PCP][,TPID]`; a TPID begins with 0x.
 fn push(value: Part<'_>) -> Parsed<Op> {
     let (vid, mut rest) = value.split(",").map_or((value, None), |(vid, rest)| (vid, Some(rest)));
     let (mut pcp, mut tpid) = (0, EtherType::VLAN.0);
@@ -226,7 +226,7 @@ fn push(value: Part<'_>) -> Parsed<Op> {
     Ok(Op::Push { tpid, pcp, vid })
 }
 
-/// `byte[AT]` or `byte[AT:LEN]`, and a number that fits.
+/// Parses `byte[AT]` or `byte[AT:LEN]`, and a number that fits.
 fn bytes(field: Part<'_>, value: Part<'_>) -> Parsed<Op> {
     let Some((_, inside)) = field.split("[") else { return field.bad("expected byte[AT:LEN]") };
     let Some(text) = inside.text.strip_suffix(']') else {
@@ -239,7 +239,7 @@ fn bytes(field: Part<'_>, value: Part<'_>) -> Parsed<Op> {
     Ok(Op::Bytes { at, bytes: number_of_bytes(value, len)? })
 }
 
-/// A number of `len` bytes, big-endian: hexadecimal of any length, decimal as far as 64 bits go.
+/// Parses a number into `len` bytes, big-endian: hexadecimal of any length, decimal up to 64 bits.
 fn number_of_bytes(value: Part<'_>, len: usize) -> Parsed<Vec<u8>> {
     let Some(digits) = value.text.strip_prefix("0x") else {
         let most = if len < 8 { (1 << (8 * len)) - 1 } else { u64::MAX };

@@ -1,14 +1,20 @@
-//! NAT44: many inside addresses behind one outside address, as iptables' MASQUERADE does it (RFC 3022, RFC 4787, RFC 5382, RFC 5508).
+//! NAT44: several inside addresses share one outside address, as with iptables' MASQUERADE (RFC
+//! 3022, RFC 4787, RFC 5382, RFC 5508).
 //!
-//! A frame is told by its addresses. From inside to elsewhere it leaves with the outside address and a port of its session's; to the outside
-//! address it goes back to the session's inside end, or nowhere: what nobody asked for is dropped. A session is one 5-tuple (for echoes, the
-//! identifier is the port): it takes the port it comes with if that is free towards this remote end, so two inside hosts may use one.
-//! An ICMP error belongs to the session of the packet it quotes, and the quote is translated with it. Fragments follow their first.
+//! The addresses of a frame determine its direction. A frame from an inside address leaves with the
+//! outside address and the port of its session. A frame to the outside address is forwarded to the
+//! inside end of its session, or dropped as unsolicited if there is none. A session is one 5-tuple
+//! (for echoes, the identifier takes the place of the port). It keeps its source port if that port
+//! is free towards the remote end, so two inside hosts may share a port. An ICMP error belongs to
+//! the session of the packet it quotes, and the quoted packet is translated too. Fragments follow
+//! the first fragment.
 //!
-//! Frames between others pass as they are, and what is no IPv4. From inside to the outside address ("hairpin") nothing goes: what answers
-//! there would have to have asked this host before, under an address that it does not have.
+//! Frames between other addresses, and frames other than IPv4, pass unchanged. Hairpinning (from
+//! inside to the outside address) is not supported: frames are dropped. A session for them would
+//! require that the destination had sent to this host before, at an address that it does not have.
 //!
-//! Not done: other protocols, payloads (FTP's PORT), and MAC addresses, which [`super::Rewrite`] does behind it.
+//! Not translated: other protocols, payloads (FTP's PORT), and MAC addresses, which a later
+//! [`super::Rewrite`] can set.
 
 mod knobs;
 mod table;
@@ -30,61 +36,61 @@ use wire::icmp4::{self, ty};
 use wire::tcp::{self, Flags};
 use wire::{L4Port, ip4};
 
-/// Which way frames go.
+/// Direction in which frames cross the translator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dir {
-    /// As their addresses say.
+    /// Determined by the addresses of each frame.
     #[default]
     Auto,
-    /// All come from inside.
+    /// All frames come from inside.
     Out,
-    /// All come from outside.
+    /// All frames come from outside.
     In,
 }
 
-/// How to translate.
+/// Configuration of a translator.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whom it stands between.
+    /// Inside network and outside address.
     pub between: Between,
-    /// Which way frames go.
+    /// Direction in which frames cross the translator.
     pub dir: Dir,
-    /// Outside ports, of which a session gets one.
+    /// Outside ports to choose from.
     pub ports: RangeInclusive<u16>,
-    /// Sessions at most; one more ends the one that has been idle longest.
+    /// Maximum number of sessions; a further one ends the session that has been idle longest.
     pub limit: usize,
-    /// How long a session lives without a packet.
+    /// Timeouts of idle sessions.
     pub timeouts: Timeouts,
 }
 
 impl Config {
-    /// With what the RFCs say.
+    /// Creates a configuration with the defaults of the RFCs.
     pub fn new(between: Between) -> Config {
         let (dir, timeouts) = (Dir::default(), Timeouts::default());
         Config { between, dir, ports: 1..=u16::MAX, limit: 65_536, timeouts }
     }
 }
 
-/// Why a frame went nowhere.
+/// Reason why a frame is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drop {
-    /// From outside, and nobody inside asked for it; or a reset, or an error, of no session.
+    /// From outside without a session; or a reset or an ICMP error without a session.
     Unsolicited,
     /// From inside to the outside address.
     Hairpin,
-    /// Neither TCP nor UDP nor an echo nor an ICMP error.
+    /// Neither TCP, UDP, an echo nor an ICMP error.
     Unsupported,
-    /// To a group, or to all.
+    /// To a multicast or broadcast address.
     NotUnicast,
-    /// A fragment whose first did not come, or came long before it.
+    /// A fragment without the first fragment of its datagram, or long after it.
     Fragment,
-    /// Headers that are not all there.
+    /// The headers are incomplete.
     Malformed,
-    /// No port is free towards that remote end.
+    /// No port is free towards the remote end.
     NoPort,
 }
 
-/// The reasons, each with its sentence.
+/// All reasons, with their text in reports.
 const DROPS: [(Drop, &str); 7] = [
     (Drop::Unsolicited, "unsolicited"),
     (Drop::Hairpin, "from inside to the outside address"),
@@ -95,63 +101,65 @@ const DROPS: [(Drop, &str); 7] = [
     (Drop::NoPort, "without a free port"),
 ];
 
-/// What became of a frame.
+/// Outcome of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// None of ours: as it was.
+    /// Not subject to translation: unchanged.
     Passed,
-    /// Translated, from inside.
+    /// Translated, from inside to outside.
     Out,
-    /// Translated, from outside.
+    /// Translated, from outside to inside.
     In,
-    /// Went nowhere.
+    /// Dropped, for this reason.
     Dropped(Drop),
-    /// A fragment whose first has not come yet: as it was, and to be translated again then. Not counted.
+    /// A fragment that arrived before the first one: unchanged, to be translated again after that.
+    /// Not counted.
     Early,
 }
 
-/// What was counted.
+/// Counters of a translator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// All frames: the sum of the next four.
+    /// All frames: the sum of the next four counters.
     pub frames: u64,
-    /// None of ours.
+    /// Frames not subject to translation.
     pub passed: u64,
-    /// Translated, from inside.
+    /// Frames translated from inside to outside.
     pub out: u64,
-    /// Translated, from outside.
+    /// Frames translated from outside to inside.
     pub inward: u64,
-    /// Went nowhere, by reason.
+    /// Frames dropped, by reason.
     pub dropped: [u64; DROPS.len()],
-    /// Sessions there were.
+    /// Sessions created so far.
     pub sessions: u64,
-    /// Ended by their timeout.
+    /// Sessions ended by their timeout.
     pub expired: u64,
-    /// Ended to make room.
+    /// Sessions ended to make room.
     pub evicted: u64,
 }
 
 impl Counts {
-    /// How many were dropped for `why`.
+    /// Returns the number of frames dropped for the reason `why`.
     pub fn dropped_for(&self, why: Drop) -> u64 {
         self.dropped.iter().zip(DROPS).filter(|(_, (drop, _))| *drop == why).map(|(count, _)| count).sum()
     }
 }
 
-/// Datagrams whose first fragment has passed: which one it is, and the address it got.
+/// Datagrams with a translated first fragment, and the resulting address.
 #[derive(Debug, Default)]
 struct Fragments {
     known: HashMap<Datagram, (Ipv4Addr, Instant)>,
-    /// In the order in which they came; one that came again stands in it twice.
+    /// Datagrams in order of arrival; a repeated datagram is listed twice.
     order: VecDeque<(Datagram, Instant)>,
 }
 
-/// What fragments of one datagram have in common (RFC 791 3.2).
+/// Key shared by the fragments of a datagram (RFC 791 3.2).
 type Datagram = (Ipv4Addr, Ipv4Addr, u8, u16);
 
-/// The most datagrams of which fragments are expected.
+/// Maximum number of datagrams for which fragments are expected.
 const MAX_DATAGRAMS: usize = 4096;
-/// How long: what Linux waits for a datagram's last.
+/// Time for which fragments are expected: as long as Linux waits for the last fragment of a
+/// datagram.
 const FRAGMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Fragments {
@@ -194,30 +202,30 @@ pub struct Nat {
 type Translated<T> = Result<T, Drop>;
 
 impl Nat {
-    /// Without sessions.
+    /// Creates a translator without sessions.
     pub fn new(config: Config) -> Nat {
         let table = Table::new(&config);
         Nat { config, table, fragments: Fragments::default(), now: Instant::ZERO, counts: Counts::default() }
     }
 
-    /// It is `now`: what has been idle too long ends.
+    /// Sets the time to `now` and ends the sessions that have timed out.
     pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.counts.expired += self.table.expire(self.now);
         self.fragments.expire(self.now);
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Sessions there are.
+    /// Returns the number of current sessions.
     pub fn sessions(&self) -> usize {
         self.table.len()
     }
 
-    /// Translates one frame. One that is dropped may have been changed in part.
+    /// Translates one frame. A dropped frame may be partly changed.
     pub fn translate(&mut self, frame: &mut [u8]) -> Fate {
         let fate = match self.decide(frame) {
             Err(Drop::Fragment) => return Fate::Early,
@@ -227,7 +235,7 @@ impl Nat {
         fate
     }
 
-    /// Gives `count` early fragments up: their first does not come.
+    /// Counts `count` early fragments as dropped because the first fragment did not arrive.
     fn give_up(&mut self, count: u64) {
         self.count(Fate::Dropped(Drop::Fragment), count);
     }
@@ -290,7 +298,7 @@ impl Nat {
             }
             Asked::Session { proto, src, dst, flags } => {
                 if proto == Upper::Icmp && !is_echo(frame, layout, ty::ECHO_REQUEST) {
-                    return Err(Drop::Unsolicited); // an answer to what nobody could ask
+                    return Err(Drop::Unsolicited); // a reply without a request
                 }
                 let tuple = Tuple { proto, addr: header.src, port: src, remote: header.dst, remote_port: dst };
                 Some(self.session(tuple, flags)?)
@@ -314,7 +322,7 @@ impl Nat {
                 (quoted.ok_or(Drop::Malformed)??, None)
             }
             Asked::Session { proto, src, dst, flags } => {
-                // An echo's identifier is its only port.
+                // For an echo, the identifier is the only port.
                 let (port, remote_port) = if proto == Upper::Icmp { (src, 0) } else { (dst, src) };
                 if proto == Upper::Icmp && !is_echo(frame, layout, ty::ECHO_REPLY) {
                     return Err(Drop::Unsolicited);
@@ -333,14 +341,15 @@ impl Nat {
         Ok(())
     }
 
-    /// The outside port of the session of an inside packet: the one there is, or a new one.
+    /// Returns the outside port of the session of a packet from inside, creating the session if
+    /// necessary.
     fn session(&mut self, tuple: Tuple, flags: Flags) -> Translated<u16> {
         if let Some((at, outside)) = self.table.find(&tuple) {
             self.table.saw(at, Side::Src, flags, self.now);
             return Ok(outside.port);
         }
         if flags.contains(Flags::RST) {
-            return Err(Drop::Unsolicited); // it ends nothing
+            return Err(Drop::Unsolicited); // does not create a session
         }
         let (port, evicted) = self.table.insert(tuple, flags, self.now).ok_or(Drop::NoPort)?;
         self.counts.sessions += 1;
@@ -348,7 +357,8 @@ impl Nat {
         Ok(port)
     }
 
-    /// Others of this datagram's fragments go the same way.
+    /// Records the address, so that the other fragments of this datagram are translated in the same
+    /// way.
     fn remember(&mut self, header: &ip4::Header, addr: Ipv4Addr) {
         if header.mf && header.frag_off == 0 {
             self.fragments.insert(datagram(header), addr, self.now);
@@ -360,13 +370,13 @@ fn datagram(header: &ip4::Header) -> Datagram {
     (header.src, header.dst, header.proto.0, header.id)
 }
 
-/// What a packet asks of a translator.
+/// Kind of translation that a packet requires.
 enum Asked {
-    /// A session's; of an echo both ports are its identifier, or 0.
+    /// By its session. For an echo, `src` and `dst` are the identifier or 0.
     Session { proto: Upper, src: u16, dst: u16, flags: Flags },
     /// An ICMP error.
     Error,
-    /// A fragment that is not the first.
+    /// A fragment other than the first.
     Later,
 }
 
@@ -404,7 +414,7 @@ fn is_echo(frame: &[u8], layout: &Layout, ty: u8) -> bool {
     layout.payload(frame).first() == Some(&ty)
 }
 
-/// Writes the port of one end, or an echo's identifier.
+/// Sets the port of one end, or the identifier of an echo.
 fn set_end(frame: &mut [u8], layout: &Layout, side: Side, port: u16) {
     if layout.upper() == Upper::Icmp {
         layout.set_icmp_id(frame, port);
@@ -413,7 +423,7 @@ fn set_end(frame: &mut [u8], layout: &Layout, side: Side, port: u16) {
     }
 }
 
-/// The protocol, the addresses and the ports of a packet that an error quotes.
+/// Returns the layout, header and ports of a packet quoted in an ICMP error.
 fn quoted_ends(quoted: &[u8]) -> Translated<(Layout, ip4::Header, u16, u16)> {
     let layout = Layout::of_ip4(quoted);
     let header = layout.header4(quoted).ok_or(Drop::Malformed)?;
@@ -424,7 +434,7 @@ fn quoted_ends(quoted: &[u8]) -> Translated<(Layout, ip4::Header, u16, u16)> {
 }
 
 impl Asked {
-    /// The ports of a quoted packet, of which 8 bytes behind its header need to be there (RFC 792).
+    /// Returns the ports of a quoted packet, of which 8 bytes after the header suffice (RFC 792).
     fn quoted(quoted: &[u8], layout: &Layout) -> Option<(u16, u16)> {
         if layout.upper() != Upper::Icmp {
             return layout.ports(quoted).map(|(src, dst)| (src.0, dst.0));
@@ -436,7 +446,8 @@ impl Asked {
     }
 }
 
-/// An error from outside quotes what we sent: it gets its inside source back. Says which.
+/// Restores the inside source address in a packet of ours that an error from outside quotes;
+/// returns that address.
 fn quoted_outward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Translated<Ipv4Addr> {
     let (layout, header, port, remote_port) = quoted_ends(quoted)?;
     let proto = layout.upper();
@@ -448,7 +459,8 @@ fn quoted_outward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Transl
     Ok(inside.addr)
 }
 
-/// An error from inside quotes what we let in: it gets its outside destination back.
+/// Restores the outside destination address in a translated packet that an error from inside
+/// quotes.
 fn quoted_inward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Translated<()> {
     let (layout, header, remote_port, port) = quoted_ends(quoted)?;
     let proto = layout.upper();
@@ -460,16 +472,17 @@ fn quoted_inward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Transla
     Ok(())
 }
 
-/// Fragments that wait for the first of their datagram (RFC 4787 REQ-14), in the order in which they came.
+/// Fragments that wait for the first fragment of their datagram (RFC 4787 REQ-14), in order of
+/// arrival.
 #[derive(Debug)]
 struct Early {
     waiting: VecDeque<(Instant, Datagram)>,
-    /// Their frames.
+    /// Frames of these fragments.
     frames: VecDeque<(Box<[u8]>, Time, About)>,
     bytes: usize,
 }
 
-/// Fragments that wait at most, and their bytes: of more, the oldest are dropped.
+/// Maximum number and total bytes of waiting fragments; beyond that, the oldest are dropped.
 const EARLY_MAX: usize = 4096;
 const EARLY_BYTES_MAX: usize = 4 << 20;
 
@@ -481,7 +494,7 @@ impl Early {
         self.bytes += frame.bytes().len();
     }
 
-    /// Drops those that waited too long, or have no room; returns how many.
+    /// Drops fragments that have waited too long or exceed the limits; returns their number.
     fn expire(&mut self, now: Instant) -> u64 {
         let mut dropped = 0;
         while self.waiting.front().is_some_and(|(at, _)| {
@@ -494,7 +507,7 @@ impl Early {
         dropped
     }
 
-    /// Translates and appends to `out` those whose first has come.
+    /// Translates the fragments that now have a first fragment, and appends them to `out`.
     fn release(&mut self, nat: &mut Nat, out: &mut Frames) {
         if !self.waiting.iter().any(|(_, datagram)| nat.fragments.get(datagram).is_some()) {
             return;
@@ -518,7 +531,7 @@ impl Early {
     }
 }
 
-/// [`Nat`] as a stage. Asks the clock once a batch.
+/// [`Nat`] as a stage. Reads the clock once per batch.
 #[derive(Debug)]
 pub struct NatStage {
     nat: Nat,
@@ -527,7 +540,7 @@ pub struct NatStage {
 }
 
 impl NatStage {
-    /// By this clock.
+    /// Creates a stage that uses this clock.
     pub fn new(config: Config, clock: Clock) -> NatStage {
         let early = Early { waiting: VecDeque::new(), frames: VecDeque::new(), bytes: 0 };
         NatStage { nat: Nat::new(config), clock, early }

@@ -1,4 +1,4 @@
-//! What is done to a frame: small, flat, and nothing left to look up.
+//! Edit operations on a frame, in a compact form without further lookups.
 
 use crate::FrameMut;
 use std::ops::ControlFlow;
@@ -7,10 +7,11 @@ use wire::eth::EtherType;
 use wire::vlan::TAG_LEN;
 use wire::{L4Port, Mac};
 
-/// One edit.
+/// An edit operation with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// 8 bytes of the Ethernet header: `keep` stays and `set` is set, both little-endian.
+    /// Edits 8 bytes of the Ethernet header: the bits in `keep` stay, the bits in `set` are set;
+    /// both are little-endian.
     Window {
         side: Side,
         keep: u64,
@@ -34,7 +35,7 @@ pub enum Op {
     TtlLess(u8),
     Dscp(u8),
     IpId(u16),
-    /// With a protocol, only its.
+    /// With `of`, only ports of that protocol.
     Port {
         of: Option<Upper>,
         side: Side,
@@ -46,7 +47,7 @@ pub enum Op {
         vid: u16,
     },
     Pop,
-    /// With `from`, only that one.
+    /// With `from`, only a tag with that identifier.
     VlanId {
         from: Option<u16>,
         to: u16,
@@ -58,15 +59,15 @@ pub enum Op {
     },
 }
 
-/// What came of it.
+/// Outcome of an edit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Done {
     Yes,
-    /// The frame has no such field.
+    /// The frame does not have the field.
     Absent,
-    /// To be dropped: no TTL is left.
+    /// The TTL would reach 0: drop the frame.
     TtlOver,
-    /// To be dropped: no room for a tag.
+    /// There is no room for a tag: drop the frame.
     TooLong,
 }
 
@@ -77,24 +78,25 @@ impl From<bool> for Done {
     }
 }
 
-/// Bytes of a window that are not the address's.
+/// Bytes of a window that do not belong to the address.
 const BESIDE: u64 = !0 << 48;
 
 impl Op {
-    /// Keeps the bytes of an address where `keep` is all ones, and sets the others.
+    /// Keeps the bytes of an address where `keep` is all ones, and sets the others to those of
+    /// `set`.
     pub fn mac(side: Side, keep: Mac, set: Mac) -> Op {
         let word = |mac: Mac| mac.0.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         Op::Window { side, keep: word(keep) | BESIDE, set: word(set) & !word(keep) }
     }
 
-    /// Takes `next` in, if the two are one; else `None`.
+    /// Merges `next` into this operation; `None` if that is not possible.
     pub fn and_then(&mut self, next: &Op) -> Option<()> {
         let Op::Window { side, keep, set } = next else { return None };
         let Op::Window { side: own, keep: kept, set: was } = self else { return None };
         (own == side).then(|| (*kept, *was) = (*kept & keep, *was & keep | set))
     }
 
-    /// Edits `frame`; `layout` is what is known of it.
+    /// Edits `frame`; `layout` caches its layout.
     #[inline(always)]
     pub fn apply(&self, frame: &mut FrameMut<'_>, layout: &mut Option<Layout>) -> Done {
         if let Op::Window { side, keep, set } = self {
@@ -116,13 +118,14 @@ impl Op {
         }
     }
 
-    /// Those that are not worth a place in the loop. Breaks when headers may have moved.
+    /// Applies the less common edits, kept out of the inlined loop. Breaks when headers may have
+    /// moved.
     #[inline(never)]
     fn apply_rest(&self, frame: &mut FrameMut<'_>, layout: &mut Option<Layout>) -> ControlFlow<Done, Done> {
         let bytes = frame.bytes_mut();
         let layout = &*layout.get_or_insert_with(|| Layout::of(bytes));
         ControlFlow::Continue(match self {
-            Op::Window { .. } | Op::TtlLess(_) | Op::Ip4 { .. } => Done::Absent, // have been seen to
+            Op::Window { .. } | Op::TtlLess(_) | Op::Ip4 { .. } => Done::Absent, // handled by the caller
             Op::Type(ethertype) => {
                 return ControlFlow::Break(layout.set_ethertype(bytes, EtherType(*ethertype)).into());
             }

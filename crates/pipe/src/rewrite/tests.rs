@@ -1,4 +1,5 @@
-//! Each edit on frames by hand; all of them on any frame, against sums taken anew.
+//! Tests each edit on hand-written frames, and all edits on arbitrary frames against recomputed
+//! checksums.
 
 use super::*;
 use crate::Time;
@@ -8,7 +9,7 @@ use wire::eth::EtherType;
 use wire::ip4;
 use wire::{L4Port, Proto, tcp, udp};
 
-/// An IPv4 frame from 10.0.0.1 to 10.0.0.2, with right checksums.
+/// Returns an IPv4 frame from 10.0.0.1 to 10.0.0.2 with correct checksums.
 pub(crate) fn frame4(proto: Proto, payload: &[u8], change: impl FnOnce(&mut ip4::Header)) -> Vec<u8> {
     let mut header = ip4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), proto, payload.len()).unwrap();
     change(&mut header);
@@ -21,7 +22,7 @@ pub(crate) fn frame4(proto: Proto, payload: &[u8], change: impl FnOnce(&mut ip4:
     frame
 }
 
-/// A UDP frame from port 1000 to port 53.
+/// Returns a UDP frame from port 1000 to port 53.
 pub(crate) fn udp4(payload: &[u8]) -> Vec<u8> {
     let header = udp::Header { src: L4Port(1000), dst: L4Port(53), len: 8 + payload.len() as u16, checksum: 0 };
     let mut datagram = vec![0; 8];
@@ -39,7 +40,7 @@ pub(crate) fn tcp4(flags: tcp::Flags, text: &[u8]) -> Vec<u8> {
     frame4(Proto::TCP, &segment, |_| {})
 }
 
-/// A UDP frame over IPv6, behind a Hop-by-Hop header.
+/// Returns a UDP frame over IPv6 with a Hop-by-Hop header.
 pub(crate) fn udp6() -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 0, 64];
     frame.extend_from_slice(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -51,7 +52,7 @@ pub(crate) fn udp6() -> Vec<u8> {
     frame
 }
 
-/// What `exprs` make of a frame, if it is not dropped.
+/// Applies `exprs` to a frame; returns the result unless it was dropped, and the counters.
 fn edited(exprs: &[&str], frame: &[u8]) -> (Option<Vec<u8>>, Counts) {
     let mut stage = Rewrite::new(exprs).unwrap();
     let mut frames = Frames::new();
@@ -77,7 +78,7 @@ fn assert_right(frame: &[u8]) {
     }
 }
 
-/// Writes bytes and sums taken anew.
+/// Overwrites bytes and recomputes the checksums.
 fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
     frame[at..at + bytes.len()].copy_from_slice(bytes);
     let fill = Layout::of(frame).checksums(frame);
@@ -169,7 +170,7 @@ fn later_fragments_have_no_ports_and_first_ones_have() {
     let whole = frame4(Proto::UDP, &datagram, |_| {});
     let edits = &["ip.src=9.9.9.9", "sport=5"];
     let (first, whole) = (edited(edits, &first).0.unwrap(), edited(edits, &whole).0.unwrap());
-    // What a fragment's checksum must be is what the whole datagram's must be.
+    // The checksum in the first fragment covers the whole datagram.
     assert_right(&first);
     assert_eq!(first[34..], whole[34..]);
 }

@@ -5,7 +5,7 @@ use crate::units::Rate as Unit;
 use crate::{Stage, Time};
 use clock::Strategy;
 
-/// Gives a few frames at a time, then ends.
+/// A source that returns a few frames at a time, then ends.
 struct Some_(u32);
 
 impl Source for Some_ {
@@ -68,7 +68,7 @@ fn a_request_to_stop_ends_it_with_frames_inside_and_says_so() {
     assert!(chain.report().unwrap().ends_with("5 held when it was stopped"));
 }
 
-/// Never ends.
+/// A source that never ends.
 struct Endless;
 
 impl Source for Endless {

@@ -1,4 +1,4 @@
-//! The calls of a script, made on [`socket::Calls`].
+//! Executes the calls of a script on [`socket::Calls`].
 
 use super::play::{BYTES_MAX, Player};
 use super::script::{Call, Expr, IpVersion};
@@ -9,11 +9,11 @@ use inet::udp::Domain;
 use socket::{Drive, Errno, Events, Fd, Opt, OptKind, PollFd, RecvFlags, SendFlags};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 
-/// What a call gave.
+/// Result of a call.
 type Done = Result<i64, Errno>;
 
 impl Player<'_> {
-    /// Makes a call and compares what it gives with what the script states.
+    /// Makes a call and compares its result with the script.
     pub(super) fn call(&self, call: &Call) -> Result<(), String> {
         let done = self.make(call)?;
         if done == Err(Errno::EINTR) {
@@ -62,7 +62,7 @@ impl Player<'_> {
                 if let Ok(fd) = opened
                     && names(kind).any(|name| name == "SOCK_NONBLOCK")
                 {
-                    let _ = calls.set_option(fd, Opt::NonBlocking(true)); // fresh: it takes it
+                    let _ = calls.set_option(fd, Opt::NonBlocking(true)); // a new socket accepts this option
                 }
                 Ok(self.opened(opened, &call.returns))
             }
@@ -85,7 +85,7 @@ impl Player<'_> {
                 let accepted = calls.accept(listener).map(|(fd, _)| fd);
                 if let Ok(fd) = accepted {
                     let nonblocking = args.get(3).is_some_and(|flags| names(flags).any(|n| n == "SOCK_NONBLOCK"));
-                    // A new descriptor's status flags are its own.
+                    // The status flags of a new descriptor are not inherited.
                     let _ = calls.set_option(fd, Opt::NonBlocking(nonblocking));
                 }
                 Ok(self.opened(accepted, &call.returns))
@@ -133,7 +133,7 @@ impl Player<'_> {
         }
     }
 
-    /// Remembers a descriptor under the number that the script gives it.
+    /// Stores a descriptor under the number that the script gives it.
     fn opened(&self, opened: Result<Fd, Errno>, stated: &Expr) -> Done {
         let fd = opened?;
         let number = value(stated).unwrap_or(-1);
@@ -143,14 +143,14 @@ impl Player<'_> {
         Ok(number)
     }
 
-    /// The script's descriptor; a number it has not given to any is nobody's.
+    /// Returns the descriptor for a number in the script; an invalid one for an unknown number.
     fn fd(&self, expr: &Expr) -> Result<Fd, String> {
         let number = value(expr)?;
         Ok(self.state.borrow().fds.get(&number).copied().unwrap_or(Fd(SOCK_BIT - 1)))
     }
 
-    /// The address that a script names to `fd`: `...`, or a structure. A socket of IPv6 gets an IPv4 address as the mapped
-    /// one, and any address as any of either family.
+    /// Returns the address that a script passes to `fd`: `...`, or a structure. For an IPv6 socket,
+    /// an IPv4 address is mapped, and the any-address of either family becomes that of IPv6.
     fn address(&self, fd: Fd, expr: &Expr, addr: IpAddr, port: u16) -> Result<SocketAddr, String> {
         let of_six = self.calls().local_addr(fd).is_ok_and(|own| own.is_ipv6());
         let inside = |names: [&str; 2]| match names.into_iter().find_map(|name| expr.field(name)) {
@@ -177,7 +177,7 @@ impl Player<'_> {
         Ok(SocketAddr::new(addr, port))
     }
 
-    /// How many bytes a call is about, and its flags.
+    /// Returns the number of bytes of a call, and its flags.
     fn sizes(&self, call: &Call) -> Result<(usize, Expr), String> {
         let none = Expr::Int(0);
         let arg = |at: usize| call.args.get(at).unwrap_or(&none);
@@ -247,7 +247,7 @@ impl Player<'_> {
         Ok(got.map(|n| n as i64))
     }
 
-    /// What was read is what the peer sent, byte for byte.
+    /// Checks that the bytes read are those the peer sent.
     fn check_bytes(&self, number: i64, fd: Fd, bytes: &[u8], peek: bool) -> Result<(), String> {
         let peer = self.calls().peer_addr(fd).map(|addr| addr.port()).unwrap_or(0);
         let mut state = self.state.borrow_mut();
@@ -322,7 +322,7 @@ impl Player<'_> {
             self.calls().poll(&mut fds);
             for poll in &mut fds {
                 poll.told.hangup &= poll.asked.hangup;
-                // C's poll() tells these two only when asked.
+                // poll() in C reports these two only if requested.
                 poll.told.peer_closed &= poll.asked.peer_closed;
                 poll.told.urgent &= poll.asked.urgent;
             }
@@ -344,7 +344,7 @@ impl Player<'_> {
     }
 }
 
-/// The sum of the lengths in `[{..., 1000}, {..., 20}]`.
+/// Returns the sum of the lengths in `[{..., 1000}, {..., 20}]`.
 fn vector(list: &Expr) -> i64 {
     let Expr::List(entries) = list else { return 0 };
     let lengths = entries.iter().map(|entry| match entry {
@@ -354,7 +354,7 @@ fn vector(list: &Expr) -> i64 {
     lengths.fold(0, i64::saturating_add)
 }
 
-/// The symbols of `A|B`.
+/// Returns the symbols of `A|B`.
 pub(super) fn names(expr: &Expr) -> Box<dyn Iterator<Item = &str> + '_> {
     match expr {
         Expr::Word(word) => Box::new(std::iter::once(word.as_str())),
@@ -363,7 +363,7 @@ pub(super) fn names(expr: &Expr) -> Box<dyn Iterator<Item = &str> + '_> {
     }
 }
 
-/// The number that an expression stands for.
+/// Returns the numeric value of an expression.
 pub(super) fn value(expr: &Expr) -> Result<i64, String> {
     Ok(match expr {
         Expr::Int(value) => *value,

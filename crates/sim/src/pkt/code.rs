@@ -1,12 +1,13 @@
-//! `%{ assert tcpi_snd_cwnd == 10 }%`: the subset of Python that scripts use, on `TCP_INFO`'s numbers.
+//! `%{ assert tcpi_snd_cwnd == 10 }%`: evaluates the subset of Python that scripts use, on values
+//! of `TCP_INFO`.
 
 use std::collections::BTreeMap;
 use tcp::Info;
 
-/// Variables a script may have.
+/// Maximum number of variables in a script.
 const VARS_MAX: usize = 64;
 
-/// Runs the statements of `code` on `info`; says which assertion does not hold, with the values it is about.
+/// Runs the statements of `code` on `info`; the error names the failed assertion and its values.
 pub(super) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> Result<(), String> {
     let code = code.replace("\\\n", " ");
     for statement in split(&code) {
@@ -39,7 +40,7 @@ pub(super) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> 
     Ok(())
 }
 
-/// Statements end with their line, or with a semicolon outside quotes.
+/// Splits into statements, which end at a newline or at a semicolon outside quotes.
 fn split(code: &str) -> Vec<String> {
     let (mut out, mut statement, mut quote) = (Vec::new(), String::new(), None);
     for c in code.chars() {
@@ -64,17 +65,16 @@ fn word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// A comparison.
 type Way = fn(&i64, &i64) -> bool;
 
-/// Parentheses in parentheses: more is no script.
+/// Maximum nesting of parentheses.
 const DEPTH_MAX: usize = 32;
 
 struct Eval<'a> {
     rest: &'a str,
     info: &'a Info,
     vars: &'a BTreeMap<String, i64>,
-    /// The fields asked for, with their values.
+    /// Names and values of the fields used.
     seen: Vec<String>,
     depth: usize,
 }
@@ -115,7 +115,7 @@ impl Eval<'_> {
         self.compare()
     }
 
-    /// Comparisons in a row, as in `1 <= x <= 3`.
+    /// Evaluates chained comparisons, as in `1 <= x <= 3`.
     fn compare(&mut self) -> Result<i64, String> {
         let mut left = self.bits()?;
         let mut holds = None;
@@ -225,7 +225,7 @@ impl Eval<'_> {
     }
 }
 
-/// Constants of linux/tcp.h.
+/// Constants from linux/tcp.h by name.
 const NAMES: &[(&str, i64)] = &[
     ("True", 1),
     ("False", 0),
@@ -253,7 +253,7 @@ const NAMES: &[(&str, i64)] = &[
     ("TCP_CLOSING", 11),
 ];
 
-/// The state's number in linux/tcp.h.
+/// Returns the number of a state in linux/tcp.h.
 pub(super) fn state(state: tcp::State) -> i64 {
     use tcp::State::*;
     match state {
@@ -270,7 +270,8 @@ pub(super) fn state(state: tcp::State) -> i64 {
     }
 }
 
-/// A field by its name in struct tcp_info; times are in microseconds or milliseconds as there.
+/// Returns a field by its name in struct tcp_info, with times in microseconds or milliseconds as in
+/// that struct.
 fn field(name: &str, info: &Info) -> Option<i64> {
     let us = |time: clock::Duration| time.as_micros() as i64;
     let ms = |time: clock::Duration| time.as_millis() as i64;

@@ -1,7 +1,8 @@
-//! A connection between a script and our host: whose numbers are whose.
+//! A connection of a script: translates sequence numbers and timestamps between the script and our
+//! host.
 //!
-//! Scripts count our host's bytes from where they say its SYN is, most often 0. The peer's numbers and timestamps are the
-//! script's own.
+//! In a script, our host's sequence numbers start at the value stated for its SYN, usually 0. The
+//! peer's sequence numbers and timestamps are used unchanged.
 
 use super::script::{Opt, Tcp};
 use super::segment::{Ends, Seg, text_byte};
@@ -10,20 +11,20 @@ use wire::tcp::Flags;
 #[derive(Clone, Debug)]
 pub(super) struct Conn {
     pub ends: Ends,
-    /// What is added to a script's number to get our host's.
+    /// Added to a script's sequence number to get our host's.
     offset: Option<u32>,
     from_zero: bool,
-    /// The peer's first SYN: another one begins a connection of its own.
+    /// Sequence number of the peer's first SYN; a different one starts a new connection.
     peer_syn: Option<u32>,
-    /// The peer has begun again: a SYN of ours may be another one too.
+    /// The peer started a new connection, so our host may send a new SYN too.
     renewed: bool,
-    /// Timestamps of our host: as stated, and as seen, the latest last.
+    /// Timestamps of our host: stated and actual values, the latest last.
     stamps: Vec<(u32, u32)>,
-    /// The last segment of ours, in the host's numbers: what an ICMP error quotes.
+    /// Last segment of our host, in its own numbers, for ICMP errors to quote.
     pub last: Option<Seg>,
 }
 
-/// Timestamps remembered for what a peer echoes.
+/// Maximum number of timestamps stored, to translate those that the peer echoes.
 const STAMPS_MAX: usize = 4096;
 
 impl Conn {
@@ -31,12 +32,13 @@ impl Conn {
         Conn { ends, offset: None, from_zero: false, peer_syn: None, renewed: false, stamps: Vec::new(), last: None }
     }
 
-    /// The sequence number of the peer's first byte of text.
+    /// Returns the sequence number of the peer's first data byte.
     pub fn peer_text(&self) -> Option<u32> {
         self.peer_syn.map(|syn| syn.wrapping_add(1))
     }
 
-    /// Is `text`, sent at `seq` of our host's, what [`super::call`] writes there? Only where the script counts from 0.
+    /// Returns whether `text`, sent at our host's `seq`, is what [`super::call`] writes there.
+    /// Checked only if the script counts from 0.
     pub fn is_written(&self, seq: u32, text: &[u8]) -> bool {
         let at = seq.wrapping_sub(self.offset.unwrap_or(0));
         !self.from_zero || (0u32..).zip(text).all(|(i, byte)| text_byte(at.wrapping_add(i)) == *byte)
@@ -46,7 +48,7 @@ impl Conn {
         stated.wrapping_add(self.offset.unwrap_or(0))
     }
 
-    /// A segment of the peer's in our host's numbers.
+    /// Translates a segment of the peer into our host's numbers.
     pub fn arriving(&mut self, stated: &Tcp) -> Seg {
         if stated.flags.contains(Flags::SYN) && self.peer_syn != Some(stated.seq) {
             self.renewed = self.peer_syn.is_some();
@@ -79,8 +81,9 @@ impl Conn {
         }
     }
 
-    /// A segment of our host's in the script's numbers, where `stated` is expected. `tick_ns`: how much a timestamp
-    /// counts, if it is to be checked, within `tolerance_ns`.
+    /// Translates a segment of our host into the script's numbers, where `stated` is expected.
+    /// Timestamps are checked within `tolerance_ns` if `tick_ns`, the length of a timestamp tick,
+    /// is not 0.
     pub fn leaving(&mut self, live: &Seg, stated: &Tcp, tick_ns: u64, tolerance_ns: u64) -> Seg {
         if live.flags.contains(Flags::SYN) && (self.offset.is_none() || self.renewed) {
             self.renewed = false;
@@ -103,7 +106,8 @@ impl Conn {
         seg
     }
 
-    /// What our host's timestamp `live` is in the script's numbers, where `stated` is expected.
+    /// Translates our host's timestamp `live` into the script's numbers, where `stated` is
+    /// expected.
     fn stated_stamp(&mut self, live: u32, stated: u32, tick_ns: u64, tolerance_ns: u64) -> u32 {
         let first = self.stamps.first().copied();
         if self.stamps.len() < STAMPS_MAX {

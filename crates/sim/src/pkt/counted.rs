@@ -1,14 +1,15 @@
-//! What scripts state of a host's counters.
+//! Counters that scripts can check.
 
 use super::script::IpVersion;
 use inet::Stack;
 use lock::Up;
 use std::collections::BTreeMap;
 
-/// Counters by their names.
+/// Counter values by name.
 pub(super) type Counts = BTreeMap<String, u64>;
 
-/// Returns the name of the counter that a script means by `name`: over IPv6, IPv6's counter of what the one of IPv4 counts.
+/// Returns the actual counter for a `name` in a script: over IPv6, the counter of IPv6 that
+/// corresponds to one of IPv4.
 pub(super) fn meant(name: &str, version: IpVersion) -> String {
     match version {
         IpVersion::V6 => name.replacen("inet.icmp4.", "inet.icmp6.", 1).replacen("inet.ip4.", "inet.ip6.", 1),
@@ -16,8 +17,8 @@ pub(super) fn meant(name: &str, version: IpVersion) -> String {
     }
 }
 
-/// The counters that scripts state: TCP's, ICMP's, UDP's, and every reason for a drop. Frames and packets counted below
-/// say nothing that these do not.
+/// Returns the counters that scripts must state: TCP's, ICMP's, UDP's, and all drop reasons.
+/// Counters of frames and packets in lower layers would add no information.
 pub(super) fn counters(stack: &Stack<Up>, version: IpVersion) -> Counts {
     let icmp = meant("inet.icmp4.", version);
     let stated = |name: &str| {

@@ -1,14 +1,15 @@
-//! ICMP messages by packetdrill's words, in either family.
+//! ICMP messages by packetdrill's names, for IPv4 and IPv6.
 //!
-//! A word of one family stands for the message of the other that a translator makes of it (RFC 7915 4.2, 5.2), so that a
-//! script plays over both. An MTU counts the IP header of the word's own family, and is 20 bytes more in IPv6.
+//! A name of one family stands for the corresponding message of the other, as translated by RFC
+//! 7915 4.2 and 5.2, so that a script runs over both. An MTU includes the IP header of the name's
+//! own family, and is 20 bytes larger in IPv6.
 
 use wire::icmp6::{parameter, time_exceeded, ty, unreachable};
 
 /// Difference between the lengths of the two families' IP headers.
 pub(super) const HEADERS_DIFFER_BY: u32 = 20;
 
-/// Family whose words are used.
+/// Family that the names belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
     Both,
@@ -16,10 +17,11 @@ enum Of {
     Six,
 }
 
-/// Type and code on the wire; `None`: the family has no such message.
+/// Type and code in a packet; `None` if the family has no such message.
 type Wire = Option<(u8, u8)>;
 
-/// Type, code, and what they are in IPv4 and in IPv6. Without a code a type's first entry applies.
+/// Type and code by name, and their numbers in IPv4 and in IPv6. Without a code, the first entry of
+/// a type applies.
 type Entry = (&'static str, &'static str, Of, Wire, Wire);
 
 const fn six(ty: u8, code: u8) -> Wire {
@@ -67,7 +69,7 @@ const ENTRIES: &[Entry] = &[
     ("echo_reply", "", Of::Both, Some((0, 0)), six(ty::ECHO_REPLY, 0)),
 ];
 
-/// A message as a script states it.
+/// A message as stated in a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Words {
     pub ty: String,
@@ -75,7 +77,7 @@ pub(super) struct Words {
     pub mtu: Option<u32>,
 }
 
-/// A message's first bytes.
+/// Header fields of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Message {
     pub ty: u8,
@@ -84,14 +86,14 @@ pub(super) struct Message {
 }
 
 impl Words {
-    /// Returns the message on a wire of IPv6, or of IPv4.
+    /// Returns the header fields for IPv6 or IPv4.
     ///
     /// # Errors
-    /// A sentence: no such type or code, or none in that family.
+    /// A sentence: the type or code is unknown, or does not exist in that family.
     pub fn message(&self, is_six: bool) -> Result<Message, String> {
         let number = |word: &str, front: &str| word.strip_prefix(front).and_then(|number| number.parse::<u8>().ok());
         let code = self.code.as_deref();
-        // packetdrill: type_3, code_1.
+        // Numeric names of packetdrill: type_3, code_1.
         if let Some(ty) = number(&self.ty, "type_") {
             let code = code.map_or(Some(0), |code| number(code, "code_"));
             let code = code.ok_or_else(|| format!("'{}' is no code of ICMP's {}", self.shown(), self.ty))?;

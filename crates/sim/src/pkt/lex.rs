@@ -1,47 +1,47 @@
-//! A script as tokens, each with its line. Comments and white space end here.
+//! Splits a script into tokens with line numbers; drops comments and white space.
 
 use super::PktError;
 
-/// One token. Numbers keep their text: an option's data may look like a number.
+/// One token. The text of numbers is kept, because the hexadecimal data of an option can have the
+/// form of a number.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Tok {
     /// `10`, `-1`, `0x1f`.
     Int(i64),
-    /// `0.1`, `.01`, in nanoseconds: times are the only fractions.
+    /// `0.1`, `.01`, in nanoseconds; only times have fractions.
     Fraction(i64),
-    /// A name.
     Word(String),
     /// `"..."`.
     Str(String),
     /// `192.0.2.1`.
     Addr(std::net::Ipv4Addr),
-    /// Between back quotes.
+    /// Text between back quotes.
     Command(String),
-    /// Between `%{` and `}%`.
+    /// Text between `%{` and `}%`.
     Code(String),
     /// `--name`.
     Flag(String),
     /// `...`.
     Ellipsis,
-    /// Anything else, one character.
+    /// Any other single character.
     Punct(char),
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Token {
     pub tok: Tok,
     pub line: usize,
-    /// As written.
+    /// Source text of the token.
     pub text: String,
-    /// Nothing stands between it and the token before.
+    /// Set if the token follows the previous one without white space.
     pub glued: bool,
 }
 
-/// The longest script: a stranger's file does not take all memory.
+/// Maximum size of a script, to limit the memory used for untrusted files.
 pub(super) const SCRIPT_MAX: usize = 4 << 20;
 
-/// Cuts `text` into tokens.
+/// Splits `text` into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, PktError> {
     if text.len() > SCRIPT_MAX {
         return Err(PktError::at(1, format!("the script has {} bytes, more than {SCRIPT_MAX}", text.len())));
@@ -129,7 +129,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// A fraction of `len` bytes, unless it goes on as an address.
+    /// Reads a fraction of `len` bytes, or an address that starts like one.
     fn fraction(&mut self, len: usize) -> Result<(), PktError> {
         let rest = self.rest;
         let dotted = run(rest, |c| c.is_ascii_digit() || c == '.');
@@ -181,12 +181,12 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Bytes at the front of `text` that are all `fits`.
+/// Returns the number of leading bytes of `text` for which `fits` holds.
 fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
     text.find(|c| !fits(c)).unwrap_or(text.len())
 }
 
-/// Seconds with a fraction, as nanoseconds; digits beyond the ninth do not count.
+/// Parses seconds with a fraction into nanoseconds; digits after the ninth are ignored.
 fn nanos(text: &str) -> Option<i64> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (whole, part) = text.split_once('.')?;

@@ -1,4 +1,4 @@
-//! Tokens to events: packetdrill's grammar where it fits, and `counters`.
+//! Parses tokens into events: packetdrill's grammar as far as applicable, and `counters`.
 
 use super::PktError;
 use super::icmp::Words;
@@ -7,15 +7,15 @@ use super::script::{Action, Body, Call, Event, Expr, Icmp, Ip, Opt, Packet, Scri
 use wire::tcp::Flags;
 
 const SECOND: i64 = 1_000_000_000;
-/// The latest time a script may name: ten years, so that sums of times do not overflow.
+/// Latest time in a script: ten years, so that sums of times do not overflow.
 const TIME_MAX: i64 = 10 * 366 * 86_400 * SECOND;
-/// Structures in structures: more is no script.
+/// Maximum nesting of structures.
 const DEPTH_MAX: usize = 16;
 
-/// Reads a script.
+/// Parses a script.
 ///
 /// # Errors
-/// [`PktError`] with the line; its file is filled in by who knows it.
+/// [`PktError`] with the line; the caller adds the file name.
 pub fn parse(text: &str) -> Result<Script, PktError> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0 };
     let mut script = Script::default();
@@ -86,7 +86,7 @@ impl Parser {
         }
     }
 
-    /// A number within a type's range.
+    /// Parses a number within the range of a type.
     fn int<T: TryFrom<i64>>(&mut self, what: &str) -> Parsed<T> {
         let Some(&Tok::Int(value)) = self.peek() else { return self.error(what) };
         match T::try_from(value) {
@@ -98,7 +98,7 @@ impl Parser {
         }
     }
 
-    /// `--name=value`: a value ends with its line, or with a blank.
+    /// Parses the value in `--name=value`, which ends with the line or at a blank.
     fn flag_value(&mut self) -> Parsed<String> {
         let mut value = String::new();
         while let Some(token) = self.tokens.get(self.at) {
@@ -180,12 +180,12 @@ impl Parser {
         }
     }
 
-    /// `tcp.in.received +1 ...`.
+    /// Parses `tcp.in.received +1 ...`.
     fn counters(&mut self) -> Parsed<Vec<(String, i64)>> {
         let mut out = Vec::new();
         while let Some(Tok::Word(_)) = self.peek() {
             if !self.peek_at(1).is_some_and(|next| next.tok == Tok::Punct('.') && next.glued) {
-                break; // the next event has no time
+                break; // the next event starts without a time
             }
             let mut name = self.word("a counter")?;
             while self.eat('.') {
@@ -198,7 +198,7 @@ impl Parser {
         Ok(out)
     }
 
-    // ---- packets ------------------------------------------------------------------------------------------------
+    // ---- packets ----
 
     fn packet(&mut self, way: Way) -> Parsed<Packet> {
         let ip = self.ip()?;
@@ -232,7 +232,7 @@ impl Parser {
         Ok(Some((from, self.int("a port")?)))
     }
 
-    /// `[ect0]`, `(ect0, ttl 64)`.
+    /// Parses `[ect0]` or `(ect0, ttl 64)`.
     fn ip(&mut self) -> Parsed<Ip> {
         let mut ip = Ip::default();
         let close = match self.peek() {
@@ -321,7 +321,7 @@ impl Parser {
         }
     }
 
-    /// `seq:end(len)`.
+    /// Parses `seq:end(len)`.
     fn seq(&mut self) -> Parsed<(u32, u32)> {
         let seq = self.seq_number()?;
         self.want(':')?;
@@ -339,7 +339,7 @@ impl Parser {
         self.int("a sequence number")
     }
 
-    /// What stands between `<` and `>`; `None`: `...`.
+    /// Parses the options between `<` and `>`; returns `None` for `...`.
     fn tcp_options(&mut self) -> Parsed<Option<Vec<Opt>>> {
         if self.peek() == Some(&Tok::Ellipsis) {
             self.at += 1;
@@ -391,11 +391,11 @@ impl Parser {
             "FOEXP" => Opt::Raw(254, [vec![0xf9, 0x89], self.hex()?].concat()),
             "md5" => Opt::Raw(19, self.hex()?),
             "unknown" => {
-                // Ours: `unknown 250 a1b2`.
+                // Extension: `unknown 250 a1b2`.
                 let kind = self.int("an option's kind")?;
                 Opt::Raw(kind, self.hex()?)
             }
-            // Ours: `bytes 0200`, as they stand.
+            // Extension: `bytes 0200`, copied verbatim.
             "bytes" => Opt::Bytes(self.hex()?),
             other => {
                 return Err(PktError::at(self.line(), format!("'{other}' is no TCP option that is known here")));
@@ -446,7 +446,7 @@ impl Parser {
         Ok(icmp)
     }
 
-    // ---- calls --------------------------------------------------------------------------------------------------
+    // ---- calls ----
 
     fn call(&mut self) -> Parsed<Call> {
         let until = if self.peek() == Some(&Tok::Ellipsis) {
@@ -473,7 +473,7 @@ impl Parser {
         Ok(Call { name, args, until, returns, errno })
     }
 
-    /// A remark in parentheses.
+    /// Skips a comment in parentheses.
     fn note(&mut self) -> Parsed<()> {
         let mut open = 1;
         while open > 0 {
@@ -533,7 +533,7 @@ impl Parser {
             Tok::Addr(addr) => Expr::Addr(addr),
             Tok::Str(text) => {
                 if self.peek() == Some(&Tok::Ellipsis) {
-                    self.at += 1; // "text"...: more of the same
+                    self.at += 1; // "text"...: the text is repeated
                 }
                 Expr::Str(text)
             }

@@ -1,10 +1,12 @@
-//! The player: a script's events on virtual time against one host.
+//! Runs the events of a script in virtual time against one host.
 //!
-//! Time stands still while anything happens and then jumps to the next timer or event. A call that blocks drives the
-//! player ([`Drive`]): the script goes on with its packets until the call returns, or is late.
+//! Time stands still during processing and then jumps to the next timer or event. A blocking call
+//! drives the player ([`Drive`]): the script continues with its packets until the call returns or
+//! times out.
 //!
-//! What our host sends waits, with its time, until the script expects it. Several segments may make up one that the script
-//! states whole, as they would through a port that cuts segments up (`--strict_segments` forbids it).
+//! Packets sent by our host are queued with their time until the script expects them. Several
+//! segments may together match one stated segment, as when a port splits large segments
+//! (`--strict_segments` forbids this).
 
 mod claims;
 mod expect;
@@ -34,23 +36,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::eth::EtherType;
 
-/// The script's time 0 on the host's clock.
+/// Time 0 of the script on the host's clock.
 const START: Instant = Instant::from_millis(1_000_000);
-/// How long a packet that may come whenever is waited for.
+/// Maximum wait for a packet without a stated time.
 const PATIENCE: Duration = Duration::from_secs(7200);
 const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-/// L4 ports of peers whose script names none begin here.
+/// First L4 port of peers for which the script states none.
 const PEER_PORTS: u16 = 40_000;
-/// What a script may write or read at once.
+/// Maximum number of bytes that a script may write or read at once.
 pub(super) const BYTES_MAX: usize = 64 << 20;
-/// Packets up to this fit the host's buffers.
+/// Maximum length of packets that fit the host's buffers.
 const SMALL: usize = 2000;
-/// Polls at one instant before a host is called stuck.
+/// Maximum number of polls at one instant; more indicate that the host is stuck.
 const POLLS_MAX: usize = 10_000;
 
-/// Packets that left the host, and when.
+/// Packets sent by the host, with their times.
 type Wire = Arc<Mutex<VecDeque<(Instant, Vec<u8>)>>>;
 
 struct Out(Wire);
@@ -71,34 +73,34 @@ impl Output for Out {
     }
 }
 
-/// The script's progress and what it knows of its connections.
+/// Progress of the script and state of its connections.
 pub(super) struct State {
-    /// The next event.
+    /// Index of the next event.
     at: usize,
-    /// The time of the event before.
+    /// Time of the previous event.
     base: Instant,
     conns: Vec<Conn>,
     current: Option<usize>,
-    /// Of a segment stated whole, what has come.
+    /// Segments received so far of a larger stated segment.
     gathered: Option<Seg>,
     peer_port: u16,
     failed: Option<PktError>,
     counters: Counts,
-    /// The script's descriptors.
+    /// Descriptors of the script, by number.
     pub fds: BTreeMap<i64, Fd>,
-    /// The L4 port bound last: where peers go whose script names none.
+    /// L4 port bound last: destination of peers for which the script states none.
     pub bound: u16,
-    /// Until when the call under way may block.
+    /// Time until which the current call may block.
     deadline: Instant,
     restated: Vec<(usize, String)>,
-    /// What code has named.
+    /// Variables assigned in code.
     vars: BTreeMap<String, i64>,
-    /// Bytes written to and read from each descriptor: the content of streams is checked.
+    /// Bytes written to and read from each descriptor, for checking the content of streams.
     pub streams: BTreeMap<i64, (u64, u64)>,
 }
 
 impl State {
-    /// The sequence number of the first byte of text of the peer with that port.
+    /// Returns the sequence number of the first data byte of the peer with that port.
     pub fn peer_text(&self, port: u16) -> Option<u32> {
         self.conns.iter().rev().find(|conn| conn.ends.remote_port == port)?.peer_text()
     }
@@ -110,14 +112,15 @@ pub(super) struct Player<'s> {
     rules: Rules,
     pub settings: Settings,
     pub stack: Stack<Up>,
-    /// For packets that are larger than the host's buffers.
+    /// Pool for packets larger than the host's buffers.
     large: Pool,
     wire: Wire,
     now: Cell<Instant>,
     pub state: RefCell<State>,
 }
 
-/// Gives the host its address, and the way to all others by a router that answers for the peer, too.
+/// Configures the host's address, and a default route via a router; neighbor entries for router and
+/// peer have the same MAC address.
 fn settle(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> {
     match (settings.local, settings.remote) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => {
@@ -133,7 +136,7 @@ fn settle(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> 
             let (local, remote) = (segment::six(local), segment::six(remote));
             let [a, b, c, ..] = local.segments();
             let router = Ipv6Addr::new(a, b, c, 0x8888, 0, 0, 0, 1);
-            stack.knobs.dad_count.set(0); // an address is there from the start
+            stack.knobs.dad_count.set(0); // the address is usable from the start
             stack.add_addr6(cx, IFACE, IfaceAddr6::new(local, 48)).map_err(|why| format!("{local}: {why:?}"))?;
             for neighbor in [router, remote] {
                 stack.set_neighbor6(cx, IFACE, neighbor, ROUTER_MAC);
@@ -144,7 +147,7 @@ fn settle(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> 
     Ok(())
 }
 
-/// Plays `script`.
+/// Runs `script`.
 pub(super) fn play(script: &Script, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
     let settings = Settings::of(script, rules.ip_version)?;
     let player = Player::new(script, dir, settings, rules).map_err(|why| PktError::at(1, why))?;
@@ -239,7 +242,7 @@ impl<'s> Player<'s> {
         Ok(())
     }
 
-    /// A call that says when it returns must not return before.
+    /// Checks that a call with a stated return time did not return earlier.
     fn check_return(&self, event: &Event, deadline: Instant) -> Result<(), PktError> {
         let twice = self.settings.tolerance.saturating_mul(2);
         if self.now.get().after(twice) >= deadline {
@@ -249,7 +252,7 @@ impl<'s> Player<'s> {
         Err(PktError::ran(event.line, format!("returned at {now:?}, expected at {then:?}")))
     }
 
-    /// `nanos` after what `when` counts from.
+    /// Returns the time `nanos` after the base of `when`.
     fn moment(&self, when: When, nanos: i64, base: Instant) -> Instant {
         let from = match when {
             When::At(_) | When::Within(..) => START,
@@ -258,7 +261,7 @@ impl<'s> Player<'s> {
         from.after(Duration::from_nanos(nanos.max(0) as u64))
     }
 
-    /// The first and last instant of an event.
+    /// Returns the first and last instant of an event.
     fn window(&self, event: &Event) -> (Instant, Instant) {
         let base = self.state.borrow().base;
         let at = |nanos| self.moment(event.when, nanos, base);
@@ -269,7 +272,8 @@ impl<'s> Player<'s> {
         }
     }
 
-    /// One step: the next event if it is due and no call, else time goes on to what comes first, not past `cap`.
+    /// Performs one step: handles the next event if it is due and not a call; otherwise advances to
+    /// the next event or timer, up to `cap`.
     fn progress(&self, cap: Instant) -> Result<(), PktError> {
         let timer = self.poll()?;
         let mut target = cap.min(timer);
@@ -301,7 +305,7 @@ impl<'s> Player<'s> {
         Ok(())
     }
 
-    /// Lets the host do what is due now; says when it wants to again.
+    /// Runs the host's timers that are due; returns the time of the next one.
     fn poll(&self) -> Result<Instant, PktError> {
         for _ in 0..POLLS_MAX {
             match self.stack.poll(self.cx()) {
@@ -324,7 +328,7 @@ impl<'s> Player<'s> {
         self.poll().map(drop)
     }
 
-    // ---- packets for our host -----------------------------------------------------------------------------------
+    // ---- packets for our host ----
 
     fn inject(&self, packet: &Packet) -> Result<(), String> {
         let bytes = {
@@ -354,7 +358,7 @@ impl<'s> Player<'s> {
         Ok(())
     }
 
-    /// The connection that a packet of the peer's belongs to, made when there is none.
+    /// Returns the connection of a packet from the peer, creating it if there is none.
     fn conn<'c>(&self, state: &'c mut State, ports: Option<(u16, u16)>) -> Result<&'c mut Conn, String> {
         let found = match ports {
             None => state.current,
@@ -394,7 +398,7 @@ impl<'s> Player<'s> {
 }
 
 impl Drive for Player<'_> {
-    /// A call waits: the script goes on without it until it may return, or is late.
+    /// Continues the script while a call blocks, until the call may return or times out.
     fn drive(&self, until: Instant) -> Option<Instant> {
         let deadline = self.state.borrow().deadline;
         let due = self
@@ -412,11 +416,11 @@ impl Drive for Player<'_> {
 }
 
 impl Player<'_> {
-    /// May the call under way block at all?
+    /// Returns whether the current call may block.
     fn is_blocking(&self) -> bool {
         let before = self.state.borrow().at.checked_sub(1);
         let event = before.and_then(|at| self.script.events.get(at));
-        // Packets played meanwhile stand behind the call: then it blocks, or they would not have been.
+        // If the previous event is a packet handled during the call, the call is blocking.
         event.is_none_or(|event| !matches!(&event.what, Action::Call(call) if call.until.is_none()))
     }
 }

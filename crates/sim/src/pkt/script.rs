@@ -1,4 +1,4 @@
-//! What a script is when it has been read: events in order, each with its time.
+//! A parsed script: events in order, each with its time.
 
 use super::PktError;
 use super::icmp;
@@ -6,19 +6,19 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 use wire::tcp::Flags;
 
-/// Address families of a script's sockets and of its packets.
+/// Address families of a script's sockets and packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpVersion {
-    /// `ipv4`: sockets of `AF_INET`, packets of IPv4.
+    /// `ipv4`: `AF_INET` sockets, IPv4 packets.
     V4,
-    /// `ipv4-mapped-ipv6`: sockets of `AF_INET6` with mapped addresses, packets of IPv4.
+    /// `ipv4-mapped-ipv6`: `AF_INET6` sockets with mapped addresses, IPv4 packets.
     Mapped,
-    /// `ipv6`: sockets of `AF_INET6`, packets of IPv6.
+    /// `ipv6`: `AF_INET6` sockets, IPv6 packets.
     V6,
 }
 
 impl IpVersion {
-    /// All versions.
+    /// All three versions, in the order of declaration.
     pub const ALL: [IpVersion; 3] = [IpVersion::V4, IpVersion::Mapped, IpVersion::V6];
 
     /// Returns the value of packetdrill's `--ip_version`.
@@ -40,21 +40,21 @@ impl FromStr for IpVersion {
     }
 }
 
-/// A whole script.
+/// A complete parsed script.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Script {
-    /// `--name=value`, in order.
+    /// Flags `--name=value`, in order, with their line.
     pub(super) flags: Vec<(usize, String, String)>,
     pub(super) events: Vec<Event>,
 }
 
 impl Script {
-    /// How many events there are.
+    /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// None?
+    /// Returns whether the script has no events.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -62,7 +62,7 @@ impl Script {
     /// Returns the script's own `--ip_version`.
     ///
     /// # Errors
-    /// [`PktError`]: its value is no version.
+    /// [`PktError`]: the value is not a version.
     pub fn ip_version(&self) -> Result<Option<IpVersion>, PktError> {
         let last = self.flags.iter().rev().find(|(_, name, _)| name == "ip_version");
         last.map(|(line, _, value)| {
@@ -71,11 +71,11 @@ impl Script {
         .transpose()
     }
 
-    /// Returns the versions in which the script holds: all, unless it names one. One that names `ipv4` is about packets of
-    /// IPv4, whichever sockets they are for.
+    /// Returns the versions in which the script can run: all, unless it names one. A script for
+    /// `ipv4` concerns IPv4 packets and can run with both kinds of sockets.
     ///
     /// # Errors
-    /// As [`Script::ip_version`].
+    /// Those of [`Script::ip_version`].
     pub fn ip_versions(&self) -> Result<&'static [IpVersion], PktError> {
         Ok(match self.ip_version()? {
             None => &IpVersion::ALL,
@@ -86,7 +86,7 @@ impl Script {
     }
 }
 
-/// Something that is done, or expected.
+/// An action or expectation, with its time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Event {
     pub line: usize,
@@ -94,70 +94,69 @@ pub(super) struct Event {
     pub what: Action,
 }
 
-/// When, in nanoseconds.
+/// Time of an event, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum When {
-    /// After the start.
+    /// Relative to the start.
     At(i64),
-    /// After the event before.
+    /// Relative to the previous event.
     After(i64),
-    /// Between two instants after the start.
+    /// Range relative to the start.
     Within(i64, i64),
-    /// Between two instants after the event before.
+    /// Range relative to the previous event.
     AfterWithin(i64, i64),
-    /// Whenever.
+    /// At any time after the previous event.
     Any,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Action {
-    /// A packet for our host.
+    /// Packet to our host.
     In(Packet),
-    /// A packet that our host is to send.
+    /// Packet expected from our host.
     Out(Packet),
-    /// A call.
     Call(Call),
     /// Assertions about `TCP_INFO`.
     Code(String),
-    /// What a shell would do.
+    /// Shell command in back quotes.
     Command(String),
-    /// Counters' changes since the line before of this kind: none but these.
+    /// Counter changes since the previous such line; there must be no others.
     Counters(Vec<(String, i64)>),
 }
 
-/// A packet as a script states it.
+/// A packet as stated in a script.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Packet {
     pub ip: Ip,
-    /// Source and destination, where they are stated.
+    /// Source and destination port, if stated.
     pub ports: Option<(u16, u16)>,
     pub body: Body,
 }
 
-/// What is stated of the IP header.
+/// Stated fields of the IP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Ip {
-    /// The ECN bits.
+    /// Value of the ECN bits.
     pub ecn: Option<u8>,
-    /// ECT(0) or ECT(1).
+    /// Requires ECT(0) or ECT(1).
     pub ect01: bool,
-    /// The whole TOS, or traffic class.
+    /// Whole TOS or traffic class.
     pub tos: Option<u8>,
-    /// TTL, or hop limit.
+    /// TTL or hop limit.
     pub ttl: Option<u8>,
-    /// IPv6's flow label.
+    /// Flow label of IPv6.
     pub flow_label: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Body {
     Tcp(Tcp),
-    /// Bytes of payload.
+    /// Payload length in bytes.
     Udp(u16),
     Icmp(Icmp),
 }
 
-/// A TCP segment in the script's numbers: both sides begin where the script says, most often at 0.
+/// A TCP segment in the script's numbers, which start at the stated values, usually 0.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Tcp {
     pub flags: Flags,
@@ -166,7 +165,7 @@ pub(super) struct Tcp {
     pub ack: Option<u32>,
     pub win: Option<u16>,
     pub urgent: u16,
-    /// `None`: `<...>`.
+    /// `None` for `<...>`: any options.
     pub options: Option<Vec<Opt>>,
 }
 
@@ -181,32 +180,32 @@ pub(super) enum Opt {
     Sack(Vec<(u32, u32)>),
     Timestamps(u32, u32),
     Raw(u8, Vec<u8>),
-    /// As they stand, lengths that lie too.
+    /// Bytes copied verbatim, including incorrect lengths.
     Bytes(Vec<u8>),
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Icmp {
-    /// Type and code.
+    /// Type and code, by name.
     pub words: icmp::Words,
-    /// The sequence number quoted, where it is stated.
+    /// Sequence number of the quoted segment, if stated.
     pub seq: Option<u32>,
-    /// A UDP datagram is quoted, of so many bytes of payload.
+    /// Payload length of a quoted UDP datagram.
     pub udp: Option<u16>,
 }
 
-/// A call and what is to come of it.
+/// A call and its expected result.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Call {
     pub name: String,
     pub args: Vec<Expr>,
-    /// When it is to return, if not at once.
+    /// Return time, if the call blocks.
     pub until: Option<i64>,
     pub returns: Expr,
     pub errno: Option<String>,
 }
 
-/// An argument.
+/// An argument or result.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Expr {
     Ellipsis,
@@ -220,14 +219,14 @@ pub(super) enum Expr {
     List(Vec<Expr>),
     /// `{a, b}`.
     Braces(Vec<Expr>),
-    /// `name = value`, the name without what stands in its parentheses.
+    /// `name = value`; the name without the part in parentheses.
     Field(String, Box<Expr>),
     /// `name(a, b)`.
     Apply(String, Vec<Expr>),
 }
 
 impl Expr {
-    /// The field called `name` of a structure.
+    /// Returns the field called `name` of a structure.
     pub fn field(&self, name: &str) -> Option<&Expr> {
         let Expr::Braces(parts) = self else { return None };
         parts.iter().find_map(|part| match part {

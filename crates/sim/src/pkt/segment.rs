@@ -1,7 +1,8 @@
-//! Packets between a script's numbers and bytes.
+//! Converts packets between a script's numbers and bytes.
 //!
-//! What our host sends is read, brought into the script's numbers, and compared field by field; both sides are printed by
-//! the dissector. What a script sends is brought into the host's numbers and written with sound checksums.
+//! Packets from our host are parsed, translated into the script's numbers and compared field by
+//! field; the dissector formats both sides for messages. Packets from a script are translated into
+//! the host's numbers and sent with correct checksums.
 
 use super::icmp::Message;
 use super::script::{Ip, Opt, Tcp};
@@ -10,7 +11,7 @@ use wire::checksum::Partial;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 use wire::{L4Port, Proto, ip4, ip6};
 
-/// Addresses and ports as our host sees them.
+/// Addresses and ports from our host's side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
     pub local: IpAddr,
@@ -19,7 +20,7 @@ pub(super) struct Ends {
     pub remote_port: u16,
 }
 
-/// Options as bytes, padded to a multiple of 4.
+/// Encodes options, padded to a multiple of 4 bytes.
 pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
     let mut out = Vec::new();
     for option in options {
@@ -50,7 +51,7 @@ pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
     out
 }
 
-/// Options from bytes; those that are malformed are left out, and so differ from what a script states.
+/// Decodes options; malformed ones are left out, so that they differ from those stated.
 pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
     let options = wire::tcp::Options::new(bytes).flatten().map(|option| match option {
         wire::tcp::Opt::End => Opt::Eol,
@@ -65,7 +66,7 @@ pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
     options.collect()
 }
 
-/// A segment in somebody's numbers, every field known.
+/// A complete segment, in the numbers of the script or of our host.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Seg {
     pub flags: Flags,
@@ -78,7 +79,7 @@ pub(super) struct Seg {
 }
 
 impl Seg {
-    /// The whole packet from `from` to `to`.
+    /// Encodes the whole packet from `from` to `to`.
     pub fn emit(&self, from: (IpAddr, u16), to: (IpAddr, u16), ip: Ip) -> Vec<u8> {
         let options = encode(&self.options);
         let header_len = HEADER_LEN + options.len();
@@ -102,18 +103,19 @@ impl Seg {
         packet(from.0, to.0, Proto::TCP, ip, &segment)
     }
 
-    /// What the dissector says of it.
+    /// Formats the segment with the dissector.
     pub fn line(&self, from: (IpAddr, u16), to: (IpAddr, u16)) -> String {
         wire::dissect::packet_line(&self.emit(from, to, Ip::default())).to_string()
     }
 }
 
-/// What stands at `seq` in every stream of a script: a reader can tell a byte from its neighbors.
+/// Returns the byte at `seq` in every stream of a script; adjacent bytes differ, so that shifts are
+/// detected.
 pub(super) fn text_byte(seq: u32) -> u8 {
     (seq ^ (seq >> 8) ^ (seq >> 16)) as u8
 }
 
-/// Sum of the pseudo header of a packet between two addresses of one family.
+/// Returns the checksum of the pseudo header between two addresses of one family.
 fn pseudo(src: IpAddr, dst: IpAddr, proto: Proto, len: usize) -> Partial {
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, proto, len as u16),
@@ -121,7 +123,7 @@ fn pseudo(src: IpAddr, dst: IpAddr, proto: Proto, len: usize) -> Partial {
     }
 }
 
-/// The IPv6 address; of IPv4 the mapped one.
+/// Returns the address as IPv6; IPv4 addresses are mapped.
 pub(super) fn six(addr: IpAddr) -> Ipv6Addr {
     match addr {
         IpAddr::V4(addr) => addr.to_ipv6_mapped(),
@@ -129,7 +131,7 @@ pub(super) fn six(addr: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// A packet of the family of its addresses.
+/// Builds an IP packet of the family of its addresses.
 fn packet(src: IpAddr, dst: IpAddr, proto: Proto, ip: Ip, payload: &[u8]) -> Vec<u8> {
     let (tos, ttl) = (tos_of(ip), ip.ttl.unwrap_or(64));
     if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst) {
@@ -154,7 +156,7 @@ fn packet(src: IpAddr, dst: IpAddr, proto: Proto, ip: Ip, payload: &[u8]) -> Vec
     [&fixed[..], payload].concat()
 }
 
-/// A UDP datagram of `len` bytes of payload as a packet.
+/// Builds a packet with a UDP datagram of `len` payload bytes.
 pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), len: u16, ip: Ip) -> Vec<u8> {
     let payload: Vec<u8> = (0..u32::from(len)).map(text_byte).collect();
     let header = wire::udp::Header { src: L4Port(from.1), dst: L4Port(to.1), len: len.saturating_add(8), checksum: 0 };
@@ -164,7 +166,7 @@ pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), len: u16, ip: Ip)
     packet(from.0, to.0, Proto::UDP, ip, &[&fixed[..], &payload].concat())
 }
 
-/// An ICMP error about a packet of ours, of which it quotes the IP header and 8 bytes.
+/// Builds an ICMP error that quotes the IP header and 8 bytes of a packet of ours.
 pub(super) fn icmp_error(router: IpAddr, icmp: Message, quoted: &[u8], to: IpAddr) -> Vec<u8> {
     let (proto, header_len) = match router {
         IpAddr::V4(_) => (Proto::ICMP, ip4::HEADER_LEN),
@@ -172,19 +174,19 @@ pub(super) fn icmp_error(router: IpAddr, icmp: Message, quoted: &[u8], to: IpAdd
     };
     let quoted = quoted.get(..header_len + 8).unwrap_or(quoted);
     let mut message = [&[icmp.ty, icmp.code, 0, 0][..], &icmp.mtu.to_be_bytes(), quoted].concat();
-    // The checksum of ICMP for IPv4 has no pseudo header.
+    // The checksum of ICMPv4 does not include a pseudo header.
     let before = if router.is_ipv4() { Partial::ZERO } else { pseudo(router, to, proto, message.len()) };
     let sum = before.add(wire::checksum::sum(&message)).finish().to_be_bytes();
     message.splice(2..4, sum);
     packet(router, to, proto, Ip::default(), &message)
 }
 
-/// The TOS that a script states.
+/// Returns the TOS of a packet in a script.
 pub(super) fn tos_of(ip: Ip) -> u8 {
     ip.tos.unwrap_or(0) | ip.ecn.unwrap_or(if ip.ect01 { 2 } else { 0 })
 }
 
-/// Fields of the IP header of a packet that our host sent.
+/// IP header fields of a packet from our host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct IpHead {
     src: IpAddr,
@@ -194,16 +196,17 @@ pub(super) struct IpHead {
     flow_label: u32,
 }
 
-/// A packet that our host sent.
+/// A parsed packet from our host.
 pub(super) enum Sent {
-    /// With where the text begins in the packet.
+    /// A TCP segment, and the offset of its data in the packet.
     Tcp(Ends, IpHead, Seg, usize),
     Udp(Ends, IpHead, u16),
-    /// Type and code.
+    /// ICMP type and code.
     Icmp(u8, u8),
 }
 
-/// Reads the IP header: its fields, the protocol above, and where that begins.
+/// Parses the IP header: returns its fields, the upper-layer protocol, the offset of the payload,
+/// and the payload.
 fn read_ip(packet: &[u8]) -> Result<(IpHead, Proto, usize, &[u8]), String> {
     if ip6::is_version(packet) {
         let header = ip6::Header::parse(packet).map_err(|why| why.to_string())?;
@@ -221,7 +224,7 @@ fn read_ip(packet: &[u8]) -> Result<(IpHead, Proto, usize, &[u8]), String> {
     Ok((head, header.proto, header.ihl_len, header.payload(packet)))
 }
 
-/// Reads a packet that our host sent; says what is wrong with one that should not leave any host.
+/// Parses a packet from our host; returns an error for a malformed one.
 pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
     let (head, proto, begins, payload) = read_ip(packet)?;
     let IpHead { src: local, dst: remote, .. } = head;
@@ -245,7 +248,7 @@ pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
         }
         Proto::UDP => {
             let udp = wire::udp::Header::parse(payload).map_err(|why| why.to_string())?;
-            // RFC 8200 8.1: over IPv6 there is always one.
+            // RFC 8200 8.1: a UDP checksum is mandatory over IPv6.
             let is_bare = udp.checksum == 0 && local.is_ipv4();
             if !is_bare && !wire::udp::checksum_ok(sum, payload) {
                 return Err("its UDP checksum does not verify".to_owned());
@@ -260,7 +263,7 @@ pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
     }
 }
 
-/// What of `seen` is not as `stated`, in one word; `None`: all that was stated is there.
+/// Returns the name of the first field of `seen` that differs from `stated`, or `None`.
 pub(super) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
     let options = |stated: &Vec<Opt>| encode(stated) == encode(&seen.options);
     let checks = [

@@ -1,7 +1,8 @@
-//! `--name=value`: what a script sets before its first event.
+//! Settings from the flags `--name=value` at the start of a script.
 //!
-//! A script that names no IP version is written in numbers of IPv4. Over IPv6 its iface's MTU is 20 bytes more, as
-//! packetdrill's own tests have it (`--mtu=1520`): segments are as long, and `<mss 1460>` stays what it is.
+//! A script without an IP version assumes IPv4. Over IPv6 the MTU is increased by 20 bytes, as in
+//! packetdrill's own tests (`--mtu=1520`): segments keep their length, and `<mss 1460>` stays
+//! valid.
 
 use super::PktError;
 use super::icmp::HEADERS_DIFFER_BY;
@@ -14,7 +15,7 @@ const REMOTE4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const LOCAL6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1);
 const REMOTE6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
-/// A script's settings.
+/// Settings of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub version: IpVersion,
@@ -29,7 +30,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings of `script`, which is played in the version `wanted`, or in its own.
+    /// Returns the settings of `script` for the version `wanted`, or else its own version.
     pub fn of(script: &Script, wanted: Option<IpVersion>) -> Result<Settings, PktError> {
         let own = script.ip_version()?;
         let version = wanted.or(own).unwrap_or(IpVersion::V4);
@@ -63,7 +64,7 @@ impl Settings {
                 }
                 "ip_version" => {} // read above
                 "strict_segments" => out.strict = true,
-                // What stands for a wire that is not here, or is so anyway.
+                // Flags that configure a real network, or that describe our behavior anyway.
                 "tcp_ts_ecr_scaled" | "gateway_ip" | "netmask_ip" | "speed" | "verbose" | "non_fatal" | "mss" => {}
                 _ => return Err(PktError::at(*line, format!("--{name} is not known here"))),
             }
@@ -75,7 +76,7 @@ impl Settings {
     }
 }
 
-/// An address of the packets' family.
+/// Parses an address of the given family.
 fn address(text: &str, is_six: bool) -> Option<IpAddr> {
     text.parse().ok().filter(|addr: &IpAddr| addr.is_ipv6() == is_six)
 }

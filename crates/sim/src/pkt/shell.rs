@@ -1,15 +1,17 @@
-//! What stands between back quotes: knobs set the way a shell would set them, and nothing else.
+//! Interprets text in back quotes: only commands that set configuration keys.
 //!
-//! `sysctl`, `echo ... > /proc/sys/...` and scripts that consist of such lines are read, not run. A Linux name leads to our
-//! knob; one that stands for something we have no knob for is accepted when it asks for what we do anyway.
+//! `sysctl`, `echo ... > /proc/sys/...`, and shell scripts consisting of such lines are
+//! interpreted, not executed. Linux names are translated into our keys; a name without an
+//! equivalent is accepted if its value matches our behavior.
 
 use inet::knobs::Knobs;
 use std::path::Path;
 
-/// Scripts that call scripts: more is a circle.
+/// Maximum nesting of shell scripts.
 const DEPTH_MAX: usize = 4;
 
-/// Does what `text` says to `knobs`; files are looked for beside `dir`, if at all.
+/// Applies the commands in `text` to `knobs`. Files are relative to `dir`; without `dir`, none are
+/// read.
 pub(super) fn run(text: &str, knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Result<(), String> {
     let text = text.replace("\\\n", " ");
     for line in text.lines() {
@@ -25,7 +27,8 @@ pub(super) fn run(text: &str, knobs: &Knobs, dir: Option<&Path>, depth: usize) -
     Ok(())
 }
 
-/// The words of a command: quotes joined, `$((...))` computed, comments and where output goes left out.
+/// Splits a command into words: removes quotes, evaluates `$((...))`, and drops comments and output
+/// redirections.
 fn words(command: &str) -> Result<Vec<String>, String> {
     let (mut out, mut word, mut quoted, mut any) = (Vec::new(), String::new(), false, false);
     let mut chars = command.chars().peekable();
@@ -70,13 +73,13 @@ fn one(words: &[String], knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Res
         }
         "echo" => match args {
             [value, to, path] if to == ">" && path.starts_with("/proc/sys/") => knobs.set_as_linux(path, value),
-            // Both ways of looking are always on.
+            // Both detection methods are always enabled.
             [value, to, path] if to == ">" && path.ends_with("hystart_detect") && value == "3" => Ok(()),
             _ => Err(format!("'{}' is not run here", words.join(" "))),
         },
-        _ if name.starts_with("sysctl_restore_") => Ok(()), // knobs live as long as their script
-        "ip" if args.first().is_some_and(|arg| arg == "tcp_metrics") => Ok(()), // nothing is remembered
-        "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()), // as we send
+        _ if name.starts_with("sysctl_restore_") => Ok(()), // keys are reset with each script
+        "ip" if args.first().is_some_and(|arg| arg == "tcp_metrics") => Ok(()), // no metrics are cached
+        "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()), // our default behavior
         "ethtool" if args.iter().skip(2).step_by(2).eq(["tso", "gso"]) && !args.iter().any(|arg| arg == "on") => Ok(()),
         _ if name.ends_with(".sh") && args.is_empty() => {
             let path = dir.map(|dir| dir.join(command)).ok_or_else(|| format!("{command}: no files are read here"))?;

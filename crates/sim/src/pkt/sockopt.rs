@@ -1,4 +1,4 @@
-//! Socket options by their names in C, with C's units.
+//! Socket options with their names and units in C.
 
 use super::call::value;
 use super::play::Player;
@@ -14,7 +14,7 @@ fn name(expr: &Expr) -> Result<&str, String> {
     }
 }
 
-/// The option with the value that a script gives it; `Err`: it has no such value.
+/// Returns an option with the value in the script; the inner `Err` is for an invalid value.
 fn option(name: &str, given: &Expr) -> Result<Result<Opt, Errno>, String> {
     let number = || match given {
         Expr::List(parts) => value(parts.first().unwrap_or(&Expr::Int(0))),
@@ -72,14 +72,14 @@ fn option(name: &str, given: &Expr) -> Result<Result<Opt, Errno>, String> {
     }))
 }
 
-/// `{tv_sec=1, tv_usec=0}`; zero is for ever.
+/// Parses `{tv_sec=1, tv_usec=0}`; zero means no timeout.
 fn time(given: &Expr) -> Result<Option<Duration>, String> {
     let field = |name: &str| given.field(name).map_or(Ok(0), value).map(|n| n.max(0) as u64);
     let time = Duration::from_secs(field("tv_sec")?) + Duration::from_micros(field("tv_usec")?);
     Ok((!time.is_zero()).then_some(time))
 }
 
-/// `setsockopt`.
+/// Executes `setsockopt`.
 pub(super) fn set(
     player: &Player<'_>,
     fd: Fd,
@@ -93,7 +93,7 @@ pub(super) fn set(
     }
 }
 
-/// Compares what came with what is stated, a number or `[number]`.
+/// Compares a value with the stated one, a number or `[number]`.
 pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
     let stated = match stated {
         Expr::Ellipsis => return Ok(()),
@@ -106,7 +106,7 @@ pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
     Err(format!("another value\n  expected: {stated}\n  came:     {came}"))
 }
 
-/// `getsockopt`.
+/// Executes `getsockopt`.
 pub(super) fn get(
     player: &Player<'_>,
     fd: Fd,
@@ -120,7 +120,7 @@ pub(super) fn get(
         return match calls.take_error(fd) {
             Err(errno) => Ok(Err(errno)),
             Ok(error) => {
-                // Symbols too: [ECONNREFUSED].
+                // A symbol is accepted too: [ECONNREFUSED].
                 if let (Expr::List(parts), Some(errno)) = (stated, error)
                     && let [Expr::Word(word)] = parts.as_slice()
                     && word == errno.name()

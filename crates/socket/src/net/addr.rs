@@ -1,13 +1,13 @@
-//! Addresses as users give them: numbers, or names that the host's name servers resolve.
+//! Addresses as users give them: numeric, or names resolved by the host's name servers.
 
 use super::{Net, lookup};
 use crate::resolve::{Families, LookupError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// An address and a port, or a name and a port, as `std::net::ToSocketAddrs`.
+/// An address and port, or a name and port, as with `std::net::ToSocketAddrs`.
 pub trait ToAddr {
-    /// Returns the address; of a name the best one.
+    /// Returns the address; for a name, the best one.
     ///
     /// # Errors
     /// `InvalidInput` for text that is neither; for names those of [`lookup`].
@@ -95,7 +95,7 @@ fn kind(why: &LookupError) -> io::ErrorKind {
         LookupError::NotFound(_) | LookupError::NoAddress(_) => io::ErrorKind::NotFound,
         LookupError::TimedOut { .. } => io::ErrorKind::TimedOut,
         LookupError::Unreachable { .. } => io::ErrorKind::HostUnreachable,
-        // As the standard library's: `Interrupted` would be tried again.
+        // As in the standard library: `Interrupted` would be retried.
         LookupError::Interrupted(_) => io::ErrorKind::ConnectionAborted,
         _ => io::ErrorKind::Other,
     }

@@ -1,4 +1,4 @@
-//! A host without ports, which talks to itself in a time of its own: for examples and tests.
+//! A host without ports, with loopback and virtual time: for examples and tests.
 
 use super::Net;
 use crate::{Calls, Drive};
@@ -8,8 +8,8 @@ use inet::{Config, Stack};
 use lock::{Cx, How, Locks};
 use std::io;
 
-/// A host that has loopback and nothing else. Time passes when a call waits, and then at once; a wait for what can never come ends
-/// as if the host had been told to stop.
+/// A host with loopback only. Virtual time advances when a call waits, without a real delay. A wait
+/// for something that can never arrive ends as if the host had been told to stop.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpStream};
@@ -24,11 +24,11 @@ pub struct Alone<L: Locks> {
     time: SimClock,
 }
 
-/// What it begins at: not 0, which some timers take for "never yet".
+/// Initial time: not 0, which some timers use for "never yet".
 const BEGINNING: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Alone<L> {
-    /// A host called `name`.
+    /// Creates a host called `name`.
     ///
     /// # Errors
     /// No memory for its buffers.
@@ -41,12 +41,12 @@ impl<L: Locks> Alone<L> {
         Ok(Alone { stack: Stack::new(cx, Config::new(name, pool)), time })
     }
 
-    /// The stack.
+    /// Network stack of the host.
     pub fn stack(&self) -> &Stack<L> {
         &self.stack
     }
 
-    /// What time it is there.
+    /// Current virtual time.
     pub fn now(&self) -> Instant {
         self.time.now()
     }
@@ -68,7 +68,8 @@ impl<L: Locks> Drive for Alone<L> {
         let now = self.time.now();
         let next = self.poll().min(until);
         if next == Instant::NEVER {
-            // What this poll has brought may be it; the next time nothing will have come.
+            // This poll may have brought what is waited for; if nothing came, the next one ends the
+            // wait.
             return (self.stack.held(Cx::enter(How::Register, now)) > 0).then_some(now);
         }
         self.time.advance_to(next.max(now));

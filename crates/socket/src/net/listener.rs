@@ -1,4 +1,4 @@
-//! A listener, as `std::net::TcpListener`.
+//! TCP listener, as `std::net::TcpListener`.
 
 use super::{Net, Owned, TcpStream, ToAddr, error, odd};
 use crate::{Errno, Fd, Opt, OptKind};
@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A TCP listener; dropping it resets who was not accepted.
+/// A TCP listener; dropping it resets connections that were not accepted.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpListener, TcpStream};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// ```
 pub struct TcpListener<N: Net>(pub(super) Arc<Owned<N>>);
 
-/// Connections that may wait, as the standard library has it.
+/// Length of the accept queue, as in the standard library.
 const BACKLOG: u32 = 128;
 
 impl<N: Net> TcpListener<N> {
@@ -42,8 +42,9 @@ impl<N: Net> TcpListener<N> {
         TcpListener::bind_with(net, addr, &[Opt::ReuseAddr(true)], BACKLOG)
     }
 
-    /// Listens with these options set before it is bound, and so many connections that may wait. With [`Opt::BindAny`] and
-    /// `0.0.0.0:0` for every address and port that is routed to the host.
+    /// Listens with `options` set before binding, and up to `backlog` connections waiting to be
+    /// accepted. With [`Opt::BindAny`] and `0.0.0.0:0`, listens on every address and port routed to
+    /// the host.
     ///
     /// # Errors
     /// As of [`TcpListener::bind`], and those of the options.
@@ -57,7 +58,7 @@ impl<N: Net> TcpListener<N> {
         Ok(listener)
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     ///
     /// # Errors
     /// None of an open socket.
@@ -65,7 +66,7 @@ impl<N: Net> TcpListener<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Calls do not wait: they fail with `WouldBlock`. Accepted connections wait all the same.
+    /// Makes calls fail with `WouldBlock` instead of waiting. Accepted connections still wait.
     ///
     /// # Errors
     /// None of an open socket.
@@ -73,7 +74,7 @@ impl<N: Net> TcpListener<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Another handle of the same listener.
+    /// Returns another handle of the same listener.
     ///
     /// # Errors
     /// None.
@@ -81,7 +82,7 @@ impl<N: Net> TcpListener<N> {
         Ok(TcpListener(Arc::clone(&self.0)))
     }
 
-    /// Time to live of what accepted connections send.
+    /// Sets the time to live of packets sent by accepted connections.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -89,7 +90,7 @@ impl<N: Net> TcpListener<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Time to live of what accepted connections send.
+    /// Returns the time to live of packets sent by accepted connections.
     ///
     /// # Errors
     /// None of an open socket.
@@ -97,7 +98,7 @@ impl<N: Net> TcpListener<N> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
 
-    /// Takes the error that waits.
+    /// Takes the pending error.
     ///
     /// # Errors
     /// None of an open socket.
@@ -105,14 +106,14 @@ impl<N: Net> TcpListener<N> {
         self.0.take_error()
     }
 
-    /// The descriptor. It stays ours to close.
+    /// Returns the descriptor. The listener still owns it.
     pub fn fd(&self) -> Fd {
         self.0.fd
     }
 }
 
 impl<N: Net + Clone> TcpListener<N> {
-    /// The next connection, and who it is.
+    /// Accepts the next connection; returns it with the peer's address.
     ///
     /// # Errors
     /// `WouldBlock`.
@@ -121,13 +122,13 @@ impl<N: Net + Clone> TcpListener<N> {
         Ok((TcpStream::of(self.0.net.clone(), fd), peer))
     }
 
-    /// One connection after the other, without end.
+    /// Returns an endless iterator over incoming connections.
     pub fn incoming(&self) -> Incoming<'_, N> {
         Incoming(self)
     }
 }
 
-/// Connections, one after the other.
+/// Iterator over incoming connections.
 #[derive(Debug)]
 pub struct Incoming<'l, N: Net>(&'l TcpListener<N>);
 

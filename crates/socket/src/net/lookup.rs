@@ -1,4 +1,4 @@
-//! Lookups that wait.
+//! Blocking name lookups.
 
 use super::Net;
 use crate::resolve::{Families, Lookup, LookupError};
@@ -6,8 +6,8 @@ use crate::{Calls, Poller};
 use lock::Locks;
 use std::net::SocketAddr;
 
-/// Resolves `host` - an address, an address with a zone, or a name - by the name servers of the host,
-/// and waits for the result. Returns socket addresses with `port`, the best first (RFC 6724).
+/// Resolves `host` (an address, an address with a zone, or a name) by the host's name servers and
+/// waits for the result. Returns socket addresses with `port`, the best first (RFC 6724).
 ///
 /// # Errors
 /// [`LookupError`].

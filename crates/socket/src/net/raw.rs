@@ -1,4 +1,4 @@
-//! Raw and ICMP sockets, in the style of `std::net`, which has none.
+//! Raw and ICMP sockets in the style of `std::net`, which has neither.
 
 use super::{Net, Owned, ToAddr, error, timeout};
 use crate::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt, OptKind};
@@ -8,11 +8,12 @@ use std::ops::Deref;
 use std::time::Duration;
 use wire::{Proto, icmp4, icmp6};
 
-/// A raw socket: packets of one protocol, which it receives in copies. Ports of addresses mean nothing.
+/// Raw socket: receives copies of the packets of one protocol. The port of an address is ignored.
 pub struct RawSocket<N: Net>(pub(super) Owned<N>);
 
 impl<N: Net> RawSocket<N> {
-    /// A raw socket of `proto` on `net`: of IPv4 packets come with their header, of IPv6 without.
+    /// Opens a raw socket of `proto` on `net`. IPv4 packets are received with their header, IPv6
+    /// packets without.
     ///
     /// # Errors
     /// `EMFILE`, `EPROTONOSUPPORT` (protocol 0).
@@ -25,16 +26,16 @@ impl<N: Net> RawSocket<N> {
         Ok(RawSocket(Owned { net, fd }))
     }
 
-    /// Receives what is sent to `addr` only, and sends from there.
+    /// Restricts reception to packets sent to `addr`, and sends from it.
     ///
     /// # Errors
-    /// `AddrNotAvailable`; of an ICMP socket, whose port is the identifier, `AddrInUse`.
+    /// `AddrNotAvailable`; for an ICMP socket, whose port is the identifier, `AddrInUse`.
     pub fn bind(&self, addr: impl ToAddr) -> io::Result<()> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.bind(fd, addr)).map(drop)
     }
 
-    /// Sends to `addr` and receives from there only.
+    /// Sends to `addr` and receives from it only.
     ///
     /// # Errors
     /// `NetworkUnreachable`, ...
@@ -46,13 +47,14 @@ impl<N: Net> RawSocket<N> {
     /// Sends a packet to `addr`.
     ///
     /// # Errors
-    /// `InvalidInput`: it cannot be sent by this socket; others as of [`UdpSocket::send_to`](super::UdpSocket::send_to).
+    /// `InvalidInput` if this socket cannot send the packet; others as for
+    /// [`UdpSocket::send_to`](super::UdpSocket::send_to).
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
 
-    /// Sends a packet to where it is connected.
+    /// Sends a packet to the connected peer.
     ///
     /// # Errors
     /// As of [`RawSocket::send_to`].
@@ -60,7 +62,7 @@ impl<N: Net> RawSocket<N> {
         self.0.call(|calls, fd| calls.send(fd, buf))
     }
 
-    /// Sends a packet to `addr` with `ancillary` in place of the socket's options.
+    /// Sends a packet to `addr` with `ancillary` overriding the socket's options.
     ///
     /// # Errors
     /// As of [`UdpSocket::send_msg`](super::UdpSocket::send_msg).
@@ -69,15 +71,15 @@ impl<N: Net> RawSocket<N> {
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
     }
 
-    /// Receives the next packet, cut to `buf`, and its sender.
+    /// Receives the next packet, truncated to `buf`, and its sender.
     ///
     /// # Errors
-    /// `WouldBlock`, and what an earlier packet met.
+    /// `WouldBlock`, and the pending error of an earlier packet.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.call(|calls, fd| calls.recv_from(fd, buf))
     }
 
-    /// Receives the next packet, cut to `buf`, with the ancillary data that options request.
+    /// Receives the next packet, truncated to `buf`, with the ancillary data that options enable.
     ///
     /// # Errors
     /// As of [`RawSocket::recv_from`].
@@ -88,7 +90,8 @@ impl<N: Net> RawSocket<N> {
     /// Sets an option.
     ///
     /// # Errors
-    /// `InvalidInput` for a value out of range, and no kind (`ENOPROTOOPT`) for an option of other sockets.
+    /// `InvalidInput` for a value out of range, and an unspecific error (`ENOPROTOOPT`) for an
+    /// option of other sockets.
     pub fn set_option(&self, opt: Opt) -> io::Result<()> {
         self.0.set(opt)
     }
@@ -96,12 +99,12 @@ impl<N: Net> RawSocket<N> {
     /// Returns an option.
     ///
     /// # Errors
-    /// No kind (`ENOPROTOOPT`) for an option of other sockets.
+    /// An unspecific error (`ENOPROTOOPT`) for an option of other sockets.
     pub fn option(&self, kind: OptKind) -> io::Result<Opt> {
         self.0.option(kind)
     }
 
-    /// Time to live, or hop limit.
+    /// Sets the time to live, or hop limit, of sent packets.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -109,7 +112,7 @@ impl<N: Net> RawSocket<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Sets the time that a receive waits; afterwards it fails with `WouldBlock`.
+    /// Sets how long a receive waits; after that it fails with `WouldBlock`.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -117,7 +120,7 @@ impl<N: Net> RawSocket<N> {
         self.0.set(Opt::RecvTimeout(timeout(time)?))
     }
 
-    /// Calls do not wait.
+    /// Makes calls fail with `WouldBlock` instead of waiting.
     ///
     /// # Errors
     /// None of an open socket.
@@ -133,7 +136,7 @@ impl<N: Net> RawSocket<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Takes the error that waits.
+    /// Takes the pending error.
     ///
     /// # Errors
     /// None of an open socket.
@@ -141,13 +144,14 @@ impl<N: Net> RawSocket<N> {
         self.0.take_error()
     }
 
-    /// The descriptor. It stays ours to close.
+    /// Returns the descriptor. The socket still owns it.
     pub fn fd(&self) -> Fd {
         self.0.fd
     }
 }
 
-/// An ICMP socket: echo requests and the replies to them. [`RawSocket`]'s methods send and receive whole messages.
+/// ICMP socket for echo requests and replies. [`RawSocket`]'s methods send and receive whole
+/// messages.
 ///
 /// ```
 /// use linerate_socket::Domain;
@@ -171,7 +175,7 @@ pub struct Reply {
     pub seq: u16,
     /// Bytes of data copied.
     pub len: usize,
-    /// Its sender.
+    /// Sender of the reply.
     pub from: SocketAddr,
 }
 
@@ -183,7 +187,7 @@ impl<N: Net> Deref for IcmpSocket<N> {
 }
 
 impl<N: Net> IcmpSocket<N> {
-    /// An ICMP socket on `net`, of ICMPv6 for [`Domain::Inet6`].
+    /// Opens an ICMP socket on `net`, or an ICMPv6 socket for [`Domain::Inet6`].
     ///
     /// # Errors
     /// `EMFILE`.
@@ -205,7 +209,7 @@ impl<N: Net> IcmpSocket<N> {
         self.send_to(&message, addr).map(drop)
     }
 
-    /// Receives the next reply, its data cut to `buf`.
+    /// Receives the next reply, with its data truncated to `buf`.
     ///
     /// # Errors
     /// As of [`RawSocket::recv_from`].

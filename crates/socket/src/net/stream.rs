@@ -1,4 +1,4 @@
-//! A TCP connection, as `std::net::TcpStream`.
+//! TCP connection, as `std::net::TcpStream`.
 
 use super::{Net, Owned, ToAddr, error, odd, timeout};
 use crate::{Errno, Fd, Opt, OptKind, RecvFlags};
@@ -8,7 +8,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A TCP connection. Dropping the last handle closes it: what was written is still sent, as `set_linger` says.
+/// A TCP connection. Dropping the last handle closes it: written data is still sent, depending on
+/// `set_linger`.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpListener, TcpStream};
@@ -51,19 +52,21 @@ impl<N: Net> TcpStream<N> {
         }
     }
 
-    /// Replaces the socket by a new one.
+    /// Replaces the socket with a new one.
     fn reopen(mut self, domain: Domain) -> io::Result<TcpStream<N>> {
-        let owned = Arc::get_mut(&mut self.0).ok_or_else(|| error(Errno::EINVAL))?; // it was not shared
+        // It was not shared.
+        let owned = Arc::get_mut(&mut self.0).ok_or_else(|| error(Errno::EINVAL))?;
         let fd = owned.net.with(|calls| calls.stream_socket_of(domain)).map_err(error)?;
         let before = std::mem::replace(&mut owned.fd, fd);
         let _ = owned.net.with(|calls| calls.close(before)); // it was open
         Ok(self)
     }
 
-    /// Connects to `addr` from `net`; to a name at the first of its addresses that accepts.
+    /// Connects to `addr` from `net`; for a name, to the first of its addresses that accepts.
     ///
     /// # Errors
-    /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`, `AddrNotAvailable`, ...
+    /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`,
+    /// `AddrNotAvailable`, ...
     pub fn connect(net: N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
         let addrs = addr.to_addrs(&net)?;
         let (first, others) = addrs.split_first().ok_or_else(|| error(Errno::EHOSTUNREACH))?;
@@ -76,10 +79,10 @@ impl<N: Net> TcpStream<N> {
         stream.map_err(|(why, _)| why)
     }
 
-    /// As [`TcpStream::connect`], but waits for so long at most.
+    /// Connects as [`TcpStream::connect`], but waits at most `time`.
     ///
     /// # Errors
-    /// Those, and `TimedOut` when the time is over; `InvalidInput` for no time at all.
+    /// As [`TcpStream::connect`], and `TimedOut` after `time`; `InvalidInput` for a `time` of zero.
     pub fn connect_timeout(net: N, addr: &SocketAddr, time: Duration) -> io::Result<TcpStream<N>> {
         let stream = TcpStream::open(net, Domain::of(addr))?;
         let within = Opt::SendTimeout(timeout(Some(time))?);
@@ -91,7 +94,7 @@ impl<N: Net> TcpStream<N> {
         Ok(stream)
     }
 
-    /// Whom it is connected to.
+    /// Returns the peer's address.
     ///
     /// # Errors
     /// `NotConnected`.
@@ -99,7 +102,8 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.peer_addr(fd))
     }
 
-    /// Our end of it. Of a connection that a listener for any address has accepted: where it was going.
+    /// Returns the local address. For a connection accepted by a listener for any address, it is
+    /// the original destination.
     ///
     /// # Errors
     /// None of an open socket.
@@ -107,7 +111,7 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Ends one direction or both.
+    /// Shuts down one or both directions.
     ///
     /// # Errors
     /// `NotConnected`.
@@ -115,7 +119,8 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.shutdown(fd, how))
     }
 
-    /// Another handle of the same connection, its options included. The last that is dropped closes it.
+    /// Returns another handle of the same connection, which shares its options. Dropping the last
+    /// handle closes it.
     ///
     /// # Errors
     /// None.
@@ -123,7 +128,7 @@ impl<N: Net> TcpStream<N> {
         Ok(TcpStream(Arc::clone(&self.0)))
     }
 
-    /// How long a read waits; afterwards it fails with `WouldBlock`.
+    /// Sets how long a read waits; after that it fails with `WouldBlock`.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -131,7 +136,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::RecvTimeout(timeout(time)?))
     }
 
-    /// How long a write waits.
+    /// Sets how long a write waits.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -139,7 +144,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::SendTimeout(timeout(time)?))
     }
 
-    /// How long a read waits.
+    /// Returns how long a read waits.
     ///
     /// # Errors
     /// None of an open socket.
@@ -147,7 +152,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
 
-    /// How long a write waits.
+    /// Returns how long a write waits.
     ///
     /// # Errors
     /// None of an open socket.
@@ -155,7 +160,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::SendTimeout(time) = self.0.option(OptKind::SendTimeout)? { Ok(time) } else { odd() }
     }
 
-    /// Reads what there is and leaves it there.
+    /// Reads available data without consuming it.
     ///
     /// # Errors
     /// As of a read.
@@ -164,7 +169,7 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, peek)).map(|(n, _)| n)
     }
 
-    /// Small segments leave at once (`TCP_NODELAY`).
+    /// Sends small segments at once (`TCP_NODELAY`).
     ///
     /// # Errors
     /// None of an open socket.
@@ -172,7 +177,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::NoDelay(on))
     }
 
-    /// Do small segments leave at once?
+    /// Returns whether small segments are sent at once.
     ///
     /// # Errors
     /// None of an open socket.
@@ -180,7 +185,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::NoDelay(on) = self.0.option(OptKind::NoDelay)? { Ok(on) } else { odd() }
     }
 
-    /// Time to live of what is sent.
+    /// Sets the time to live of sent packets.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -188,7 +193,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Time to live of what is sent.
+    /// Returns the time to live of sent packets.
     ///
     /// # Errors
     /// None of an open socket.
@@ -196,7 +201,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
 
-    /// How long closing waits until all has arrived; zero resets the connection.
+    /// Sets how long closing waits until all data is acknowledged; zero resets the connection.
     ///
     /// # Errors
     /// None of an open socket.
@@ -204,7 +209,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::Linger(time))
     }
 
-    /// How long closing waits.
+    /// Returns how long closing waits.
     ///
     /// # Errors
     /// None of an open socket.
@@ -212,7 +217,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::Linger(time) = self.0.option(OptKind::Linger)? { Ok(time) } else { odd() }
     }
 
-    /// Calls do not wait: they fail with `WouldBlock`.
+    /// Makes calls fail with `WouldBlock` instead of waiting.
     ///
     /// # Errors
     /// None of an open socket.
@@ -220,7 +225,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Takes the error that waits.
+    /// Takes the pending error.
     ///
     /// # Errors
     /// None of an open socket.
@@ -228,7 +233,8 @@ impl<N: Net> TcpStream<N> {
         self.0.take_error()
     }
 
-    /// The descriptor, for what [`crate::Calls`] can do and this cannot. It stays ours to close.
+    /// Returns the descriptor, for calls that [`crate::Calls`] offers and this type does not. The
+    /// stream still owns it.
     pub fn fd(&self) -> Fd {
         self.0.fd
     }
@@ -245,7 +251,7 @@ impl<N: Net> Write for &TcpStream<N> {
         self.0.call(|calls, fd| calls.send(fd, buf))
     }
 
-    /// Nothing waits here: what was written is TCP's.
+    /// Returns at once: written data is already in the send buffer.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! `AsyncRead` and `AsyncWrite`, for a host that other threads keep going.
+//! `AsyncRead` and `AsyncWrite`, for a host that other threads run.
 //!
-//! There is no reactor: whoever brings something to a socket wakes its task, as it wakes a thread that waits. A task that finds nothing
-//! leaves its waker at the socket's signal and asks once more, so that nothing is missed in between. Sockets need not be
-//! set to non-blocking; calls from here never wait.
+//! There is no reactor: an event of a socket wakes its task in the same way as a waiting thread. A
+//! task that finds nothing registers its waker with the socket's signal and tries once more, so
+//! that no event is missed in between. Sockets need not be non-blocking; calls from here never
+//! wait.
 
 use super::{Net, TcpListener, TcpStream, error};
 use crate::{Calls, Errno, Fd, RecvFlags, SendFlags};
@@ -16,7 +17,7 @@ use std::task::{Context, Poll, ready};
 const RECV: RecvFlags = RecvFlags { peek: false, dont_wait: true, trunc: false, wait_all: false };
 const SEND: SendFlags = SendFlags { oob: false, dont_wait: true, more: false, record: false };
 
-/// Asks; leaves the waker; asks again.
+/// Tries the call, registers the waker, and tries again.
 fn ask<L: lock::Locks, R>(
     calls: &Calls<'_, L>,
     fd: Fd,
@@ -37,10 +38,10 @@ fn ask<L: lock::Locks, R>(
 }
 
 impl<N: Net<Locks = Light> + Clone> TcpListener<N> {
-    /// The next connection, and who it is, for a task.
+    /// Accepts the next connection for a task; returns it with the peer's address.
     ///
     /// # Errors
-    /// As of [`TcpListener::accept`]. The listener must not wait: `InvalidInput` unless it was set to non-blocking.
+    /// As [`TcpListener::accept`]; `InvalidInput` unless the listener was set to non-blocking.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream<N>, SocketAddr)>> {
         if !matches!(self.0.option(crate::OptKind::NonBlocking), Ok(crate::Opt::NonBlocking(true))) {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, "a listener that waits")));
@@ -68,12 +69,13 @@ impl<N: Net<Locks = Light> + Unpin> AsyncWrite for TcpStream<N> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(())) // what was written is TCP's
+        Poll::Ready(Ok(())) // written data is already in the send buffer
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.shutdown(Shutdown::Write) {
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())), // over already
+            // Closed already.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             done => Poll::Ready(done),
         }
     }

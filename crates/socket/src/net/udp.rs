@@ -1,4 +1,4 @@
-//! A UDP socket, as `std::net::UdpSocket`.
+//! UDP socket, as `std::net::UdpSocket`.
 
 use super::{Net, Owned, ToAddr, error, odd, timeout};
 use crate::{Ancillary, Errno, Fd, Message, Opt, OptKind, RecvFlags};
@@ -32,7 +32,8 @@ pub struct UdpSocket<N: Net>(pub(super) Arc<Owned<N>>);
 const PEEK: RecvFlags = RecvFlags { peek: true, dont_wait: false, trunc: false, wait_all: false };
 
 impl<N: Net> UdpSocket<N> {
-    /// A socket on `net`, bound to `addr`; to `[::]` it takes datagrams of both families.
+    /// Opens a socket on `net` and binds it to `addr`; bound to `[::]`, it receives datagrams of
+    /// both families.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
@@ -44,7 +45,7 @@ impl<N: Net> UdpSocket<N> {
         Ok(socket)
     }
 
-    /// Talks to `addr` only, from now on.
+    /// Connects to `addr`: sends to it and receives from it only.
     ///
     /// # Errors
     /// `NetworkUnreachable`, ...
@@ -56,14 +57,14 @@ impl<N: Net> UdpSocket<N> {
     /// Sends a datagram to `addr`.
     ///
     /// # Errors
-    /// What the stack says at once, and what an earlier datagram met.
+    /// Immediate errors of the stack, and the pending error of an earlier datagram.
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
 
-    /// Receives the next datagram, cut to `buf`, with its ancillary data: none but what the option in [`UdpSocket::set_option`]
-    /// requests.
+    /// Receives the next datagram, truncated to `buf`, with the ancillary data enabled by
+    /// [`UdpSocket::set_option`].
     ///
     /// # Errors
     /// As of [`UdpSocket::recv_from`].
@@ -71,11 +72,13 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.recv_msg(fd, buf))
     }
 
-    /// Sends a datagram to `addr` with `ancillary` in place of the socket's options: an answer leaves from the address that was
-    /// asked with [`Ancillary::source`] (RFC 1122 4.1.3.5).
+    /// Sends a datagram to `addr` with `ancillary` overriding the socket's options. With
+    /// [`Ancillary::source`], a reply leaves from the address to which the request was sent (RFC
+    /// 1122 4.1.3.5).
     ///
     /// # Errors
-    /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` for a source that is not an address of the host, `InvalidInput`.
+    /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` for a source that is not an address of the
+    /// host, `InvalidInput`.
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
@@ -84,28 +87,29 @@ impl<N: Net> UdpSocket<N> {
     /// Sets an option that the standard library's socket does not have.
     ///
     /// # Errors
-    /// `InvalidInput` for a value out of range, and no kind (`ENOPROTOOPT`) for an option of other sockets.
+    /// `InvalidInput` for a value out of range, and an unspecific error (`ENOPROTOOPT`) for an
+    /// option of other sockets.
     pub fn set_option(&self, opt: Opt) -> io::Result<()> {
         self.0.set(opt)
     }
 
-    /// Sends a datagram to whom it is connected to.
+    /// Sends a datagram to the connected peer.
     ///
     /// # Errors
-    /// Those of [`UdpSocket::send_to`]; without a peer an error of no kind (`EDESTADDRREQ`).
+    /// As [`UdpSocket::send_to`]; without a peer an unspecific error (`EDESTADDRREQ`).
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.send(fd, buf))
     }
 
-    /// The next datagram, cut to `buf`, and who sent it.
+    /// Receives the next datagram, truncated to `buf`, and its sender.
     ///
     /// # Errors
-    /// `WouldBlock`, and what an earlier datagram met.
+    /// `WouldBlock`, and the pending error of an earlier datagram.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.call(|calls, fd| calls.recv_from(fd, buf))
     }
 
-    /// The next datagram, cut to `buf`.
+    /// Receives the next datagram, truncated to `buf`.
     ///
     /// # Errors
     /// As of [`UdpSocket::recv_from`].
@@ -113,7 +117,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.recv(fd, buf))
     }
 
-    /// The next datagram and who sent it, left where it is.
+    /// Returns the next datagram and its sender without removing it from the queue.
     ///
     /// # Errors
     /// As of [`UdpSocket::recv_from`].
@@ -121,7 +125,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, PEEK))
     }
 
-    /// The next datagram, left where it is.
+    /// Returns the next datagram without removing it from the queue.
     ///
     /// # Errors
     /// As of [`UdpSocket::recv_from`].
@@ -129,7 +133,7 @@ impl<N: Net> UdpSocket<N> {
         self.peek_from(buf).map(|(n, _)| n)
     }
 
-    /// Where it is bound.
+    /// Returns the local address.
     ///
     /// # Errors
     /// None of an open socket.
@@ -137,7 +141,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Whom it is connected to.
+    /// Returns the peer's address.
     ///
     /// # Errors
     /// `NotConnected`.
@@ -145,7 +149,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.peer_addr(fd))
     }
 
-    /// Another handle of the same socket.
+    /// Returns another handle of the same socket.
     ///
     /// # Errors
     /// None.
@@ -153,7 +157,7 @@ impl<N: Net> UdpSocket<N> {
         Ok(UdpSocket(Arc::clone(&self.0)))
     }
 
-    /// How long a receive waits; afterwards it fails with `WouldBlock`.
+    /// Sets how long a receive waits; after that it fails with `WouldBlock`.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -161,7 +165,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::RecvTimeout(timeout(time)?))
     }
 
-    /// How long a receive waits.
+    /// Returns how long a receive waits.
     ///
     /// # Errors
     /// None of an open socket.
@@ -169,7 +173,7 @@ impl<N: Net> UdpSocket<N> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
 
-    /// Nothing: a datagram's send never waits.
+    /// Checks `time` only, since sending a datagram never waits.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -177,7 +181,7 @@ impl<N: Net> UdpSocket<N> {
         timeout(time).map(drop)
     }
 
-    /// Calls do not wait.
+    /// Makes calls fail with `WouldBlock` instead of waiting.
     ///
     /// # Errors
     /// None of an open socket.
@@ -185,7 +189,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// May send to broadcast addresses.
+    /// Permits sending to broadcast addresses.
     ///
     /// # Errors
     /// None of an open socket.
@@ -193,7 +197,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::Broadcast(on))
     }
 
-    /// May it send to broadcast addresses?
+    /// Returns whether sending to broadcast addresses is permitted.
     ///
     /// # Errors
     /// None of an open socket.
@@ -201,7 +205,7 @@ impl<N: Net> UdpSocket<N> {
         if let Opt::Broadcast(on) = self.0.option(OptKind::Broadcast)? { Ok(on) } else { odd() }
     }
 
-    /// Time to live.
+    /// Sets the time to live of sent datagrams.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -209,7 +213,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Time to live.
+    /// Returns the time to live of sent datagrams.
     ///
     /// # Errors
     /// None of an open socket.
@@ -217,7 +221,8 @@ impl<N: Net> UdpSocket<N> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
 
-    /// Joins a group on the iface that has the address `iface`, or with `0.0.0.0` where the routes say.
+    /// Joins a group on the iface with address `iface`, or with `0.0.0.0` on the iface of the route
+    /// to the group.
     ///
     /// # Errors
     /// `AddrNotAvailable`: no such group, or no such iface; `AddrInUse`: joined already.
@@ -235,8 +240,8 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::Leave((*group).into(), iface))
     }
 
-    /// Joins a group on the iface with this index, which is the scope id of its link-local addresses; 0: where the routes
-    /// say.
+    /// Joins a group on the iface with this index, which is the scope id of its link-local
+    /// addresses; 0 selects the iface of the route to the group.
     ///
     /// # Errors
     /// `AddrNotAvailable`: no such group, or no such iface; `AddrInUse`: joined already.
@@ -264,7 +269,7 @@ impl<N: Net> UdpSocket<N> {
         found.map(Some).ok_or_else(|| error(Errno::EADDRNOTAVAIL))
     }
 
-    /// Takes the error that waits.
+    /// Takes the pending error.
     ///
     /// # Errors
     /// None of an open socket.
@@ -272,7 +277,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.take_error()
     }
 
-    /// The descriptor. It stays ours to close.
+    /// Returns the descriptor. The socket still owns it.
     pub fn fd(&self) -> Fd {
         self.0.fd
     }

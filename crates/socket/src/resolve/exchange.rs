@@ -9,11 +9,12 @@ use lock::Locks;
 use std::net::SocketAddr;
 use wire::dns::{Answer, Query};
 
-/// Maximum number of datagrams read in a turn: a flood of forged answers does not hold the host up.
+/// Maximum datagrams read per turn, so that a flood of forged answers does not block the host.
 const DATAGRAMS_MAX: usize = 64;
-/// Length of the longest answer by UDP that is not truncated (RFC 1035 4.2.1). Longer ones are read too.
+/// Size of the receive buffer for UDP answers; longer than the limit of RFC 1035 4.2.1, since
+/// longer answers are accepted too.
 const DATAGRAM_LEN: usize = 4096;
-/// Bytes in front of a message over TCP: its length.
+/// Length of the prefix of a message over TCP, which is its length.
 const PREFIX_LEN: usize = 2;
 
 /// Result of a turn that ended an exchange.
@@ -42,9 +43,9 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 enum Transport {
     Udp,
-    /// A connection that is being opened.
+    /// The connection is being opened.
     Connecting,
-    /// A connection with the bytes to be sent and those received.
+    /// Open connection, with the bytes to send and those received.
     Tcp {
         output: Vec<u8>,
         input: Vec<u8>,
@@ -99,7 +100,7 @@ impl Exchange {
         self.deadline
     }
 
-    /// Reads answers into `answers`. Returns how the exchange ended, or `None` while it lasts.
+    /// Reads answers into `answers`. Returns how the exchange ended, or `None` while it continues.
     pub(super) fn turn<L: Locks>(
         &mut self,
         calls: &Calls<'_, L>,
@@ -154,7 +155,7 @@ impl Exchange {
         Ok(Accepted::Stored)
     }
 
-    /// Replaces the datagram socket by a connection, over which the open queries are asked again.
+    /// Replaces the datagram socket with a connection and repeats the open queries on it.
     fn connect<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Result<(), Errno> {
         let fd = calls.stream_socket_of(Domain::of(&self.server))?;
         let _ = calls.close(std::mem::replace(&mut self.fd, fd)); // it is open
@@ -202,7 +203,7 @@ impl Exchange {
         }
         let mut chunk = [0; DATAGRAM_LEN];
         let mut is_closed = false;
-        // A message has 64 KiB at most; the peer sends one for each query.
+        // A message has at most 64 KiB, and the peer sends one per query.
         while input.len() < self.queries.len() * (PREFIX_LEN + usize::from(u16::MAX)) {
             match calls.recv(self.fd, &mut chunk) {
                 Ok(0) => is_closed = true,
@@ -220,7 +221,7 @@ impl Exchange {
         if is_closed && !self.queries.is_empty() { Err(Progress::Socket(Errno::ECONNRESET)) } else { Ok(()) }
     }
 
-    /// Takes a complete message out of the bytes received by TCP.
+    /// Removes a complete message from the bytes received by TCP.
     fn take_message(&mut self) -> Option<Vec<u8>> {
         let Transport::Tcp { input, .. } = &mut self.transport else { return None };
         let len = usize::from(u16::from_be_bytes(*input.first_chunk::<PREFIX_LEN>()?));
@@ -232,7 +233,7 @@ impl Exchange {
     }
 }
 
-/// Fate of a message.
+/// Result of processing a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accepted {
     Stored,

@@ -12,19 +12,19 @@ pub struct Ack {
     pub prior_in_flight: u32,
     /// Bytes in flight after it.
     pub in_flight: u32,
-    /// A round trip measured by it, in microseconds.
+    /// Round-trip time measured by this ACK, in microseconds.
     pub rtt_us: Option<u32>,
-    /// It acknowledges something sent after the round before it ended.
+    /// This ACK starts a new round: it acknowledges data sent after the previous round ended.
     pub round_start: bool,
-    /// The congestion window was what kept more from being sent (RFC 7661 4.2).
+    /// The congestion window was what limited sending (RFC 7661 4.2).
     pub cwnd_limited: bool,
-    /// In slow start the window may grow by a few segments at most (RFC 3465).
+    /// Slow start may grow the window by only a few segments per ACK (RFC 3465).
     pub limit_growth: bool,
-    /// Loss recovery is under way: the window is being moved by others.
+    /// Loss recovery is in progress and controls the window.
     pub in_recovery: bool,
     /// SND.UNA after it.
     pub snd_una: SeqNum,
-    /// SND.NXT.
+    /// SND.NXT at this ACK.
     pub snd_nxt: SeqNum,
 }
 
@@ -33,36 +33,39 @@ pub struct Ack {
 pub enum Signal {
     /// A segment was lost.
     Loss,
-    /// The peer echoed a mark (RFC 3168 6.1.2).
+    /// The peer echoed an ECN mark (RFC 3168 6.1.2).
     Ecn,
 }
 
 /// A congestion control algorithm. Windows are in bytes.
 pub trait Congestion {
-    /// SND.UNA moved.
+    /// Handles an ACK that moved SND.UNA.
     fn on_ack(&mut self, ack: &Ack, now: Instant);
-    /// At most once a round trip: sets ssthresh (and whatever the algorithm remembers); the window itself follows by PRR.
+    /// Handles congestion, at most once per round trip: sets ssthresh and the algorithm's own
+    /// state. The window follows by PRR.
     fn on_congestion(&mut self, in_flight: u32, why: Signal, now: Instant);
-    /// Recovery, or the reduction for ECN, is over.
+    /// Handles the end of loss recovery or of an ECN reduction.
     fn on_recovery_exit(&mut self, now: Instant);
-    /// The retransmission timer expired, for the `first` time since something was acknowledged, or again.
+    /// Handles a retransmission timeout; `first` if nothing has timed out since the last ACK that
+    /// moved SND.UNA.
     fn on_rto(&mut self, in_flight: u32, first: bool, now: Instant);
-    /// The reduction was for nothing: restores what was before it.
+    /// Reverts the last reduction, which was spurious.
     fn undo(&mut self);
-    /// Nothing was sent for `idle`, which is longer than `rto` (RFC 5681 4.1).
+    /// Handles a restart after nothing was sent for `idle`, which is longer than `rto` (RFC 5681
+    /// 4.1).
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration);
-    /// The congestion window.
+    /// Congestion window in bytes.
     fn cwnd(&self) -> u32;
-    /// The slow start threshold.
+    /// Slow start threshold in bytes.
     fn ssthresh(&self) -> u32;
-    /// Moves the window, as recovery does.
+    /// Sets the window; used by recovery.
     fn set_cwnd(&mut self, cwnd: u32);
-    /// The largest segment that is sent from now on.
+    /// Sets the maximum segment size for segments sent from now on.
     fn set_mss(&mut self, mss: u16);
     /// Returns the pacing rate in percent of a window a round trip.
     fn pacing_gain(&self) -> u32 {
         if self.cwnd() < self.ssthresh() / 2 { 200 } else { 120 }
     }
-    /// As `TCP_CONGESTION` names it.
+    /// Returns the name used by `TCP_CONGESTION`.
     fn name(&self) -> &'static str;
 }

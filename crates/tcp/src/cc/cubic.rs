@@ -1,11 +1,12 @@
 //! CUBIC: the window is a cubic function of the time since the last reduction (RFC 9438).
 //!
-//! It rises fast to near the window at which loss was met (`w_max`), lingers there, and then probes beyond; on short or slow
-//! paths, where Reno would be faster, it does as Reno (4.3). The first slow start is watched by [`HyStart`].
-//! Arithmetic is in integers: windows in bytes, time in 2^-16 s, the curve within 0.01 % of its formula.
+//! The window rises fast to near the window at the last loss (`w_max`), stays there for a while,
+//! and then probes beyond. On short or slow paths, where Reno would be faster, CUBIC follows Reno
+//! (4.3). [`HyStart`] controls the first slow start. Arithmetic is in integers: windows in bytes,
+//! time in 2^-16 s, the curve within 0.01 % of its formula.
 //!
-//! `t` counts only time in which the window was used (5.8): a connection whose
-//! application was idle does not come back with a window that it never tried.
+//! `t` counts only time in which the window was in use (5.8): a connection whose application was
+//! idle does not resume with a window that it never tried.
 
 use super::congestion::{Ack, Congestion, Signal};
 use super::hystart::{self, HyStart, Phase};
@@ -24,7 +25,7 @@ const ALPHA: (u64, u64) = (9, 17);
 const C: u128 = 26_214;
 /// 1 / C.
 const INVERSE_C: (u128, u128) = (5, 2);
-/// Beyond some four hours without a reduction the curve is far above any window.
+/// Time limit, about 4.5 hours: without a reduction the curve is then far above any window.
 const T_MAX: u32 = 1 << 30;
 
 fn scaled(bytes: u32, (over, under): (u64, u64)) -> u32 {
@@ -37,7 +38,7 @@ fn ticks(ns: u64) -> u32 {
     u32::try_from(ticks).unwrap_or(T_MAX).min(T_MAX)
 }
 
-/// The greatest integer whose cube is at most `n`, for `n` below 2^96.
+/// Returns the greatest integer whose cube is at most `n`, for `n` below 2^96.
 fn cube_root(n: u128) -> u32 {
     let mut root = 0u32;
     for bit in (0..32).rev() {
@@ -52,18 +53,18 @@ fn cube_root(n: u128) -> u32 {
 /// One congestion avoidance stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
-    /// Time into it, in nanoseconds: a tick is more than passes between two ACKs of a fast path.
+    /// Time since the stage began, in nanoseconds: on a fast path two ACKs arrive within one tick.
     t: u64,
-    /// When the curve reaches `origin`.
+    /// Time at which the curve reaches `origin`, in ticks.
     k: u32,
-    /// The plateau: `w_max`, or where the stage began if that is higher.
+    /// The plateau: `w_max`, or the window at the start of the stage if that is larger.
     origin: NonZeroU32,
-    /// Reno's window, in 2^-16 bytes.
+    /// Reno's estimated window, in 2^-16 bytes.
     w_est: u64,
 }
 
 impl Epoch {
-    /// The stage that begins with a window of `cwnd` (4.2); `w_max` of 0 stands for none (4.8, 4.10).
+    /// Begins a stage with a window of `cwnd` (4.2); a `w_max` of 0 means none (4.8, 4.10).
     fn begin(cwnd: u32, w_max: u32, mss: u32) -> Epoch {
         let below = u128::from(w_max.saturating_sub(cwnd));
         let cubed = (below << 48) * INVERSE_C.0 / (INVERSE_C.1 * u128::from(mss.max(1)));
@@ -71,7 +72,7 @@ impl Epoch {
         Epoch { t: 0, k: cube_root(cubed), origin, w_est: u64::from(cwnd) << 16 }
     }
 
-    /// W_cubic at `t`: C (t - K)^3 + W_max (4.2, figure 1).
+    /// Returns W_cubic at `t`: C (t - K)^3 + W_max (4.2, figure 1).
     fn w_cubic(&self, t: u32, mss: u32) -> u32 {
         let distance = u128::from(t.min(T_MAX).abs_diff(self.k));
         let bytes = (distance * distance * distance * u128::from(mss) * C) >> (48 + 16);
@@ -80,8 +81,8 @@ impl Epoch {
         if t < self.k { origin.saturating_sub(bytes) } else { origin.saturating_add(bytes) }
     }
 
-    /// Reno's window grows by alpha of a segment for each window acknowledged, by a segment when it has caught up with
-    /// the window before the reduction (4.3, figure 4).
+    /// Grows Reno's window: by alpha segments per window acknowledged, by a whole segment once it
+    /// has reached the window before the reduction (4.3, figure 4).
     fn grow_w_est(&mut self, acked: u32, cwnd: u32, cwnd_prior: u32, mss: u32) {
         let alpha = if self.w_est >> 16 < u64::from(cwnd_prior) { ALPHA } else { (1, 1) };
         let windows = (u64::from(acked.min(cwnd)) << 32) / u64::from(cwnd.max(1)); // in 2^-32
@@ -89,7 +90,7 @@ impl Epoch {
     }
 }
 
-/// What a reduction that was for nothing takes back (4.9).
+/// State to restore after a spurious reduction (4.9).
 #[derive(Clone, Copy, Debug, Default)]
 struct Prior {
     cwnd: u32,
@@ -99,7 +100,7 @@ struct Prior {
     epoch: Option<Epoch>,
 }
 
-/// The algorithm's state.
+/// State of the CUBIC algorithm.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     cwnd: u32,
@@ -107,12 +108,12 @@ pub struct Cubic {
     w_max: u32,
     /// The window before the last reduction.
     cwnd_prior: u32,
-    /// Bytes times window that have not moved the window yet.
+    /// Growth not yet applied to the window, in bytes times window.
     credit: u64,
     epoch: Option<Epoch>,
-    /// The ACK before; never: time did not run.
+    /// Time of the previous ACK; `NEVER` means that the stage's clock is stopped.
     last_ack: Instant,
-    /// The latest round trip, in microseconds.
+    /// Latest round-trip time, in microseconds.
     last_rtt_us: u32,
     hystart: HyStart,
     prior: Option<Box<Prior>>, // none before the first reduction
@@ -122,7 +123,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// Slow start from `initial_window` bytes.
+    /// Begins in slow start with a window of `initial_window` bytes.
     pub fn new(mss: u16, initial_window: u32) -> Cubic {
         let mss = mss.max(1);
         Cubic {
@@ -146,12 +147,13 @@ impl Cubic {
         u32::from(self.mss)
     }
 
-    /// What the window may grow by for `bytes`, and how much of `bytes` is left for congestion avoidance.
+    /// Grows the window in slow start. Returns the part of the ACK's bytes left for congestion
+    /// avoidance.
     #[inline(never)]
     fn slow_start(&mut self, ack: &Ack) -> u32 {
         let phase = match self.ssthresh {
             u32::MAX => self.hystart.on_ack(ack.rtt_us, ack.round_start),
-            _ => Phase::SlowStart, // RFC 9406 4.3: later slow starts know where to end
+            _ => Phase::SlowStart, // RFC 9406 4.3: later slow starts end at ssthresh
         };
         let most = self.mss().saturating_mul(if self.after_rto { 1 } else { hystart::L });
         let bytes = if ack.limit_growth { ack.bytes.min(most) } else { ack.bytes };
@@ -172,7 +174,7 @@ impl Cubic {
         }
     }
 
-    /// 4.2 to 4.5.
+    /// Congestion avoidance (4.2 to 4.5).
     #[inline(never)]
     fn avoid(&mut self, bytes: u32, passed: u64) {
         let (mss, cwnd) = (self.mss(), self.cwnd);
@@ -196,7 +198,7 @@ impl Cubic {
         self.cwnd = cwnd.saturating_add(u32::try_from(step).unwrap_or(u32::MAX));
     }
 
-    /// 4.6 and 4.7.
+    /// Multiplicative decrease (4.6) and fast convergence (4.7).
     fn reduce(&mut self, in_flight: u32) {
         **self.prior.get_or_insert_default() = Prior {
             cwnd: self.cwnd,
@@ -206,7 +208,7 @@ impl Cubic {
             epoch: self.epoch,
         };
         self.cwnd_prior = self.cwnd;
-        // a window below the last plateau: others want a share, give it to them sooner
+        // below the last plateau: other flows need a share, release it sooner
         self.w_max = if self.cwnd < self.w_max { scaled(self.cwnd, FAST_CONVERGENCE) } else { self.cwnd };
         self.ssthresh = scaled(in_flight, BETA).max(MIN_SEGMENTS * self.mss());
         self.end_epoch();
@@ -245,10 +247,10 @@ impl Congestion for Cubic {
 
     fn on_recovery_exit(&mut self, _now: Instant) {
         self.end_epoch();
-        self.last_ack = Instant::NEVER; // the time in recovery is not part of the next stage
+        self.last_ack = Instant::NEVER; // time in recovery does not count for the next stage
     }
 
-    /// 4.8: as Reno, with beta; the stage that follows begins its own plateau.
+    /// Reduces as Reno does, with CUBIC's beta; the next stage starts a new plateau (4.8).
     fn on_rto(&mut self, in_flight: u32, first: bool, _now: Instant) {
         if first {
             self.reduce(in_flight);
@@ -260,7 +262,7 @@ impl Congestion for Cubic {
         self.last_ack = Instant::NEVER;
     }
 
-    /// 4.9: the stage goes on where it was.
+    /// Resumes the stage where it was (4.9).
     fn undo(&mut self) {
         let Prior { cwnd, ssthresh, w_max, cwnd_prior, epoch } = self.prior.as_deref().copied().unwrap_or_default();
         self.cwnd = self.cwnd.max(cwnd);
@@ -269,7 +271,7 @@ impl Congestion for Cubic {
         (self.credit, self.last_ack, self.after_rto) = (0, Instant::NEVER, false);
     }
 
-    /// As [`super::NewReno`]; the silence is no part of the stage (5.8).
+    /// Shrinks the window as [`super::NewReno`] does; idle time does not count for the stage (5.8).
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
         let restart = self.initial_window.min(self.cwnd);
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

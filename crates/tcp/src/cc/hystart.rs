@@ -1,35 +1,37 @@
-//! HyStart++: leaves slow start when the round trip grows, before the queue overflows (RFC 9406).
+//! HyStart++: leaves slow start when the round-trip time grows, before the queue overflows (RFC
+//! 9406).
 //!
-//! Round trips of this round are compared with those of the round before. If they have grown by an eighth (4 to 16 ms),
-//! conservative slow start begins: a quarter of the growth for at most five rounds, and back if the delay was jitter.
-//! It says how fast to grow; the window is its owner's. Only the first slow start of a connection is watched (4.3).
+//! Compares the RTTs of this round with those of the previous one. If they have grown by an eighth
+//! (at least 4, at most 16 ms), conservative slow start begins: a quarter of the growth for at most
+//! five rounds, with a return to slow start if the delay was jitter. Returns only the phase; the
+//! caller owns the window. Used for the first slow start of a connection only (4.3).
 
-/// RFC 9406 4.3.
+/// Parameters of RFC 9406 4.3.
 const MIN_RTT_THRESH: u32 = 4_000; // µs
 const MAX_RTT_THRESH: u32 = 16_000;
 const MIN_RTT_DIVISOR: u32 = 8;
 const N_RTT_SAMPLE: u8 = 8;
 const CSS_ROUNDS: u8 = 5;
-/// How much slower the window grows in conservative slow start.
+/// Divisor of the window's growth in conservative slow start.
 pub const CSS_GROWTH_DIVISOR: u32 = 4;
-/// Segments that one ACK may add: a sender that does not pace (RFC 9406 4.3).
+/// Maximum segments that one ACK may add without pacing (RFC 9406 4.3).
 pub const L: u32 = 8;
 
 const UNKNOWN: u32 = u32::MAX;
 
-/// How to grow.
+/// Phase of slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Phase {
-    /// By what is acknowledged.
+    /// The window grows by the bytes acknowledged.
     #[default]
     SlowStart,
-    /// By a quarter of it.
+    /// The window grows by a quarter of the bytes acknowledged.
     Conservative,
-    /// Slow start is over: ssthresh is the window as it is.
+    /// Slow start is over: ssthresh becomes the current window.
     Over,
 }
 
-/// Round trips of two rounds, in microseconds.
+/// HyStart++ state: RTTs of two rounds, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HyStart {
     phase: Phase,
@@ -54,7 +56,7 @@ impl Default for HyStart {
 }
 
 impl HyStart {
-    /// An ACK in slow start.
+    /// Processes an ACK in slow start and returns the phase.
     pub fn on_ack(&mut self, rtt_us: Option<u32>, round_start: bool) -> Phase {
         if round_start {
             self.begin_round();
@@ -80,7 +82,8 @@ impl HyStart {
     fn begin_round(&mut self) {
         (self.last_min, self.current_min, self.samples) = (self.current_min, UNKNOWN, 0);
         if self.phase == Phase::Conservative {
-            self.css_rounds = self.css_rounds.saturating_add(1); // the round it began in counts, though it was cut
+            // The round in which it began counts, although it was partial.
+            self.css_rounds = self.css_rounds.saturating_add(1);
             if self.css_rounds >= CSS_ROUNDS {
                 self.phase = Phase::Over;
             }
@@ -99,7 +102,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// A round of `acks` ACKs that each measure `rtt_ms`; the phase after its last.
+    /// Runs a round of `acks` ACKs that each measure `rtt_ms`; returns the phase after the last.
     fn round(hystart: &mut HyStart, rtt_ms: u32, acks: u32) -> Phase {
         let rtt = Some(rtt_ms * 1000);
         (0..acks).map(|nth| hystart.on_ack(rtt, nth == 0)).last().unwrap()

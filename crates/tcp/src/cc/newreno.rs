@@ -1,28 +1,29 @@
-//! NewReno: slow start, congestion avoidance by counting bytes (RFC 5681, RFC 6582, RFC 3465 with L = 2).
+//! NewReno: slow start, and congestion avoidance with byte counting (RFC 5681, RFC 6582, RFC 3465
+//! with L = 2).
 
 use super::congestion::{Ack, Congestion, Signal};
 use clock::{Duration, Instant};
 
-/// RFC 5681 3.1: ssthresh is never below two segments.
+/// Minimum ssthresh in segments (RFC 5681 3.1).
 const MIN_SEGMENTS: u32 = 2;
 
-/// The algorithm's state.
+/// State of the NewReno algorithm.
 #[derive(Clone, Debug)]
 pub struct NewReno {
     cwnd: u32,
     ssthresh: u32,
-    /// Bytes acknowledged in congestion avoidance that have not moved the window yet.
+    /// Bytes acknowledged in congestion avoidance and not yet applied to the window.
     acked: u32,
     initial_window: u32,
     prior_cwnd: u32,
     prior_ssthresh: u32,
     mss: u16,
-    /// In the slow start after a timeout one segment an ACK is the limit (RFC 3465 2.3).
+    /// In slow start after a timeout, one ACK adds at most one segment (RFC 3465 2.3).
     after_rto: bool,
 }
 
 impl NewReno {
-    /// Slow start from `initial_window` bytes.
+    /// Begins in slow start with a window of `initial_window` bytes.
     pub fn new(mss: u16, initial_window: u32) -> NewReno {
         let mss = mss.max(1);
         NewReno {
@@ -46,13 +47,14 @@ impl NewReno {
         self.prior_ssthresh = self.ssthresh;
     }
 
-    /// RFC 5681 (4): half the flight.
+    /// Sets ssthresh to half the flight (RFC 5681, equation 4).
     fn halve(&mut self, in_flight: u32) {
         self.ssthresh = (in_flight / 2).max(MIN_SEGMENTS * self.mss());
         self.acked = 0;
     }
 
-    /// RFC 5681 (2), RFC 3465 2.2; what goes beyond ssthresh counts for congestion avoidance.
+    /// Grows the window in slow start (RFC 5681, equation 2; RFC 3465 2.2). Returns the bytes
+    /// beyond ssthresh, which count for congestion avoidance.
     fn slow_start(&mut self, bytes: u32, limited: bool) -> u32 {
         let limit = match self.after_rto {
             _ if !limited => u32::MAX,
@@ -67,7 +69,7 @@ impl NewReno {
         bytes.min(limit).saturating_sub(step)
     }
 
-    /// RFC 3465 2.1: a segment more for each window acknowledged.
+    /// Adds a segment for each window acknowledged (RFC 3465 2.1).
     fn avoid(&mut self, bytes: u32) {
         self.acked = self.acked.saturating_add(bytes);
         if self.acked >= self.cwnd {
@@ -117,7 +119,8 @@ impl Congestion for NewReno {
         self.after_rto = false;
     }
 
-    /// The window halves for each RTO of silence, down to the restart window; ssthresh remembers three quarters of it.
+    /// Halves the window for each RTO of silence, down to the restart window; raises ssthresh to at
+    /// least three quarters of the old window.
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
         let restart = self.initial_window.min(self.cwnd);
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

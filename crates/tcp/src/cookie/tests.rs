@@ -72,7 +72,7 @@ fn a_cookie_is_of_one_connection() {
     }
 }
 
-/// CVE-none but old as cookies: an ACK flood with guessed numbers.
+/// An ACK flood with guessed cookies (no CVE, but as old as cookies).
 #[test]
 fn guessing_does_not_pay() {
     let cookies = Cookies::new(KEY);
@@ -105,18 +105,20 @@ fn small_and_absent_mss_are_raised_to_the_floor() {
     );
 }
 
-/// Counts how many of 4096 numbers have each of the low `bits` bits set.
+/// Counts for each of the low `bits` bits in how many of 4096 numbers it is set.
 fn ones(bits: u32, number: impl Fn(u64) -> u32) -> Vec<u32> {
     let numbers: Vec<u32> = (0..4096).map(number).collect();
     (0..bits).map(|bit| numbers.iter().map(|number| number >> bit & 1).sum()).collect()
 }
 
-/// Half of the time, give or take five standard deviations (32 each).
+/// Returns whether each bit is set half of the time, give or take five standard deviations (32
+/// each).
 fn is_even(ones: &[u32]) -> bool {
     ones.iter().all(|ones| (1888..=2208).contains(ones))
 }
 
-/// RFC 4987 3.6: each bit of the MAC has to be guessed. A bit that is the same under every key is one that an attacker need not guess.
+/// RFC 4987 3.6: each bit of the MAC has to be guessed. A bit that is the same under every key need
+/// not be guessed by an attacker.
 #[test]
 fn every_bit_of_the_mac_is_a_secret() {
     let key = |n: u64| Key(n, 7).derive(n);
@@ -127,7 +129,7 @@ fn every_bit_of_the_mac_is_a_secret() {
     let by_key = ones(MAC_BITS, |n| mac(key(n), &ENDS, IRS, 3, 5, None));
     assert!(is_even(&by_key), "{by_key:?}");
     assert_eq!(MAC_BITS, 28, "a forged cookie is taken once in 2^28");
-    // Under one key each bit depends on each thing that the cookie is about.
+    // Under one key each bit depends on each input of the cookie.
     let of = |n: u64, what: usize| match what {
         0 => mac(KEY, &Ends { remote: n.into(), ..ENDS }, IRS, 3, 5, None),
         1 => mac(KEY, &Ends { local: n.into(), ..ENDS }, IRS, 3, 5, None),
@@ -144,7 +146,7 @@ fn every_bit_of_the_mac_is_a_secret() {
     }
 }
 
-/// A cookie cannot be told from another ISN: each of its 32 bits is as often set as not.
+/// A cookie cannot be distinguished from another ISN: each of its 32 bits is set as often as not.
 #[test]
 fn every_bit_of_a_cookie_is_even() {
     let by_key = ones(32, |n| Cookies::new(Key(n, 1).derive(n)).make(&ENDS, IRS, &PLAIN, None, at(5)).0.0);

@@ -1,4 +1,4 @@
-//! One handshake under way: 64 bytes, and the segments that it sends.
+//! SYN queue entry (64 bytes), and the segments sent for it.
 
 use super::context::Context;
 use crate::answer::bare;
@@ -9,20 +9,21 @@ use clock::{Duration, Instant};
 use wire::L4Port;
 use wire::tcp::Flags;
 
-/// No window scaling.
+/// Value of `wscale` without window scaling.
 pub(super) const NO_SCALE: u8 = u8::MAX;
 
-/// What is true of an entry.
+/// Flags of an entry.
 pub(super) mod flag {
-    /// SACK was agreed on.
+    /// SACK was negotiated.
     pub(in crate::listen) const SACK: u8 = 1;
-    /// Timestamps were.
+    /// Timestamps were negotiated.
     pub(in crate::listen) const TIMESTAMPS: u8 = 2;
-    /// ECN was.
+    /// ECN was negotiated.
     pub(in crate::listen) const ECN: u8 = 4;
-    /// The SYN-ACK was sent again because the SYN was: its round trip is not to be measured (Karn).
+    /// The SYN-ACK was repeated in response to a repeated SYN: its round trip cannot be measured
+    /// (Karn).
     pub(in crate::listen) const AGAIN: u8 = 8;
-    /// [`super::Entry::answered`] means something.
+    /// [`super::Entry::answered`] is valid.
     pub(in crate::listen) const ANSWERED: u8 = 16;
 
     pub(in crate::listen) fn when(holds: bool, flag: u8) -> u8 {
@@ -30,7 +31,7 @@ pub(super) mod flag {
     }
 }
 
-/// What is kept of a SYN.
+/// State of one handshake.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) local: u128,
@@ -40,24 +41,24 @@ pub(super) struct Entry {
     pub(super) iss: SeqNum,
     pub(super) irs: SeqNum,
     pub(super) ts_recent: u32,
-    /// When the SYN-ACK is sent again.
+    /// Time at which the SYN-ACK is sent again.
     pub(super) deadline: Instant,
-    /// As offered; 0: not.
+    /// The peer's MSS option as received; 0 if absent.
     pub(super) mss: u16,
-    /// When a segment out of sequence was answered last, in units of 16 ms.
+    /// Time of the last reply to an out-of-sequence segment, in units of 16.8 ms.
     pub(super) answered: u16,
     pub(super) wscale: u8,
     pub(super) flags: u8,
     pub(super) sent_again: u8,
 }
 
-/// TSval.
+/// Returns TSval at `now`.
 pub(super) fn tsval(now: Instant, offset: u32) -> u32 {
     ts_clock(now).wrapping_add(offset)
 }
 
 impl Entry {
-    /// Nothing but its ends.
+    /// Creates an entry with only its ends set.
     pub(super) fn between(ends: &Ends) -> Entry {
         Entry {
             local: ends.local,
@@ -92,20 +93,22 @@ impl Entry {
         (self.wscale != NO_SCALE).then_some(self.wscale)
     }
 
-    /// RFC 9293 3.10.7.4, first: some of it lies in the window that the SYN-ACK offered, or it is empty and at its edge.
+    /// Returns whether part of the segment lies in the window that the SYN-ACK offered (RFC 9293
+    /// 3.10.7.4, first).
     pub(super) fn acceptable(&self, config: &Config, seg: &Segment) -> bool {
         let len = seg.seq_len();
         self.in_window(config, seg.seq) || (len > 0 && self.in_window(config, seg.seq.plus(len.wrapping_sub(1))))
     }
 
-    /// RCV.NXT =< `seq` < RCV.NXT + RCV.WND.
+    /// Returns whether RCV.NXT =< `seq` < RCV.NXT + RCV.WND.
     pub(super) fn in_window(&self, config: &Config, seq: SeqNum) -> bool {
         seq.within(self.rcv_nxt(), self.rcv_nxt().plus(syn_window(config).max(1)))
     }
 
-    /// At most an answer each `invalid_interval`.
+    /// Returns whether a reply may be sent, at most one per `invalid_interval`, and records it.
     pub(super) fn may_answer(&mut self, cx: Context<'_>) -> bool {
-        let now = (cx.now.nanos() >> 24) as u16; // 16.8 ms; it comes round after 18 minutes, longer than an entry lives
+        // 16.8 ms; wraps after 18 minutes, longer than an entry lives.
+        let now = (cx.now.nanos() >> 24) as u16;
         let apart = cx.config.invalid_interval.as_nanos() >> 24;
         if self.has(flag::ANSWERED) && u128::from(now.wrapping_sub(self.answered)) < apart {
             return false;
@@ -115,12 +118,12 @@ impl Entry {
         true
     }
 
-    /// The SYN-ACK; `again`: not for the first time.
+    /// Builds the SYN-ACK; `again` marks a retransmission.
     pub(super) fn synack(&self, cx: Context<'_>, offset: u32, again: bool) -> Out {
         self.synack_at(cx.config, tsval(cx.now, offset), again)
     }
 
-    /// The SYN-ACK with this TSval, if timestamps were agreed on.
+    /// Builds the SYN-ACK with `tsval`, if timestamps were negotiated.
     pub(super) fn synack_at(&self, config: &Config, tsval: u32, again: bool) -> Out {
         let timestamps = self.has(flag::TIMESTAMPS).then_some((tsval, self.ts_recent));
         let shift = (self.wscale != NO_SCALE).then(|| scale_for(config.recv_space_max));
@@ -133,7 +136,7 @@ impl Entry {
         }
     }
 
-    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
+    /// Builds the ACK `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`.
     pub(super) fn ack(&self, cx: Context<'_>, offset: u32) -> Out {
         let options = match self.has(flag::TIMESTAMPS) {
             true => OutOptions::timestamps(tsval(cx.now, offset), self.ts_recent),
@@ -144,7 +147,7 @@ impl Entry {
         Out { window, options, ..bare(self.iss.plus(1), self.rcv_nxt(), Flags::ACK) }
     }
 
-    /// What this handshake leaves.
+    /// Returns the result of this handshake.
     pub(super) fn finished(&self, cx: Context<'_>, offset: u32, window: u16) -> Handshake {
         let once = self.sent_again == 0 && !self.has(flag::AGAIN);
         let sent = self.deadline.nanos().saturating_sub(wait(cx.config, 0).as_nanos() as u64);
@@ -163,14 +166,16 @@ impl Entry {
     }
 }
 
-/// What a SYN-ACK offers: unscaled (RFC 7323 2.2), whole segments. [`crate::Tcb::from_handshake`] takes the same for granted.
+/// Window offered by a SYN-ACK: unscaled (RFC 7323 2.2), whole segments.
+/// [`crate::Tcb::from_handshake`] assumes the same value.
 fn syn_window(config: &Config) -> u32 {
     let (window, mss) = (config.recv_space.min(u32::from(u16::MAX)), u32::from(config.mss.max(1)));
     if window > mss { window - window % mss } else { window }
 }
 
-/// Returns how long to wait for an answer to a SYN-ACK sent again `again` times (RFC 6298 5.5). With the default of seven the last
-/// wait ends after four minutes; RFC 9293 3.8.3 asks for three at least (MUST-23).
+/// Returns how long to wait for an answer to a SYN-ACK that was sent again `again` times (RFC 6298
+/// 5.5). With the default of seven retries the last wait ends after four minutes; RFC 9293 3.8.3
+/// requires at least three (MUST-23).
 pub(super) fn wait(config: &Config, again: u8) -> Duration {
     config.rto_initial.saturating_mul(1u32.checked_shl(u32::from(again)).unwrap_or(u32::MAX)).min(config.rto_max)
 }

@@ -1,21 +1,21 @@
-//! What a listener may hold, and what happens beyond it.
+//! Limits of a listener.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// When to let the peer remember the handshake.
+/// Use of SYN cookies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CookieMode {
-    /// Never: a full queue loses its oldest entry.
+    /// Never: a full SYN queue evicts its oldest entry.
     Never,
     /// When the SYN queue is full.
     #[default]
     WhenFull,
-    /// Always: no SYN leaves anything here.
+    /// Always: SYNs never create entries.
     Always,
 }
 
-/// A word that names no [`CookieMode`].
+/// Error: a name that denotes no [`CookieMode`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownCookieMode(pub String);
 
@@ -49,14 +49,14 @@ impl fmt::Display for CookieMode {
     }
 }
 
-/// What one listener may hold.
+/// Limits of one listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections that wait to be accepted: one more than `listen`'s argument, as in Linux.
+    /// Connections waiting to be accepted: one more than `listen`'s argument, as in Linux.
     pub backlog: u32,
-    /// Handshakes under way.
+    /// Maximum handshakes in progress.
     pub syn_queue: u32,
-    /// SYN cookies.
+    /// Use of SYN cookies.
     pub cookies: CookieMode,
 }
 

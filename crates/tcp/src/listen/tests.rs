@@ -9,7 +9,7 @@ use wire::L4Port;
 const SECRET: Key = Key(0xfeed, 0xbeef);
 const IRS: SeqNum = SeqNum(u32::MAX - 3);
 
-/// A host with one listener, and what it counted since last asked.
+/// A host with one listener, and its counters since they were last read.
 struct Host {
     config: Config,
     counts: Listen,
@@ -64,7 +64,7 @@ impl Host {
         self.now = self.now.after(Duration::from_millis(ms));
     }
 
-    /// Every counter that moved, by how much.
+    /// Returns every counter that changed, and by how much.
     fn counted(&mut self) -> Vec<(&'static str, u64)> {
         let (mut moved, mut seen) = (Vec::new(), Vec::new());
         self.counts.visit(&mut |_, name, _, value| {
@@ -104,7 +104,7 @@ fn full_syn() -> Segment {
     Segment { options, ..syn() }
 }
 
-/// The ACK that a client sends for `synack`.
+/// Builds the ACK that a client sends for `synack`.
 fn ack(synack: &Out) -> Segment {
     let seen = synack.as_arriving();
     let timestamps = seen.options.timestamps.map(|ts| Timestamps { val: ts.ecr + 20, ecr: ts.val });
@@ -164,7 +164,7 @@ fn only_what_was_asked_for_is_agreed_to() {
     assert_eq!(synack.as_arriving().options, SegmentOptions { mss: Some(1460), ..SegmentOptions::default() });
     let done = host.established(&client(1), ack(&synack));
     assert_eq!((done.snd_wscale, done.rcv_wscale, done.sack, done.ts, done.ecn), (None, 0, false, None, false));
-    // and nothing that the configuration forbids
+    // and nothing that the configuration disables
     host.config = Config { window_scaling: false, sack: false, timestamps: false, ecn: EcnMode::Off, ..host.config };
     let asks = Segment { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..full_syn() };
     let synack = host.synack(&client(2), asks);
@@ -289,7 +289,7 @@ fn an_icmp_error_ends_a_handshake_if_it_quotes_our_number() {
     assert_eq!((host.counted(), host.listener.embryonic()), (vec![("added", 1), ("unreachable", 1)], 0));
 }
 
-/// A SYN-ACK in answer to ours, or a SYN after it, does not make us the active side.
+/// A SYN-ACK in answer to our SYN-ACK, or a SYN after it, does not make us the active side.
 #[test]
 fn a_split_handshake_swaps_no_roles() {
     let mut host = with(CookieMode::WhenFull, 10);
@@ -376,7 +376,7 @@ fn no_mss_is_below_the_floor() {
     assert_eq!(host.counted(), [("completed", 4), ("cookies_sent", 4), ("cookies_received", 4), ("mss_raised", 2)]);
 }
 
-/// ROBUSTNESS 41: 100,000 SYNs that nobody will ever finish, and a client now and then.
+/// ROBUSTNESS 41: 100,000 SYNs that are never completed, and a client now and then.
 #[test]
 fn a_syn_flood_meets_a_bound_and_clients_come_through() {
     let limit = 1_024;
@@ -398,7 +398,7 @@ fn a_syn_flood_meets_a_bound_and_clients_come_through() {
         host.timer();
     }
     assert_eq!((served, host.listener.embryonic()), (100, limit as usize));
-    // entry, links of 20 bytes and a head, in vectors that double
+    // entry, links of 20 bytes and a head, in vectors that grow by doubling
     assert!(host.listener.bytes() <= 2 * limit as usize * (size_of::<Entry>() + 20 + 4), "{}", host.listener.bytes());
     let counted = host.counted();
     let of = |name| counted.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
@@ -445,7 +445,7 @@ fn what_was_answered_with_silence_goes_before_what_is_new() {
     assert!((2..5).all(|n| host.listener.find(&client(n)).is_some()));
 }
 
-/// ROBUSTNESS 42: nothing but what we made opens a connection, and only while cookies are abroad.
+/// ROBUSTNESS 42: only a cookie of ours opens a connection, and only while cookies are outstanding.
 #[test]
 fn an_ack_flood_opens_nothing() {
     let mut host = with(CookieMode::WhenFull, 1);
@@ -465,7 +465,7 @@ fn an_ack_flood_opens_nothing() {
     }
     assert_eq!(host.listener.ready(), 0);
     host.counted();
-    // a true one opens its own connection and no other, and not for ever
+    // a valid one opens its own connection and no other, and expires
     assert!(matches!(host.input(&client(2), ack(&synack)), Answer::Refuse(..)));
     host.pass(120_000);
     assert!(matches!(host.input(&client(1), ack(&synack)), Answer::Refuse(..)));
@@ -488,7 +488,8 @@ fn a_cookie_without_timestamps_carries_the_mss_alone() {
     );
 }
 
-/// ROBUSTNESS 64: peers chosen to fall into one chain under a key that is known fall all over under another.
+/// ROBUSTNESS 64: peers chosen to collide in one chain under a known key are spread out under
+/// another.
 #[test]
 fn places_depend_on_the_secret() {
     let known = Listener::new(Limits::default(), Key(1, 1));
@@ -533,7 +534,8 @@ mod strangers {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
-        /// Whatever comes: limits hold, what is ready is what was established, no RST is answered by one.
+        /// For any input: limits hold, the ready count equals the established connections, no RST
+        /// is answered with a RST.
         #[test]
         fn bring_nothing_down(
             steps in prop::collection::vec((0..12u32, segment(), any::<bool>(), 0..5_000u64), 1..120),
@@ -545,7 +547,7 @@ mod strangers {
             let mut last_iss = SeqNum(0);
             for (who, mut seg, aimed, ms) in steps {
                 if aimed {
-                    seg.ack = last_iss.plus(seg.ack.0).plus(1); // around what we said last
+                    seg.ack = last_iss.plus(seg.ack.0).plus(1); // near our last sequence number
                 }
                 match host.input(&client(who), seg) {
                     Answer::Established(done) => {
@@ -617,7 +619,7 @@ fn after_an_incarnation_in_time_wait_numbers_go_on_above_it() {
     }
 }
 
-/// A Tcb on the other side, and a Tcb made of what the listener hands out: text flows both ways.
+/// A Tcb on the client side and a Tcb made from the listener's handshake exchange data both ways.
 #[test]
 fn a_handshake_becomes_a_connection() {
     for (cookies, rtt_known) in [(CookieMode::Never, true), (CookieMode::Always, false)] {

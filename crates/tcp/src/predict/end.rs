@@ -1,5 +1,6 @@
-//! The same for what ends a handshake, and for what ends a connection: the peer's FIN, the ACK of ours, or both in one. Each comes once,
-//! and the walk of `input` costs a short connection more than all its text.
+//! Fast path for the ACK that ends a handshake, and for the end of a connection: the peer's FIN,
+//! the ACK of our FIN, or both. Each occurs once, but on a short connection the full steps of
+//! `input` cost more than all of its data.
 
 use super::Expected;
 use crate::tcb::{Rtx, Tcb};
@@ -7,20 +8,21 @@ use crate::{Ecn, Events, Segment, SeqNum, State};
 use clock::Instant;
 use wire::tcp::Flags;
 
-/// What became of one that was taken.
+/// Result of an accepted segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
     /// Bytes that the send queue may release.
     pub acked: u32,
     /// A round trip was measured.
     pub measured: bool,
-    /// For the application.
+    /// Events for the application.
     pub events: Events,
 }
 
 impl Tcb {
-    /// Takes the ACK that ended the handshake which [`Tcb::from_handshake`] has just made this connection of, if it says nothing
-    /// that was not in the handshake; `false`: nothing has changed, [`Tcb::on_segment`] must take it.
+    /// Processes the ACK that ended the handshake from which [`Tcb::from_handshake`] has just made
+    /// this connection, if it adds nothing to the handshake. Returns `false` otherwise: nothing has
+    /// changed, and [`Tcb::on_segment`] must process it.
     pub fn on_handshake_ack(&mut self, seg: &Segment, now: Instant) -> bool {
         let plain = seg.flags == Flags::ACK && seg.len == 0 && seg.options.sack.is_empty() && seg.ecn == Ecn::NotEct;
         let expected = plain
@@ -34,8 +36,9 @@ impl Tcb {
         expected
     }
 
-    /// Takes a segment without text that has FIN, or acknowledges all that is under way when ours is asked for; `None`: nothing
-    /// has changed, [`Tcb::on_segment`] must take it.
+    /// Processes a segment without data that has FIN, or that acknowledges everything in flight
+    /// while we are closing. Returns `None` otherwise: nothing has changed, and [`Tcb::on_segment`]
+    /// must process it.
     pub fn on_end(&mut self, seg: &Expected, now: Instant) -> Option<Ended> {
         if !self.expects_end(seg) {
             return None;
@@ -75,7 +78,8 @@ impl Tcb {
         Some(ended)
     }
 
-    /// Is it next in line, does it say something, and is nothing else to be thought of?
+    /// Returns whether the segment is next in sequence, carries a FIN or an ACK of interest, and
+    /// needs no slow-path processing.
     #[inline]
     fn expects_end(&self, seg: &Expected) -> bool {
         let Some(ts) = &self.ts else { return false };

@@ -1,4 +1,5 @@
-//! The same on the way out: text that fits one segment, and leaves when nothing is under way. A request; an answer.
+//! Fast path for output: data that fits one segment, sent while nothing is in flight, as in request
+//! and response; also pure ACKs and FINs.
 
 use crate::cc::Congestion;
 use crate::scoreboard::mark;
@@ -6,30 +7,31 @@ use crate::tcb::{Rtx, Tcb};
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 
-/// All that is queued, as one segment with ACK and PSH, and timestamps.
+/// One segment with all queued data, ACK, PSH and timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Next {
-    /// SEG.SEQ.
+    /// Sequence number (SEG.SEQ).
     pub seq: SeqNum,
-    /// SEG.ACK.
+    /// Acknowledgment number (SEG.ACK).
     pub ack: SeqNum,
-    /// SEG.WND, scaled.
+    /// Window field, scaled (SEG.WND).
     pub window: u16,
-    /// Timestamps.
+    /// Timestamps option.
     pub timestamps: Timestamps,
 }
 
-/// What may leave without text.
+/// Kind of a segment without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bare {
-    /// An ACK alone.
+    /// Pure ACK.
     Ack,
-    /// FIN, with ACK.
+    /// FIN with ACK.
     Fin,
 }
 
 impl Tcb {
-    /// The one segment that is to leave now, if it has no text and is a matter of course. [`Tcb::send_bare`] gives it.
+    /// Returns the kind of the only segment to send now, if it has no data and needs no slow-path
+    /// processing. [`Tcb::send_bare`] builds it.
     #[inline]
     pub fn next_bare(&self) -> Option<Bare> {
         let ready = self.unsent() == 0
@@ -57,7 +59,7 @@ impl Tcb {
         course.then_some(Bare::Fin)
     }
 
-    /// The segment that [`Tcb::next_bare`] spoke of, booked as sent.
+    /// Builds the segment that [`Tcb::next_bare`] announced, recorded as sent.
     #[inline]
     pub fn send_bare(&mut self, bare: Bare, now: Instant) -> Next {
         let seq = self.snd.nxt;
@@ -80,9 +82,10 @@ impl Tcb {
         next
     }
 
-    /// Bytes queued, if all of them may leave now as one segment that is a matter of course. [`Tcb::send_next`] gives it.
+    /// Returns the bytes queued, if all of them may leave now as one segment without slow-path
+    /// processing. [`Tcb::send_next`] builds it.
     ///
-    /// With nothing under way a segment fits the congestion window, and there is none to wait for (Nagle).
+    /// With nothing in flight, one segment fits the congestion window and Nagle does not delay it.
     #[inline(always)]
     pub fn next_text(&self) -> Option<u32> {
         let len = self.unsent();
@@ -108,7 +111,8 @@ impl Tcb {
         ready.then_some(len)
     }
 
-    /// The segment of `len` bytes that [`Tcb::next_text`] spoke of, booked as sent. Its text is all of the send queue.
+    /// Builds the segment of `len` bytes that [`Tcb::next_text`] announced, recorded as sent. It
+    /// carries the whole send queue.
     #[inline(always)]
     pub fn send_next(&mut self, len: u32, now: Instant) -> Next {
         if !self.is_busy() {

@@ -1,4 +1,5 @@
-//! What a test or a fuzz target delivers goes both ways, where the short one takes it, and both must agree.
+//! Check of the fast paths: what a test or fuzz target delivers is processed by both paths, which
+//! must agree.
 
 use super::{Bare, Ended, Expected, Next, Taken};
 use crate::tcb::Tcb;
@@ -7,7 +8,7 @@ use clock::Instant;
 use wire::tcp::Flags;
 
 impl Expected {
-    /// `seg`, if it says nothing that [`Expected`] has no place for.
+    /// Converts `seg`, unless it has anything that [`Expected`] cannot represent.
     pub fn of(seg: &Segment) -> Option<Expected> {
         let timestamps = seg.options.timestamps?;
         let alone = SegmentOptions { timestamps: Some(timestamps), ..SegmentOptions::default() };
@@ -19,10 +20,10 @@ impl Expected {
 }
 
 impl Tcb {
-    /// [`Tcb::on_segment`]; panics if [`Tcb::on_expected`] or [`Tcb::on_end`] takes the segment and does anything else with it, or
-    /// declines it and changes something.
+    /// Calls [`Tcb::on_segment`]. Panics if [`Tcb::on_expected`] or [`Tcb::on_end`] accepts the
+    /// segment with a different result, or declines it after a change of state.
     pub fn on_segment_either_way(&mut self, seg: &Segment, now: Instant) -> Reply {
-        // A long flight takes long to print, and is left alone by the short way.
+        // A long flight takes long to print, and the fast path does not handle it.
         let Some(expected) = Expected::of(seg).filter(|_| self.board.len() < 20) else {
             return self.on_segment(seg, now);
         };
@@ -47,7 +48,8 @@ impl Tcb {
 }
 
 impl Tcb {
-    /// [`Tcb::poll_segment`]; panics if [`Tcb::send_next`] or [`Tcb::send_bare`] would have made another segment, or another state.
+    /// Calls [`Tcb::poll_segment`]. Panics if [`Tcb::send_next`] or [`Tcb::send_bare`] would have
+    /// built another segment or left another state.
     pub fn poll_segment_either_way(&mut self, now: Instant, max_text: u32) -> Option<Out> {
         let Some(len) = self.next_text() else { return self.poll_bare_either_way(now, max_text) };
         let mut short = self.clone();
@@ -72,14 +74,14 @@ impl Tcb {
     }
 }
 
-/// What the long way makes of it.
+/// Returns the slow path's segment for `next`.
 fn out_of(next: &Next, len: u32, mss: u16) -> Out {
     let Next { seq, ack, window, timestamps: Timestamps { val, ecr } } = *next;
     let flags = Flags::ACK | Flags::PSH;
     Out { seq, ack, window, flags, options: OutOptions::timestamps(val, ecr), text_len: len, mss, ..Out::default() }
 }
 
-/// What the long way says of a segment that was to be expected.
+/// Returns the slow path's reply to an expected segment.
 fn reply_of(seg: &Segment, acked: u32) -> Reply {
     let mut reply = Reply { acked, measured: acked > 0, ..Reply::default() };
     if acked > 0 {

@@ -4,7 +4,7 @@ use clock::Duration;
 use std::sync::Arc;
 use wire::tcp::Flags;
 
-/// A connection, its two ends, and the time.
+/// A connection with its two ends, and the current time.
 struct Both {
     ends: [Tcb; 2],
     now: Instant,
@@ -23,7 +23,8 @@ impl Both {
         both
     }
 
-    /// Carries what `from` has to send; says how many segments, and how many of them the other end expected.
+    /// Delivers what `from` has to send; returns the number of segments, and how many of them the
+    /// other end expected.
     fn carry(&mut self, from: usize) -> (usize, usize) {
         self.now = self.now.after(Duration::from_micros(20));
         let (mut sent, mut expected) = (0, 0);
@@ -72,7 +73,7 @@ fn without_timestamps_nothing_is() {
     assert_eq!(both.write(0, 100), (1, 0));
 }
 
-/// What would not leave as it is, or not now.
+/// Data that cannot leave unchanged or cannot leave now takes the slow path.
 #[test]
 fn whatever_else_there_is_to_send_it_leaves_the_long_way() {
     let mut both = Both::new(Config::default());
@@ -98,7 +99,7 @@ fn whatever_else_there_is_to_send_it_leaves_the_long_way() {
     assert_eq!(end.next_text(), None, "text is under way");
 }
 
-/// What is one step away from an expected segment.
+/// Segments that differ from an expected segment in one property take the slow path.
 #[test]
 fn whatever_else_it_says_it_goes_the_long_way() {
     let mut both = Both::new(Config::default());
@@ -139,7 +140,8 @@ fn whatever_else_it_says_it_goes_the_long_way() {
     );
 }
 
-/// A connection from its first SYN to its last ACK, each way: which segments were a matter of course.
+/// Checks for a whole connection, from its first SYN to its last ACK, in each direction, which
+/// segments take the fast path.
 #[test]
 fn a_connection_opens_and_closes_by_the_short_way() {
     let mut both = Both::new(Config::default());
@@ -165,7 +167,7 @@ fn a_connection_opens_and_closes_by_the_short_way() {
     assert_eq!((both.ends[0].state(), both.ends[1].state()), (State::TimeWait, State::Closed));
 }
 
-/// FIN on text that was not there before, or with more to think of, goes the long way.
+/// A FIN with new data, or with other complications, takes the slow path.
 #[test]
 fn an_end_that_says_more_goes_the_long_way() {
     let mut both = Both::new(Config::default());
@@ -194,7 +196,7 @@ fn an_end_that_says_more_goes_the_long_way() {
     assert!(!takes(&Both::new(Config { delay_fin_ack: true, ..Config::default() }).ends[0], &seg));
 }
 
-/// What would not leave alone, or not as it is.
+/// Segments that cannot leave alone or unchanged take the slow path.
 #[test]
 fn what_leaves_without_text_leaves_the_short_way_only_if_that_is_all() {
     let mut both = Both::new(Config::default());
@@ -215,7 +217,7 @@ fn what_leaves_without_text_leaves_the_short_way_only_if_that_is_all() {
     }
 }
 
-/// The ACK that ends a listener's handshake brings a new connection nothing but the time.
+/// The ACK that ends a listener's handshake changes nothing in a new connection but the time.
 #[test]
 fn the_ack_of_a_handshake_is_taken_both_ways_alike() {
     let (config, now) = (Arc::new(Config::default()), Instant::from_millis(1000));

@@ -39,7 +39,7 @@ fn the_limit_refuses_a_new_range_but_not_growth() {
 }
 
 proptest! {
-    /// Against a set of bytes.
+    /// Compares with a set of bytes.
     #[test]
     fn as_a_set_of_bytes_would(base: u32, ops in prop::collection::vec((1u32..200, 1u32..40, any::<bool>()), 1..80)) {
         let (mut held, mut bytes, mut nxt) = (Reassembly::default(), [false; 300], 0u32);

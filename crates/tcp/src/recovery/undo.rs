@@ -1,4 +1,4 @@
-//! Undo of a reduction that was needless: its evidence (RFC 3522, RFC 3708) and its effect (RFC 4015).
+//! Undo of spurious reductions: evidence (RFC 3522, RFC 3708) and effect (RFC 4015).
 
 use super::Shown;
 use crate::cc::Congestion;
@@ -8,8 +8,10 @@ use crate::{Block, Segment, SeqNum};
 use clock::Instant;
 
 impl Tcb {
-    /// The ACK passes a copy and echoes it: it filled the hole, so the original was lost, and the reduction stays whatever is
-    /// reported as a duplicate later (RFC 3522 3.2). An original whose ACK was delayed is reported with the copy at once.
+    /// Cancels the undo if the ACK covers a retransmission and echoes its timestamp: the
+    /// retransmission filled the hole, so the original was lost, and the reduction stays even if
+    /// duplicates are reported later (RFC 3522 3.2). If the original's ACK was only delayed, a
+    /// D-SACK comes with this ACK.
     pub(super) fn note_real_loss(&mut self, shown: &Shown, seg: &Segment) {
         let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return };
         let sharp = self.recovery.episode.as_ref().is_some_and(|episode| episode.undo.is_some() && !episode.blurred);
@@ -19,7 +21,8 @@ impl Tcb {
         }
     }
 
-    /// From here on a reduction may be undone, when copies that are under way already are needless too.
+    /// Starts tracking a reduction that may be undone; retransmissions already in flight must prove
+    /// spurious too.
     pub(super) fn begin_undo(&mut self) {
         let una = self.snd.una;
         let episode = self.recovery.episode.get_or_insert_default();
@@ -28,8 +31,8 @@ impl Tcb {
         episode.copies.begin(una.minus(self.snd.max_wnd), self.board.under_way_again());
     }
 
-    /// Returns the evidence that the reduction was needless: D-SACKs reported every retransmission (RFC 3708), or the ACK
-    /// advanced SND.UNA and echoes an original's timestamp (RFC 3522).
+    /// Returns the evidence that the reduction was needless: D-SACKs reported every retransmission
+    /// (RFC 3708), or the ACK advanced SND.UNA and echoes an original's timestamp (RFC 3522).
     pub(super) fn may_undo(&self, seg: &Segment, advanced: bool) -> Option<Notes> {
         let episode = self.recovery.episode.as_deref().filter(|episode| episode.undo.is_some())?;
         if episode.copies.all_reported() {
@@ -38,20 +41,21 @@ impl Tcb {
         (advanced && self.answers_original(seg)).then_some(Notes::UNDONE_BY_TIMESTAMP)
     }
 
-    /// RFC 3522 3.2: the timestamp it echoes is older than our first retransmission. Only an ACK that advances SND.UNA
-    /// echoes what filled the hole (RFC 7323 4.3).
+    /// Returns whether the echoed timestamp is older than our first retransmission (RFC 3522 3.2).
+    /// Only an ACK that advances SND.UNA echoes the segment that filled the hole (RFC 7323 4.3).
     pub(super) fn answers_original(&self, seg: &Segment) -> bool {
         let first = self.recovery.episode.as_ref().and_then(|episode| episode.retrans_stamp);
         let (Some(echoed), Some(first)) = (seg.options.timestamps, first) else { return false };
         self.echoes(seg) && SeqNum(echoed.ecr).before(SeqNum(first))
     }
 
-    /// The ACK echoes a timestamp.
+    /// Returns whether the ACK echoes a timestamp.
     pub(super) fn echoes(&self, seg: &Segment) -> bool {
         self.ts.is_some() && seg.options.timestamps.is_some_and(|echoed| echoed.ecr != 0)
     }
 
-    /// Takes the reduction back (RFC 4015): the windows are as before, and what was taken for lost is under way.
+    /// Undoes the reduction (RFC 4015): restores the windows and marks segments found lost as in
+    /// flight.
     pub(super) fn undo(&mut self, why: Notes, now: Instant) {
         self.notes |= why;
         if self.recovery.ca == Ca::Recovery && why == Notes::UNDONE_BY_TIMESTAMP {
@@ -71,7 +75,8 @@ impl Tcb {
         self.snd.last_at = self.snd.last_at.max(now);
     }
 
-    /// Everything was acknowledged before the D-SACK came: it may still show that the reduction was needless (RFC 3708).
+    /// Handles a D-SACK that arrives after everything was acknowledged: it may still show that the
+    /// reduction was spurious (RFC 3708).
     pub(crate) fn on_late_dsack(&mut self, seg: &Segment, now: Instant) {
         if let Some(why) = self.may_undo(seg, false).filter(|_| self.recovery.ca <= Ca::Disorder) {
             self.undo(why, now);
@@ -79,9 +84,11 @@ impl Tcb {
         }
     }
 
-    /// RFC 2883: something arrived twice. It counts if we sent it again; else the network made a copy of it (RFC 3708 3).
+    /// Processes a D-SACK: data that arrived twice (RFC 2883). It counts only if we retransmitted
+    /// it; otherwise the network duplicated it (RFC 3708 3).
     ///
-    /// A probe for tail loss is sent by time, not by RACK, whose window therefore stays.
+    /// A tail loss probe is sent by a timer, not by RACK, so its D-SACK does not widen RACK's
+    /// window.
     pub(crate) fn on_dsack(&mut self, block: Block) {
         self.notes |= Notes::DSACK;
         let met = self.met();
@@ -93,7 +100,8 @@ impl Tcb {
         }
     }
 
-    /// RFC 4015 3.3: after an undo the window is used as fast as slow start would open it.
+    /// Grows the burst allowance: after an undo the window is used no faster than slow start would
+    /// open it (RFC 4015 3.3).
     pub(super) fn grow_burst(&mut self, delivered: u32) {
         if !self.recovery.capped {
             return;
@@ -101,7 +109,7 @@ impl Tcb {
         let room = self.cc.cwnd().saturating_sub(self.in_flight());
         let episode = self.recovery.episode();
         episode.burst = episode.burst.saturating_add(delivered.saturating_mul(2));
-        // What was under way when it was undone has been answered: the burst would have left by now.
+        // Everything in flight at the undo has been acknowledged: the burst would have left by now.
         self.recovery.capped = episode.burst < room && self.snd.una.before(self.recovery.high);
     }
 }

@@ -55,7 +55,8 @@ fn only_what_left_earlier_is_lost_and_only_after_waiting() {
     assert_eq!(board.lost().segments, 2);
 }
 
-/// The evidence that was wrong does not count again: only what is sent after the undo passes the spared (RFC 4015).
+/// Evidence from before an undo does not count again: only segments sent after it can show that a
+/// spared one is lost (RFC 4015).
 #[test]
 fn what_an_undo_spared_is_lost_only_by_what_was_sent_later() {
     let (mut board, mut got) = (board(0, 3), Delivered::default());
@@ -114,7 +115,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Against bytes that each remember whether they were SACKed.
+    /// Compares with a model in which each byte stores whether it was SACKed.
     #[test]
     fn sack_and_ack_as_bytes_would(base: u32, ops in prop::collection::vec(op(), 1..120)) {
         let mut board = board(base, 30);

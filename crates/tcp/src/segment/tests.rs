@@ -10,7 +10,8 @@ fn the_usual_layout_and_the_walk_agree() {
     assert_eq!(OutOptions::timestamps(7, 9), OutOptions::from(&writer));
 }
 
-/// What SYNs may ask for, in all eight ways: as the writer has it, and as the walk reads it.
+/// All eight combinations of SYN options: encoded as by `OptionWriter`, and parsed as by the option
+/// loop.
 #[test]
 fn a_syns_options_are_what_a_writer_and_the_walk_make_of_them() {
     for n in 0..8 {
@@ -34,7 +35,7 @@ fn a_syns_options_are_what_a_writer_and_the_walk_make_of_them() {
     }
 }
 
-/// One byte of the usual layout is another: it is not taken for it.
+/// With one byte changed, a segment no longer matches the common layout.
 #[test]
 fn a_syns_options_that_are_not_quite_the_usual_are_walked() {
     let usual = OptionWriter::new().mss(1460).sack_permitted().timestamps(7, 9).nop().window_scale(7);
@@ -55,7 +56,7 @@ fn all_options_are_read_and_bad_ones_are_not_there() {
     assert_eq!((options.mss, options.window_scale, options.sack_permitted), (Some(1460), Some(7), true));
     let blocks = [Block { left: SeqNum(1), right: SeqNum(2) }, Block { left: SeqNum(3), right: SeqNum(4) }];
     assert_eq!(options.sack.as_slice(), blocks);
-    // MSS of length 3, then a zero length: neither loops nor counts.
+    // An MSS option of length 3, then a zero length: neither loops nor counts.
     assert_eq!(SegmentOptions::parse_bytes(&[2, 3, 5, 3, 0, 0, 0, 0]), SegmentOptions::default());
 }
 

@@ -1,16 +1,16 @@
-//! Rate limits of challenge ACKs and of replies to segments out of window.
+//! Rate limits of challenge ACKs and of replies to out-of-window segments.
 
 use crate::{ChallengeLimit, SeqNum};
 use clock::{Duration, Instant};
 
-/// Rate limits of one connection: challenge ACKs by a budget of its own (RFC 5961 7, CVE-2016-5696), and replies to
-/// segments out of window.
+/// Rate limits of one connection: challenge ACKs by a budget of its own (RFC 5961 7,
+/// CVE-2016-5696), and replies to out-of-window segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     challenges: ChallengeLimit,
-    /// Random state of the budget. It starts from the secret ISS and is never sent.
+    /// Random state for drawing budgets. It is seeded from the ISS and never sent.
     random: u64,
-    /// Time of the last reply to a segment out of window.
+    /// Time of the last reply to an out-of-window segment.
     invalid_at: Instant,
 }
 
@@ -20,7 +20,7 @@ impl Answers {
         Answers { challenges: ChallengeLimit::default(), random, invalid_at: Instant::NEVER }
     }
 
-    /// Returns whether a challenge ACK may be sent now: about `average` a second.
+    /// Returns whether a challenge ACK may be sent now: about `average` per second.
     pub(crate) fn challenge(&mut self, average: u8, now: Instant) -> bool {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
@@ -29,7 +29,7 @@ impl Answers {
         self.challenges.take(average, now, self.random)
     }
 
-    /// Returns whether a segment out of window, without text, may be answered now.
+    /// Returns whether an out-of-window segment without data may be answered now.
     pub(crate) fn invalid(&mut self, interval: Duration, now: Instant) -> bool {
         let granted = self.invalid_at == Instant::NEVER || now.since(self.invalid_at) >= interval;
         if granted {
@@ -44,7 +44,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// CVE-2016-5696: the budget of a connection and its end are drawn from its secret, and anew each time.
+    /// CVE-2016-5696: size and end of a connection's budget are drawn from its secret, and again
+    /// for each period.
     #[test]
     fn challenges_are_drawn_from_the_secret() {
         let secret = |n: u32| SeqNum(crate::siphash::Key(n.into(), 9).sip13(&[n.into()]) as u32);

@@ -1,14 +1,14 @@
-//! Time during which text was held up, by cause (as in `tcp_info`).
+//! Time during which data was delayed, by cause (as in `tcp_info`).
 
 use clock::Instant;
 
-/// Cause that holds text up.
+/// Cause that delays data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Why {
-    /// There is none.
+    /// No data is delayed.
     #[default]
     Idle,
-    /// Nothing but the path.
+    /// Only the path.
     Busy,
     /// The peer's window.
     Window,
@@ -16,10 +16,10 @@ pub(crate) enum Why {
     Writer,
 }
 
-/// Time by what held text up: [`Tcb::held_by`](super::Tcb::held_by).
+/// Time spent per cause; the current cause is [`Tcb::held_by`](super::Tcb::held_by).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chrono {
     pub since: Instant,
-    /// Nanoseconds of Busy; those of the others are in [`Met`](super::Met).
+    /// Nanoseconds of Busy; the other causes are in [`Met`](super::Met).
     pub busy: u64,
 }

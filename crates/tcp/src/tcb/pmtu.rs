@@ -1,19 +1,19 @@
-//! The search for the path's MTU.
+//! State of the path MTU search.
 
 use crate::SeqNum;
 use clock::Instant;
 
-/// The search ends when the bounds are so close.
+/// The search ends when the bounds are this close.
 const CLOSE_ENOUGH: u16 = 32;
 
-/// The search (RFC 8899 5.2).
+/// State of the path MTU search (RFC 8899 5.2).
 #[derive(Clone, Debug)]
 pub(crate) struct Pmtu {
     /// Largest size known to pass.
     pub mss: u16,
     /// Smallest size known, or assumed, not to pass.
     pub above: u16,
-    /// The probe under way: its size, where it ends.
+    /// Probe in flight: its size, and the sequence number at which it ends.
     pub probe: Option<(u16, SeqNum)>,
     pub failed: u8,
     pub raise_at: Instant,

@@ -1,28 +1,29 @@
-//! RACK's variables, and what an ACK does to them (RFC 8985 6.2, steps 1 to 4).
+//! RACK state and its updates by ACKs (RFC 8985 6.2, steps 1 to 4).
 
 use crate::SeqNum;
 use crate::rtt::us_since;
 use crate::scoreboard::{Delivered, sent_after};
 use clock::{Duration, Instant};
 
-/// Number of segments SACKed from which the reordering window is 0, if no reordering was seen (RFC 5681 3.2, RFC 8985 6.2).
+/// Number of SACKed segments from which the reordering window is 0, if no reordering was seen (RFC
+/// 5681 3.2, RFC 8985 6.2).
 pub(crate) const DUPTHRESH: u32 = 3;
-/// RFC 8985 6.2 step 4: a window widened by D-SACKs lasts for so many recoveries.
+/// Number of recoveries for which a window widened by D-SACKs lasts (RFC 8985 6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// Linux's tcp_max_reordering.
+/// Maximum reordering degree (Linux's tcp_max_reordering).
 const MAX_DEGREE: u32 = 300;
 
-/// RACK's variables.
+/// RACK state of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
     /// Send time and end of the latest-sent segment that was delivered.
     pub at: Instant,
     pub end: SeqNum,
     rtt_us: u32,
-    /// The highest delivered.
+    /// Highest sequence number delivered.
     fack: SeqNum,
-    /// The window widens once a round trip: until this is acknowledged.
+    /// The window widens once per round trip: not again until this is acknowledged.
     dsack_end: SeqNum,
     pub reordered: bool,
     /// Largest reordering seen, in segments; reported as `tcpi_reordering` and not used.
@@ -52,15 +53,17 @@ impl Rack {
         Duration::from_micros(self.rtt_us.into())
     }
 
-    /// Text begins at `nxt`.
+    /// Resets the sequence numbers: data begins at `nxt`.
     pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
         (self.end, self.fack, self.dsack_end) = (nxt, nxt, nxt);
     }
 
-    /// Steps 1 to 3: the latest delivered, a round trip, and whether something came late. The round trip is that of the last
-    /// segment looked at, as the RFC's RACK_update has it: of what an ACK passes, originals may have taken longer than it.
+    /// Updates the latest-sent segment and the RTT, and returns whether a segment arrived late
+    /// (steps 1 to 3). The RTT is that of the last segment processed, as in the RFC's RACK_update:
+    /// the originals that an ACK covers may have taken longer.
     ///
-    /// `of_copy`: the ACK may answer the latest copy of the last segment, and of the latest-sent.
+    /// `of_copy` states for the last and for the latest-sent segment whether the ACK may be for its
+    /// retransmission.
     #[inline]
     pub(crate) fn update(
         &mut self,
@@ -72,7 +75,7 @@ impl Rack {
     ) -> bool {
         let (Some(latest), Some(last)) = (got.latest, got.last) else { return false };
         let [last_of_copy, latest_of_copy] = of_copy;
-        // Step 2: a copy that came back faster than any before was the original.
+        // Step 2: an ACK faster than the minimum RTT was for the original.
         let early = |at| min_rtt_us != u32::MAX && us_since(now, at) < min_rtt_us;
         if !(last.1 && (!last_of_copy || early(last.0))) {
             self.rtt_us = us_since(now, last.0);
@@ -90,7 +93,8 @@ impl Rack {
         late.is_some()
     }
 
-    /// [`Rack::update`] and [`Rack::reached`] for one segment that was sent once and did not come late.
+    /// Performs [`Rack::update`] and [`Rack::reached`] for one segment that was sent once
+    /// and did not arrive late.
     #[inline]
     pub(crate) fn delivered(&mut self, at: Instant, end: SeqNum, rtt_us: u32) {
         self.rtt_us = rtt_us;
@@ -100,13 +104,13 @@ impl Rack {
         self.reached(end);
     }
 
-    /// Returns whether what begins at `start` would come late.
+    /// Returns whether a segment that begins at `start` would be late.
     #[inline]
     pub(crate) fn is_late(&self, start: SeqNum) -> bool {
         start.before(self.fack)
     }
 
-    /// The highest delivered so far, for the next ACK's step 3.
+    /// Updates the highest sequence number delivered, for step 3 of the next ACK.
     #[inline]
     pub(crate) fn reached(&mut self, end: SeqNum) {
         self.fack = self.fack.later(end);
@@ -122,7 +126,7 @@ impl Rack {
         self.persist = PERSIST;
     }
 
-    /// A recovery is over.
+    /// Counts a completed recovery, after 16 of which the window narrows again.
     pub(crate) fn on_recovery_exit(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {

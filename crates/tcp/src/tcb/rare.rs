@@ -6,21 +6,21 @@ use crate::{Out, SeqNum};
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Property of the end of queued text.
+/// Property of the end of queued data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tail {
-    /// The text is to arrive without waiting for more (PSH).
+    /// The data must arrive without waiting for more (PSH).
     Push,
-    /// More follows soon (`MSG_MORE`): a segment that is not full may wait for it, until something is acknowledged or a
-    /// timeout has passed.
+    /// More follows soon (`MSG_MORE`): a segment that is not full may wait for it, until something
+    /// is acknowledged or a timeout has passed.
     More,
-    /// A part of something larger ends, and with it a run (`Config::push_runs`).
+    /// Part of a larger unit ends, and with it a run (`Config::push_runs`).
     Part,
-    /// A record ends (`MSG_EOR`): no segment has bytes of two.
+    /// A record ends (`MSG_EOR`): no segment holds bytes of two records.
     Record,
 }
 
-/// A connection's keepalive.
+/// Keepalive settings and state of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keepalive {
     pub idle: Duration,
@@ -34,13 +34,14 @@ pub(crate) struct Keepalive {
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
     pub answers: Answers,
-    /// The number after the last urgent byte, sent and received; valid while `urgent_on`.
+    /// Sequence number after the last urgent byte, sent and received; valid while `urgent_on`.
     pub snd_urgent: SeqNum,
     pub rcv_urgent: SeqNum,
-    /// The peer's round trip measured without timestamps: a window's worth arrives from then on, up to here.
+    /// Start time and end of the window of data now being timed, to measure the peer's RTT without
+    /// timestamps.
     pub window_at: Instant,
     pub window_end: SeqNum,
-    /// Nanoseconds that text was held up by the peer's window, and by the send buffer.
+    /// Nanoseconds for which data was delayed by the peer's window, and by the send buffer.
     pub held_up: [u64; 2],
     pub bytes_retrans: u64,
     pub total_retrans: u32,
@@ -81,8 +82,8 @@ pub(crate) struct Rare {
     pub pace_at: Option<Instant>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
-    /// The RST of a connection that keepalive gave up.
+    /// The RST of a connection that keepalive ended.
     pub reset: Option<Out>,
-    /// Ends of unsent writes that are to be visible on the wire.
+    /// Ends of unsent writes that must be visible on the wire.
     pub ends: VecDeque<(SeqNum, Tail)>,
 }

@@ -7,7 +7,7 @@ use copies::Copies;
 
 mod copies;
 
-/// The state of the sender, in Linux's order and numbers (`tcpi_ca_state`).
+/// State of the sender, in Linux's order and numbers (`tcpi_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Ca {
     #[default]
@@ -18,27 +18,27 @@ pub(crate) enum Ca {
     Loss = 4,
 }
 
-/// A segment that is to leave without regard to the congestion window.
+/// A segment to be sent regardless of the congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Probe {
-    /// RFC 8985 7.3.
+    /// Tail loss probe (RFC 8985 7.3).
     TailLoss,
-    /// RFC 9293 3.8.6.1.
+    /// Window probe (RFC 9293 3.8.6.1).
     Window,
-    /// RFC 9293 3.8.4.
+    /// Keepalive probe (RFC 9293 3.8.4).
     Ask,
 }
 
-/// One reduction of the window: how far it is, and whether it can be taken back.
+/// One reduction of the window: its progress, and whether it can be undone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Episode {
-    /// It began at this SND.UNA and may be undone.
+    /// SND.UNA at its beginning, if it may be undone.
     pub undo: Option<SeqNum>,
-    /// Retransmissions that no D-SACK has reported.
+    /// Retransmissions not yet reported by a D-SACK.
     pub copies: Copies,
     /// TSval of the first retransmission.
     pub retrans_stamp: Option<u32>,
-    /// A copy has the TSval of the transmission before it, so that an echo matches both.
+    /// A retransmission has the TSval of the transmission before it, so an echo matches both.
     pub blurred: bool,
     pub prr_delivered: u32,
     pub prr_out: u32,
@@ -50,11 +50,11 @@ pub(crate) struct Episode {
 /// Progress of F-RTO after a timeout (RFC 5682 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Frto {
-    /// The conventional recovery.
+    /// Conventional recovery.
     Off,
     /// Step 2: nothing was acknowledged cumulatively since the timeout.
     First,
-    /// Step 3: something was, and new text was sent.
+    /// Step 3: something was acknowledged, and new data was sent.
     Second,
 }
 
@@ -62,29 +62,30 @@ pub(crate) enum Frto {
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub ca: Ca,
-    /// SND.NXT when trouble began: past it, it is over.
+    /// Recovery point: SND.NXT when the state was entered; past it, recovery ends.
     pub high: SeqNum,
-    /// From the first trouble on.
+    /// Present from the first loss event on.
     pub episode: Option<Box<Episode>>,
-    /// Duplicate ACKs, when there is no SACK to count by.
+    /// Duplicate ACKs, counted only without SACK.
     pub dupacks: u16,
-    /// Doublings of the timeout.
+    /// Exponent of the RTO back-off.
     pub backoff: u8,
-    /// Timeouts, or window probes, in a row.
+    /// Consecutive timeouts or window probes.
     pub retransmits: u8,
     pub frto: Frto,
-    /// Until the next ACK new text is sent and nothing is sent again: F-RTO waits for an answer, or an original arrived
-    /// while copies are under way.
+    /// Until the next ACK, only new data is sent: F-RTO waits for an answer, or an original arrived
+    /// while retransmissions are in flight.
     pub new_first: bool,
-    /// After an undo what leaves follows what is delivered, so that the restored window is not sent at once (RFC 4015 3.3).
+    /// After an undo, sending is limited by what is delivered, so that the restored window is not
+    /// sent at once (RFC 4015 3.3).
     pub capped: bool,
-    /// The front leaves whatever the windows are, after a timeout.
+    /// After a timeout, the first segment is sent regardless of the windows.
     pub force_front: bool,
     pub probe: Option<Probe>,
-    /// A tail loss probe is out: SND.NXT when it left.
+    /// SND.NXT when a tail loss probe was sent, while its outcome is open.
     pub tlp_end: Option<SeqNum>,
     pub tlp_resent: bool,
-    /// First send time of what is unanswered; [`Instant::NEVER`]: nothing is.
+    /// First send time of unanswered data; [`Instant::NEVER`] if there is none.
     pub unanswered_since: Instant,
     /// Time of the last segment from the peer.
     pub heard_at: Instant,
@@ -111,30 +112,32 @@ impl Recovery {
         }
     }
 
-    /// Text begins at `nxt`.
+    /// Resets the state: data begins at `nxt`.
     pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
         *self = Recovery { heard_at: self.heard_at, ..Recovery::new(nxt) };
     }
 
-    /// Nothing is amiss: the short way through an ACK is enough.
+    /// Returns whether nothing unusual is in progress, so that the fast path can process an ACK.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.ca == Ca::Open && self.tlp_end.is_none() && self.dupacks == 0 && self.retransmits == 0 && !self.capped
     }
 
-    /// Bytes that duplicate ACKs say have left (RFC 5681 3.2 step 4), when SACK cannot.
+    /// Bytes that have left the path according to duplicate ACKs, counted only without SACK (RFC
+    /// 5681 3.2 step 4).
     #[inline]
     pub(crate) fn reno_bytes(&self, mss: u16) -> u32 {
         u32::from(self.dupacks) * u32::from(mss)
     }
 
-    /// The window is being moved by [`Recovery::reduce`].
+    /// Returns whether [`Recovery::reduce`] controls the window.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
         matches!(self.ca, Ca::Cwr | Ca::Recovery)
     }
 
-    /// `start..end` left again with TSval `stamp`; before it left with `before`.
+    /// Records a retransmission of `start..end` with TSval `stamp`; the previous transmission had
+    /// `before`.
     pub(crate) fn on_resent(&mut self, start: SeqNum, end: SeqNum, stamp: u32, before: u32) {
         let len = end.since(start);
         let episode = self.episode();
@@ -145,13 +148,13 @@ impl Recovery {
         self.spend(len);
     }
 
-    /// Bytes that may leave until the next ACK, whatever the windows allow.
+    /// Returns the bytes that may be sent until the next ACK, beside the limits of the windows.
     #[inline]
     pub(crate) fn burst(&self) -> u32 {
         if self.capped { self.episode.as_ref().map_or(u32::MAX, |episode| episode.burst) } else { u32::MAX }
     }
 
-    /// Takes `len` bytes from what may leave until the next ACK.
+    /// Subtracts `len` from the bytes that may be sent until the next ACK.
     #[inline]
     fn spend(&mut self, len: u32) {
         if self.capped {
@@ -160,7 +163,7 @@ impl Recovery {
         }
     }
 
-    /// New text left.
+    /// Records that `len` bytes of new data were sent.
     #[inline]
     pub(crate) fn on_sent(&mut self, len: u32) {
         self.spend(len);
@@ -174,7 +177,7 @@ impl Recovery {
         self.episode.get_or_insert_default()
     }
 
-    /// Returns SND.UNA at the beginning of the reduction that may be undone.
+    /// Returns SND.UNA at the beginning of the reduction, if it may be undone.
     pub(crate) fn undo(&self) -> Option<SeqNum> {
         self.episode.as_ref().and_then(|episode| episode.undo)
     }
@@ -186,14 +189,15 @@ impl Recovery {
         }
     }
 
-    /// Gives back what only a reduction needs that is over and cannot be undone any more.
+    /// Frees the state of a reduction that has ended and can no longer be undone.
     pub(crate) fn release_memory(&mut self) {
         if self.ca == Ca::Open && self.undo().is_none() && !self.capped {
             self.episode = None;
         }
     }
 
-    /// RFC 6937bis 3: sending follows what is delivered, so that the window reaches ssthresh after a round trip.
+    /// Applies proportional rate reduction: sending follows deliveries, so that the window reaches
+    /// ssthresh after a round trip (RFC 6937bis 3).
     pub(crate) fn reduce(
         &mut self,
         delivered: u32,
@@ -214,11 +218,12 @@ impl Recovery {
         } else {
             let mut limit = episode.prr_delivered.saturating_sub(episode.prr_out).max(delivered);
             if advanced && lost == 0 {
-                limit = limit.saturating_add(mss); // slow start while SND.UNA moves and nothing more is lost
+                // Slow start while SND.UNA advances and nothing more is lost.
+                limit = limit.saturating_add(mss);
             }
             limit.min(ssthresh - in_flight)
         };
-        // The first retransmission leaves in any case.
+        // The first retransmission is always sent.
         let send = if episode.prr_out == 0 { send.max(mss) } else { send };
         cc.set_cwnd(in_flight.saturating_add(send));
     }

@@ -2,20 +2,21 @@
 
 use clock::{Duration, Instant};
 
-/// Receive-buffer auto-tuning by dynamic right-sizing: what the reader took within a round trip.
+/// Receive-buffer auto-tuning by dynamic right-sizing: bytes the application reads per round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sizing {
     /// Bytes read since `since`.
     pub copied: u32,
     pub since: Instant,
-    /// The most read in one round trip so far.
+    /// Maximum bytes read in one round trip so far.
     pub most: u32,
-    /// The peer's round trip as seen from here, in microseconds; 0: not seen yet.
+    /// RTT measured on the receiving side, in microseconds; 0 before the first sample.
     pub rtt_us: u32,
 }
 
 impl Sizing {
-    /// A round trip seen on the receiving side: smoothed by eighths when sure, else the least seen.
+    /// Adds an RTT sample of the receiving side: smoothed by eighths if `sure`, otherwise the
+    /// minimum.
     pub(crate) fn sample(&mut self, rtt: Duration, sure: bool) {
         let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
         self.rtt_us = match self.rtt_us {

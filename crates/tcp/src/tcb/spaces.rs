@@ -1,4 +1,4 @@
-//! The sequence spaces of both directions (RFC 9293 3.3.1).
+//! Sequence spaces of both directions (RFC 9293 3.3.1).
 
 use super::sizing::Sizing;
 use crate::config::scale_for;
@@ -6,82 +6,83 @@ use crate::segment::Block;
 use crate::{Config, SeqNum};
 use clock::Instant;
 
-/// Length of the peer's segments until a longer one has come, of either family, as in Linux (`TCP_MSS_DEFAULT`).
+/// Assumed length of the peer's segments until a longer one arrives, for both families, as in Linux
+/// (`TCP_MSS_DEFAULT`).
 const FIRST_MSS_SEEN: u16 = 536;
 
-/// The send sequence space (RFC 9293 Figure 3).
+/// Send sequence space (RFC 9293 Figure 3).
 #[derive(Clone, Debug)]
 pub(crate) struct Snd {
     pub una: SeqNum,
     pub nxt: SeqNum,
-    /// The number after the last byte queued: FIN's, when it comes.
+    /// Sequence number after the last byte queued, which the FIN will have.
     pub end: SeqNum,
     pub wnd: u32,
     pub wl1: SeqNum,
     pub wl2: SeqNum,
     pub max_wnd: u32,
     pub iss: SeqNum,
-    /// Text before this is to be pushed.
+    /// Data before this must be pushed.
     pub push: SeqNum,
-    /// The end of the latest segment sent that was not full (Nagle as modified by Minshall).
+    /// End of the latest segment sent that was not full (Nagle as modified by Minshall).
     pub small: SeqNum,
-    /// The run that is leaving begins and ends here (`Config::push_runs`).
+    /// Begin and end of the current run (`Config::push_runs`).
     pub run: Block,
-    /// A round trip ends when this is acknowledged.
+    /// ACK of this number ends the current round trip.
     pub round_end: SeqNum,
-    /// The most that was in flight since `usage_end` was sent.
+    /// Maximum bytes in flight since `usage_end` was sent.
     pub flight: u32,
-    /// `flight` and `limited` are of what was sent before this.
+    /// `flight` and `limited` apply to what was sent before this.
     pub usage_end: SeqNum,
     pub last_at: Instant,
-    /// Text that fits a segment with the options that all carry.
+    /// Data bytes that fit a segment, beside the options that every segment carries.
     pub mss: u16,
-    /// Largest segment of the peer, options included.
+    /// Largest segment that the peer accepts, options included.
     pub peer_mss: u16,
     pub wscale: u8,
-    /// FIN follows the queue.
+    /// A FIN follows the queue.
     pub fin: bool,
     pub urgent_on: bool,
-    /// The congestion window held something back.
+    /// The congestion window limited sending.
     pub limited: bool,
-    /// A SYN or SYN-ACK is to leave.
+    /// A SYN or SYN-ACK must be sent.
     pub syn_due: bool,
-    /// Number of times it was sent.
+    /// Number of times the SYN or SYN-ACK was sent.
     pub syns: u8,
 }
 
-/// The receive sequence space (RFC 9293 Figure 4), and what delays ACKs.
+/// Receive sequence space (RFC 9293 Figure 4), and the state of delayed ACKs.
 #[derive(Clone, Debug)]
 pub(crate) struct Rcv {
     pub nxt: SeqNum,
     /// Acknowledgment number of the last ACK sent (RFC 7323: Last.ACK.sent).
     pub wup: SeqNum,
-    /// Right edge of the window that was advertised.
+    /// Right edge of the advertised window.
     pub adv: SeqNum,
     pub irs: SeqNum,
     /// Sequence number of the peer's FIN, if `fin_came`.
     pub fin: SeqNum,
     pub space: u32,
-    /// In order and not read.
+    /// Bytes received in order and not read.
     pub unread: u32,
     pub last_at: Instant,
     pub ato_us: u32,
     pub sizing: Sizing,
     pub dsack: Option<Block>,
-    /// The largest text seen, which is what the peer calls a full segment.
+    /// Largest data length seen, assumed to be the peer's full segment.
     pub mss_seen: u16,
     pub wscale: u8,
-    /// ACKs that are not to be delayed.
+    /// Number of immediate ACKs left.
     pub quick: u8,
-    /// Text answers text: ACKs can ride (interactive use).
+    /// Interactive use: data answers data, so ACKs can ride on it.
     pub pingpong: bool,
     pub ack_now: bool,
-    /// The reader made room, and an ACK is to tell of it.
+    /// The application freed buffer space, and an ACK must announce it.
     pub opens: bool,
-    /// The window advertised last was 0.
+    /// The last advertised window was 0.
     pub shut: bool,
     pub urgent_on: bool,
-    /// The peer's FIN came before text that is missing.
+    /// The peer's FIN was received.
     pub fin_came: bool,
     /// The buffer's size was not fixed by the application.
     pub tunable: bool,

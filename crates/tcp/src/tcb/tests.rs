@@ -2,7 +2,7 @@ use super::*;
 use crate::SegmentOptions;
 use crate::tests::handshake;
 
-/// Whatever a connection has met, the next in its place is as a new one.
+/// A connection that reuses another's value equals a new one, whatever happened before.
 #[test]
 fn in_the_place_of_another_a_connection_begins_as_new() {
     let now = Instant::from_millis(1000);

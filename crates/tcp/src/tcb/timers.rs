@@ -1,11 +1,11 @@
-//! The deadlines of a connection.
+//! Deadlines of a connection.
 
 use clock::Instant;
 
 /// Purpose of the retransmission deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Rtx {
-    /// Text, SYN or FIN is unacknowledged.
+    /// Data, SYN or FIN is unacknowledged.
     #[default]
     Rto,
     /// The peer's window is closed (RFC 9293 3.8.6.1).
@@ -15,14 +15,14 @@ pub(crate) enum Rtx {
 /// Purpose of the earlier deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Early {
-    /// RFC 8985 7: the tail may be lost.
+    /// The tail may be lost (RFC 8985 7).
     #[default]
     TailLoss,
-    /// RFC 8985 6.3: what is missing may be reordered.
+    /// Missing segments may be reordered (RFC 8985 6.3).
     Reorder,
 }
 
-/// The deadlines.
+/// Deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
     pub rtx_at: Instant,

@@ -1,4 +1,5 @@
-//! Conversations by state and event. Each line that arrives states all of its reply; each that leaves, all of its fields.
+//! Conversations by state and event. Each incoming line states the complete reply, each outgoing
+//! line all fields.
 
 use super::peer::{Talk, established, plain, talk};
 use crate::{Config, EcnMode};

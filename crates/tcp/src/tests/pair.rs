@@ -1,5 +1,5 @@
-//! Two Tcbs, a link that loses, delays, reorders and duplicates, and streams modelled by their offsets: what is delivered in
-//! order is what was queued. One seed, one run.
+//! Two Tcbs, a link that loses, delays, reorders and duplicates, and streams modelled by their
+//! offsets: data delivered in order equals data queued. Each seed gives one reproducible run.
 
 use crate::cc::Algorithm;
 use crate::{Config, EcnMode, Events, Out, Segment, SeqNum, State, Tcb, Text};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::tcp::Flags;
 
-/// A generator of numbers (splitmix64).
+/// Random number generator (splitmix64).
 pub struct Chance(pub u64);
 
 impl Chance {
@@ -28,7 +28,7 @@ impl Chance {
     }
 }
 
-/// What the link does.
+/// Properties of the link.
 #[derive(Clone, Debug)]
 pub struct Link {
     pub loss: u64,
@@ -37,27 +37,27 @@ pub struct Link {
     pub reorder: u64,
     pub delay_us: u64,
     pub mark: u64,
-    /// Nothing passes in between.
+    /// Interval in which nothing passes.
     pub dark: Option<(Instant, Instant)>,
-    /// Larger segments vanish.
+    /// Larger segments are lost.
     pub mss: u32,
 }
 
 struct Flight {
     to: usize,
     segment: Segment,
-    /// Offset of its text in the sender's stream.
+    /// Offset of its data in the sender's stream.
     offset: u64,
 }
 
-/// One host.
+/// One host, with its stream positions.
 pub struct End {
     pub tcb: Tcb,
-    /// To be queued in all; queued so far; released.
+    /// Bytes to queue in total; queued so far; released.
     pub total: u64,
     pub queued: u64,
     pub released: u64,
-    /// Delivered in order; read.
+    /// Bytes delivered in order; read.
     pub delivered: u64,
     pub read: u64,
     held: BTreeMap<u64, u64>,
@@ -113,7 +113,7 @@ impl End {
         assert!(self.released <= self.queued);
         if let Text::Accept { skip, len, at } = reply.text {
             assert!(len > 0 && skip + len <= flight.segment.len, "within the text");
-            // The heart of it: the core puts a byte of the stream where it belongs.
+            // The main check: the core places each byte of the stream at its position.
             assert_eq!(flight.offset + u64::from(skip), self.delivered + u64::from(at), "text lies where it belongs");
             hold(&mut self.held, self.delivered + u64::from(at), u64::from(len));
         }
@@ -131,7 +131,7 @@ impl End {
         reply.answer
     }
 
-    /// The application: writes, reads, closes.
+    /// Acts as the application: writes, reads, closes.
     fn work(&mut self, now: Instant, eager: bool) {
         let room = 60_000u64.saturating_sub(self.queued - self.released);
         let n = self.write_chunk.min(room).min(self.total - self.queued);
@@ -165,7 +165,7 @@ fn hold(held: &mut BTreeMap<u64, u64>, at: u64, len: u64) {
     held.insert(start, end);
 }
 
-/// What a connection begins with, drawn from the seed.
+/// Draws the configuration of a connection from the seed.
 fn config(chance: &mut Chance) -> Arc<Config> {
     let space = [4000, 20_000, 65_535, 1 << 20][chance.below(4) as usize];
     Arc::new(Config {
@@ -185,11 +185,12 @@ fn config(chance: &mut Chance) -> Arc<Config> {
 }
 
 impl Pair {
-    /// A client and a server that will send `total` bytes each at most, over a link drawn from the seed.
+    /// Creates a client and a server that will send at most `total` bytes each, over a link drawn
+    /// from the seed.
     pub fn new(seed: u64, total: u64, link: Link) -> Pair {
         let mut chance = Chance(seed);
         let (a, b) = (config(&mut chance), config(&mut chance));
-        // Numbers and timestamps near their wraps, most of the time.
+        // Sequence numbers and timestamps are near their wraps, most of the time.
         let near = |chance: &mut Chance| {
             if chance.percent(70) { 0u32.wrapping_sub(chance.below(100_000) as u32) } else { chance.next() as u32 }
         };
@@ -211,7 +212,7 @@ impl Pair {
             pair.ends[end].total = pair.chance.below(total + 1);
         }
         if pair.chance.percent(20) {
-            // Both open at once.
+            // Both sides open at once.
             let (iss, offset) = (near(&mut pair.chance), near(&mut pair.chance));
             pair.ends[1].tcb = Tcb::connect(&b, SeqNum(iss), offset, now);
         } else {
@@ -237,7 +238,7 @@ impl Pair {
         if out.text_len > 0 {
             assert!(base + u64::from(out.text_len) <= self.ends[from].queued, "text that was queued");
         }
-        // As a port would cut it: FIN and PSH on the last, CWR on the first.
+        // Split as a port would: FIN and PSH on the last, CWR on the first.
         let pieces = (out.text_len.div_ceil(u32::from(out.mss.max(1)))).max(1);
         for piece in 0..pieces {
             let at = piece * u32::from(out.mss);
@@ -301,7 +302,7 @@ impl Pair {
         self.wire.is_empty() && self.ends.iter().all(|end| end.tcb.state() == State::Closed)
     }
 
-    /// Runs until both are closed and nothing is under way.
+    /// Runs until both are closed and nothing is in flight.
     pub fn run(&mut self, most_events: u64) {
         let mut work_at = self.now;
         while !self.is_done() {
@@ -372,7 +373,7 @@ impl Pair {
         format!("at {:?}\n{}\n{}", self.now, one(&self.ends[0]), one(&self.ends[1]))
     }
 
-    /// Everything that was queued was delivered, and both ends know it.
+    /// Checks that everything queued was delivered and that both ends are finished.
     pub fn check_complete(&self) {
         for which in 0..2 {
             let (from, to) = (&self.ends[which], &self.ends[1 - which]);
@@ -455,8 +456,8 @@ fn the_same_seed_is_the_same_run() {
     assert_eq!(all.len(), 1);
 }
 
-/// Retransmissions by timeout would make a transfer over a link of 20 ms a round trip take seconds: RACK, PRR and the tail
-/// loss probe are what keeps it near the time that its windows ask for.
+/// Timeouts would make a transfer over a link with a 20 ms round trip take seconds. RACK, PRR and
+/// the tail loss probe keep it near the time that its windows require.
 #[test]
 fn one_percent_of_loss_costs_round_trips_and_not_timeouts() {
     let (mut took, mut resent) = (Vec::new(), 0);

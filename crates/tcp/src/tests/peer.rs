@@ -1,15 +1,16 @@
-//! A scripted peer: conversations as text, one step a line, in the manner of packetdrill.
+//! Scripted peer: conversations as text, one step per line, in the manner of packetdrill.
 //!
 //! ```text
-//!  < P. 1:1001(1000) ack 1 win 512 = text 0/1000@0 order 1000 READABLE     a segment arrives; what the reply says
-//!  <+ ...                                                                  the same, together with the next: nothing leaves yet
-//!  > . 1:1(0) ack 1001 win 64535                                         what leaves at this moment, all of it
-//!  +200                                                                  milliseconds pass; timers run when due
-//!  write 1000 | read N | shut | close | abort | oob N | timer 200 | state ESTABLISHED | cwnd 10 ...
+//!  < P. 1:1001(1000) ack 1 win 512 = text 0/1000@0 order 1000 READABLE   input, and the reply
+//!  <+ ...                                  input together with the next line: no output yet
+//!  > . 1:1(0) ack 1001 win 64535           output at this moment, all of it
+//!  +200                                    milliseconds pass; timers run when due
+//!  write 1000 | read N | shut | close | abort | oob N | timer 200 | state ESTABLISHED | cwnd 10
 //! ```
 //!
-//! Sequence numbers count from each side's SYN. What leaves and is not stated fails the conversation, and so does a reply
-//! that says something the line does not. `! X` is the part of a reply that is answered apart from the stream.
+//! Sequence numbers count from each side's SYN. Output that is not stated fails the conversation,
+//! and so does a reply with more than the line states. `! X` is the part of a reply that is sent
+//! outside the data stream.
 
 use crate::segment::{Block, Blocks, SegmentOptions, Timestamps};
 use crate::{Config, Ecn, Events, IcmpNotice, Out, Reply, Segment, SeqNum, Tcb, Text};
@@ -32,7 +33,7 @@ pub struct Talk {
     name: &'static str,
 }
 
-/// No timestamps: most conversations are clearer without.
+/// Returns a configuration without timestamps: most conversations are clearer without them.
 pub fn plain() -> Config {
     Config { timestamps: false, window_scaling: false, recv_space: 64_240, recv_space_max: 64_240, ..Config::default() }
 }
@@ -54,11 +55,11 @@ fn letters(text: &str) -> Flags {
 }
 
 fn number(text: &str) -> u32 {
-    // Beyond the circle: negative numbers come before the SYN.
+    // Wrapped numbers: negative ones come before the SYN.
     text.parse::<i64>().unwrap_or_else(|_| panic!("a number, not {text:?}")) as u32
 }
 
-/// A segment from the peer, of its text.
+/// Parses a segment from the peer.
 fn parse(line: &str) -> Segment {
     let (head, options) = line.split_once('<').unwrap_or((line, ""));
     let mut words = head.split_whitespace();
@@ -98,7 +99,7 @@ fn parse(line: &str) -> Segment {
     Segment { options: parsed, ..seg }
 }
 
-/// A segment of ours, as text.
+/// Formats a segment of ours.
 fn show(out: &Out) -> String {
     let seq = out.seq.0.wrapping_sub(ISS) as i32;
     let mut flags: String = String::new();
@@ -148,7 +149,7 @@ fn show(out: &Out) -> String {
     text
 }
 
-/// What a reply says, but for its answer.
+/// Formats a reply, except the segment sent outside the stream.
 fn say(reply: &Reply) -> String {
     let mut words = Vec::new();
     if let Text::Accept { skip, len, at } = reply.text {
@@ -208,7 +209,7 @@ impl Talk {
         panic!("timers without end");
     }
 
-    /// Runs a script.
+    /// Runs a script of steps.
     pub fn run(&mut self, script: &str) -> &mut Talk {
         for (at, line) in script.lines().enumerate() {
             let line = line.split("//").next().unwrap().trim().trim_end_matches('=').trim();
@@ -279,7 +280,7 @@ impl Talk {
             "connect" => self.begun = true,
             "write" => self.tcb.queued(first(), true),
             "more" => self.tcb.queued(first(), false),
-            // As much as there is room for; the writer has more and waits.
+            // Writes as much as there is room for; the writer has more and waits.
             "fill" => {
                 self.tcb.queued(first(), true);
                 self.tcb.writer_waits(self.now);
@@ -368,12 +369,13 @@ impl Talk {
     }
 }
 
-/// A conversation that begins in ESTABLISHED by a passive open, the peer's window 65,535 unscaled.
+/// Runs a conversation that begins in ESTABLISHED by a passive open; the peer's window is 65,535,
+/// unscaled.
 pub fn talk(name: &'static str, script: &str) {
     established(name, plain()).run(script);
 }
 
-/// The same with SACK, 10 ms a round trip.
+/// Returns a conversation in ESTABLISHED, with SACK if configured and a round trip of 10 ms.
 pub fn established(name: &'static str, config: Config) -> Talk {
     let sack = if config.sack { ",sackOK" } else { "" };
     let mut talk = Talk::new(name, config);

@@ -1,4 +1,4 @@
-//! What a stranger may send, in every state: random segments, floods, and what they may cost.
+//! Segments from strangers in every state: random segments, floods, and their cost.
 
 use super::pair::Chance;
 use super::peer::{Talk, plain};
@@ -7,7 +7,7 @@ use clock::{Duration, Instant};
 use std::sync::Arc;
 use wire::tcp::Flags;
 
-/// A connection in each state, by name.
+/// Returns a connection in each state, with the state's name.
 fn in_every_state() -> Vec<(&'static str, Talk)> {
     let config = || Config { recv_space: 64_240, recv_space_max: 64_240, ..Config::default() };
     let handshake = "< S 0:0(0) win 65535 <mss 1000,sackOK,TS 5 0>
@@ -55,7 +55,7 @@ fn in_every_state() -> Vec<(&'static str, Talk)> {
         .collect()
 }
 
-/// A segment that is near what the connection expects, or nowhere near it.
+/// Returns a segment that is near what the connection expects, or far from it.
 fn random_segment(chance: &mut Chance, tcb: &Tcb) -> Segment {
     let near = |chance: &mut Chance, to: u32| match chance.below(4) {
         0 => SeqNum(to),
@@ -139,7 +139,7 @@ fn random_call(chance: &mut Chance, tcb: &mut Tcb, now: &mut Instant) {
     }
 }
 
-/// Random segments and calls; the invariants after each.
+/// Sends random segments and makes random calls; checks the invariants after each.
 fn harass(mut tcb: Tcb, mut now: Instant, chance: &mut Chance, steps: usize) {
     for _ in 0..steps {
         if chance.percent(70) {
@@ -207,7 +207,7 @@ fn every_flag_byte_in_every_state_is_survived_and_resets_do_not_answer_resets() 
     }
 }
 
-/// ESTABLISHED, with much under way.
+/// Returns a connection in ESTABLISHED with `segments` in flight.
 fn sender(segments: u32) -> (Tcb, Instant) {
     let config = Arc::new(Config { timestamps: false, ..Config::default() });
     let now = Instant::from_millis(1000);
@@ -239,7 +239,8 @@ fn ack(tcb: &Tcb, blocks: impl IntoIterator<Item = (u32, u32)>) -> Segment {
 
 #[test]
 fn alternating_sack_of_ten_thousand_segments_stays_cheap() {
-    // CVE-2019-11478. Work is counted by time here, generously: 10 us is for a release build (see the example `cost`).
+    // CVE-2019-11478. Work is measured by time here, generously: 10 us is for a release build (see
+    // the example `cost`).
     let (mut tcb, now) = sender(10_000);
     let begun = std::time::Instant::now();
     let mut acks = 0;
@@ -253,7 +254,7 @@ fn alternating_sack_of_ten_thousand_segments_stays_cheap() {
     assert!(each < Duration::from_micros(100), "{each:?} an ACK");
     assert_eq!(tcb.info(now).sacked, 5000);
     tcb.check_invariants();
-    // All of it again, as one block whose edge moves: what is known is jumped over.
+    // All of it again, as one block with a moving edge: what is already SACKed is skipped.
     let begun = std::time::Instant::now();
     for i in 0..5000u32 {
         let seg = ack(&tcb, [(6 + i * 2000, 6 + 10_000_000)]);
@@ -328,7 +329,7 @@ fn an_idle_connection_is_small() {
 
 #[test]
 fn two_ends_that_disagree_do_not_talk_for_ever() {
-    // Each finds the other's ACKs unacceptable: an ACK war, unless somebody stops.
+    // Each end finds the other's ACKs unacceptable: an ACK war, unless one of them is rate-limited.
     let mut a = super::peer::established("a", plain());
     let mut b = super::peer::established("b", plain());
     let mut segment = Segment { flags: Flags::ACK, seq: SeqNum(77), ack: SeqNum(99), window: 5, ..Segment::default() };

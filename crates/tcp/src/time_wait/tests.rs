@@ -84,7 +84,7 @@ fn after_two_msl_it_is_over() {
     assert_eq!(host.counted(), [("added", 1), ("expired", 1)]);
 }
 
-/// ROBUSTNESS 57, RFC 1337: no RST, wherever it lies, ends it.
+/// ROBUSTNESS 57, RFC 1337: no RST ends it, whatever its sequence number.
 #[test]
 fn resets_do_not_assassinate_it() {
     let mut host = Host::new(STAMPED);
@@ -108,7 +108,7 @@ fn the_fin_again_is_acknowledged_and_two_msl_begin_anew() {
     assert_eq!((ts.val, ts.ecr), (40_000 + 77, 1_000));
     assert_eq!(host.input(fin), Late::Dropped, "not twice within half a second");
     assert_eq!(host.table.next_timer(), Instant::from_millis(100_000));
-    // with text in front of it, too; an old duplicate by its timestamp does not hold it open
+    // also with data in front of it; an old duplicate by its timestamp does not extend the time
     host.pass(10_000);
     let whole = Segment { len: 10, ..seg(Flags::FIN | Flags::ACK, RCV.minus(11), Some(1_500)) };
     assert!(matches!(host.input(whole), Late::Answer(_)));
@@ -147,7 +147,7 @@ fn late_segments_are_acknowledged_sparingly_and_pure_acks_not_at_all() {
     assert_eq!(ack.as_arriving().options.timestamps.unwrap().ecr, 1_200, "learnt from the ACK, not from the text");
 }
 
-/// RFC 6191 2, case by case: timestamps before, timestamps now, newer, higher.
+/// RFC 6191 2, case by case: with timestamps before or now, newer, higher.
 #[test]
 fn a_syn_may_open_a_new_connection_by_timestamp_or_sequence_number() {
     let (higher, lower) = (RCV.plus(1), RCV.minus(1));
@@ -200,7 +200,7 @@ fn a_cap_holds_and_the_oldest_goes() {
     assert!(host.table.is_empty());
 }
 
-/// A Tcb in TIME-WAIT, which closed first.
+/// Returns a Tcb in TIME-WAIT that closed first.
 fn over(config: &Arc<Config>, now: Instant) -> Tcb {
     let (mut here, mut peer) = (Tcb::connect(config, SeqNum(u32::MAX - 9), 7, now), None);
     for round in 0..6 {
@@ -225,7 +225,7 @@ fn over(config: &Arc<Config>, now: Instant) -> Tcb {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// The record says what the Tcb would have said.
+    /// The entry replies as the Tcb would.
     #[test]
     fn as_the_tcb_whose_place_it_takes(
         flags in prop_oneof![Just(0x10u8), Just(0x11), Just(0x02), Just(0x04), any::<u8>()],
@@ -248,8 +248,9 @@ proptest! {
             options: SegmentOptions { timestamps, ..Default::default() },
             ..Default::default()
         };
-        // Where they differ: an equal timestamp leaves it to the sequence number here (RFC 6191 2), and what has no ACK is
-        // dropped here whatever it carries (RFC 9293 3.10.7.4, fifth).
+        // They differ in two cases. With an equal timestamp the sequence number decides here (RFC
+        // 6191 2), and a segment without ACK is dropped here whatever it carries (RFC 9293
+        // 3.10.7.4, fifth).
         prop_assume!(flags.intersects(Flags::SYN | Flags::ACK | Flags::RST));
         let is_syn = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST);
         prop_assume!(!(is_syn && timestamps.is_some_and(|ts| ts.val == recent)));
@@ -260,7 +261,7 @@ proptest! {
         let answer = reply.answer.or_else(|| tcb.poll_segment(later, 0));
         match late {
             Late::Reusable { .. } => prop_assert!(reply.events.contains(crate::Events::REUSABLE)),
-            // the Tcb adds a D-SACK for text; whether SACK was agreed on is not kept
+            // the Tcb adds a D-SACK for data; the entry does not store whether SACK was negotiated
             Late::Answer(out) => {
                 let like = |it: Out| Out { mss: 0, options: if len > 0 { OutOptions::NONE } else { it.options }, ..it };
                 prop_assert_eq!(Some(like(out)), answer.map(like), "{:?}", reply);

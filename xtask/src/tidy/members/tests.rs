@@ -13,7 +13,7 @@ libc = "0.2"
 
 const LINTS: &str = "[lints]\nworkspace = true\n";
 
-/// What tidy finds when `crates/wire/Cargo.toml` is `wire`.
+/// Returns the findings of tidy if `crates/wire/Cargo.toml` is `wire`.
 fn found(wire: &str) -> Vec<String> {
     let tree = Tree::of(&[
         ("Cargo.toml", ROOT),

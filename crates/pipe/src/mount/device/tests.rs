@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-/// A device whose answers come out of a socket, one datagram each.
+/// A device that answers through a socket, one datagram per answer.
 struct Rig {
     device: Device,
     kernel: Kernel,
@@ -23,7 +23,7 @@ impl Rig {
         Rig { device: Device::new("tap0", false, false, ring), kernel, answers: ours, pool }
     }
 
-    /// The next answer: its error, whom it is for, and what it says.
+    /// Returns the next answer: error, request ID and data.
     fn answer(&self) -> Option<(i32, u64, Vec<u8>)> {
         let mut buf = vec![0; 1 << 17];
         let len = self.answers.recv(&mut buf).ok()?;
@@ -85,7 +85,8 @@ fn while_more_is_coming_a_read_waits_to_be_filled() {
     assert_eq!(rig.answer(), None);
     rig.device.pause(&rig.kernel);
     assert_eq!(rig.answer().unwrap().2, LINE);
-    // Nor more than the port is asked for ahead, or they would wait for each other.
+    // Nor for more than the port may be ahead, or the reader and the port would wait for each
+    // other.
     rig.read(3, 1, 1 << 20);
     for _ in 0..(1 << 16) / (200 * LINE.len()) + 1 {
         rig.receive_some(200, true);
@@ -151,7 +152,7 @@ fn a_read_that_is_given_up_loses_nothing() {
     assert!(rig.device.interrupt(1, &rig.kernel));
     assert_eq!(rig.answer(), Some((-libc::EINTR, 1, Vec::new())));
     assert!(!rig.device.interrupt(1, &rig.kernel));
-    // A kernel that wants no answer: the frame is there for the next.
+    // The kernel rejects the answer: the frame stays for the next read.
     rig.receive(1);
     let (_, gone) = UnixDatagram::pair().unwrap();
     rig.device.read(2, 1, 4096, true, &Kernel::new(File::from(OwnedFd::from(gone))));

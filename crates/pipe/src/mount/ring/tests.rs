@@ -73,7 +73,8 @@ fn a_share_outlives_its_block() {
 }
 
 proptest! {
-    /// Against a plain model: each reader's frames are those that came, without those that it is told it lost.
+    /// Compares with a simple model: each reader receives all frames except those counted as its
+    /// overflow.
     #[test]
     fn nothing_is_lost_unsaid(steps in prop::collection::vec((0..3_usize, 0..6_usize, 1..700_usize), 1..200)) {
         let mut ring = Ring::new(3000);

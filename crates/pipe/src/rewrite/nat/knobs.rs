@@ -1,36 +1,36 @@
-//! What a translator is told in words.
+//! Configuration values of a translator, and their parsing.
 
 use clock::Duration;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// An inside network and the outside address it stands behind: `10.0.0.0/8=192.0.2.1`.
+/// An inside network and its outside address, as in `10.0.0.0/8=192.0.2.1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Between {
     net: u32,
     mask: u32,
-    /// What all of the network is seen as.
+    /// Address that replaces all addresses of the network.
     pub outside: Ipv4Addr,
 }
 
 impl Between {
-    /// Is it an inside address?
+    /// Returns whether `addr` is an inside address.
     pub fn contains(&self, addr: Ipv4Addr) -> bool {
         addr.to_bits() & self.mask == self.net
     }
 }
 
-/// How long a session lives without a packet.
+/// Timeouts of idle sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// RFC 4787 REQ-5: 2 minutes at least, 5 recommended.
+    /// UDP sessions. RFC 4787 REQ-5: at least 2 minutes, 5 recommended.
     pub udp: Duration,
-    /// RFC 5508 REQ-1: 60 seconds at least.
+    /// ICMP echo sessions. RFC 5508 REQ-1: at least 60 seconds.
     pub icmp: Duration,
-    /// RFC 5382 REQ-5, established: 2 hours and 4 minutes at least.
+    /// Established TCP connections. RFC 5382 REQ-5: at least 2 hours and 4 minutes.
     pub tcp: Duration,
-    /// RFC 5382 REQ-5, half-open or closed: 4 minutes at least.
+    /// Half-open or closed TCP connections. RFC 5382 REQ-5: at least 4 minutes.
     pub transitory: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Words that say nothing.
+/// Error for an invalid configuration value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadKnob(String);
 

@@ -1,8 +1,9 @@
-//! Sessions: found by the 5-tuple of either side, ended in the order in which they fell idle.
+//! Session table: lookup by the 5-tuple of either side; expiry in the order of last use.
 //!
-//! A class is what has one timeout, so a list in the order of use is in the order of expiry too. Both 5-tuples of a session are in one map,
-//! under the standard library's keyed hash: they differ in their own address. Without room, the session of the cheapest class that has been
-//! idle longest ends: a flood of half-open connections ends half-open connections first.
+//! The sessions of a class share one timeout, so a list in order of last use is also in order of
+//! expiry. Both 5-tuples of a session are in one map with the standard library's keyed hash; their
+//! local addresses differ. When the table is full, the longest idle session of the class with the
+//! lowest priority is ended: a flood of half-open connections ends half-open connections first.
 
 use super::{Config, Timeouts};
 use clock::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::ops::RangeInclusive;
 use wire::edit::{Side, Upper};
 use wire::tcp::Flags;
 
-/// A session as one side sees it: its own end and the remote end.
+/// A session from one side: local end and remote end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tuple {
     pub proto: Upper,
@@ -23,14 +24,14 @@ pub struct Tuple {
     pub remote_port: u16,
 }
 
-/// What has one timeout; the cheapest to lose first.
+/// Class of sessions with the same timeout, in the order in which they are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Class {
-    /// TCP that is not open, or not any more.
+    /// TCP connections that are not open yet or are closed.
     Transitory,
     Echo,
     Udp,
-    /// TCP that was opened from both sides and closed from neither.
+    /// TCP connections opened by both sides and not closed.
     Established,
 }
 
@@ -47,14 +48,14 @@ impl Class {
     }
 }
 
-/// What was seen of a TCP connection, from one side.
+/// Segments received from one side of a TCP connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     any: bool,
     fin: bool,
 }
 
-/// No session.
+/// Marks the absence of a session.
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -81,10 +82,11 @@ struct List {
 pub struct Table {
     sessions: Vec<Session>,
     free: Vec<u32>,
-    /// Both tuples of each session.
+    /// Index of each session, by both tuples.
     at: HashMap<Tuple, u32>,
     lists: [List; CLASSES.len()],
-    /// Where the search for a port begins: nobody is to know what an inside host's next one is.
+    /// Secret for the start of the port search, so that the next port of an inside host cannot be
+    /// predicted.
     secret: RandomState,
     limit: usize,
     ports: RangeInclusive<u16>,
@@ -92,7 +94,7 @@ pub struct Table {
     outside: Ipv4Addr,
 }
 
-/// Ports that are tried before there is none: what a full table costs a packet at most.
+/// Maximum number of ports tried, which bounds the cost of a packet when the table is full.
 const TRIES: u32 = 256;
 
 impl Table {
@@ -114,14 +116,16 @@ impl Table {
         self.sessions.len() - self.free.len()
     }
 
-    /// The session of one side's tuple, and the other side's.
+    /// Looks up a session by the tuple of one side; returns its index and the tuple of the other
+    /// side.
     pub fn find(&self, tuple: &Tuple) -> Option<(u32, Tuple)> {
         let at = *self.at.get(tuple)?;
         let session = self.sessions.get(at as usize)?;
         Some((at, if session.inside == *tuple { session.outside } else { session.inside }))
     }
 
-    /// A session for an inside tuple that has none: its outside port, and whether another had to end. `None` if no port is free.
+    /// Creates a session for an inside tuple. Returns its outside port, and whether another session
+    /// was evicted; `None` if no port is free.
     pub fn insert(&mut self, inside: Tuple, flags: Flags, now: Instant) -> Option<(u16, bool)> {
         let port = self.free_port(&inside)?;
         let evicted = self.len() >= self.limit && self.evict();
@@ -160,7 +164,7 @@ impl Table {
         Some((port, evicted))
     }
 
-    /// A packet of session `at` came from inside (`Src`) or from outside: it is idle from now on.
+    /// Records a packet of session `at` from inside (`Src`) or outside: restarts its timeout.
     pub fn saw(&mut self, at: u32, from: Side, flags: Flags, now: Instant) {
         self.unlink(at);
         if let Some(session) = self.sessions.get_mut(at as usize) {
@@ -172,7 +176,7 @@ impl Table {
         self.link(at);
     }
 
-    /// Ends what has been idle too long; says how many.
+    /// Ends the sessions that have timed out; returns their number.
     pub fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
         for class in CLASSES {
@@ -187,8 +191,9 @@ impl Table {
         expired
     }
 
-    /// The port that an inside end comes with if it can have it, else one of the same kind, well-known or not (RFC 4787 REQ-3); the search begins
-    /// at the same place for each of its remote ends, so that they mostly see it under one port.
+    /// Returns the port of the inside end if it is free; otherwise one of the same range,
+    /// well-known or not (RFC 4787 REQ-3). The search starts at the same port for all remote ends,
+    /// so that an inside end mostly keeps one outside port.
     fn free_port(&self, inside: &Tuple) -> Option<u16> {
         let is_free = |port: u16| {
             let outside = Tuple { addr: self.outside, port, ..*inside };
@@ -226,7 +231,7 @@ impl Table {
         self.lists.get(class as usize).map(|list| list.first).filter(|at| *at != NIL)
     }
 
-    /// Appends session `at` to its class's list.
+    /// Appends session `at` to the list of its class.
     fn link(&mut self, at: u32) {
         let Some(session) = self.sessions.get_mut(at as usize) else { return };
         let Some(list) = self.lists.get_mut(session.class as usize) else { return };
@@ -254,8 +259,9 @@ impl Table {
 }
 
 impl Session {
-    /// Enough of TCP to know whether a connection is open (RFC 5382 5): both sides have spoken, not both have finished, and neither has reset it.
-    /// One whose beginning was not seen is taken as it comes. A SYN of either begins anew what was over.
+    /// Tracks whether a TCP connection is open (RFC 5382 5): both sides have sent a segment, not
+    /// both have sent a FIN, and neither has sent a RST. A connection without a SYN is accepted
+    /// too. A SYN from either side restarts a closed connection.
     fn follow(&mut self, from: Side, flags: Flags) {
         let over = self.reset || (self.from_inside.fin && self.from_outside.fin);
         if over && flags.contains(Flags::SYN) {

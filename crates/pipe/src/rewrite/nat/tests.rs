@@ -1,4 +1,4 @@
-//! Conversations through a translator, on time of their own.
+//! Packet exchanges through a translator, in virtual time.
 
 use super::*;
 use crate::rewrite::tests::frame4;
@@ -55,13 +55,14 @@ fn echo(ty: u8, src: [u8; 4], dst: [u8; 4], id: u16) -> Vec<u8> {
     ip(Proto::ICMP, src, dst, &[ty, 0, 0, 0, i0, i1, 0, 1, 7, 7, 7])
 }
 
-/// Port unreachable from `src`, about the first `quoted` bytes of the packet in `frame`.
+/// An ICMP port unreachable from `src` that quotes the first `quoted` bytes of the packet in
+/// `frame`.
 fn error(src: [u8; 4], dst: [u8; 4], frame: &[u8], quoted: usize) -> Vec<u8> {
     let packet = &frame[14..];
     ip(Proto::ICMP, src, dst, &[&[3, 3, 0, 0, 0, 0, 0, 0], &packet[..quoted.min(packet.len())]].concat())
 }
 
-/// Translates: what comes out must be `expected`, to the checksum.
+/// Translates a frame and compares the result with `expected`, checksums included.
 #[track_caller]
 fn goes(nat: &mut Nat, mut frame: Vec<u8>, fate: Fate, expected: &[u8]) {
     assert_eq!(nat.translate(&mut frame), fate);
@@ -85,7 +86,7 @@ fn datagrams_go_out_and_answers_come_back_until_it_is_idle() {
     goes(&mut nat, udp((SERVER, 53), (OUTSIDE, 1000)), Fate::In, &udp((SERVER, 53), (HOST, 1000)));
     nat.advance(at(598));
     assert_eq!(nat.sessions(), 1, "an answer keeps it");
-    // Another port of the server, another server, another protocol: nobody asked.
+    // Another port of the server, another server, another protocol: all unsolicited.
     dropped(&mut nat, udp((SERVER, 54), (OUTSIDE, 1000)), Drop::Unsolicited);
     dropped(&mut nat, udp(([8; 4], 53), (OUTSIDE, 1000)), Drop::Unsolicited);
     dropped(&mut nat, tcp((SERVER, 53), (OUTSIDE, 1000), Flags::ACK), Drop::Unsolicited);
@@ -145,7 +146,7 @@ fn connections_live_long_when_open_and_short_otherwise() {
         assert_eq!(nat.sessions(), 0, "{close:?}");
     }
 
-    // The ports are used anew before it is forgotten.
+    // The ports are reused before the session has expired.
     let mut nat = open();
     goes(&mut nat, tcp(server, outside, Flags::RST), Fate::In, &tcp(server, host, Flags::RST));
     goes(&mut nat, tcp(host, server, Flags::SYN), Fate::Out, &tcp(outside, server, Flags::SYN));
@@ -184,7 +185,7 @@ fn errors_are_translated_with_the_packet_they_quote() {
         let seen = udp((OUTSIDE, 30_000), (SERVER, 53));
         goes(&mut nat, sent.clone(), Fate::Out, &seen);
         goes(&mut nat, error(router, OUTSIDE, &seen, quoted), Fate::In, &error(router, HOST, &sent, quoted));
-        // From inside, about an answer.
+        // From inside, quoting a packet from outside.
         let answer = udp((SERVER, 53), (OUTSIDE, 30_000));
         let answered = udp((SERVER, 53), (HOST, 1000));
         goes(&mut nat, answer.clone(), Fate::In, &answered);
@@ -200,7 +201,7 @@ fn errors_are_translated_with_the_packet_they_quote() {
         goes(&mut nat, expected.clone(), Fate::Out, &seen);
         goes(&mut nat, error(router, OUTSIDE, &seen, quoted), Fate::In, &error(router, HOST, &expected, quoted));
 
-        // What was never sent.
+        // Quotes of packets that were never sent.
         dropped(&mut nat, error(router, OUTSIDE, &udp((OUTSIDE, 30_000), (SERVER, 54)), quoted), Drop::Unsolicited);
         dropped(&mut nat, error(router, OUTSIDE, &sent, quoted), Drop::Unsolicited);
         dropped(&mut nat, error(HOST, SERVER, &udp((SERVER, 1), (HOST, 2)), quoted), Drop::Unsolicited);
@@ -246,7 +247,8 @@ fn fragments_follow_their_first() {
     assert!(nat.fragments.known.len() <= MAX_DATAGRAMS && nat.fragments.order.len() <= MAX_DATAGRAMS);
 }
 
-/// RFC 4787 REQ-14: fragments are translated in whichever order they come; those without a first are dropped in the end.
+/// RFC 4787 REQ-14: fragments are translated in any order of arrival; those without a first
+/// fragment are dropped in the end.
 #[test]
 fn fragments_wait_for_their_first() {
     let whole = udp((HOST, 1000), (SERVER, 53));
@@ -279,7 +281,7 @@ fn fragments_wait_for_their_first() {
         out.is_empty() && said.contains("4 frames: 3 out, 0 in, 0 passed as they are, 1 dropped: fragments"),
         "{said}"
     );
-    // Not without bounds.
+    // The number of waiting fragments is bounded.
     let many: Vec<Vec<u8>> = (0..EARLY_MAX as u16 + 10).map(|id| part(HOST, &[9; 8], 16, id)).collect();
     let (_, said) = run(&many);
     assert!(said.contains("11 dropped: fragments without their first"), "{said}");
@@ -367,7 +369,7 @@ fn words() {
     }
 }
 
-/// A plain model: who may come in, and until when.
+/// A simple model: the ends that may receive from outside, and until when.
 #[derive(Default)]
 struct Model(HashMap<(u16, [u8; 4], u16), (End, u64)>);
 

@@ -1,4 +1,4 @@
-//! What a script claims beside packets: fields of TCP_INFO, and how counters changed.
+//! Checks of a script other than packets: fields of TCP_INFO, and counter changes.
 
 use super::{Player, START};
 use crate::pkt::code;
@@ -22,7 +22,8 @@ impl Player<'_> {
         code::run(text, &info.ok_or("no socket to ask for TCP_INFO")?, &mut state.vars)
     }
 
-    /// All changes since the last time, no more and no less; and nothing waits that was not expected.
+    /// Checks that the counter changes since the last check are exactly as stated, and that no
+    /// unexpected packet is queued.
     pub(super) fn check_counters(&self, at: usize, stated: &[(String, i64)]) -> Result<(), String> {
         let mut state = self.state.borrow_mut();
         let version = self.settings.version;

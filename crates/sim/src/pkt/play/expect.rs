@@ -1,4 +1,5 @@
-//! What our host sends, against what the script states: brought into its numbers, compared, and timed.
+//! Compares packets sent by our host with the script: translates their numbers, then checks content
+//! and time.
 
 use super::{Player, START, State, sides};
 use crate::pkt::PktError;
@@ -10,7 +11,7 @@ use clock::Instant;
 use wire::tcp::Flags;
 
 impl Player<'_> {
-    /// Has what the script expects come? Takes it then.
+    /// Returns whether the expected packet has been sent, and consumes it.
     pub(super) fn expect(
         &self,
         event: &Event,
@@ -26,7 +27,8 @@ impl Player<'_> {
         }
     }
 
-    /// Does a packet of ours fit what is stated? False: it is a part of it.
+    /// Compares a packet of our host with the script; returns false if it is only a part of the
+    /// stated segment.
     fn compare(&self, event: &Event, packet: &Packet, at: Instant, bytes: &[u8]) -> Result<bool, PktError> {
         let fail = |what: String| PktError::ran(event.line, what);
         let came = wire::dissect::packet_line(bytes).to_string();
@@ -42,7 +44,7 @@ impl Player<'_> {
                 {
                     return Err(fail(format!("sent bytes that nobody wrote\n  came:     {came}")));
                 }
-                let Some(seen) = seen else { return Ok(false) }; // a part of it
+                let Some(seen) = seen else { return Ok(false) }; // only a part so far
                 let different = segment::difference(tcp, &seen).map(str::to_owned);
                 let different = different.or_else(|| segment::ip_difference(packet.ip, &ip));
                 different.map(|what| (what, stated_line(tcp, &seen, ends), line_of(&seen, ends)))
@@ -74,7 +76,7 @@ impl Player<'_> {
         Ok(true)
     }
 
-    /// A packet that fits what is stated: did it come in time? Then the script goes on from there.
+    /// Checks the time of a packet that matches; the script continues from there.
     fn check_time(
         &self,
         event: &Event,
@@ -101,7 +103,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Brings a segment into the script's numbers, joined to what came of it before; `None`: more is to come.
+    /// Translates a segment into the script's numbers and appends it to the parts before it; `None`
+    /// if more parts are needed.
     fn expect_tcp(
         &self,
         state: &mut State,
@@ -139,7 +142,8 @@ impl Player<'_> {
         Ok(Some(seen))
     }
 
-    /// The connection that a packet of ours belongs to. It becomes the current one if it is new and may be (`opens`).
+    /// Returns the connection of a packet from our host. A new connection becomes the current one,
+    /// if `opens` permits.
     fn meet<'c>(
         &self,
         state: &'c mut State,
@@ -202,7 +206,7 @@ fn line_of(seg: &Seg, ends: Ends) -> String {
     seg.line(us, peer)
 }
 
-/// What was stated, with what was left open as it came.
+/// Formats the stated segment; fields left open are taken from `seen`.
 fn stated_line(tcp: &Tcp, seen: &Seg, ends: Ends) -> String {
     let stated = Seg {
         flags: tcp.flags,

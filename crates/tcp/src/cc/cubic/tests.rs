@@ -18,7 +18,7 @@ fn ack(bytes: u32) -> Ack {
     }
 }
 
-/// A connection that met loss at `w_max` segments and has recovered.
+/// Returns a connection that had a loss at `w_max` segments and has recovered.
 fn reduced(w_max: u32) -> Cubic {
     let mut cc = Cubic::new(MSS as u16, 10 * MSS);
     cc.set_cwnd(w_max * MSS);
@@ -28,7 +28,7 @@ fn reduced(w_max: u32) -> Cubic {
     cc
 }
 
-/// A connection with an ACK for every two segments, `cwnd` of them each round trip.
+/// A path on which one ACK covers two segments and each round trip carries `cwnd` bytes.
 struct Path {
     now: Instant,
     rtt: Duration,
@@ -58,7 +58,7 @@ impl Path {
     }
 }
 
-/// RFC 9438 4.2 in floats: segments at `t` seconds.
+/// RFC 9438 4.2 in floating point: window in segments at `t` seconds.
 fn formula(t: f64, w_max: f64, cwnd_epoch: f64) -> f64 {
     let k = ((w_max - cwnd_epoch) / 0.4).cbrt();
     0.4 * (t - k).powi(3) + w_max
@@ -101,13 +101,13 @@ fn the_window_follows_the_curve_within_a_percent() {
 
 #[test]
 fn on_a_short_path_it_does_as_reno() {
-    // 20 segments at 10 ms: K is 2.5 s, in which Reno would have grown 100 times
+    // 20 segments at 10 ms: K is 2.5 s, in which Reno would grow 100 times
     let mut cc = reduced(20);
     let mut path = Path::new(10);
     path.seconds(&mut cc, 0.5);
     let segments = f64::from(cc.cwnd()) / f64::from(MSS);
     let cubic = formula(0.5, 20.0, 14.0);
-    // alpha (0.53) of a segment each of 50 round trips, a whole one from 20 segments on
+    // alpha (0.53) of a segment in each of 50 round trips, a whole segment from 20 segments on
     let reno = 20.0 + (50.0 - 6.0 / (9.0 / 17.0));
     assert!(segments > cubic + 10.0, "{segments} is no more than the curve's {cubic}");
     assert!((segments / reno - 1.0).abs() < 0.05, "{segments} for {reno}");
@@ -138,10 +138,10 @@ fn a_reduction_leaves_seven_tenths_of_the_flight_and_two_segments_at_least() {
 fn fast_convergence_gives_way() {
     let mut cc = reduced(1_000);
     assert_eq!(cc.w_max, 1_000 * MSS);
-    cc.set_cwnd(800 * MSS); // met loss again below the old plateau
+    cc.set_cwnd(800 * MSS); // another loss, below the old plateau
     cc.on_congestion(800 * MSS, Signal::Loss, Instant::ZERO);
     assert_eq!((cc.w_max, cc.cwnd_prior), (680 * MSS, 800 * MSS));
-    cc.set_cwnd(900 * MSS); // and above the new one
+    cc.set_cwnd(900 * MSS); // and another, above the new one
     cc.on_congestion(900 * MSS, Signal::Loss, Instant::ZERO);
     assert_eq!(cc.w_max, 900 * MSS);
 }

@@ -1,41 +1,44 @@
-//! Retransmissions that no D-SACK has reported yet (RFC 3708).
+//! Retransmissions not yet reported by a D-SACK (RFC 3708).
 //!
-//! A reduction was needless only if every copy made since it began arrived beside its original. So each copy is kept as
-//! a range of sequence numbers until D-SACKs cover it; a D-SACK of anything else was caused by the network.
+//! A reduction was spurious only if every retransmission since its beginning arrived in addition to
+//! its original. Each retransmission is therefore stored as a range of sequence numbers until
+//! D-SACKs cover it. A D-SACK of anything else was caused by the network.
 
 use crate::{Block, SeqNum};
 
-/// Ranges kept at most: copies of adjacent segments share one. Beyond that the reduction stays.
+/// Maximum ranges stored; retransmissions of adjacent segments share one. Beyond that the reduction
+/// is not undone.
 const MAX: usize = 128;
-/// With so many D-SACKs of what was never sent again the network makes copies, of retransmissions too: nothing is undone.
+/// Number of foreign D-SACKs from which nothing is undone: the network duplicates segments, and so
+/// may duplicate retransmissions.
 const FOREIGN: u8 = 2;
-/// They are forgotten one by one, with each reduction, and count up to this.
+/// Maximum of that count, which decreases by one with each reduction.
 const FOREIGN_MAX: u8 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
     start: SeqNum,
     end: SeqNum,
-    /// It was made, or was under way, since the present reduction began.
+    /// It was sent, or was in flight, since the current reduction began.
     counts: bool,
 }
 
-/// The copies of one connection.
+/// Retransmissions of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
-    /// In the order in which they left.
+    /// Ranges in transmission order.
     ranges: Vec<Range>,
-    /// Some copy was made since the reduction began.
+    /// A retransmission was made since the reduction began.
     any: bool,
-    /// Some copy is not in `ranges`, which is full.
+    /// A retransmission is missing from `ranges`, which is full.
     overflow: bool,
-    /// D-SACKs of what was never sent again.
+    /// D-SACKs of data never retransmitted.
     foreign: u8,
 }
 
 impl Copies {
-    /// A reduction begins. Of earlier copies those in `under_way` count for it; those that end before `oldest` are
-    /// forgotten.
+    /// Begins a reduction. Earlier retransmissions in `under_way` count for it; those that end
+    /// before `oldest` are removed.
     pub(crate) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
         (self.any, self.overflow) = (false, false);
         self.foreign = self.foreign.saturating_sub(1);
@@ -49,7 +52,8 @@ impl Copies {
         }
     }
 
-    /// The reduction can no longer be undone. Its copies are kept for what their D-SACKs say of reordering.
+    /// Marks the reduction as no longer undoable. Its retransmissions are kept, since their D-SACKs
+    /// still indicate reordering.
     pub(crate) fn close(&mut self) {
         (self.any, self.overflow) = (false, false);
         for copy in &mut self.ranges {
@@ -57,7 +61,7 @@ impl Copies {
         }
     }
 
-    /// `start..end` left again.
+    /// Adds the retransmission `start..end`.
     pub(crate) fn add(&mut self, start: SeqNum, end: SeqNum) {
         self.any = true;
         if let Some(last) = self.ranges.last_mut().filter(|last| last.end == start && last.counts) {
@@ -73,7 +77,7 @@ impl Copies {
         self.ranges.push(Range { start, end, counts: true });
     }
 
-    /// A D-SACK reports `block`. Returns whether some of it was sent again.
+    /// Processes D-SACK `block`. Returns whether some of it was retransmitted.
     pub(crate) fn report(&mut self, block: Block) -> bool {
         let ours = self.take(block.left, block.right);
         if !ours {
@@ -82,12 +86,12 @@ impl Copies {
         ours
     }
 
-    /// Every copy since the reduction began was reported, and there was one.
+    /// Returns whether there were retransmissions since the reduction began and all were reported.
     pub(crate) fn all_reported(&self) -> bool {
         self.any && !self.overflow && self.foreign < FOREIGN && !self.ranges.iter().any(|copy| copy.counts)
     }
 
-    /// Removes one copy of each number in `left..right`. Returns whether there was any.
+    /// Removes one retransmission of each number in `left..right`. Returns whether there was any.
     fn take(&mut self, left: SeqNum, right: SeqNum) -> bool {
         let (mut left, mut any) = (left, false);
         while left.before(right) {
@@ -104,7 +108,8 @@ impl Copies {
             any = true;
             let splits = copy.start.before(left) && copy.end.after(right);
             if splits && self.ranges.len() + 2 > MAX {
-                self.ranges.insert(index, copy); // no room for what is left of it: it stays whole
+                // No room for the remaining parts: the range stays whole.
+                self.ranges.insert(index, copy);
                 break;
             }
             if copy.end.after(right) {
@@ -136,7 +141,7 @@ mod tests {
         copies
     }
 
-    /// RFC 3708 3: only D-SACKs of what was sent again count, and all of it has to be reported.
+    /// RFC 3708 3: only D-SACKs of retransmitted data count, and all of it has to be reported.
     #[test]
     fn all_is_reported_when_each_copy_is() {
         let mut copies = copies(&[(100, 200), (200, 300), (500, 600)]);
@@ -158,7 +163,8 @@ mod tests {
         assert!(!copies.report(block(100, 200)), "a third is the network's");
     }
 
-    /// RFC 3708 3: where the network makes copies, a D-SACK is no evidence that the original arrived.
+    /// RFC 3708 3: where the network duplicates segments, a D-SACK is no evidence that the original
+    /// arrived.
     #[test]
     fn a_network_that_makes_copies_is_not_believed() {
         let mut copies = copies(&[(100, 200)]);
@@ -174,7 +180,7 @@ mod tests {
         assert!(!copies(&[]).all_reported());
     }
 
-    /// Copies of the reduction before are known, for RACK, but say nothing of this one.
+    /// Retransmissions of the previous reduction are kept for RACK but do not count for this one.
     #[test]
     fn copies_of_an_earlier_reduction_do_not_count() {
         let mut copies = copies(&[(100, 200), (300, 400)]);
@@ -194,7 +200,7 @@ mod tests {
         assert!(copies.report(block(7, 9)) && copies.all_reported());
     }
 
-    /// Numbers wrap.
+    /// Sequence numbers wrap.
     #[test]
     fn a_copy_across_the_end_of_the_circle() {
         let mut copies = Copies::default();

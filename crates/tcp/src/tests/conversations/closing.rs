@@ -229,7 +229,7 @@ fn nothing_can_be_queued_after_shutdown() {
     );
 }
 
-// --- How long a silent peer is waited for
+// --- Limits for a silent peer
 
 #[test]
 fn fin_wait_2_without_a_process_ends() {
@@ -245,7 +245,7 @@ fn fin_wait_2_without_a_process_ends() {
 
 #[test]
 fn a_silent_peer_is_given_up_in_every_closing_state() {
-    // CVE-2015-5358: no state is for ever.
+    // CVE-2015-5358: no state lasts forever.
     for (name, before) in [
         ("FIN-WAIT-1", "close\n> F. 1:1(0) ack 1 win 64240"),
         (
@@ -286,7 +286,7 @@ fn text_without_an_answer_is_given_up_after_fifteen_timeouts() {
             copies += 1;
         }
     }
-    // One by the tail loss probe.
+    // One of them is the tail loss probe.
     assert_eq!((copies, doubtful), (16, 1), "R1 is told once");
     assert!(talk.now.since(begun).as_secs() >= 100, "R2 (RFC 9293 3.8.3)");
 }

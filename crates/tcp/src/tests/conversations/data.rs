@@ -1,6 +1,6 @@
 use super::*;
 
-// --- Text arrives (RFC 9293 3.10.7.4, seventh)
+// --- Data arrives (RFC 9293 3.10.7.4, seventh)
 
 #[test]
 fn text_is_acknowledged_at_once_at_first_then_by_twos() {
@@ -187,7 +187,7 @@ fn the_window_is_never_taken_back() {
 
 #[test]
 fn urgent_pointers_of_every_value() {
-    // URGENT/11: no underflow, no loop; the text stays in line.
+    // URGENT/11: no underflow, no loop; urgent data stays in line.
     for urgent in [0u32, 1, 100, 101, 65_535] {
         let ahead = if urgent > 0 { " URGENT" } else { "" };
         let mark = if urgent > 0 { format!("Some({urgent})") } else { "None".to_owned() };
@@ -366,7 +366,7 @@ fn a_segment_without_a_timestamp_is_taken() {
     );
 }
 
-// --- Text leaves
+// --- Data is sent
 
 #[test]
 fn the_initial_window_is_ten_segments() {
@@ -386,7 +386,8 @@ fn the_initial_window_is_ten_segments() {
     );
 }
 
-/// What held text up is told apart: the path, the peer's window, the writer's own buffer.
+/// The causes that delay data are distinguished: the path, the peer's window, the writer's own
+/// buffer.
 #[test]
 fn a_writer_who_waits_is_no_reason_while_text_waits_too() {
     talk(

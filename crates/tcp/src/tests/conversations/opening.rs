@@ -157,7 +157,7 @@ fn both_open_at_once() {
 
 #[test]
 fn a_simultaneous_open_ends_by_a_bare_ack_too() {
-    // A split handshake (a SYN, then an ACK of ours) makes no server of the client.
+    // A split handshake (a SYN, then an ACK of ours) does not turn the client into a server.
     open(
         "simultaneous, ACK",
         "connect
@@ -238,7 +238,8 @@ fn hard_icmp_errors_end_only_an_opening() {
          icmp unreachable 0 = SOFT_ERROR
          icmp refused 0 = REFUSED CLOSED",
     );
-    // The host's own ARP had no answer: not ICMP, so that MUST-56 leaves it to the host (Linux: EHOSTUNREACH).
+    // The host's own ARP had no answer. This is not ICMP, so MUST-56 does not apply (Linux:
+    // EHOSTUNREACH).
     open(
         "no neighbor in SYN-SENT",
         "connect
@@ -383,8 +384,8 @@ fn an_mss_is_heeded_down_to_48() {
     }
 }
 
-/// The MSS of a SYN-ACK, as that of a SYN: each segment of what is written is that long, and none
-/// is longer.
+/// The MSS of a SYN-ACK is used as that of a SYN: each segment of a write is that long, and none is
+/// longer.
 #[test]
 fn an_mss_of_a_syn_ack_is_heeded_down_to_48() {
     for (mss, sent) in [(0, 536), (1, 48), (8, 48), (48, 48), (100, 100), (215, 215)] {

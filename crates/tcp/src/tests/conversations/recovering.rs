@@ -1,13 +1,13 @@
 use super::*;
 
-/// Ten segments of 1000 are under way, 10 ms a round trip.
+/// A connection with ten segments of 1000 bytes in flight and a round trip of 10 ms.
 fn flying(name: &'static str, config: Config) -> Talk {
     let mut talk = established(name, config);
     talk.run("tso 65535\nwrite 10000\n> P. 1:10001(10000) ack 1 win 64240\ntso 0\n+10");
     talk
 }
 
-/// The same without SACK.
+/// A connection as from `flying`, without SACK.
 fn flying_without_sack(name: &'static str) -> Talk {
     let mut talk = flying(name, Config { sack: false, ..plain() });
     talk.run("options = 0");
@@ -345,7 +345,7 @@ fn a_round_trip_is_measured_by_what_was_sent_once() {
     );
 }
 
-/// ACKs that arrive together: those in front of the one that tells of the loss have emptied the path.
+/// ACKs that arrive in a batch: those before the one that shows the loss have emptied the path.
 #[test]
 fn a_burst_of_acks_reduces_the_window_that_was_used() {
     talk(
